@@ -27,3 +27,5 @@ def freeze() -> None:
     """
     gc.collect()
     gc.freeze()
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
+        trim(0)

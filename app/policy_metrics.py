@@ -4,7 +4,7 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter
 
-from policy.types import PolicyId
+from policy.kinds import PolicyId
 
 MOST_POLICIES = 200
 """Policies that have series of their own."""
@@ -21,7 +21,7 @@ class Listener(Protocol):
 
 
 class PolicyHooks:
-    """`webhooks.jobset.policies.PolicyMetrics` and `controllers.policy.exceptions.ExceptionMetrics`."""
+    """`webhooks.metrics.PolicyMetrics` and `controllers.policy.exceptions.ExceptionMetrics`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._decisions = Counter(

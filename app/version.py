@@ -1,10 +1,12 @@
 """What this program calls itself, to people and to the API server."""
 
+from functools import cache
 from pathlib import Path
 
 DISTRIBUTION = "jobset-controller"
 
 
+@cache
 def current() -> str:
     """`v<version>` of the installed distribution; `v0.0.0-dev` when it runs from an unpacked tree."""
     for beside in Path(__file__).parents[1].glob(f"{DISTRIBUTION.replace('-', '_')}-*.dist-info"):

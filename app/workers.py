@@ -8,7 +8,6 @@ that the other is gone.
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import signal
@@ -22,10 +21,10 @@ from typing import Protocol
 
 import msgspec
 
+from app.heap import freeze
 from app.manager.supervisor import DEFAULT
-from policy.types import PolicyId
-from webhooks.jobset.policies import PolicyMetrics
-from webhooks.router import WebhookMetrics
+from policy.kinds import PolicyId
+from webhooks.metrics import PolicyMetrics, WebhookMetrics
 
 log = logging.getLogger(__name__)
 
@@ -243,8 +242,7 @@ def fork_workers(count: int, work: Callable[[socket.socket], None]) -> Iterator[
 
     A `WorkerError` that `work` raises is printed as one line.
     """
-    gc.collect()
-    gc.freeze()  # a collection would write to every page, and pages that are written to are not shared any more
+    freeze()  # a collection would write to every page, and pages that are written to are not shared any more
     workers: list[Worker] = []
     try:
         for _ in range(count):

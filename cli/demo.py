@@ -29,7 +29,7 @@ from dev.cluster.cluster import Cluster, down, up
 from dev.cluster.cluster import running as cluster_running
 from dev.cluster.errors import DevclusterError
 from dev.cluster.spec import ClusterSpec, FakeNodes
-from policy.types import GATE as POLICIES_GATE
+from policy.kinds import GATE as POLICIES_GATE
 
 METRICS_READERS = "jobset-metrics-reader"
 STEP_SECONDS = 60

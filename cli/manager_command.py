@@ -39,7 +39,6 @@ def _manager(parsed: argparse.Namespace) -> int:
     # Half a second of imports that other commands need not pay.
     from app.manager.options import Options, StartError  # noqa: PLC0415
     from app.manager.process import main as run_manager  # noqa: PLC0415
-    from cli.config_check import render_config  # noqa: PLC0415
 
     try:
         chosen = choose(parsed, parsed.check_config or parsed.config)
@@ -51,6 +50,8 @@ def _manager(parsed: argparse.Namespace) -> int:
             time_encoding=parsed.zap_time_encoding,
         )
         if parsed.check_config:
+            from cli.config_check import render_config  # noqa: PLC0415 (the manager that runs needs none of it)
+
             print(render_config(chosen, parsed.output), end="")
             return 0
         if parsed.output != "table":

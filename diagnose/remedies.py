@@ -10,7 +10,7 @@ from api.jobset import JobSet
 from api.pod import DEFAULT_SCHEDULER
 from diagnose.facts import SeenPod
 from diagnose.wording import ANTI_AFFINITY
-from policy.defaults import set_by
+from policy.recorded import set_by
 
 SCHEDULER_SAYS = (
     "the scheduler's reason counts the nodes by what is wrong with them (kubectl describe node NODE shows one of them):"

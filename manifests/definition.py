@@ -151,18 +151,17 @@ def policy_crd() -> Object:
     """CustomResourceDefinition `jobsetpolicies.policy.jobset.x-k8s.io`, which a cluster may do without."""
     from policy import types as policy  # noqa: PLC0415 (all rules, which JobSets alone do not need)
 
-    root = _root(policy.JobSetPolicyObject, policy.API_VERSION, kinds.KIND) | {"required": ["spec"]}
-    return _definition(policy.API_VERSION, kinds.KIND, policy.PLURAL, "Cluster", root, _POLICY_COLUMNS)
+    root = _root(policy.JobSetPolicyObject, kinds.API_VERSION, kinds.KIND) | {"required": ["spec"]}
+    return _definition(kinds.API_VERSION, kinds.KIND, kinds.PLURAL, "Cluster", root, _POLICY_COLUMNS)
 
 
 def exception_crd() -> Object:
     """CustomResourceDefinition `jobsetpolicyexceptions.policy.jobset.x-k8s.io`, installed with that of policies."""
     from policy import exception_types as exception  # noqa: PLC0415 (the same)
-    from policy import types as policy  # noqa: PLC0415 (the same)
 
-    kind, plural = kinds.EXCEPTION_KIND, exception.EXCEPTION_PLURAL
-    root = _root(exception.JobSetPolicyException, policy.API_VERSION, kind) | {"required": ["spec"]}
-    return _definition(policy.API_VERSION, kind, plural, "Namespaced", root, _EXCEPTION_COLUMNS)
+    kind, plural = kinds.EXCEPTION_KIND, kinds.EXCEPTION_PLURAL
+    root = _root(exception.JobSetPolicyException, kinds.API_VERSION, kind) | {"required": ["spec"]}
+    return _definition(kinds.API_VERSION, kind, plural, "Namespaced", root, _EXCEPTION_COLUMNS)
 
 
 def _definition(api_version: str, kind: str, plural: str, scope: str, root: Schema, columns: list[Object]) -> Object:

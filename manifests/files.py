@@ -17,8 +17,6 @@ from manifests.policies import pod_policies
 from manifests.text import HEADER, yaml_text
 from manifests.workload import MANAGER, WEBHOOK_SERVICE, install_objects
 from policy import kinds
-from policy import types as policy
-from policy.exception_types import EXCEPTION_PLURAL
 
 CHART = FOLDER
 _DIFF_LINES = 20
@@ -40,8 +38,8 @@ def generated_files(root: Path = ROOT) -> dict[str, str]:
     made = {
         "install.yaml": install_objects(),
         f"crd/{PLURAL}.{GROUP}.yaml": [crd()],
-        f"policy/{policy.PLURAL}.{kinds.GROUP}.yaml": [policy_crd()],
-        f"policy/{EXCEPTION_PLURAL}.{kinds.GROUP}.yaml": [exception_crd()],
+        f"policy/{kinds.PLURAL}.{kinds.GROUP}.yaml": [policy_crd()],
+        f"policy/{kinds.EXCEPTION_PLURAL}.{kinds.GROUP}.yaml": [exception_crd()],
         "in-api-server/webhook/service.yaml": objects(WEBHOOK_SERVICE),
         "in-api-server/webhook/configurations.yaml": webhook_configurations(pods=False),
         "in-api-server/policies/policies.yaml": pod_policies("gate"),

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from api.features import FeatureGates
 from kube.model.field import SPEC, FieldError, Path, by_path
-from policy.defaults import DEADLINE, DEADLINE_GATE, Default, each_default, refusals
+from policy.defaults import DEADLINE_GATE, Default, each_default, refusals
 from policy.judged import Namespace
+from policy.recorded import DEADLINE
 from policy.sentences import caution
 from policy.types import JobSetPolicy, Selector
 

@@ -4,7 +4,7 @@ A default that a rule of a policy refuses is not set where both policies match, 
 somebody else has written. It is said at the policy: see conflicts.py.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,18 +15,13 @@ from api.jobset import JobSet, JobSetSpec, ReplicatedJob
 from kube.model.field import FieldError, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON, ObjectMeta
-from kube.model.validation import dns1123_subdomain
 from policy.default_types import Defaults
 from policy.evaluate import in_force, matches
 from policy.judged import Judged, Namespace
-from policy.kinds import GROUP
+from policy.recorded import DEADLINE
 from policy.rule import PolicyRule, of_pods
 from policy.types import JobSetPolicy
 
-ANNOTATION: Final = f"{GROUP}/defaults"
-"""Annotation of a JobSet: which defaults it got from which policy, as JSON: `{"tenants": ["labels[team]"]}`."""
-
-DEADLINE: Final = "activeDeadlineSeconds"
 DEADLINE_GATE: Final = "JobSetActiveDeadlineSeconds"
 POD: Final = ("template", "spec", "template", "spec")
 """Leads from a ReplicatedJob to the spec of its pods."""
@@ -53,33 +48,6 @@ class Default:
     parts: tuple[str, ...]
     value: Any
     of_pods: bool = False
-
-
-Record = Mapping[str, list[str]]
-"""Names of defaults by the name of their policy, as in the annotation."""
-_record = msgspec.json.Decoder(dict[str, list[str]])
-
-
-def record_of(text: Any) -> Record:
-    """The defaults that the annotation names; nothing if it cannot be read, for its author may write it."""
-    try:
-        return _record.decode(text) if isinstance(text, str) else {}
-    except (msgspec.MsgspecError, ValueError):
-        return {}
-
-
-def recorded_defaults(obj: Any) -> Record:
-    """The defaults that a JobSet says it has got; nothing if that cannot be read."""
-    return record_of(dig(obj, "metadata", "annotations", ANNOTATION))
-
-
-def set_by(annotations: Mapping[str, str], default: str) -> str:
-    """The policy that has given a JobSet the default of this name, as its annotation says; empty if none has.
-
-    The author of the JobSet may have written the annotation: what no policy can be called is left out.
-    """
-    record = record_of(annotations.get(ANNOTATION))
-    return next((name for name, defaults in record.items() if default in defaults and not dns1123_subdomain(name)), "")
 
 
 def each_default(defaults: Defaults | None) -> Iterator[Default]:

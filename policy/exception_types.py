@@ -1,6 +1,6 @@
 """JobSetPolicyException: rules of a policy do not count for some JobSets of a namespace, for some time. Records."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 
@@ -10,7 +10,6 @@ from policy.registry import Rules
 from policy.status_types import JobSetPolicyExceptionStatus
 from policy.types import Selector
 
-EXCEPTION_PLURAL: Final = "jobsetpolicyexceptions"
 MOST_NAMES = 64
 TIME_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(Z|[+-]\d{2}:\d{2})$"
 """A time with a time zone (RFC 3339), in whole seconds."""

@@ -1,9 +1,23 @@
-"""Group and kinds of the objects of policies. Pure, and without their records, which take long to import."""
+"""What policies are called. Pure, and without their records, which take time and memory to import."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from api.keys import GROUP as JOBSET_GROUP
 
 GROUP: Final = f"policy.{JOBSET_GROUP}"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
 KIND: Final = "JobSetPolicy"
+PLURAL: Final = "jobsetpolicies"
 EXCEPTION_KIND: Final = "JobSetPolicyException"
+EXCEPTION_PLURAL: Final = "jobsetpolicyexceptions"
+
+GATE: Final = "JobSetPolicies"
+"""The feature gate with which admission applies policies."""
+
+
+class PolicyId(NamedTuple):
+    """Whose decisions are counted: a policy that is created again under its name is another one."""
+
+    name: str
+    uid: str

@@ -11,8 +11,8 @@ import msgspec
 from api import keys
 from kube.model.meta import JSON
 from policy.audit import MOST_OF_REPORT, First
-from policy.kinds import GROUP, KIND
-from policy.types import API_VERSION, JobSetPolicy
+from policy.kinds import API_VERSION, GROUP, KIND
+from policy.types import JobSetPolicy
 
 REPORTS_GROUP: Final = "openreports.io"
 REPORTS_VERSION: Final = "v1alpha1"

@@ -5,7 +5,7 @@ As in api/jobset.py the records are the one source of the fields: the decoder re
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 
 import msgspec
 
@@ -14,17 +14,10 @@ from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import Base, ObjectMeta, doc
 from policy.default_types import MOST_LABELS, TOO_MANY, Defaults
 from policy.durations import DURATION
-from policy.kinds import GROUP
+from policy.kinds import PolicyId
 from policy.registry import Rules
 from policy.sentences import invalid
 from policy.status_types import JobSetPolicyStatus
-
-VERSION: Final = "v1alpha1"
-API_VERSION: Final = f"{GROUP}/{VERSION}"
-PLURAL: Final = "jobsetpolicies"
-
-GATE: Final = "JobSetPolicies"
-"""The feature gate with which admission applies policies."""
 
 DENY: Final = "Deny"
 WARN: Final = "Warn"
@@ -199,13 +192,6 @@ class JobSetPolicySpec(Base, frozen=True, kw_only=True):
     def audits(self) -> bool:
         """Whether a violation is recorded in the audit log."""
         return AUDIT in self.validation_actions
-
-
-class PolicyId(NamedTuple):
-    """Whose decisions are counted: a policy that is created again under its name is another one."""
-
-    name: str
-    uid: str
 
 
 class JobSetPolicy(Base, frozen=True, kw_only=True):

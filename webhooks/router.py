@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Awaitable, Container, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from fastapi import FastAPI, Request, Response
 
@@ -17,6 +16,7 @@ from kube.errors import leaves, raised_at
 from kube.log_fields import log_fields
 from webhooks import review_log
 from webhooks.body import BODY_LIMITS, Bodies, Body, BodyLimits
+from webhooks.metrics import WebhookMetrics
 from webhooks.offload import compute
 from webhooks.review import (
     AdmissionResponse,
@@ -35,19 +35,6 @@ CLIENT_LEFT = 499
 """Counts as the code of a request whose client has left before the answer."""
 
 log = logging.getLogger(__name__)
-
-
-class WebhookMetrics(Protocol):
-    """Where requests are counted. `code` is that of the answer inside the review; times in seconds.
-
-    `on_refusal` is called once for each rule that a refused object breaks.
-    """
-
-    def on_start(self, path: str) -> None: ...
-
-    def on_refusal(self, path: str, rule: str) -> None: ...
-
-    def on_finish(self, path: str, code: int, seconds: float) -> None: ...
 
 
 def create_app(

@@ -1,60 +1,46 @@
 """The stage of admission: the webhook server, in this process or in processes of its own that serve on one port."""
 
-import asyncio
 import logging
-import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
 from api.exclusive import TermForm
 from app.engine import engine, policy_schemas
-from app.health import Check, Health, webhook_check
+from app.health import Health
 from app.heap import freeze
 from app.manager.options import Deps, Shared
-from app.settings import LOOK_UPS, Settings
-from app.workers import ReportedMetrics, Worker
+from app.manager.workers import check_webhooks
+from app.settings import LOOK_UPS
+from app.workers import ReportedMetrics
 from certs.source import CertificateSource
 from controllers.placement.domains import Domains
 from controllers.placement.watches import PlacementWatches
-from httpserver.address import bind
 from httpserver.server import Server
 from kube.model.versions import LABEL_KEYS, parse_version
 from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from manifests.naming import POLICY_MUTATING_CONFIGURATION, POLICY_VALIDATING_CONFIGURATION
-from policy.types import GATE
+from policy.kinds import GATE
 from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
-from webhooks.jobset.policies import PolicyChecks
 from webhooks.jobset.subject import SetLimits
+from webhooks.metrics import WebhookMetrics
 from webhooks.pod.handlers import pod_handlers
-from webhooks.policy.handlers import policy_handlers
-from webhooks.policy.watches import PolicyWatches
-from webhooks.router import WebhookMetrics, create_app
+from webhooks.router import create_app
+
+if TYPE_CHECKING:
+    from webhooks.jobset.policies import PolicyChecks
 
 log = logging.getLogger(__name__)
-
-DIAL_EVERY = 0.05
-"""Seconds between two checks whether admission answers."""
 
 FOLLOWER_WAIT = 0.25
 """Seconds that the admission of a follower waits for its leader to be scheduled."""
 
 SYNC_TIMEOUT = 120.0
 """Seconds until the policies have to be known."""
-
-
-def bind_webhooks(settings: Settings) -> socket.socket:
-    """The port of the webhooks. Raises `BindError`."""
-    return bind((settings.webhook.host, settings.webhook.port), "webhooks")
-
-
-def watch_workers(deps: Deps, workers: Sequence[Worker]) -> None:
-    """Count what the processes of admission answer. They stop with the manager, and one that ends before ends it."""
-    for worker in workers:
-        deps.supervisor.start(worker.watch(deps.metrics.webhooks), f"worker-{worker.pid}", stop=worker.stop)
 
 
 async def start_webhooks(
@@ -72,24 +58,12 @@ async def start_webhooks(
     deps.supervisor.start(server.run(), "webhooks", stop=server.stop, delayed=True)
     deps.supervisor.on_stop(server.wind_down)
     await server.started.wait()
-    health.set_readiness("webhook", _check(deps, shared))
+    health.set_readiness("webhook", check_webhooks(deps, shared))
     freeze()
     log.info("webhooks serve on port %d", server.port)
 
 
-async def await_workers(deps: Deps, health: Health, shared: Shared) -> None:
-    """Return once one of the processes of admission answers."""
-    check = _check(deps, shared)
-    while await check() is not None:  # noqa: ASYNC110 -- there is no event of another process
-        await asyncio.sleep(DIAL_EVERY)
-    health.set_readiness("webhook", check)
-
-
-def _check(deps: Deps, shared: Shared) -> Check:
-    return webhook_check((deps.options.settings.webhook.host, shared.listener.getsockname()[1]))
-
-
-async def _policies(deps: Deps, metrics: ReportedMetrics, source: CertificateSource) -> PolicyChecks | None:
+async def _policies(deps: Deps, metrics: ReportedMetrics, source: CertificateSource) -> "PolicyChecks | None":
     """What holds JobSets to policies, once these are known; None without the feature gate.
 
     Raises `kube.informer.SyncTimeoutError` if they are not known after `SYNC_TIMEOUT`: nothing that they deny is to be
@@ -98,6 +72,9 @@ async def _policies(deps: Deps, metrics: ReportedMetrics, source: CertificateSou
     gates = deps.options.gates
     if not gates[GATE]:
         return None
+    from webhooks.jobset.policies import PolicyChecks  # noqa: PLC0415 (all rules, which are of no use without the gate)
+    from webhooks.policy.watches import PolicyWatches  # noqa: PLC0415 (the same)
+
     beside = [
         partial(source.look_after, MUTATING_WEBHOOK_CONFIGURATIONS, POLICY_MUTATING_CONFIGURATION),
         partial(source.look_after, VALIDATING_WEBHOOK_CONFIGURATIONS, POLICY_VALIDATING_CONFIGURATION),
@@ -109,7 +86,7 @@ async def _policies(deps: Deps, metrics: ReportedMetrics, source: CertificateSou
 
 
 async def _app(
-    deps: Deps, placement: PlacementWatches, metrics: WebhookMetrics, policies: PolicyChecks | None
+    deps: Deps, placement: PlacementWatches, metrics: WebhookMetrics, policies: "PolicyChecks | None"
 ) -> FastAPI:
     settings = deps.options.settings
     dry_run = settings.child_dry_run
@@ -122,6 +99,8 @@ async def _app(
     checks = engine(deps.options.gates, limits)
     handlers = {**jobset_handlers(checks, cluster, policies), **pods}
     if policies is not None:
+        from webhooks.policy.handlers import policy_handlers  # noqa: PLC0415 (the same)
+
         handlers |= policy_handlers(policy_schemas(), policies.source, deps.options.gates)
     return create_app(handlers, metrics=metrics, decides={VALIDATE_PATH})
 

@@ -14,17 +14,11 @@ from controllers.jobset.watches import Watches
 from controllers.placement import controller as placement
 from controllers.placement.memory import JobRequest
 from controllers.placement.watches import PlacementWatches
-from controllers.policy import controller as policy
-from controllers.policy.audit import PolicyAudits
-from controllers.policy.controller import PolicyReconciler
-from controllers.policy.enforcement import Enforcement
-from controllers.policy.reports import PolicyReports
 from kube.client import Client
 from kube.controller import Controller, Reconcile, Request
 from kube.events import EventRecorder
 from kube.workqueue import WorkQueue
-from policy.types import GATE
-from webhooks.policy.watches import PolicyWatches
+from policy.kinds import GATE
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +76,14 @@ def _placement(
 
 def _policies(deps: Deps, client: Client, watches: Watches, recorder: EventRecorder) -> Controller[Request]:
     """Keeps the status of policies and exceptions up to date, while the API server serves them."""
-    reconciler = PolicyReconciler(client, deps.options.gates, recorder, deps.metrics.webhooks)
+    # Without the gate nobody needs the rules of policies.
+    from controllers.policy import controller as policy  # noqa: PLC0415
+    from controllers.policy.audit import PolicyAudits  # noqa: PLC0415
+    from controllers.policy.enforcement import Enforcement  # noqa: PLC0415
+    from controllers.policy.reports import PolicyReports  # noqa: PLC0415
+    from webhooks.policy.watches import PolicyWatches  # noqa: PLC0415
+
+    reconciler = policy.PolicyReconciler(client, deps.options.gates, recorder, deps.metrics.webhooks)
     controller = _controller(deps, policy.NAME, reconciler.reconcile, policy.WORKERS)
     reconciler.source = source = PolicyWatches(
         deps.client, on_watch=partial(reconciler.feed, controller.queue), says_number=False

@@ -7,7 +7,8 @@ which everybody may read who is logged in: the manager has no right to get CRDs.
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import cache
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import inspect as mi
@@ -26,6 +27,10 @@ LOOK_AGAIN = 10.0
 """Seconds in which a CRD that has just been applied reaches the document."""
 
 _CHECKED = ("spec", "status")
+_EACH = "[*]"
+
+Fields: TypeAlias = "dict[str, Fields]"
+"""Fields by name, each with those in it; `_EACH` instead of a name: those of each element of a list."""
 
 
 class _Components(msgspec.Struct, frozen=True):
@@ -64,23 +69,34 @@ def lacking(document: bytes) -> list[str]:
     if found is None:
         return []
     known = msgspec.json.decode(found, type=dict[str, Any])
-    return [path for path in _missing(mi.type_info(JobSet), known, "") if path.startswith(_CHECKED)]
+    return [path for path in _missing(jobset_fields(), known, "") if path.startswith(_CHECKED)]
 
 
-def _missing(node: mi.Type, schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Paths of fields that the schema does not know; of one that is missing, not its parts."""
+@cache
+def jobset_fields() -> Fields:
+    """All fields of JobSets. Finding them touches much memory: a manager does it before it forks."""
+    return _fields(mi.type_info(JobSet))
+
+
+def _fields(node: mi.Type) -> Fields:
     while isinstance(node, mi.Metadata):
         node = node.type
     if isinstance(node, mi.UnionType):
-        for part in node.types:
-            yield from _missing(part, schema, path)
-    elif isinstance(node, mi.VarTupleType):
-        yield from _missing(node.item_type, schema.get("items") or {}, f"{path}[*]")
-    elif isinstance(node, mi.StructType):
-        properties = schema.get("properties") or {}
-        for field in node.fields if properties else ():
-            place = f"{path}.{field.encode_name}".lstrip(".")
-            if field.encode_name in properties:
-                yield from _missing(field.type, properties[field.encode_name], place)
-            else:
-                yield place
+        return {name: inner for part in node.types for name, inner in _fields(part).items()}
+    if isinstance(node, mi.VarTupleType):
+        return {_EACH: _fields(node.item_type)}
+    return {field.encode_name: _fields(field.type) for field in node.fields} if isinstance(node, mi.StructType) else {}
+
+
+def _missing(fields: Fields, schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Paths of fields that the schema does not know; of one that is missing, not its parts."""
+    if _EACH in fields:
+        yield from _missing(fields[_EACH], schema.get("items") or {}, f"{path}{_EACH}")
+        return
+    properties = schema.get("properties") or {}
+    for name, inner in fields.items() if properties else ():
+        place = f"{path}.{name}".lstrip(".")
+        if name in properties:
+            yield from _missing(inner, properties[name], place)
+        else:
+            yield place

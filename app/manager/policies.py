@@ -1,19 +1,20 @@
 """The stage of policies: what admission has decided is written into their status."""
 
 import random
+from typing import TYPE_CHECKING
 
 from app.manager.options import Deps
-from controllers.policy.counts import PolicyCounts
-from controllers.policy.regular import Regularly
-from controllers.policy.uses import ExceptionUses
-from policy.status_types import ANYONE, API_SERVER
-from policy.types import GATE
+from policy.kinds import GATE
+
+if TYPE_CHECKING:
+    from controllers.policy.counts import PolicyCounts
+    from controllers.policy.uses import ExceptionUses
 
 
 class _Record:
     """`app.policy_metrics.Listener`: remembers what has to be written."""
 
-    def __init__(self, counts: PolicyCounts, uses: ExceptionUses) -> None:
+    def __init__(self, counts: "PolicyCounts", uses: "ExceptionUses") -> None:
         self.count_decision = counts.count_decision
         self.used = uses.used
 
@@ -22,6 +23,11 @@ def record_decisions(deps: Deps) -> None:
     """Write what this process, and those that report to it, decide; nothing without the feature gate."""
     if not deps.options.gates[GATE]:
         return
+    from controllers.policy.counts import PolicyCounts  # noqa: PLC0415 (all rules, which are of no use without the gate)
+    from controllers.policy.regular import Regularly  # noqa: PLC0415 (the same)
+    from controllers.policy.uses import ExceptionUses  # noqa: PLC0415 (the same)
+    from policy.status_types import ANYONE, API_SERVER  # noqa: PLC0415 (the same)
+
     settings = deps.options.settings
     reviews_from = API_SERVER if settings.tls.client_ca_file else ANYONE
     counts = PolicyCounts(deps.client, reviews_from, jitter=random.random)

@@ -11,15 +11,17 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from api.features import GATES
 from app.debug.pages import COMMANDS, page
 from app.heap import keep_large_blocks_apart
 from app.logs import set_level
-from app.manager.admission import bind_webhooks
+from app.manager.crd import jobset_fields
 from app.manager.options import Options, Shared, StartError
 from app.manager.run import run
+from app.manager.workers import bind_webhooks
 from app.version import current
 from app.workers import STOP, Records, WorkerError, fork_workers
 from httpserver.address import BindError
@@ -38,6 +40,7 @@ def main(options: Options) -> None:
     except KubeconfigError as error:
         raise StartError(str(error)) from error
     log.info("jobset %s starts for %s; feature gates: %s", current(), cluster, gates)
+    prepare(options)
     workers = options.settings.webhook.workers if options.webhooks else 0
     if not workers:
         _in_loop(_run_until_signal(options))
@@ -48,6 +51,23 @@ def main(options: Options) -> None:
         raise StartError(str(error)) from error
     with fork_workers(workers, lambda channel: serve_as_worker(options, listener, channel)) as processes:
         _in_loop(_run_until_signal(options, Shared(listener, processes)))
+
+
+def prepare(options: Options) -> None:
+    """Import and compute what the processes need: pages that are written to before the fork are there only once."""
+    parts = {
+        "app.manager.controllers": options.controllers,
+        "app.manager.admission": options.webhooks,
+        "certs.manager": options.webhooks and options.settings.internal_cert_management.enable,
+    }
+    for part in (name for name, is_needed in parts.items() if is_needed):
+        import_module(part)
+    if options.webhooks:
+        from app.engine import engine  # noqa: PLC0415 (imported by now)
+
+        engine(options.gates)
+    jobset_fields()
+    loop_factory()
 
 
 def serve_as_worker(options: Options, listener: socket.socket, channel: socket.socket) -> None:

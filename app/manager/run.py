@@ -11,11 +11,9 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from app.health import passes
-from app.manager.admission import await_workers, bind_webhooks, start_webhooks, watch_workers
 from app.manager.api_server import await_jobsets
 from app.manager.caches import fill_caches, start_placement_watches
 from app.manager.certificates import start_certificates
-from app.manager.controllers import run_controllers
 from app.manager.crd import warn_of_old_crd
 from app.manager.endpoints import start_endpoints
 from app.manager.leadership import lead, lease_of
@@ -25,6 +23,7 @@ from app.manager.policies import record_decisions
 from app.manager.rights import look_ups_of, watch_rights
 from app.manager.supervisor import supervise
 from app.manager.unready import note_unready
+from app.manager.workers import await_workers, bind_webhooks, watch_workers
 from app.metrics import Metrics
 from app.version import user_agent
 from app.workers import WorkerError
@@ -83,9 +82,13 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
         if shared.workers:
             await await_workers(deps, health, shared)
         else:
+            from app.manager.admission import start_webhooks  # noqa: PLC0415 (where others serve, 20 MiB of no use)
+
             await start_webhooks(deps, health, tls, source, placement, shared)
     if not deps.options.controllers:
         await asyncio.Event().wait()
+    from app.manager.controllers import run_controllers  # noqa: PLC0415 (workers do not reconcile)
+
     watches = await fill_caches(deps, health, placement)
     await lead(deps, lambda client: run_controllers(deps, client, watches, placement))
 

@@ -19,19 +19,20 @@ from kube.model.jsontree import dig, without_nulls
 from kube.model.meta import JSON
 from kube.model.validation import dns1123_subdomain
 from policy.conflicts import conflicts
-from policy.defaults import defaults_for, recorded_defaults
+from policy.defaults import defaults_for
 from policy.evaluate import Violation, in_force, numbers, violations
 from policy.exception_faults import exception_warnings, own_faults
 from policy.exception_types import JobSetPolicyException, read_exception
 from policy.exceptions import EARLIEST, Excused, excused_rules, in_namespace
 from policy.faults import cautions
 from policy.judged import Judged, Namespace
-from policy.kinds import GROUP, KIND
+from policy.kinds import API_VERSION, GROUP, KIND
 from policy.limits import Number
 from policy.mismatch import Mismatch, of_namespace, of_policy
 from policy.namespaces import DEFAULT, namespace_of
+from policy.recorded import recorded_defaults
 from policy.sentences import source
-from policy.types import API_VERSION, JobSetPolicy
+from policy.types import JobSetPolicy
 from webhooks.jobset.policy_defaults import set_defaults
 from webhooks.jobset.subject import Unreadable, subject
 from webhooks.json_patch import PatchDraft

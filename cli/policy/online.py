@@ -28,11 +28,11 @@ from kube.model.field import Path as FieldPath
 from kube.model.meta import JSON
 from kube.resources import LEASES
 from manifests import NAMESPACE
+from policy.kinds import GATE
 from policy.suites import probes
 from policy.suites.answers import Answer, differences, interpret, refused_otherwise
 from policy.suites.judge import Result, compare
 from policy.suites.rounds import rounds
-from policy.types import GATE
 
 SPEC = ClusterSpec(name="policy-test", profile="api")
 Suites = Sequence[tuple[Loaded, list[Result]]]

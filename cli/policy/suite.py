@@ -20,9 +20,10 @@ from kube.model.jsontree import dig, without_nulls
 from kube.model.meta import JSON
 from manifests.definition import schema_of
 from policy.judged import Namespace
+from policy.kinds import API_VERSION
 from policy.suites.judge import Admit, Admitted
 from policy.suites.types import ADMISSION_KINDS, Suite, SuiteContents
-from policy.types import API_VERSION, JobSetPolicy
+from policy.types import JobSetPolicy
 from webhooks.jobset.schema.schema import Schema
 
 

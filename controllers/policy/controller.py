@@ -25,9 +25,9 @@ from policy.conditions import FIRST_USED, USED, Held, exception_status, policy_s
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import EXPIRED, standing
 from policy.judged import Namespace
-from policy.kinds import EXCEPTION_KIND
+from policy.kinds import API_VERSION, EXCEPTION_KIND
 from policy.namespaces import KnownNamespace
-from policy.types import API_VERSION, JobSetPolicy
+from policy.types import JobSetPolicy
 
 NAME: Final = "jobset-policy"
 WORKERS = 2

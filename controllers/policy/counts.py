@@ -17,8 +17,8 @@ from kube.client import Client
 from kube.errors import Conflict, KubeError, NotFound, ServerError, TransportError, UnreadableAnswerError
 from kube.model.meta import Base, Identity
 from policy.counts import Tally, status_patch
+from policy.kinds import PolicyId
 from policy.status_types import JobSetPolicyStatus
-from policy.types import PolicyId
 
 log = logging.getLogger(__name__)
 

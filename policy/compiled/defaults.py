@@ -13,8 +13,9 @@ from kube.model.meta import JSON
 from policy.cel import Cel, concat_texts, foreign, literal, text
 from policy.compiled.policy import compiled_name, head, match_conditions, match_constraints
 from policy.compiled.selectors import NAMESPACE_LABELS, OBJECT_LABELS, selector_conditions
-from policy.defaults import ANNOTATION, DEADLINE, DEADLINE_GATE, POD, Default, each_default, refusals
+from policy.defaults import DEADLINE_GATE, POD, Default, each_default, refusals
 from policy.judged import Namespace
+from policy.recorded import ANNOTATION, DEADLINE
 from policy.types import FAIL, IGNORE, JobSetPolicy
 
 _POD = f"/{'/'.join(POD)}"

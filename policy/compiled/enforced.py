@@ -7,8 +7,8 @@ from api.features import FeatureGates
 from kube.model.meta import JSON
 from policy.compiled.defaults import mutating
 from policy.compiled.policy import Circumstances, validating
-from policy.kinds import GROUP, KIND
-from policy.types import API_VERSION, JobSetPolicy
+from policy.kinds import API_VERSION, GROUP, KIND
+from policy.types import JobSetPolicy
 
 ENFORCED: Final = f"{GROUP}/enforced"
 """Label of what the manager keeps applied."""

@@ -15,7 +15,7 @@ from typing import Any
 from kube.model.field import MAX_SHOWN_ERRORS, FieldError, Path, shorten
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
-from policy.defaults import recorded_defaults
+from policy.recorded import recorded_defaults
 from policy.suites.judge import AUDIT, MOST_QUOTED, Finding, Verdict, action_of
 from policy.suites.types import VALIDATING, failure
 from policy.types import AUDIT_KEY, DENY, MOST_AUDITED_TEXT, WARN, JobSetPolicy

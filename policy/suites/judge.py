@@ -12,12 +12,12 @@ from api.keys import NAMESPACE_NAME
 from kube.model.field import FieldError, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
-from policy.defaults import Record, recorded_defaults
 from policy.evaluate import Violation, in_force, violations
 from policy.exceptions import EARLIEST, Excused, excused_rules, in_namespace, time_of
 from policy.judged import Judged, Namespace
 from policy.mismatch import Mismatch, of_policy
 from policy.namespaces import namespace_of
+from policy.recorded import Record, recorded_defaults
 from policy.suites.types import VALIDATING, Expectation, SuiteContents, SuiteTest, failure, missing_jobset
 from policy.types import DENY, WARN, JobSetPolicy
 

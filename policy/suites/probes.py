@@ -9,9 +9,8 @@ from typing import Final
 
 from api.keys import GROUP, NAMESPACE_NAME
 from kube.model.meta import JSON
-from policy.kinds import EXCEPTION_KIND, KIND
+from policy.kinds import API_VERSION, EXCEPTION_KIND, KIND
 from policy.suites.types import MUTATING, VALIDATING
-from policy.types import API_VERSION
 
 NAME: Final = "jobset-policy-test"
 """The namespace of all probes, and the prefix of the names of their objects."""

@@ -47,6 +47,43 @@ def test_the_manager_does_without(imported: set[str], module: str) -> None:
     assert module not in imported
 
 
+TO_RECONCILE = {
+    *("api", "app", "certs", "cli", "controllers", "httpserver", "kube", "manifests", "policy", "webhooks"),
+    *("aiohappyeyeballs", "aiohttp", "aiosignal", "attr", "frozenlist", "idna", "multidict", "propcache", "yarl"),
+    *("annotated_types", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection"),
+    *("click", "httptools", "uvicorn", "uvloop"),
+    *("kubernetes_asyncio", "msgspec", "prometheus_client", "re2", "yaml"),
+}
+"""All packages of a manager that only reconciles, but for those of Python itself."""
+
+TO_SERVE = {"annotated_doc", "anyio", "cryptography", "fastapi", "jsonschema_rs", "opentelemetry", "starlette"}
+"""Those that admission needs as well, with certificates of its own."""
+
+PREPARE = """\
+from api.features import FeatureGates
+from app.manager.options import Options
+from app.manager.process import prepare
+from app.settings import Settings
+prepare(Options(Settings(), FeatureGates({{}}), controllers={controllers}, webhooks={webhooks}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("controllers", "webhooks", "packages"),
+    [(True, False, TO_RECONCILE), (True, True, TO_RECONCILE | TO_SERVE)],
+)
+def test_a_manager_imports_no_package_that_it_has_no_use_for(
+    controllers: bool, webhooks: bool, packages: set[str]
+) -> None:
+    code = f"import cli.manager_command\n{PREPARE.format(controllers=controllers, webhooks=webhooks)}"
+    modules = imported_by(code) - imported_by("")
+    there = {name.partition(".")[0] for name in modules} - sys.stdlib_module_names
+    assert {name for name in there if not name.startswith(("_", "cython_"))} == packages
+    assert "policy.kinds" in modules
+    unused = {"cli.config_check", "policy.registry", "webhooks.jobset.policies", "webhooks.policy"}
+    assert modules & unused == set()
+
+
 AT_THE_END = """\
 import atexit, os, sys
 end = os._exit

@@ -17,8 +17,8 @@ from kube.controller_metrics import ControllerMetrics
 from kube.errors import TerminalError
 from kube.transport import RequestMetrics
 from kube.workqueue import LOW_PRIORITY, QueueMetrics, WorkQueue
-from policy.types import PolicyId
-from webhooks.router import WebhookMetrics
+from policy.kinds import PolicyId
+from webhooks.metrics import WebhookMetrics
 
 KEY = Request("team-a", "train")
 OUTCOMES = (

@@ -28,7 +28,7 @@ from app.workers import (
     fork_workers,
 )
 from httpserver.address import bind
-from policy.types import PolicyId
+from policy.kinds import PolicyId
 from tests.support.serving import LOCAL
 from tests.support.tls import until
 

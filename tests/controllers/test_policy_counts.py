@@ -13,8 +13,8 @@ from controllers.policy.regular import Regularly
 from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response
+from policy.kinds import PolicyId
 from policy.status_types import ANYONE, API_SERVER
-from policy.types import PolicyId
 from tests.support.model.faults import status_body
 from tests.support.model.memory_api import MemoryApi, refuse, serve
 from tests.support.tls import until

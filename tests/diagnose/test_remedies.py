@@ -12,7 +12,7 @@ from diagnose.facts import SeenClaim, SeenStorageClass
 from diagnose.gather import gather
 from diagnose.remedies import for_refusal
 from kube.client import Client
-from policy.defaults import ANNOTATION
+from policy.recorded import ANNOTATION
 from tests.support.explain.gangs import EACH, Played
 from tests.support.explain.objects import NOW, at, explained, explanation_of, job_of, made, pod_of, walk
 from tests.support.explain.stuck import about_pod

@@ -13,8 +13,9 @@ from dev.cluster.cluster import Cluster
 from kube.model.meta import JSON
 from policy.compiled.defaults import mutating
 from policy.compiled.policy import compiled_name
-from policy.defaults import ANNOTATION, defaults_for
+from policy.defaults import defaults_for
 from policy.namespaces import namespace_of
+from policy.recorded import ANNOTATION
 from policy.types import read_policy
 from tests.support.cluster.jobs import JOBSETS
 from tests.support.cluster.requests import apply, drop_namespace, request, wait_for

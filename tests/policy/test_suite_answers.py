@@ -16,6 +16,7 @@ from cli.policy.suite import admission
 from kube.model.field import Path
 from policy.exception_types import JobSetPolicyException
 from policy.judged import Namespace
+from policy.kinds import PolicyId
 from policy.suites.answers import (
     OURS,
     THEIRS,
@@ -28,7 +29,7 @@ from policy.suites.answers import (
 )
 from policy.suites.judge import Finding, Result, Verdict, judge
 from policy.suites.types import Suite, SuiteContents, SuiteNamespace, SuiteTest
-from policy.types import JobSetPolicy, PolicyId, read_policy
+from policy.types import JobSetPolicy, read_policy
 from tests.support.asgi import post
 from tests.support.corpus import policy_table
 from tests.support.objects.jobsets import JSON, jobset, rjob

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api.own_fields import OWN_FIELDS
-from policy.defaults import ANNOTATION as DEFAULTS
+from policy.recorded import ANNOTATION as DEFAULTS
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.work import steps
 from webhooks.jobset.update.forgotten import MOST_PUT_BACK, put_back

@@ -16,8 +16,9 @@ from app.engine import engine
 from kube.errors import TransportError
 from policy.exception_types import JobSetPolicyException, read_exception
 from policy.judged import Namespace
+from policy.kinds import PolicyId
 from policy.registry import RULES
-from policy.types import AUDIT_KEY, Exceptions, JobSetPolicy, PolicyId, Selector
+from policy.types import AUDIT_KEY, Exceptions, JobSetPolicy, Selector
 from tests.support.asgi import post
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.objects.policies import exception, policy

@@ -10,7 +10,7 @@ import jsonpatch
 import pytest
 
 from kube.errors import TransportError
-from policy.defaults import ANNOTATION
+from policy.recorded import ANNOTATION
 from policy.types import JobSetPolicy, read_policy
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.objects.policies import policy, setting

@@ -7,6 +7,7 @@ faults alone. All else is left to the validating webhook, which is complete by i
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kube.model.field import FieldError
 from kube.model.meta import JSON
@@ -15,7 +16,6 @@ from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.copies import write_own_fields
 from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Engine, Findings
-from webhooks.jobset.policies import Filled, Judgement, PolicyChecks
 from webhooks.jobset.update.forgotten import put_back
 from webhooks.jobset.update.validate import REPLACE
 from webhooks.json_patch import PatchDraft
@@ -31,12 +31,15 @@ from webhooks.review import (
     outside_namespace,
 )
 
+if TYPE_CHECKING:  # all rules of policies, which are imported only with their gate
+    from webhooks.jobset.policies import Filled, PolicyChecks
+
 MUTATE_PATH = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
 
 
 def jobset_handlers(
-    engine: Engine, cluster: ClusterChecks | None = None, policies: PolicyChecks | None = None
+    engine: Engine, cluster: ClusterChecks | None = None, policies: "PolicyChecks | None" = None
 ) -> Mapping[str, Handler]:
     """Handlers by URL path; without `cluster` and `policies` they check the object alone."""
     admission = _Admission(engine, cluster, policies)
@@ -47,7 +50,7 @@ def jobset_handlers(
 class _Admission:
     engine: Engine
     cluster: ClusterChecks | None
-    policies: PolicyChecks | None
+    policies: "PolicyChecks | None"
 
     def mutate(self, request: AdmissionRequest) -> HandlerAnswer:
         """Set defaults; refuse what the schema is about to refuse (docs/reference/defaulting.md)."""
@@ -68,7 +71,7 @@ class _Admission:
 
     async def _mutation_with_policies(
         self,
-        fill: Callable[[AdmissionRequest, JSON], Awaitable[Filled]],
+        fill: Callable[[AdmissionRequest, JSON], Awaitable["Filled"]],
         request: AdmissionRequest,
         obj: JSON,
         operations: list[JSON],
@@ -123,14 +126,16 @@ class _Admission:
     async def _answer_with(
         self,
         cluster: ClusterChecks | None,
-        policies: PolicyChecks | None,
+        policies: "PolicyChecks | None",
         request: AdmissionRequest,
         findings: Findings,
         obj: JSON,
     ) -> AdmissionResponse:
         """The answer, with findings of policies and of the cluster added."""
-        judgement = Judgement() if policies is None else await policies.judge(request, findings)
+        judgement = None if policies is None else await policies.judge(request, findings)
         more = [] if cluster is None else await self._cluster_findings(cluster, request, findings)
+        if judgement is None:
+            return await compute(answer, findings.and_also(more), obj)
         told = findings.and_elsewhere(judgement.findings).and_also(more)
         return judgement.answer(await compute(answer, told, obj))
 

@@ -19,18 +19,21 @@ from kube.model.field import SPEC, ErrorType, FieldError, Rule, Severity, shorte
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from policy.counts import MATCHED, SET
-from policy.defaults import defaults_for, recorded_defaults
+from policy.defaults import defaults_for
 from policy.evaluate import Violation, matches, violations
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import excused_rules
 from policy.judged import Judged, Namespace
+from policy.kinds import PolicyId
+from policy.recorded import recorded_defaults
 from policy.sentences import source
-from policy.types import AUDIT_KEY, FAIL, MOST_AUDITED_TEXT, JobSetPolicy, PolicyId
+from policy.types import AUDIT_KEY, FAIL, MOST_AUDITED_TEXT, JobSetPolicy
 from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.engine import Findings, spec_apart_from_suspend
 from webhooks.jobset.policy_defaults import PutBack, keep_defaults, put_back_warnings, set_defaults
 from webhooks.jobset.subject import Unreadable, subject
 from webhooks.json_patch import PatchDraft
+from webhooks.metrics import PolicyMetrics
 from webhooks.offload import compute, work
 from webhooks.review import AdmissionRequest, AdmissionResponse, denied
 
@@ -85,15 +88,6 @@ _STEPS = 8
 """Steps of the rules of one policy for each step of checking an object."""
 
 Clock = Callable[[], datetime]
-
-
-class PolicyMetrics(Protocol):
-    """Where decisions are counted, once for each review, policy, rule and action; and who hears of exceptions."""
-
-    def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None: ...
-
-    def used(self, namespace: str, name: str, uid: str) -> None:
-        """A rule that a JobSet breaks does not count because of this exception. Not called for dry runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ import msgspec
 from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
-from policy.defaults import ANNOTATION, POD, Default, Record, recorded_defaults
+from policy.defaults import POD, Default
+from policy.recorded import ANNOTATION, Record, recorded_defaults
 from policy.sentences import source
 from policy.types import JobSetPolicy
 from webhooks.json_patch import PatchDraft

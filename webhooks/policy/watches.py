@@ -18,11 +18,11 @@ from kube.errors import KubeError
 from kube.indexes import IndexKey
 from kube.informer import Informer, SyncTimeoutError
 from kube.resources import NAMESPACES, Resource
-from policy.exception_types import EXCEPTION_PLURAL, JobSetPolicyException
+from policy.exception_types import JobSetPolicyException
 from policy.judged import Namespace
-from policy.kinds import EXCEPTION_KIND, GROUP, KIND
+from policy.kinds import API_VERSION, EXCEPTION_KIND, EXCEPTION_PLURAL, GROUP, KIND, PLURAL, VERSION
 from policy.namespaces import KnownNamespace, NamespaceMetadata, annotation_keys, keeping
-from policy.types import API_VERSION, PLURAL, VERSION, JobSetPolicy
+from policy.types import JobSetPolicy
 
 log = logging.getLogger(__name__)
 

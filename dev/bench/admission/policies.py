@@ -5,7 +5,8 @@ from __future__ import annotations
 from dev.bench.admission import samples
 from policy.exception_types import JobSetPolicyException, read_exception
 from policy.judged import Namespace
-from policy.types import PolicyId, read_policy
+from policy.kinds import PolicyId
+from policy.types import read_policy
 
 RULES_OF_EACH = len(samples.policy("")["spec"]["rules"])
 

@@ -13,7 +13,7 @@ from app.manager.supervisor import Supervisor, Timeouts, supervise
 from app.metrics import Metrics
 from app.settings import Settings
 from kube.client import Client
-from policy.types import PolicyId
+from policy.kinds import PolicyId
 from tests.support.model.memory_api import MemoryApi
 from tests.support.tls import until
 

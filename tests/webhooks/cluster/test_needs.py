@@ -12,7 +12,7 @@ from kube.model.field import FieldError
 from kube.options import METADATA
 from kube.resources import CONFIG_MAPS, SECRETS
 from kube.transport import Request, Response
-from policy.defaults import ANNOTATION
+from policy.recorded import ANNOTATION
 from tests.support.model.scripted_server import GATES, MOUNT, Script, checks, claims, create, plural
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.answers import MAX_WARNING, warning_texts

@@ -40,7 +40,7 @@ from kube.resources import (
     STORAGE_CLASSES,
     Resource,
 )
-from policy.defaults import set_by
+from policy.recorded import set_by
 from webhooks.jobset.cluster.claims import Claim, claims_of
 from webhooks.jobset.cluster.lookups import Lookups
 from webhooks.jobset.cluster.references import Place, references

@@ -15,8 +15,8 @@ from api.keys import REMOVED_FIELDS
 from kube.model.field import SPEC, FieldError, Path
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
-from policy.defaults import ANNOTATION as DEFAULTS
-from policy.defaults import DEADLINE, recorded_defaults
+from policy.recorded import ANNOTATION as DEFAULTS
+from policy.recorded import DEADLINE, recorded_defaults
 from webhooks.jobset.copies import places_of
 from webhooks.jobset.rules import MOST, Source
 from webhooks.json_patch import PatchDraft

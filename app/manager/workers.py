@@ -1,0 +1,37 @@
+"""The stage of admission in a manager whose workers serve it. Imports nothing of what serves."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+
+from app.health import Check, Health, webhook_check
+from app.manager.options import Deps, Shared
+from app.settings import Settings
+from app.workers import Worker
+from httpserver.address import bind
+
+DIAL_EVERY = 0.05
+"""Seconds between two checks whether admission answers."""
+
+
+def bind_webhooks(settings: Settings) -> socket.socket:
+    """The port of the webhooks. Raises `BindError`."""
+    return bind((settings.webhook.host, settings.webhook.port), "webhooks")
+
+
+def watch_workers(deps: Deps, workers: Sequence[Worker]) -> None:
+    """Count what the processes of admission answer. They stop with the manager, and one that ends before ends it."""
+    for worker in workers:
+        deps.supervisor.start(worker.watch(deps.metrics.webhooks), f"worker-{worker.pid}", stop=worker.stop)
+
+
+async def await_workers(deps: Deps, health: Health, shared: Shared) -> None:
+    """Return once one of the processes of admission answers."""
+    check = check_webhooks(deps, shared)
+    while await check() is not None:  # noqa: ASYNC110 -- there is no event of another process
+        await asyncio.sleep(DIAL_EVERY)
+    health.set_readiness("webhook", check)
+
+
+def check_webhooks(deps: Deps, shared: Shared) -> Check:
+    return webhook_check((deps.options.settings.webhook.host, shared.listener.getsockname()[1]))

@@ -23,7 +23,7 @@ def keep_large_blocks_apart() -> None:
 def freeze() -> None:
     """Take what is there to stay out of garbage collection, which would stop every request for tens of milliseconds.
 
-    Frozen objects are still freed as soon as nothing refers to them.
+    Frozen objects are still freed as soon as nothing refers to them. glibc gives back the pages that are free.
     """
     gc.collect()
     gc.freeze()

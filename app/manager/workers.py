@@ -34,4 +34,5 @@ async def await_workers(deps: Deps, health: Health, shared: Shared) -> None:
 
 
 def check_webhooks(deps: Deps, shared: Shared) -> Check:
+    """Whether admission answers, wherever it is served."""
     return webhook_check((deps.options.settings.webhook.host, shared.listener.getsockname()[1]))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from dev.bench.counts import counts
-from dev.bench.proc import cpu_seconds, memory_mib, reset_peak
+from dev.bench.proc import cpu_seconds, memory_mib, reset_peak, shared_once_mib
 from dev.bench.scene import JSON, BenchmarkError, Event, Scene
 from dev.cluster import audit
 
@@ -29,7 +29,7 @@ def count_requests(scene: Scene) -> Iterator[JSON]:
     phase: JSON = {}
     yield phase
     phase["manager_cpu_seconds"] = cpu_seconds(scene.pid) - busy
-    phase["rss_mib"] = memory_mib(scene.pid)
+    phase["rss_mib"], phase["pss_mib"] = memory_mib(scene.pid), shared_once_mib(scene.pid)
     phase["peak_rss_mib"] = memory_mib(scene.pid, "VmHWM")
     phase |= counts(audit.calls(scene.cluster.audit_log, offset), scene.user)
 

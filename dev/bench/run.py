@@ -17,7 +17,7 @@ from cli import local
 from dev.bench.managers import Entry, further_manager, running_manager, scratch_cluster
 from dev.bench.phases import wait_for_status
 from dev.bench.play import Play
-from dev.bench.proc import memory_mib
+from dev.bench.proc import memory_mib, shared_once_mib
 from dev.bench.scenarios import SCENARIOS, Scenario
 from dev.bench.scene import JSON, BenchmarkError, Scene, say
 from dev.bench.sets import GROUP, TOPOLOGY, jobset, says
@@ -74,7 +74,7 @@ def _turn(bench: Bench, entry: Entry, scenarios: list[Scenario]) -> JSON:
             with running_manager(cluster, first, entry, sections) as manager:
                 scene = Scene(cluster, manager.process.pid, "warm-up")
                 _warm_up(scene)
-                record["idle_rss_mib"] = memory_mib(scene.pid)
+                record["idle_rss_mib"], record["idle_pss_mib"] = memory_mib(scene.pid), shared_once_mib(scene.pid)
                 for number, scenario in enumerate(scenarios):
                     namespace = f"{scenario.codes[0].lower()}-{number}"
                     own = dataclasses.replace(scene, namespace=namespace)

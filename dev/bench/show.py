@@ -59,6 +59,8 @@ def _resources(results: JSON) -> list[dict[str, str]]:
         spreads = {
             "idle RSS (MiB)": report.Spread.at(turns, "idle_rss_mib"),
             "RSS after (MiB)": report.Spread.at(after, "rss_mib"),
+            "idle PSS (MiB)": report.Spread.at(turns, "idle_pss_mib"),
+            "PSS after (MiB)": report.Spread.at(after, "pss_mib"),
             "CPU (s)": report.Spread.of_figures(cpu_seconds(results, manager)),
         }
         if after:

@@ -145,7 +145,7 @@ def test_a_whole_run(binaries, tmp_path):
     assert results == json.loads((tmp_path / "results.json").read_text())
     assert [turn["manager"] for turn in results["turns"]] == ["jobset", "floor-background"]
     for turn in results["turns"]:
-        assert turn["idle_rss_mib"] > 20
+        assert turn["idle_rss_mib"] > turn["idle_pss_mib"] > 20
         for name in ("P1", "P2"):
             phase = turn["phases"][name]
             assert phase["reported_seconds"] >= phase["seconds"] >= phase["half_seconds"] > 0

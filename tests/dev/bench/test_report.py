@@ -27,7 +27,8 @@ def phase(seconds: float, *, jobs: int = 300, refused_pods: int = 0, rss: float 
         "pods_per_second": jobs / seconds,
         "reported_seconds": seconds + 1,
         "manager_cpu_seconds": 0.5,
-        "rss_mib": rss,
+        "rss_mib": 2 * rss,
+        "pss_mib": rss,
         "peak_rss_mib": rss + 5,
         "pod_creates_refused": refused_pods,
         "manager": {**zero, "requests": jobs + 5, "creates": jobs, **manager},
@@ -37,7 +38,8 @@ def phase(seconds: float, *, jobs: int = 300, refused_pods: int = 0, rss: float 
 
 def turn(manager: str, number: int, **phases: dict) -> dict:
     named = {name.replace("_", " "): phase for name, phase in phases.items()}
-    return {"manager": manager, "round": number, "phases": named, "errors": [], "idle_rss_mib": 60.0}
+    idle = {"idle_rss_mib": 90.0, "idle_pss_mib": 60.0}
+    return {"manager": manager, "round": number, "phases": named, "errors": [], **idle}
 
 
 def results(*turns: dict, **more: object) -> dict:
@@ -174,7 +176,8 @@ def test_memory_is_read_after_p4_and_processor_time_is_the_sum_of_whole_rounds()
         turn(OURS, 2, P1=phase(5), P2=phase(5), P4=phase(5, rss=82)),
         turn(OURS, 3, P1=phase(5)),
     )
-    assert (goal_of(found, "P10").value, goal_of(found, "P10").reached) == (82, False)
+    judged = [(goal.value, goal.reached) for goal in goals.goals(found, OURS) if goal.name.startswith("P10")]
+    assert judged == [(60.0, True), (82, False)]
     assert goals.cpu_seconds(found, OURS) == [1.5, 1.5]
 
 

@@ -155,14 +155,13 @@ def _queue_goals(results: JSON, manager: str) -> Iterator[Goal]:
 
 def _memory(results: JSON, manager: str) -> Iterator[Goal]:
     """P10: memory when idle and after the last of P1 to P4, pages that processes share counted once."""
-    if idle := [
-        turn["idle_pss_mib"] for turn in results["turns"] if turn["manager"] == manager and "idle_pss_mib" in turn
-    ]:
+    turns = [turn for turn in results["turns"] if turn["manager"] == manager]
+    idle = [turn["idle_pss_mib"] for turn in turns if "idle_pss_mib" in turn]
+    after = [phase["pss_mib"] for phase in rounds(results, manager, MEMORY_AFTER[-1]).values() if "pss_mib" in phase]
+    if idle:
         yield Goal("P10: memory when idle", max(idle), IDLE_MIB, " MiB")
-    if found := [
-        phase["pss_mib"] for phase in rounds(results, manager, MEMORY_AFTER[-1]).values() if "pss_mib" in phase
-    ]:
-        yield Goal("P10: memory after P1 to P4", max(found), MEMORY_MIB, " MiB")
+    if after:
+        yield Goal("P10: memory after P1 to P4", max(after), MEMORY_MIB, " MiB")
 
 
 def cpu_seconds(results: JSON, manager: str) -> list[float]:

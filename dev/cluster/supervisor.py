@@ -160,7 +160,7 @@ def remove_folder(layout: Layout) -> None:
     """
     remove_remains(layout)
     for path in layout.root.iterdir():
-        if path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         elif path != layout.record:
             path.unlink()

@@ -67,36 +67,6 @@ def test_a_gate_adds_its_key_to_job_and_pod(gate, counters, key, value):
     assert [meta["annotations"][key] for meta in (job["metadata"], pod_of(job)["metadata"])] == [value, value]
 
 
-def test_users_labels_stay_and_ours_win():
-    template = rjob()
-    template["template"]["metadata"] = {
-        "labels": {"team": "x", keys.JOBSET_NAME: "forged"},
-        "name": "ignored",
-        "finalizers": ["ignored"],
-    }
-    template["template"]["spec"]["template"]["metadata"] = {"labels": {"app": "y", keys.JOB_INDEX: "9"}}
-    job = first_job(jobset(template))
-    assert job["metadata"]["labels"]["team"] == "x"
-    assert job["metadata"]["labels"][keys.JOBSET_NAME] == "js"
-    assert job["metadata"]["name"] == "js-workers-0"
-    assert "finalizers" not in job["metadata"]
-    assert pod_of(job)["metadata"]["labels"]["app"] == "y"
-    assert pod_of(job)["metadata"]["labels"][keys.JOB_INDEX] == "0"
-
-
-def test_the_owner_reference_makes_the_set_the_controller():
-    assert first_job(jobset())["metadata"]["ownerReferences"] == [
-        {
-            "apiVersion": "jobset.x-k8s.io/v1alpha2",
-            "kind": "JobSet",
-            "name": "js",
-            "uid": "js-uid",
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
-    ]
-
-
 def test_suspend_is_always_set_and_overrides_the_template():
     template = rjob()
     template["template"]["spec"]["suspend"] = True

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import convert
 
-from api.gang_objects import ALPHA, BETA, build_group, build_workload, holds, same
+from api.gang_objects import build_group, build_workload, holds, same
 from api.gang_status import StoredGroup
 from api.gangs import forest
 from tests.support.objects.gang_trees import entry, workers
@@ -51,29 +51,6 @@ def specs(js):
     return workload, made
 
 
-def test_a_superslice_for_the_set_and_a_cube_for_each_job():
-    scheduling = {
-        **GANG,
-        **topology("example.com/superslice"),
-        **ALL,
-        "replicatedJobs": [entry("slice", job=topology("example.com/cube"))],
-    }
-    job = {**pods(2), **topology("example.com/cube"), **ALL}
-    root = {**groups(2), **topology("example.com/superslice"), **ALL}
-    assert specs(jobset(workers("slice", 2, 2), scheduling=scheduling)) == (
-        {
-            "compositePodGroupTemplates": [
-                {"name": "jobset", **root, "podGroupTemplates": [{"name": "job-slice", **job}]}
-            ]
-        },
-        [
-            ("CompositePodGroup", "jobset", root),
-            ("PodGroup", "job-slice", {"parent": "jobset", **job}),
-            ("PodGroup", "job-slice", {"parent": "jobset", **job}),
-        ],
-    )
-
-
 def test_three_levels_with_a_leader():
     scheduling = {
         **GANG,
@@ -113,52 +90,6 @@ def test_three_levels_with_a_leader():
     )
 
 
-def test_stages_under_a_basic_root():
-    scheduling = {
-        **BASIC,
-        **topology("zone"),
-        "replicatedJobs": [
-            entry("initializer", **BASIC),
-            entry("trainer", **GANG, **ALL, job=topology("cube")),
-            entry("post", **BASIC),
-        ],
-    }
-    js = jobset(
-        workers("initializer", 1, 1),
-        workers("trainer", 2, 2, dependsOn=[{"name": "initializer", "status": "Complete"}]),
-        workers("post", 1, 1, dependsOn=[{"name": "trainer", "status": "Complete"}]),
-        scheduling=scheduling,
-    )
-    workload, made = specs(js)
-    job = {**pods(2), **topology("cube"), **ALL}
-    assert workload == {
-        "compositePodGroupTemplates": [
-            {
-                "name": "jobset",
-                **BASIC,
-                **topology("zone"),
-                "podGroupTemplates": [{"name": "rj-initializer", **BASIC}, {"name": "rj-post", **BASIC}],
-                "compositePodGroupTemplates": [
-                    {
-                        "name": "rj-trainer",
-                        **groups(2),
-                        **ALL,
-                        "podGroupTemplates": [{"name": "job-trainer", **job}],
-                    }
-                ],
-            }
-        ]
-    }
-    assert [(kind, template, spec.get("parent")) for kind, template, spec in made] == [
-        ("CompositePodGroup", "jobset", None),
-        ("PodGroup", "rj-initializer", "jobset"),
-        ("CompositePodGroup", "rj-trainer", "jobset"),
-        ("PodGroup", "job-trainer", "rj-trainer"),
-        ("PodGroup", "job-trainer", "rj-trainer"),
-        ("PodGroup", "rj-post", "jobset"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("claim", "stored"),
     [
@@ -171,26 +102,6 @@ def test_claims_with_the_one_source_that_they_have(claim, stored):
     workload, [(_, _, spec)] = specs(jobset(workers("workers", 1, 1), scheduling={"replicatedJobs": entries}))
     assert spec["resourceClaims"] == [{"name": "gpus", **stored}]
     assert workload["podGroupTemplates"][0]["resourceClaims"] == [{"name": "gpus", **stored}]
-
-
-def test_metadata_has_owner_and_labels():
-    js = jobset(
-        workers("driver", 1, 1),
-        workers("workers", 1, 1),
-        scheduling={**GANG, "replicatedJobs": [entry("workers", job={})]},
-    )
-    found = forest(js)
-    bodies = [build_group(js, found, group, "", group.gang) for group in found.groups()]
-    ours = {"jobset.sigs.k8s.io/jobset-name": "js", "jobset.sigs.k8s.io/jobset-uid": "js-uid"}
-    for body in (build_workload(js, found), *bodies):
-        assert body["metadata"]["namespace"] == "ns"
-        (owner,) = body["metadata"]["ownerReferences"]
-        assert (owner["kind"], owner["uid"], owner["controller"]) == ("JobSet", "js-uid", True)
-        assert ours.items() <= body["metadata"]["labels"].items()
-    name = "jobset.sigs.k8s.io/replicatedjob-name"
-    assert [body["metadata"]["labels"].get(name) for body in bodies] == [None, "driver", "workers", "workers"]
-    assert {body["apiVersion"] for body in bodies if body["kind"] == "PodGroup"} == {BETA}
-    assert {body["apiVersion"] for body in bodies if body["kind"] == "CompositePodGroup"} == {ALPHA}
 
 
 def test_a_changed_minimum_is_in_the_group_and_not_in_its_template():

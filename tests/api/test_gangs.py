@@ -41,17 +41,6 @@ class TestCounts:
         )
         assert picture(js) == ["CPG jobset gang 1", "  PG rj-workers gang 4: workers-0 workers-1"]
 
-    @pytest.mark.parametrize(
-        ("policy", "groups"),
-        [
-            ({}, ["PG rj-a gang 2: a-0", "PG rj-b gang 2: b-0"]),
-            ({"schedulingPolicy": GANG}, ["PG jobset gang 4: a-0 b-0"]),
-        ],
-    )
-    def test_stages_have_groups_of_their_own_unless_the_set_has_a_policy(self, policy, groups):
-        js = a_set(workers("a", 1), workers("b", 1, dependsOn=[{"name": "a", "status": "Ready"}]), scheduling=policy)
-        assert picture(js) == groups
-
     def test_a_set_of_no_pods_has_no_tree(self):
         found = forest(a_set(workers(jobs=0), scheduling={"replicatedJobs": [entry("workers", job={})]}))
         assert found is not None
@@ -59,20 +48,6 @@ class TestCounts:
 
 
 class TestModes:
-    def test_all_is_inherited_by_levels_that_set_no_mode(self):
-        job = {"disruptionMode": SINGLE}
-        entries = [entry("a", job={}), entry("b", job=job), entry("c", disruptionMode=SINGLE, job={})]
-        js = a_set(*(workers(name, 1) for name in "abc"), scheduling={"disruptionMode": ALL, "replicatedJobs": entries})
-        assert picture(js) == [
-            "CPG jobset basic all",
-            "  CPG rj-a gang 1 all",
-            "    PG job-a gang 2 all: a-0",
-            "  CPG rj-b gang 1 all",
-            "    PG job-b gang 2 single: b-0",
-            "  CPG rj-c gang 1 single",
-            "    PG job-c gang 2: c-0",
-        ]
-
     def test_single_is_not_inherited(self):
         scheduling = {"replicatedJobs": [entry("workers", disruptionMode=SINGLE, job={})]}
         assert picture(a_set(workers(jobs=1), scheduling=scheduling)) == [

@@ -8,10 +8,9 @@ import pytest
 from api import keys
 from api.pod import DetailedPod as Pod
 from controllers.jobset.failed_pods import summary
-from controllers.planning.actions import CreateJob, DeleteJob, FailedPodQuery, PatchJob
+from controllers.planning.actions import CreateJob, PatchJob
 from controllers.planning.decisive_pod import FailedContainer, first_failed
-from controllers.planning.observed import Ended, FailedPod
-from controllers.planning.plan import plan
+from controllers.planning.observed import FailedPod
 from tests.support.model.lives import ONE_BY_ONE, counts_of, of_type, restart, resume, started, suspend
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
@@ -40,18 +39,6 @@ class TestCompletedJobs:
         assert counts_of(world).completed_indexes == ""
         assert world.counts()["succeeded"] == 0
 
-    @pytest.mark.parametrize("action", ["RestartJobSet", "RestartReplicatedJob"])
-    def test_an_old_status_does_not_take_a_job_that_is_newer_for_one_that_has_completed(self, action):
-        policy = {"maxRestarts": 9, "rules": [{"name": "r", "action": action}]}
-        world = started(rjob("workers", 2), gates={"RestartJob": True}, failurePolicy=policy)
-        world.finish("js-workers-1")
-        world.settle()
-        old = world.js
-        restart(world, "js-workers-0")
-        world.js = old
-        assert counts_of(world).completed_indexes == "1"
-        assert of_type(world.plan(), DeleteJob) == []
-
     def test_a_suspension_keeps_them(self):
         world = started(rjob("workers", 2))
         world.finish("js-workers-0")
@@ -71,18 +58,6 @@ class TestCompletedJobs:
         assert of_type(world.plan(), CreateJob) == []
         assert world.step().status is not None
 
-    def test_a_job_that_runs_again_after_it_completed_is_deleted(self):
-        """Another process saw neither its end nor the completed Job itself; this one has seen it go."""
-        world = started(rjob("workers", 2))
-        running = dict(world.jobs["js-workers-1"])
-        world.finish("js-workers-1")
-        world.remove("js-workers-1")
-        world.jobs["js-workers-1"] = running | {"metadata": running["metadata"] | {"uid": "of-another-process"}}
-        assert [action.name for action in of_type(world.plan(), DeleteJob)] == ["js-workers-1"]
-        world.settle()
-        assert world.live() == ["js-workers-0"]
-        assert counts_of(world).completed_indexes == "1"
-
     def test_a_dependency_on_completion_holds_after_the_job_is_gone(self):
         world = World(jobset(rjob("data"), rjob("train", dependsOn=[{"name": "data", "status": "Complete"}])))
         world.settle()
@@ -90,18 +65,6 @@ class TestCompletedJobs:
         world.remove("js-data-0")
         world.settle()
         assert world.live() == ["js-train-0"]
-
-    def test_deleted_jobs_of_an_earlier_attempt_do_not_count(self):
-        world = started(rjob("workers", 2), failurePolicy={"maxRestarts": 3})
-        restart(world, "js-workers-0")
-        old = msgspec.json.decode(msgspec.json.encode(world.jobs["js-workers-1"]))
-        old["metadata"]["labels"][keys.RESTART_ATTEMPT] = "0"
-        for kind in ("Complete", "Failed"):
-            old["status"] = {"conditions": [{"type": kind, "status": "True"}]}
-            world.departed[kind] = old
-        before = world.status
-        world.settle()
-        assert world.status == before
 
     def test_a_deleted_failed_job_is_not_judged_again_after_its_single_restart(self):
         world = started(rjob("workers", 2), gates={"RestartJob": True}, failurePolicy=ONE_BY_ONE)
@@ -155,22 +118,6 @@ class TestExecutionAttempts:
         world.settle()
         assert world.status.execution_attempts == 2
 
-    @pytest.mark.parametrize("gate", [True, False])
-    def test_jobs_and_pods_carry_it_with_the_gate_only(self, gate):
-        world = started(rjob("workers"), gates={"ExecutionAttemptsTracking": gate}, failurePolicy={"maxRestarts": 9})
-        for attempt in range(4):
-            job = world.jobs["js-workers-0"]
-            for meta in (job["metadata"], job["spec"]["template"]["metadata"]):
-                assert meta["annotations"].get(keys.EXECUTION_ATTEMPT) == (str(attempt) if gate else None)
-                assert keys.EXECUTION_ATTEMPT not in meta["labels"]
-            if attempt % 2:
-                restart(world, "js-workers-0")
-            else:
-                suspend(world)
-                resume(world)
-            world.run()
-            world.settle()
-
     def test_it_is_stored_before_any_job_is_resumed_and_not_counted_again_after_a_crash(self):
         world = started(rjob("workers", 3), gates={"ExecutionAttemptsTracking": True})
         suspend(world)
@@ -197,53 +144,6 @@ class TestExecutionAttempts:
 class TestHistory:
     """How the last attempts ended."""
 
-    def test_the_last_restart_has_its_reason_and_once_all_are_ready_its_duration(self):
-        rules = [{"name": "again", "action": "RestartJobSet"}]
-        world = started(rjob("workers", 2), failurePolicy={"maxRestarts": 9, "rules": rules})
-        assert world.status.last_restart is None
-        world.seconds = 100
-        world.fail("js-workers-0")
-        world.settle()
-        began = world.now
-        assert world.status.last_restart.reason == "FailurePolicy_again"
-        assert world.status.last_restart.start_time == began
-        world.seconds = 137
-        world.collect()
-        world.settle()
-        assert world.status.last_restart.duration_seconds is None
-        world.run()
-        world.settle()
-        assert world.status.last_restart.duration_seconds == 37
-        world.seconds = 500
-        world.run(ready=False)
-        world.settle()
-        world.run()
-        world.settle()
-        assert world.status.last_restart.duration_seconds == 37, "a pod that is unready later is no restart"
-
-    def test_an_attempt_says_which_job_pod_node_and_code_it_ended_with(self):
-        world = started(rjob("workers", 2), failurePolicy={"maxRestarts": 1})
-        world.failed_pods["js-workers-1"] = (FailedPod("js-workers-1-0-abcde", "node-7", (Ended("main", 137),)),)
-        world.seconds = 60
-        restart(world, "js-workers-1", message="pod died")
-        [entry] = world.status.attempt_history
-        assert msgspec.to_builtins(entry) == {
-            "time": "2026-01-01T00:01:00Z",
-            "reason": "DefaultFailurePolicy",
-            "message": "BackoffLimitExceeded: pod died",
-            "failedJob": "js-workers-1",
-            "pod": "js-workers-1-0-abcde",
-            "node": "node-7",
-            "container": "main",
-            "exitCode": 137,
-        }, "attempt 0 is the default"
-        world.fail("js-workers-0")
-        world.settle()
-        assert [(e.attempt, e.reason) for e in world.status.attempt_history] == [
-            (0, "DefaultFailurePolicy"),
-            (1, "ReachedMaxRestarts"),
-        ]
-
     def test_without_a_failed_pod_the_entry_names_none(self):
         world = started(rjob("workers"), failurePolicy={"maxRestarts": 1})
         restart(world, "js-workers-0")
@@ -262,21 +162,6 @@ class TestHistory:
         message = world.status.attempt_history[0].message
         assert 1020 < len(message.encode()) <= 1024
         assert message == ("BackoffLimitExceeded: " + letter * 5000)[: len(message)]
-
-    def test_only_a_restart_of_the_set_asks_for_the_pods_of_the_deciding_job(self):
-        world = started(rjob("workers", 3), gates={"RestartJob": True}, failurePolicy=ONE_BY_ONE)
-        world.fail("js-workers-2")
-        world.fail("js-workers-1")
-        observed = world.observe()
-        assert plan(observed, world.gates).pod_query is None, "single restarts leave no trace in the history"
-        world.step()
-        world.collect()
-        world.settle()
-        world.collect()
-        world.settle()
-        world.fail("js-workers-0")
-        pod_query = plan(world.observe(), world.gates).pod_query
-        assert pod_query == FailedPodQuery((("js-workers-0", world.jobs["js-workers-0"]["metadata"]["uid"]),))
 
     def test_the_pod_that_failed_first_is_the_one_that_is_remembered(self):
         def pod(name: str, *ends: tuple[int, str], kind: str = "containerStatuses") -> FailedPod:

@@ -159,17 +159,6 @@ class TestWhichNodesAreAvoided:
         assert (world.avoided(), world.failed_nodes()) == (["n1"], [("n1", 2)])
         assert len(said(world, "AvoidsNode")) == 1
 
-    def test_only_for_their_time(self):
-        world = running(forSeconds=100)
-        world.lose("n1")
-        world.seconds += 60
-        world.lose("n2")
-        assert world.avoided() == ["n1", "n2"]
-        world.seconds += 20
-        world.lose("n3")
-        assert world.avoided() == ["n2", "n3"]
-        assert world.failed_nodes() == [("n2", 1), ("n3", 1)]
-
     def test_only_so_many_and_those_that_failed_last(self):
         world = running(maxNodes=2, forSeconds=99999)
         for number in range(40):
@@ -229,17 +218,6 @@ class TestRestartInPlace:
             on_failed_node(world, job, node=node, topology="rack", domain="r3")
         world.seconds += 30
         return world
-
-    def test_a_job_that_has_to_move_goes_into_another_domain(self):
-        world = self.lost(("js-workers-1", "n1"))
-        world.settle()
-        assert (world.failed_nodes(), world.status.restarts, world.terms()) == ([("n1", 1)], 0, [])
-        [note] = said(world, "AvoidsNode")
-        assert "keep away from node n1 and its domain r3: NodeFailure: pod js-workers-1-0" in note
-        world.fail("js-workers-1")
-        world.restart()
-        assert (world.avoided(), world.avoided("js-workers-0")) == (["n1"], [])
-        assert world.terms()[0]["matchExpressions"] == [{"key": "rack", "operator": "NotIn", "values": ["r3"]}]
 
     def test_nodes_count_once_however_many_pods_and_plans_there_are(self):
         world = self.lost(("js-workers-0", "n1"), ("js-workers-1", "n1"))
@@ -305,20 +283,6 @@ class TestWhenNothingFits:
         world.next_start_check = ""  # the next process knows of no look
         world.settle()
         assert (world.live(), world.failed_nodes()) == (["js-workers-0"], [("n2", 1)])
-
-    def test_in_the_end_nothing_is_avoided(self):
-        world = self.stuck("n1", "n2", "n3")
-        for left in (["n2", "n3"], ["n3"], []):
-            world.seconds += 120
-            world.settle()
-            del world.nodeless["js-workers-1"]
-            world.collect()
-            world.settle()
-            world.run("js-workers-1", ready=False)
-            assert world.avoided() == left
-            self.no_node(world)
-        later(world, 500)
-        assert world.live() == ["js-workers-0", "js-workers-1"]
 
     def test_a_node_whose_time_is_over_is_dropped_first_without_a_word(self):
         world = self.stuck("n1", "n2", forSeconds=140)

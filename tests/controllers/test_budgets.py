@@ -6,12 +6,11 @@ import msgspec
 import pytest
 
 from api import keys
-from api.features import FeatureGates
-from controllers.planning.actions import CreateJob, DeleteJob
+from controllers.planning.actions import CreateJob
 from controllers.planning.failure_record import raise_counters
 from tests.support.model.lives import counts_of, of_type, resume, started, suspend
 from tests.support.model.world import World
-from tests.support.objects.stored_sets import jobset, rjob
+from tests.support.objects.stored_sets import rjob
 
 TOO_MANY = "jobset failed due to reaching max number of restarts"
 GATES = {"RestartJob": True}
@@ -65,22 +64,6 @@ class TestBudgetsOfRules:
         text = f"{TOO_MANY} of failure policy rule r0 (first failed job: js-workers-1)"
         assert world.condition("Failed") == ("True", "ReachedMaxRestarts", text)
         assert used(world) == ({"r0": most} if most else {})
-
-    def test_each_rule_has_its_own_and_rules_without_one_are_not_counted(self):
-        rules = policy(
-            {"action": "RestartJobSet", "targetReplicatedJobs": ["a"], "maxRestarts": 1},
-            {"action": "RestartJobSet", "targetReplicatedJobs": ["b"], "maxRestarts": 2},
-            {"action": "RestartJobSet", "targetReplicatedJobs": ["c"]},
-        )
-        world = started(rjob("a"), rjob("b"), rjob("c"), failurePolicy=rules)
-        for name, expected in [("c", {}), ("b", {"r1": 1}), ("a", {"r1": 1, "r0": 1}), ("b", {"r1": 2, "r0": 1})]:
-            world.fail(f"js-{name}-0")
-            again(world)
-            assert used(world) == expected
-        assert world.status.terminal_state == ""
-        world.fail("js-a-0")
-        world.settle()
-        assert world.condition("Failed")[2].startswith(f"{TOO_MANY} of failure policy rule r0 (")
 
     def test_the_rules_own_is_looked_at_before_that_of_the_set(self):
         world = started(rjob("workers"), failurePolicy=policy({"action": "RestartJobSet", "maxRestarts": 1}, maximum=1))
@@ -138,19 +121,6 @@ class TestBudgetsOfRules:
 class TestRestartReplicatedJob:
     RULES = policy({"action": "RestartReplicatedJob"})
 
-    def test_all_its_jobs_are_created_again_and_no_other(self):
-        world = started(rjob("workers", 3), rjob("driver"), gates=GATES, failurePolicy=self.RULES)
-        before = world.jobs["js-driver-0"]
-        world.fail("js-workers-1")
-        world.settle()
-        assert world.live() == ["js-driver-0"]
-        again(world)
-        assert generations(world) == [1, 1, 1]
-        assert world.jobs["js-driver-0"] == before, "untouched"
-        assert world.status.restarts == 0
-        assert world.status.attempt_history == (), "the attempt of the set continues"
-        assert world.counts() == {"ready": 3, "succeeded": 0, "failed": 0, "active": 3, "suspended": 0}
-
     def test_it_costs_as_much_as_the_restart_of_one_job(self):
         world = started(rjob("workers", 3), gates=GATES, failurePolicy=policy(self.RULES["rules"][0], maximum=2))
         for number in (1, 2):
@@ -195,26 +165,6 @@ class TestRestartReplicatedJob:
         again(world)
         assert (world.status.restarts, generations(world, "a")) == (1, [1, 1])
 
-    @pytest.mark.parametrize("gone", [False, True])
-    def test_what_had_completed_runs_again(self, gone):
-        world = started(rjob("workers", 3), gates=GATES, failurePolicy=self.RULES)
-        world.finish("js-workers-0")
-        world.settle()
-        assert counts_of(world).completed_indexes == "0"
-        if gone:
-            world.remove("js-workers-0")
-        world.fail("js-workers-2")
-        world.settle()
-        assert counts_of(world).completed_indexes == ""
-        assert world.live() == (["js-workers-0"] if gone else []), "a name that is free is used at once"
-        again(world)
-        assert generations(world) == [1, 1, 1]
-        assert world.counts()["succeeded"] == 0
-        for name in world.live():
-            world.finish(name)
-        world.settle()
-        assert world.status.terminal_state == "Completed"
-
     def test_a_job_that_completes_and_goes_before_it_is_recorded_runs_again_too(self):
         world = started(rjob("workers", 2), gates=GATES, failurePolicy=self.RULES)
         world.finish("js-workers-0")
@@ -223,71 +173,6 @@ class TestRestartReplicatedJob:
         again(world)
         assert generations(world) == [1, 1]
         assert counts_of(world).completed_indexes == ""
-
-    def test_a_job_that_completes_between_the_decision_and_its_deletion_does_not_count(self):
-        world = started(rjob("workers", 2), gates=GATES, failurePolicy=self.RULES)
-        world.fail("js-workers-1")
-        world.step()
-        world.finish("js-workers-0")
-        plan = world.step()
-        assert {a.name for a in of_type(plan, DeleteJob)} == {"js-workers-0", "js-workers-1"}
-        assert counts_of(world).completed_indexes == ""
-        world.departed = dict(world.jobs)
-        world.jobs = {}
-        assert len(of_type(world.step(), CreateJob)) == 2
-        assert counts_of(world).completed_indexes == ""
-
-    def test_an_order_that_was_reached_stays_so(self):
-        depends = [{"name": "a", "status": "Ready"}]
-        world = started(rjob("a", 2), rjob("b", 2, dependsOn=depends), gates=GATES, failurePolicy=self.RULES)
-        assert counts_of(world, "a").started
-        world.fail("js-a-0")
-        world.fail("js-b-0")
-        world.settle()
-        assert counts_of(world, "a").started
-        world.collect()
-        created = ["js-a-0", "js-a-1", "js-b-0", "js-b-1"]
-        assert [a.name for a in of_type(world.step(), CreateJob)] == created, "b does not wait for a once more"
-
-    def test_released_stages_stay_released(self):
-        world = started(
-            rjob("a", 2),
-            rjob("b", 1),
-            gates=GATES,
-            failurePolicy=self.RULES,
-            executionPolicy={"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Ready"},
-        )
-        assert [counts_of(world, name).released for name in "ab"] == [True, True]
-        world.finish("js-a-1")
-        world.settle()
-        assert counts_of(world, "a").remaining == 1
-        world.fail("js-a-0")
-        world.step()
-        assert [counts_of(world, name).released for name in "ab"] == [True, True]
-        assert counts_of(world, "a").remaining == 2
-        again(world)
-        assert (generations(world, "a"), generations(world, "b")) == ([1, 1], [0])
-
-    def test_a_set_that_has_grown_and_shrunk_counts_every_index(self):
-        grown = started(rjob("workers", 2), gates={**GATES, "ElasticJobSet": True}, failurePolicy=self.RULES)
-        grown.fail("js-workers-0")
-        again(grown)
-        assert counts_of(grown).job_restarts == (1, 1)
-        grown.edit(replicated_jobs=jobset(rjob("workers", 3)).spec.replicated_jobs)
-        again(grown)
-        assert generations(grown) == [1, 1, 0]
-        grown.fail("js-workers-2")
-        again(grown)
-        assert counts_of(grown).job_restarts == (2, 2, 1)
-        assert generations(grown) == [2, 2, 1]
-        grown.edit(replicated_jobs=jobset(rjob("workers", 1)).spec.replicated_jobs)
-        again(grown)
-        grown.fail("js-workers-0")
-        again(grown)
-        assert counts_of(grown).job_restarts == (3, 3, 2)
-        grown.edit(replicated_jobs=jobset(rjob("workers", 3)).spec.replicated_jobs)
-        again(grown)
-        assert generations(grown) == [3, 3, 2]
 
     def test_counters_fill_up_to_the_number_of_replicas(self):
         assert raise_counters((), 3, {1}) == (0, 1, 0)
@@ -302,23 +187,6 @@ class TestRestartReplicatedJob:
         [warning] = plan.warnings
         assert warning.reason == "FeatureGateDisabled"
         assert "a rule asks for RestartReplicatedJob, which needs the feature gate RestartJob:" in warning.note
-
-    @pytest.mark.parametrize(
-        ("action", "left"), [("RestartJobAndIgnoreMaxRestarts", ["js-workers-1"]), ("RestartReplicatedJob", [])]
-    )
-    def test_jobs_of_a_time_without_the_gate_are_restarted_once(self, action, left):
-        """They have no label that says how often they were restarted alone."""
-        world = started(rjob("workers", 2), failurePolicy=policy({"action": action}))
-        world.gates = FeatureGates(GATES)
-        world.settle()
-        world.finish("js-workers-1")
-        world.settle()
-        world.fail("js-workers-0")
-        world.settle()
-        assert world.live() == left
-        again(world)
-        assert counts_of(world).job_restarts == ((1, 0) if left else (1, 1))
-        assert world.live() == ["js-workers-0", "js-workers-1"]
 
     def test_blocking_recreate_waits_for_all_its_old_jobs(self):
         rules = policy({"action": "RestartReplicatedJob"}, restartStrategy="BlockingRecreate")

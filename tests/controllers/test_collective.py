@@ -6,35 +6,18 @@ The model refuses a selector that finds other Jobs than it is meant for.
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from api import keys
 from controllers.planning.actions import DeleteJob, DeleteJobs
 from controllers.planning.limits import DEFAULT_LIMITS
 from dev.simulator.selectors import matches
 from kube.model.meta import NOBODY
-from tests.support.model.lives import ONE_BY_ONE, of_type, started
+from tests.support.model.lives import of_type, started
 from tests.support.objects.large_sets import NAMES, RESTARTS, created, fail, twelve
 from tests.support.objects.stored_sets import rjob
 
 
 class TestDeletion:
-    def test_thirty_in_one_call(self):
-        world = started(rjob("a", 40), rjob("b", 35), failurePolicy=RESTARTS)
-        plan = fail(world, "js-b-3")
-        batches = of_type(plan, DeleteJobs)
-        assert [len(batch.jobs) for batch in batches] == [30, 30, 15]
-        assert of_type(plan, DeleteJob) == []
-        assert plan.follow_pods
-        assert world.jobs == {}, "the model has checked that each selector finds its Jobs and no other"
-        other = {
-            keys.JOBSET_NAME: "js",
-            keys.JOBSET_UID: "other",
-            keys.RESTART_ATTEMPT: "0",
-            keys.JOB_GLOBAL_INDEX: "3",
-        }
-        assert not any(matches(batch.selector, other) for batch in batches)
-
     def test_the_same_job_of_the_next_attempt_is_not_found(self):
         """The leader before may have deleted this one already, and created the next under its name."""
         world = twelve()
@@ -138,31 +121,6 @@ class TestFollowing:
         world.end_pods()
         world.settle()
         assert world.live() == sorted(NAMES)
-
-    def test_pods_of_a_set_that_has_ended_are_not_watched(self):
-        world = twelve(failurePolicy={"maxRestarts": 1})
-        fail(world)
-        world.end_pods()
-        world.settle()
-        world.fail("js-workers-0")
-        world.settle()
-        world.collect()
-        assert world.status.terminal_state == "Failed"
-        world.followed = None
-        assert not world.plan().follow_pods
-
-    def test_a_job_that_is_restarted_alone_asks_for_nothing(self):
-        world = twelve(gates={"RestartJob": True}, failurePolicy={**ONE_BY_ONE, "maxRestarts": 9})
-        world.js = replace(world.js, status=replace(world.js.status, restarts=1))
-        for job in world.jobs.values():
-            job["metadata"]["labels"][keys.RESTART_ATTEMPT] = "1"
-        world.followed = 1
-        world.fail("js-workers-3")
-        world.step()
-        plan = world.step()
-        assert [action.name for action in of_type(plan, DeleteJob)] == ["js-workers-3"]
-        assert of_type(plan, DeleteJobs) == []
-        assert not plan.follow_pods
 
 
 def test_limits_of_collective_deletion():

@@ -15,30 +15,6 @@ BLOCKING = {**RESTARTS, "restartStrategy": "BlockingRecreate"}
 
 
 class TestCreation:
-    def test_each_job_waits_for_its_own_pods(self):
-        world = twelve()
-        fail(world)
-        assert created(world.step()) == ["js-workers-0"], "the failed one had no pods left"
-        world.end_pods("js-workers-3", "js-workers-8")
-        assert created(world.step()) == ["js-workers-3", "js-workers-8"]
-        world.settle()
-        assert len(world.live()) == 3
-        world.end_pods()
-        world.settle()
-        assert world.live() == sorted(NAMES)
-        assert not world.plan().follow_pods
-
-    def test_nothing_is_created_before_it_is_known_which_pods_are_left(self):
-        world = twelve()
-        fail(world)
-        world.end_pods()
-        world.followed = None
-        plan = world.plan()
-        assert plan.actions == ()
-        assert plan.follow_pods
-        world.step()
-        assert created(world.plan()) == NAMES
-
     def test_a_missing_job_of_a_first_attempt_asks_for_nothing(self):
         world = twelve()
         del world.jobs["js-workers-5"]
@@ -65,54 +41,6 @@ class TestCreation:
         assert len(world.live()) == 12
         assert world.jobs["js-workers-7"]["metadata"]["labels"][keys.RESTART_ATTEMPT] == "broken"
 
-    def test_a_stage_waits_for_its_own_old_pods_alone(self):
-        order = {"startupPolicyOrder": "InOrder"}
-        world = started(rjob("a", 6), rjob("b", 6), failurePolicy=RESTARTS, startupPolicy=order)
-        fail(world, "js-a-0")
-        world.end_pods(*(f"js-a-{index}" for index in range(1, 6)))
-        world.settle()
-        assert world.live() == [f"js-a-{index}" for index in range(6)]
-        world.run()
-        world.settle()
-        assert len(world.live()) == 6, "the pods of the second stage have not ended"
-        world.end_pods()
-        world.settle()
-        assert len(world.live()) == 12
-
-    def test_completed_jobs_of_the_attempt_are_not_missed(self):
-        world = twelve()
-        fail(world)
-        world.end_pods()
-        world.settle()
-        world.run()
-        for name in NAMES[:4]:
-            world.finish(name)
-        world.settle()
-        for name in NAMES[:4]:
-            world.remove(name)
-        world.settle()
-        assert world.live() == sorted(NAMES[4:])
-        world.followed = None
-        plan = world.plan()
-        assert plan.actions == ()
-        assert not plan.follow_pods, "a new process need not look"
-
-    def test_a_restart_in_the_middle_of_another(self):
-        world = twelve()
-        fail(world)
-        world.end_pods(*NAMES[1:6])
-        world.settle()
-        world.run()
-        plan = fail(world, "js-workers-2")
-        assert [len(batch.jobs) for batch in of_type(plan, DeleteJobs)] == [6]
-        assert world.followed == 2
-        assert created(world.step()) == ["js-workers-2"]
-        assert world.old_pods == set(NAMES) - {"js-workers-2"}
-        world.end_pods()
-        world.settle()
-        assert {job["metadata"]["labels"][keys.RESTART_ATTEMPT] for job in world.jobs.values()} == {"2"}
-        assert len(world.live()) == 12
-
     def test_a_suspended_set_gets_its_jobs_when_the_old_pods_are_gone(self):
         world = twelve()
         fail(world)
@@ -122,18 +50,6 @@ class TestCreation:
         world.settle()
         assert world.live() == sorted(NAMES)
         assert all(job["spec"]["suspend"] for job in world.jobs.values())
-
-    def test_resumed_while_old_pods_are_left(self):
-        world = twelve()
-        world.create_suspended = False
-        fail(world)
-        suspend(world)
-        world.edit(suspend=False)
-        world.settle()
-        assert world.live() == ["js-workers-0"]
-        world.end_pods("js-workers-4")
-        world.settle()
-        assert world.live() == ["js-workers-0", "js-workers-4"]
 
 
 class TestSizes:
@@ -148,20 +64,6 @@ class TestSizes:
         world.end_pods(*NAMES[1:5])
         world.settle()
         assert world.live() == NAMES[:5]
-
-    def test_a_set_that_shrinks_and_grows_again_waits_for_the_pods_of_what_it_had(self):
-        world = twelve(gates=self.GATE)
-        fail(world)
-        world.edit(replicated_jobs=jobset(rjob("workers", 11)).spec.replicated_jobs)
-        world.end_pods(*NAMES[1:11])
-        world.settle()
-        assert world.live() == sorted(NAMES[:11])
-        world.edit(replicated_jobs=jobset(rjob("workers", 12)).spec.replicated_jobs)
-        world.settle()
-        assert world.live() == sorted(NAMES[:11])
-        world.end_pods()
-        world.settle()
-        assert world.live() == sorted(NAMES)
 
     def test_a_small_set_that_may_change_is_deleted_one_by_one(self):
         world = started(rjob("workers", 3), gates=self.GATE, failurePolicy=RESTARTS)

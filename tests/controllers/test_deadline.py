@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -14,7 +11,6 @@ from controllers.planning.plan import plan
 from tests.support.model.lives import ONE_BY_ONE, of_type, restart, resume, started, suspend
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
-from tests.support.objects.unused_features import GATES
 
 GATE = {"JobSetActiveDeadlineSeconds": True}
 WORDS = "JobSet was active for longer than the specified deadline of 60 seconds"
@@ -279,31 +275,6 @@ class TestNumbers:
 
 
 class TestSetsWithoutIt:
-    @pytest.mark.parametrize("gates", [GATE, GATES], ids=["its own", "all of recovery"])
-    def test_the_gate_changes_no_plan_of_theirs(self, gates):
-        on, off = (self._lives(gates) for gates in (gates, {}))
-        assert [dataclasses.replace(p, actions=()) for p in on.plans] == [
-            dataclasses.replace(p, actions=()) for p in off.plans
-        ]
-        assert [[repr(a) for a in p.actions if not isinstance(a, CreateJob)] for p in on.plans] == [
-            [repr(a) for a in p.actions if not isinstance(a, CreateJob)] for p in off.plans
-        ]
-        assert (on.jobs, on.status, on.events) == (off.jobs, off.status, off.events)
-        assert "startTime" not in msgspec.to_builtins(on.status)
-
-    def _lives(self, gates: dict[str, bool]) -> World:
-        world = started(rjob("workers", 2), gates=gates, failurePolicy={"maxRestarts": 1})
-        later(world, 1000)
-        restart(world, "js-workers-0")
-        suspend(world)
-        resume(world)
-        later(world, 1000).run()
-        world.finish("js-workers-0")
-        world.finish("js-workers-1")
-        world.settle()
-        assert world.status.terminal_state == "Completed"
-        return world
-
     def test_a_deadline_of_another_manager_is_left_to_that(self):
         js = jobset(activeDeadlineSeconds=1, managedBy="acme.io/foo")
         world = later(World(js, **GATE), 1000)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from api import keys
-from controllers.planning.actions import DeleteJob, PatchJob
-from tests.support.model.lives import ONE_BY_ONE, counts_of, of_type, restart, started
+from controllers.planning.actions import PatchJob
+from tests.support.model.lives import of_type, restart, started
 from tests.support.objects.stored_sets import jobset, rjob
 
 
@@ -51,31 +51,6 @@ class TestElastic:
         template = world.jobs["js-z-0"]["spec"]["template"]["metadata"]["labels"]
         assert template[keys.GLOBAL_REPLICAS] == "4", "pods keep what was true when they were created"
 
-    def test_fewer_replicas_delete_the_highest_first(self):
-        world = started(rjob("workers", 5), gates=self.GATE)
-        world.jobs = {name: world.jobs[name] for name in sorted(world.jobs, key=lambda n: int(n[-1]) * 3 % 5)}
-        world.edit(replicated_jobs=self.resized(rjob("workers", 2)))
-        plan = world.step()
-        assert [action.name for action in of_type(plan, DeleteJob)] == ["js-workers-4", "js-workers-3", "js-workers-2"]
-        world.settle()
-        assert world.live() == ["js-workers-0", "js-workers-1"]
-        assert world.counts()["ready"] == 2
-        world.collect()
-        world.edit(replicated_jobs=self.resized(rjob("workers", 3)))
-        world.settle()
-        assert world.live() == ["js-workers-0", "js-workers-1", "js-workers-2"]
-
-    def test_up_again_while_the_old_one_is_in_deletion_waits_for_its_name(self):
-        world = started(rjob("workers", 2), gates=self.GATE)
-        world.edit(replicated_jobs=self.resized(rjob("workers", 1)))
-        world.settle()
-        world.edit(replicated_jobs=self.resized(rjob("workers", 2)))
-        world.settle()
-        assert world.live() == ["js-workers-0"]
-        world.collect()
-        world.settle()
-        assert world.live() == ["js-workers-0", "js-workers-1"]
-
     def test_when_the_last_unfinished_jobs_are_taken_away_the_set_is_done(self):
         world = started(rjob("workers", 3), gates=self.GATE)
         world.finish("js-workers-0")
@@ -100,20 +75,6 @@ class TestElastic:
         assert len(world.live()) == 3
         labels = {j["spec"]["template"]["metadata"]["labels"][keys.GLOBAL_REPLICAS] for j in world.jobs.values()}
         assert labels == {"3"}
-
-    def test_single_restarts_are_counted_for_the_new_jobs_too(self):
-        gates = {**self.GATE, "RestartJob": True}
-        world = started(rjob("workers", 1), gates=gates, failurePolicy={**ONE_BY_ONE, "maxRestarts": 9})
-        restart(world, "js-workers-0")
-        world.edit(replicated_jobs=self.resized(rjob("workers", 3)))
-        world.settle()
-        restart(world, "js-workers-2")
-        assert counts_of(world).job_restarts == (1, 0, 1)
-        world.edit(replicated_jobs=self.resized(rjob("workers", 1)))
-        world.settle()
-        world.collect()
-        restart(world, "js-workers-0")
-        assert counts_of(world).job_restarts[0] == 2
 
     def test_without_the_gate_nothing_is_patched_and_a_warning_says_so(self):
         world = started(rjob("workers", 2))

@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-import msgspec
 import pytest
 
 from api.jobset import JobSet
@@ -152,57 +151,6 @@ class TestEndings:
             await process.caught_up()
         assert process.tally.finished_ == ONE_FAILED
 
-    async def test_an_overlay_of_the_same_version_as_the_event_hides_nothing(self):
-        api = MemoryApi()
-        async with leader(api) as process:
-            changes = []
-            process.informer.on_event(lambda *change: changes.append(change))
-            process.lead()
-            api.put("jobsets", "a", **RUNNING)
-            await process.caught_up()
-            await process.write(FAILED)
-            await process.caught_up()
-        _, old, new = changes[-1]
-        assert old.status == new.status, "what readers saw before was the end already"
-        assert process.tally.finished_ == ONE_FAILED
-
-    async def test_an_end_that_a_new_list_shows_is_counted_once(self):
-        api = MemoryApi()
-        async with leader(api) as process:
-            process.lead()
-            api.put("jobsets", "a", **RUNNING)
-            await process.caught_up()
-            api.put("jobsets", "a", **FAILED)
-            for _ in range(2):
-                api.touch()
-                api.compact()
-                api.cut_streams()
-                await process.caught_up()
-        lists = [call for call in api.requests if dict(call.query).get("sendInitialEvents")]
-        assert len(lists) == 3, "the first list, and one after each 410"
-        assert process.tally.finished_ == ONE_FAILED
-
-    async def test_a_list_that_is_older_than_our_write_and_the_event_after_it_count_once(self):
-        api = MemoryApi()
-        process = Leader(api)
-        store = process.informer.store
-
-        def at(version: int, state: str = "") -> JobSet:
-            meta = {"namespace": "ns", "name": "a", "uid": "1", "resourceVersion": str(version)}
-            return msgspec.convert({"metadata": meta, "status": {"terminalState": state}}, JobSet)
-
-        process.lead()
-        store.begin()
-        store.apply(at(1))
-        process.informer._call_handlers(store.commit(2))
-        store.begin()
-        store.apply(at(3))
-        store.overlay(at(5, "Failed"))
-        process.informer._call_handlers(store.commit(3))
-        process.informer._call_handlers(store.apply(at(4)))
-        process.informer._call_handlers(store.apply(at(5, "Failed")))
-        assert process.tally.finished_ == ONE_FAILED
-
     async def test_a_new_jobset_of_the_same_name_is_counted_again(self):
         api = MemoryApi()
         async with leader(api) as process:
@@ -228,20 +176,6 @@ class TestEndings:
             api.cut_streams()
             await process.caught_up()
         assert process.tally.finished_ == []
-
-    async def test_only_what_ends_after_the_lease_was_won_counts(self):
-        api = MemoryApi()
-        for name in ("before", "standing-by", "leading"):
-            api.put("jobsets", name, **RUNNING)
-        api.put("jobsets", "before", **FAILED)
-        async with leader(api) as process:
-            api.put("jobsets", "standing-by", **FAILED)
-            await process.caught_up()
-            process.lead()
-            for name in ("before", "standing-by", "leading"):
-                api.put("jobsets", name, **FAILED, metadata={"labels": {"touched": "1"}})
-            await process.caught_up()
-        assert process.tally.finished_ == [("ns", "leading", "Failed")]
 
     async def test_jobsets_of_other_controllers_do_not_count(self):
         api = MemoryApi()

@@ -53,20 +53,6 @@ def stored(world: World) -> RuleStep:
     return entry
 
 
-def test_a_rule_goes_from_one_job_to_the_set_and_then_fails_it():
-    world = life()
-    assert world.status.failure_policy_steps == ()
-    fail(world)
-    assert (counted(world), stored(world)) == (([1, 0], 0, ""), RuleStep(name="rule", restarts=1))
-    fail(world)
-    assert (counted(world), stored(world)) == (([2, 0], 0, ""), RuleStep(name="rule", restarts=2))
-    fail(world, SECOND)
-    assert (counted(world), stored(world)) == (([2, 0], 1, ""), RuleStep(name="rule", step=2, restarts=1))
-    world.fail(FIRST)
-    world.settle()
-    assert (counted(world), stored(world)) == (([2, 0], 1, "Failed"), RuleStep(name="rule", step=3))
-
-
 def test_events_history_and_condition_name_the_step():
     world = life()
     for _ in range(3):
@@ -128,24 +114,6 @@ def test_without_the_gate_the_rule_keeps_its_action():
     assert {(event.reason, "`then` of failure policy rule rule" in event.note) for event in world.warnings} == {
         ("FeatureGateDisabled", True)
     }
-
-
-def test_rules_are_counted_apart():
-    rules = [
-        {"name": name, "action": "RestartJob", "onJobFailureReasons": [reason], "then": LADDER}
-        for name, reason in (("one", "BackoffLimitExceeded"), ("other", "PodFailurePolicy"))
-    ]
-    world = World(jobset(rjob("workers", 2), failurePolicy={"maxRestarts": 9, "rules": rules}), **GATES)
-    world.settle()
-    world.run()
-    for reason in ("BackoffLimitExceeded", "PodFailurePolicy") * 2:
-        world.fail(FIRST, reason)
-        world.settle()
-        world.collect()
-        world.settle()
-        world.run()
-    assert world.status.restarts == 0
-    assert sorted((of.name, of.restarts) for of in world.status.failure_policy_steps) == [("one", 2), ("other", 2)]
 
 
 RULE = FailurePolicyRule(

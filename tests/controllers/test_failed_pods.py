@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from api import keys
-from controllers.jobset.controller import JobSetReconciler
 from controllers.jobset.failed_pods import JOBS_AT_ONCE, list_failed_pods
 from controllers.planning.actions import FailedPodQuery
 from controllers.planning.observed import Ended, FailedPod
 from kube.client import Client
 from kube.errors import KubeError, UnreadableAnswerError
 from tests.support.model.blind import Blind
-from tests.support.model.memory_api import MemoryApi, refuse, serve
+from tests.support.model.memory_api import MemoryApi, refuse
 from tests.support.objects.exit_codes import ENDED, STOP, at, rules
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -56,17 +55,6 @@ class TestLookingUp:
         assert found == {"u0": (FailedPod("p", "n1", (Ended("main", 3, at(1)),), at(1)),)}
         [query] = api.asked()
         assert query == {"labelSelector": f"{keys.JOB_UID}=u0", "fieldSelector": "status.phase=Failed", "limit": "100"}
-
-    async def test_several_jobs_share_a_call_and_each_has_its_pods(self):
-        api = Pods()
-        api.add("p1", "u1", 1)
-        api.add("q1", "u1", 2)
-        api.add("p0", "u0", 3)
-        api.add("stranger", "u77", 4)
-        found = await list_failed_pods(Client(api), "ns", self.pod_query(3), every)
-        assert {u: [p.name for p in pods] for u, pods in found.items()} == {"u0": ["p0"], "u1": ["p1", "q1"], "u2": []}
-        [query] = api.asked()
-        assert query["labelSelector"] == f"{keys.JOB_UID} in (u0,u1,u2)"
 
     async def test_many_jobs_take_several_calls_but_one_is_enough_for_the_history(self):
         for needed, calls in ((True, 3), (False, 1)):
@@ -120,24 +108,6 @@ class TestLookingUp:
 class TestReconciling:
     """The reconciler and its queries about pods."""
 
-    async def test_an_outage_delays_the_decision_and_does_not_change_it(self):
-        api = Pods()
-        blind = Blind(api, jobset(rjob("workers", 2), failurePolicy=rules(STOP)))
-        await blind.reconcile()
-        blind.change_job("js-workers-1", status=ENDED)
-        api.add("p", blind.jobs.get("ns", "js-workers-1").metadata.uid, 3)
-        api.answering = refuse(503, path="/pods")
-        before = blind.writes()
-        for _ in range(2):
-            with pytest.raises(KubeError):
-                await blind.reconcile()
-        assert blind.writes() == before, "nothing is decided"
-        api.answering = serve
-        await blind.reconcile()
-        status = api.objects("jobsets")["ns", "js"]["status"]
-        assert status["terminalState"] == "Failed"
-        assert status["attemptHistory"][0]["pod"] == "p"
-
     async def test_the_decision_is_by_all_failed_pods_however_many_pages_they_take(self):
         """The pod beyond the limit is on the third page of 500; all others ended with another code."""
         api = Pods()
@@ -151,22 +121,3 @@ class TestReconciling:
         await blind.reconcile()
         status = api.objects("jobsets")["ns", "js"]["status"]
         assert (status["terminalState"], status["attemptHistory"][0]["pod"]) == ("Failed", "p1100")
-
-    async def test_each_job_is_asked_about_once(self, monkeypatch):
-        rounds = []
-        answer = JobSetReconciler._answer
-
-        async def counting(self, observed, pod_query):
-            rounds.append([name for name, _ in pod_query.jobs])
-            return await answer(self, observed, pod_query)
-
-        monkeypatch.setattr(JobSetReconciler, "_answer", counting)
-        only_b = {"action": "FailJobSet", "targetReplicatedJobs": ["b"]}
-        blind = Blind(
-            Pods(), jobset(rjob("a"), rjob("b"), failurePolicy=rules({**STOP, "targetReplicatedJobs": ["a"]}, only_b))
-        )
-        await blind.reconcile()
-        for name in ("js-a-0", "js-b-0"):
-            blind.change_job(name, status=ENDED)
-        await blind.reconcile()
-        assert rounds == [["js-a-0"], ["js-b-0"]]

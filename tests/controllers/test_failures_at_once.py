@@ -12,8 +12,6 @@ from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.plan import plan
 from kube.model.patterns import MOST_PATTERNS
 from tests.controllers.test_bounded_plans import FAILED, GATES, children, failed, observed
-from tests.support.model.lives import counts_of
-from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
 
 ALONE = {"action": "RestartJob"}
@@ -38,19 +36,6 @@ def test_one_at_least_is_looked_at():
     limits = Limits(judgements=2)
     status = plan(failed(5, {"targetReplicatedJobs": ["other"]}, ALONE), GATES, limits).status
     assert status.replicated_jobs_status[0].job_restarts[:5] == (1, 0, 0, 0, 0)
-
-
-def test_the_others_get_their_turn():
-    rules = [{"name": f"r{k}", "targetReplicatedJobs": ["other"], "action": "FailJobSet"} for k in range(9_000)]
-    policy = {"maxRestarts": 10, "rules": [*rules, {"name": "alone", **ALONE}]}
-    world = World(jobset(rjob(replicas=4), failurePolicy=policy), RestartJob=True)
-    world.settle()
-    world.run()
-    for index in range(4):
-        world.fail(f"js-workers-{index}")
-    world.settle()
-    assert counts_of(world).job_restarts == (1, 1, 1, 1)
-    assert world.status.restarts == 0
 
 
 @pytest.mark.parametrize(("place", "reason"), [(MOST_PATTERNS - 1, "late"), (MOST_PATTERNS, "DefaultFailurePolicy")])

@@ -116,21 +116,6 @@ class TestWithoutScheduling:
         assert w.group_of("js-workers-0") == "mine"
         assert w.groups == {}
 
-    def test_the_conditions_of_groups_go_with_spec_scheduling(self):
-        w = running()
-        w.edit(suspend=True)
-        w.settle()
-        w.halt()
-        w.settle()
-        w.edit(suspend=False, scheduling=None)
-        w.settle()
-        w.collect()
-        w.settle()
-        assert w.condition(keys.GROUPS_READY) is None
-        assert w.condition(keys.GROUPS_SCHEDULED) is None
-        assert w.live() == ["js-workers-0", "js-workers-1"]
-        assert w.group_of("js-workers-0") == ""
-
 
 class TestTheEnd:
     @pytest.mark.parametrize("kind", ["Complete", "Failed"])

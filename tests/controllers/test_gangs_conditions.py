@@ -4,7 +4,7 @@ import pytest
 
 from api import keys
 from api.gang_api import Served
-from tests.support.model.gang_sets import EACH, NESTED, RESTART, ready_condition, rule, running, world
+from tests.support.model.gang_sets import EACH, NESTED, ready_condition, rule, running, world
 
 LACKS = [
     ({}, Served(enabled=False), "FeatureGateDisabled"),
@@ -98,32 +98,8 @@ class TestMissingApis:
         assert w.live() == ["js-workers-0", "js-workers-1"]
         assert (w.group_of("js-workers-0"), w.groups) == ("", {})
 
-    def test_a_restart_gives_them_groups(self):
-        w = world(failurePolicy=RESTART)
-        w.served, w.groups_required = Served(groups=False, composites=False, topology=False), False
-        w.settle()
-        w.run()
-        w.served = Served(groups=True, composites=True, topology=True)
-        w.fail("js-workers-0")
-        w.settle()
-        w.collect()
-        w.settle()
-        assert w.group_of("js-workers-0").startswith("js-jobset-")
-        assert ready_condition(w) == ("True", "Created")
-
 
 class TestTrouble:
-    @pytest.mark.parametrize("reason", ["FieldDropped", "NameConflict"])
-    def test_jobs_are_held_while_groups_cannot_be_made(self, reason):
-        w = world()
-        w.group_error = reason, "words"
-        w.settle()
-        assert w.live() == []
-        assert w.condition(keys.GROUPS_READY) == ("False", reason, "no Job is created: words")
-        w.group_error = None
-        w.settle()
-        assert w.live() == ["js-workers-0", "js-workers-1"]
-
     def test_a_name_that_is_taken_is_no_api_that_is_missing(self):
         w = world()
         w.group_error, w.groups_required = ("NameConflict", "words"), False
@@ -132,17 +108,6 @@ class TestTrouble:
 
 
 class TestScheduled:
-    def test_once_true_it_stays(self):
-        w = world()
-        w.settle()
-        assert w.condition(keys.GROUPS_SCHEDULED) is None
-        w.schedule()
-        w.settle()
-        assert w.condition(keys.GROUPS_SCHEDULED)[0] == "True"
-        w.of_kind("PodGroup")[0]["status"] = {}
-        w.settle()
-        assert w.condition(keys.GROUPS_SCHEDULED)[0] == "True"
-
     def test_pods_that_are_ready_say_so_where_the_scheduler_does_not(self):
         assert running(scheduling=NESTED).condition(keys.GROUPS_SCHEDULED)[0] == "True"
 

@@ -1,6 +1,6 @@
 """Groups over restarts, and minima that are lowered for pods that have completed."""
 
-from tests.support.model.gang_sets import EACH, EACH2, NESTED, RESTART, groups_of, jobs_of, resize, rule, running, uids
+from tests.support.model.gang_sets import EACH, NESTED, RESTART, groups_of, jobs_of, rule, running, uids
 from tests.support.objects.gang_trees import BASIC, GANG, entry, workers
 
 
@@ -32,18 +32,6 @@ class TestRestarts:
         w.settle()
         del w.jobs["js-workers-0"]
         assert jobs_of(w.step()) == ["js-workers-0"]
-
-    def test_old_jobs_that_the_set_has_no_more_count(self):
-        w = running(failurePolicy=RESTART, gates=["ElasticJobSet"])
-        w.fail("js-workers-0")
-        w.step()
-        resize(w, replicas=1)
-        w.settle()
-        del w.jobs["js-workers-0"]
-        assert jobs_of(w.step()) == []
-        w.collect()
-        w.settle()
-        assert w.live() == ["js-workers-0"]
 
     def test_restart_job_leaves_the_others_and_all_groups(self):
         w = running(scheduling=NESTED, failurePolicy=rule("RestartJob"), gates=["RestartJob"])
@@ -131,17 +119,6 @@ class TestCompletedMembers:
         assert changed == {"CompositePodGroup"}
         assert w.plan().actions == ()
 
-    def test_a_job_that_is_created_again_beside_a_completed_one(self):
-        w = running(scheduling=NESTED, failurePolicy=rule("RestartJob"), gates=["RestartJob"])
-        w.finish("js-workers-0")
-        w.settle()
-        w.fail("js-workers-1")
-        w.settle()
-        w.collect()
-        w.settle()
-        assert w.live() == ["js-workers-0", "js-workers-1"]
-        assert w.minima()["js-jobset"] == 1
-
     def test_a_completed_job_that_is_deleted_counts_as_completed(self):
         w = running(workers(jobs=3), scheduling=NESTED)
         w.finish("js-workers-0")
@@ -164,34 +141,8 @@ class TestCompletedMembers:
         assert uids(w) == before
         assert w.minima()["js-rj-workers"] == 1
 
-    def test_a_group_that_is_lost_with_nothing_left_is_made_as_it_was_at_first(self):
-        success = {"operator": "All", "targetReplicatedJobs": ["driver"]}
-        w = running(*both(), scheduling=EACH2, successPolicy=success)
-        for index in range(2):
-            w.finish(f"js-workers-{index}")
-        w.settle()
-        lost = next(name for kind, name in w.groups if name.startswith("js-rj-workers"))
-        w.lose("PodGroup", lost)
-        w.settle()
-        assert w.minima()["js-rj-workers"] == 4
-
-    def test_a_number_of_the_user_is_lowered_only_when_too_few_are_left(self):
-        scheduling = {
-            "replicatedJobs": [entry("workers", schedulingPolicy={"gang": {"minGroupCount": 2}}, job={})],
-        }
-        w = running(workers(jobs=4), scheduling=scheduling)
-        for done, wanted in ((0, 2), (1, 2), (2, 1)):
-            w.finish(f"js-workers-{done}")
-            unready(w, "js-workers-3")
-            w.settle()
-            assert w.minima()["js-rj-workers"] == wanted
-
     def test_basic_groups_have_no_number_to_lower(self):
         w = running(scheduling={"schedulingPolicy": BASIC})
         succeed(w, "js-workers-0", 1)
         unready(w, "js-workers-0")
         assert groups_of(w.step()) == []
-
-
-def both():
-    return workers("driver", 1, 1), workers()

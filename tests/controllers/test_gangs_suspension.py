@@ -3,7 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from api import keys
 from api.gang_api import Served
 from api.scheduling import Scheduling, SchedulingConstraints, TopologyConstraint
 from controllers.planning.actions import DeleteJob, PatchJob
@@ -26,29 +25,6 @@ class TestSuspension:
         assert w.groups == {}
         w.settle()
         assert ready_condition(w) == ("False", "Suspended")
-
-    def test_the_scheduled_condition_is_removed_with_the_groups(self):
-        """After a resume the condition must not say that new groups are scheduled while they are not."""
-        w = running()
-        assert w.condition(keys.GROUPS_SCHEDULED)[0] == "True"
-        w.schedule()
-        w.edit(suspend=True)
-        w.settle()
-        assert w.condition(keys.GROUPS_SCHEDULED) is None
-        w.edit(suspend=False)
-        w.settle()
-        assert w.condition(keys.GROUPS_SCHEDULED) is None, "the old groups still go"
-        w.groups.clear()
-        w.settle()
-        assert w.condition(keys.GROUPS_SCHEDULED) is None, "the Jobs still count ready pods, and wait"
-        w.halt()
-        w.collect()
-        w.settle()
-        assert ready_condition(w) == ("True", "Created")
-        assert w.condition(keys.GROUPS_SCHEDULED) is None
-        w.schedule()
-        w.settle()
-        assert w.condition(keys.GROUPS_SCHEDULED)[0] == "True"
 
     @pytest.mark.parametrize("reported", [True, False])
     def test_suspended_jobs_stay_until_the_served_apis_are_known(self, reported):
@@ -128,21 +104,6 @@ class TestSuspension:
         w.collect()
         w.edit(suspend=False)
         w.settle()
-        assert w.group_of("js-workers-0").startswith("js-job-workers-0-")
-
-    def test_jobs_are_created_again_when_it_is_resumed_with_another_group(self):
-        w = running()
-        w.edit(suspend=True)
-        w.settle()
-        w.halt()
-        w.collect()
-        w.edit(scheduling=each(w), suspend=False)
-        for _ in range(4):
-            plan = w.step()
-            assert set(jobs_of(plan, DeleteJob)).isdisjoint(jobs_of(plan, PatchJob))
-        w.collect()
-        w.settle()
-        assert w.live() == ["js-workers-0", "js-workers-1"]
         assert w.group_of("js-workers-0").startswith("js-job-workers-0-")
 
     def test_other_constraints_replace_groups_that_still_stand(self):

@@ -108,20 +108,6 @@ class TestAPodOnAFailedNode:
         assert (attempt.failed_job, attempt.pod, attempt.node) == ("js-workers-1", POD, "n1")
         assert attempt.message == f"NodeFailure: pod {POD} is on node n1, {said}"
 
-    def test_it_counts_once(self):
-        world = running(maxRestarts=9)
-        for job in ("js-workers-0", "js-workers-1"):
-            on_failed_node(world, job)
-        later(world, 30)
-        deleted(world)
-        later(world, 1)
-        later(world, 100)
-        world.collect()
-        world.settle()
-        world.run()
-        later(world, 100)
-        assert (world.status.restarts, world.status.restarts_count_towards_max) == (1, 1)
-
     def test_the_next_plan_is_made_when_its_time_is_over(self):
         world = running()
         on_failed_node(world)

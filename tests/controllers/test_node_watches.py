@@ -117,29 +117,6 @@ class TestWhatHasFailed:
         async with cluster.synced():
             assert cluster.on_failed_nodes() == [("p", "n1", *what) for what in found]
 
-    @pytest.mark.parametrize("taints", [None, [taint(BROKEN, added="")]])
-    async def test_where_nobody_says_since_when_it_counts_from_the_first_look(self, taints):
-        """Until the node is back; then it counts from the first look after that."""
-        cluster = Cluster()
-        cluster.pod("p")
-
-        async def fails() -> None:
-            if taints is None:
-                cluster.api.drop("nodes", "n1", "")
-            else:
-                cluster.node("n1", *taints)
-            await cluster.woken()
-
-        async with cluster.synced():
-            await fails()
-            assert [since for *_, since in cluster.on_failed_nodes(NOW)] == [NOW]
-            cluster.api.touch()
-            assert [since for *_, since in cluster.on_failed_nodes(LATER)] == [NOW]
-            cluster.node("n1")
-            await cluster.woken()
-            await fails()
-            assert [since for *_, since in cluster.on_failed_nodes(LATER)] == [LATER]
-
     async def test_what_is_known_of_a_node_is_forgotten_with_its_last_pod(self):
         cluster = Cluster()
         cluster.node("n1", taint(BROKEN, added=""))

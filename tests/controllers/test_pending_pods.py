@@ -127,26 +127,6 @@ class TestTheLook:
 
 
 class TestReconciling:
-    async def test_what_a_look_finds_is_decided_and_the_next_look_waits(self):
-        api = MemoryApi()
-        policy = {"maxRestarts": 0, "startTimeoutSeconds": 600}
-        blind = Blind(api, jobset(rjob("workers"), failurePolicy=policy), JobSetStartTimeout=True)
-        await blind.reconcile()
-        job = blind.jobs.get("ns", "js-workers-0").metadata.uid
-        blind.change_job("js-workers-0", status={"active": 1, "ready": 0, "startTime": "2026-01-01T00:00:00Z"})
-        TestTheLook().add(api, "p", 1, job=job, phase="Running")
-        await blind.reconcile()
-        assert looks(api) == 1
-        await blind.reconcile()
-        assert looks(api) == 1, "no pod can be late before"
-        assert "terminalState" not in api.objects("jobsets")["ns", "js"].get("status", {})
-        blind.memory.next_start_check = ""
-        TestTheLook().add(api, "p", 1, job=job, **unscheduled("Unschedulable", "0/3 nodes are available"))
-        await blind.reconcile()
-        status = api.objects("jobsets")["ns", "js"]["status"]
-        assert (status["terminalState"], status["attemptHistory"][0]["pod"]) == ("Failed", "p")
-        assert "Unschedulable: 0/3 nodes are available" in status["conditions"][0]["message"]
-
     async def test_a_set_without_it_is_never_looked_at(self):
         api = MemoryApi()
         blind = Blind(api, jobset(rjob("workers"), failurePolicy={"maxRestarts": 0}), JobSetStartTimeout=True)

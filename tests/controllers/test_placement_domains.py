@@ -15,7 +15,7 @@ from controllers.placement.watches import PlacementWatches
 from kube.client import Client
 from tests.support.model.memory_api import MemoryApi
 from tests.support.model.virtual import run
-from tests.support.objects.placement import RACK, hide, leader_of, list_empty, moment, node_of, show
+from tests.support.objects.placement import RACK, leader_of, list_empty, moment, node_of, show
 
 HOST = "kubernetes.io/hostname"
 WAIT = 0.25
@@ -115,18 +115,6 @@ async def test_why_there_is_none(fields, why):
     answer = map_of(made).find("ns", "uid-js-w-0", (fields or {}).get("topology", RACK))
     assert isinstance(answer, NoDomain)
     assert answer.why == why
-
-
-async def test_what_becomes_of_the_nodes_counts():
-    made = watches()
-    where = map_of(made)
-    show(made.leaders, leader_of(node="n1"))
-    assert where.find("ns", "uid-js-w-0", RACK) == Domain("r1", "js-w-0-0-abcde", "n1")
-    show(made.nodes, node_of("n1", rack="r9"))
-    assert where.find("ns", "uid-js-w-0", RACK) == Domain("r9", "js-w-0-0-abcde", "n1")
-    assert (where.label(RACK, "n1"), where.label(RACK, "bare"), where.label(RACK, "gone")) == ("r9", None, None)
-    hide(made.nodes, node_of("n1", rack="r9"))
-    assert isinstance(where.find("ns", "uid-js-w-0", RACK), NoDomain)
 
 
 # The wait. Time is virtual: what takes a while takes exactly that.

@@ -6,14 +6,11 @@ import asyncio
 
 import pytest
 
-from api import keys
 from controllers.placement.controller import RELABEL_PAUSE
 from controllers.placement.plan import NODE_PAUSE, REPORT_AFTER
 from kube.controller import Result, is_terminal
 from kube.errors import Conflict
-from kube.options import METADATA
 from kube.parallel import PARALLEL_WRITES
-from tests.support.model.faults import Answer
 from tests.support.model.placement_bench import BOUND, JOB, REQUEST, Bench
 from tests.support.objects.placement import RACK, follower_of, hide, leader_of, node_of, show
 
@@ -26,20 +23,6 @@ async def bench() -> Bench:
 
 
 class TestLifting:
-    async def test_followers_are_brought_to_their_leader_s_domain(self, bench):
-        bench.add_waiting(1, 2, 3)
-        show(bench.watches.leaders, BOUND)
-        assert await bench.reconcile() is None
-        for index in (1, 2, 3):
-            pod = bench.pod(index)
-            assert pod["spec"]["nodeSelector"] == {"disk": "ssd", RACK: "r1"}, "what else was selected is kept"
-            assert pod["spec"]["schedulingGates"] == [{"name": "other"}], "only our gate is taken"
-            assert keys.AWAITS_LEADER not in pod["metadata"]["labels"]
-            assert keys.JOB_UID in pod["metadata"]["labels"]
-        assert len(bench.api.writes) == 3
-        assert set(bench.api.accepted) == {METADATA}, "pods do not have to be sent back"
-        assert bench.api.lists == []
-
     async def test_each_of_them_once_however_late_the_watch_is(self, bench):
         bench.add_waiting(1, 2)
         show(bench.watches.leaders, BOUND)
@@ -88,28 +71,6 @@ class TestLifting:
         assert not is_terminal(failed.value), "the watch will show the new pod"
         assert bench.pod(1)["spec"]["nodeSelector"] == {"disk": "ssd"}
 
-    async def test_one_that_is_refused_does_not_hold_up_the_others(self, bench):
-        bench.add_waiting(1, 2, 3)
-        show(bench.watches.leaders, BOUND)
-        bench.transport.inject(Answer(422), verb="patch", path=f"{JOB}-2-")
-        with pytest.raises(ExceptionGroup):
-            await bench.reconcile()
-        assert [RACK in bench.pod(index)["spec"]["nodeSelector"] for index in (1, 2, 3)] == [True, False, True]
-        await bench.reconcile()
-        assert RACK in bench.pod(2)["spec"]["nodeSelector"], "it is tried again, and only it"
-        assert len(bench.api.writes) == 3
-
-    async def test_one_that_is_refused_does_not_stop_the_repair(self, bench):
-        bench.add_job()
-        bench.feed()
-        bench.add_waiting(1)
-        bench.add_pod(2, spec={"nodeName": "n2"})
-        show(bench.watches.leaders, BOUND)
-        bench.transport.inject(Answer(422), verb="patch", path=f"{JOB}-1-", times=9)
-        with pytest.raises(ExceptionGroup):
-            await bench.reconcile()
-        assert bench.deleted() == [f"{JOB}-2-abcde"]
-
     async def test_many_at_a_time_but_not_all(self, bench):
         bench.add_waiting(*range(1, 301))
         show(bench.watches.leaders, BOUND)
@@ -138,32 +99,6 @@ class TestLifting:
         await asyncio.sleep(RELABEL_PAUSE + 0.1)
         await bench.until_idle()
         assert bench.pod(1)["spec"]["nodeSelector"][RACK] == "r5", "but somebody may correct it"
-
-    async def test_followers_that_are_made_again_go_where_a_leader_that_has_succeeded_was(self, bench):
-        """Index 0 is done, and its Job makes no other leader."""
-        bench.feed()
-        bench.add_job()
-        show(bench.watches.leaders, BOUND)
-        show(bench.watches.leaders, leader_of(node="n1", live=False, succeeded=True))
-        bench.add_waiting(1)
-        await bench.until_idle()
-        assert bench.pod(1)["spec"]["nodeSelector"][RACK] == "r1"
-        assert bench.api.lists == []
-
-    async def test_changes_queue_the_job(self, bench):
-        bench.feed()
-        bench.add_waiting(1)
-        await bench.until_idle()
-        assert bench.api.writes == []
-        show(bench.watches.leaders, leader_of())
-        await bench.until_idle()
-        assert bench.api.writes == []
-        show(bench.watches.leaders, BOUND)
-        await bench.until_idle()
-        assert [name for _, name, _ in bench.api.writes] == [f"{JOB}-1-abcde"]
-        bench.add_waiting(2)
-        await bench.until_idle()
-        assert [name for _, name, _ in bench.api.writes] == [f"{JOB}-1-abcde", f"{JOB}-2-abcde"]
 
     async def test_what_was_there_before_is_queued_too(self, bench):
         """The lease came to this replica when its caches were full already."""

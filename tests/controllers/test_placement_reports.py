@@ -10,7 +10,7 @@ from api import keys
 from controllers.placement.memory import JobRequest
 from controllers.placement.plan import NODE_PAUSE, REPORT_AFTER, REPORT_EVERY
 from kube.controller import Controller
-from tests.support.model.placement_bench import BOUND, JOB, REQUEST, Bench, job_of
+from tests.support.model.placement_bench import BOUND, JOB, Bench, job_of
 from tests.support.objects.placement import follower_of, hide, leader_of, moment, node_of, show
 
 pytestmark = pytest.mark.looptime
@@ -31,19 +31,6 @@ class TestEvents:
         await asyncio.sleep(REPORT_AFTER)
         assert await bench.reconcile() == REPORT_EVERY
         assert len(bench.events) == 1
-
-    async def test_what_is_reported(self, bench):
-        await asyncio.sleep(REPORT_AFTER)
-        show(bench.watches.leaders, leader_of(reason="0/20 nodes are available", since=moment(2)))
-        await bench.reconcile()
-        [(regarding, kind, reason, note)] = bench.events
-        assert (kind, reason) == ("Warning", keys.PLACEMENT_PENDING)
-        assert keys.PLACEMENT_PENDING == "ExclusivePlacementPending"
-        assert (regarding.api_version, regarding.kind) == ("jobset.x-k8s.io/v1alpha2", "JobSet")
-        assert (regarding.namespace, regarding.name, regarding.uid) == ("ns", "js", "uid-js")
-        assert f"{JOB}-0-abcde" in note
-        assert moment(2) in note
-        assert "0/20 nodes are available" in note
 
     async def test_once_a_minute_for_a_jobset_however_many_jobs_wait(self, bench):
         for number in range(30):
@@ -122,17 +109,6 @@ class TestEvents:
         assert await bench.reconcile() == NODE_PAUSE
         assert bench.events == []
 
-    async def test_a_node_that_does_not_come_is_reported(self, bench):
-        show(bench.watches.leaders, leader_of(node="gone"))
-        bench.feed()
-        controller = Controller("placement", bench.queue, bench.reconciler.reconcile, workers=1)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(controller.run())
-            await asyncio.sleep(REPORT_AFTER + 2.5 * REPORT_EVERY)
-            bench.queue.shutdown()
-        assert len(bench.events) == 3
-        assert "js-w-0-0-abcde runs on node gone, which does not exist" in bench.events[0][-1]
-
     @pytest.mark.parametrize(("pods", "words"), [(1, "a pod waits"), (3, "3 pods wait")])
     async def test_followers_that_have_no_leader_are_reported(self, bench, pods, words):
         bench.add_waiting(*range(1, pods + 1))
@@ -145,25 +121,6 @@ class TestEvents:
         [(regarding, kind, reason, note)] = bench.events
         assert (regarding.name, kind, reason) == ("js", "Warning", keys.PLACEMENT_PENDING)
         assert note.startswith(f"{words} for the leader pod of Job {JOB}, which has none")
-
-    async def test_each_lack_of_a_leader_gets_a_moment(self, bench):
-        bench.feed()
-        bench.add_waiting(1)
-        await bench.until_idle()
-        show(bench.watches.leaders, BOUND)
-        await bench.until_idle()
-        await asyncio.sleep(10 * REPORT_AFTER)
-        hide(bench.watches.leaders, BOUND)
-        bench.add_waiting(2)
-        await bench.until_idle()
-        assert bench.events == []
-        hide(bench.watches.followers, follower_of(index=2))
-        await bench.until_idle()
-        bench.add_waiting(3)
-        await asyncio.sleep(10 * REPORT_AFTER)
-        await bench.until_idle()
-        assert bench.events == []
-        assert list(bench.reconciler.memories._records) == [REQUEST]
 
     async def test_jobs_that_waited_for_a_leader_are_forgotten(self, bench):
         bench.feed()

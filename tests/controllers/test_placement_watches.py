@@ -92,21 +92,6 @@ def test_common_keys_need_no_other_list(key):
     play(scene)
 
 
-def test_a_new_key_takes_one_list_however_many_leaders_have_it():
-    async def scene(cluster: Cluster) -> None:
-        assert cluster.where.label("key-7", "n") is None
-        for number in range(30):
-            cluster.lead("key-7", f"j{number}")
-        await asyncio.sleep(0.5)
-        assert cluster.where.find("ns", "uid-j0", "key-7") == Domain("value-7", "j0-0-abcde", "n")
-        for number in range(30, 60):
-            cluster.lead("key-7", f"j{number}")
-        await asyncio.sleep(ENOUGH)
-        assert cluster.lists() == 2
-
-    play(scene)
-
-
 def test_leaders_that_were_there_before_need_no_second_list():
     async def body() -> None:
         cluster = Cluster()
@@ -149,38 +134,6 @@ def test_invented_keys_are_bounded_in_number_and_in_lists():
     play(scene)
 
 
-def test_keys_that_no_node_carries_take_no_room_and_no_list():
-    """Of a tenant that invents keys, also if it binds its pods itself."""
-
-    async def scene(cluster: Cluster) -> None:
-        for number in range(5 * MOST_KEYS):
-            cluster.lead(f"invented-{number}", f"j{number}")
-        await asyncio.sleep(ENOUGH)
-        assert cluster.lists() == 1
-        where = cluster.where.find("ns", "uid-j0", "invented-0")
-        assert isinstance(where, NoDomain)
-        assert where.why.endswith("which has no label invented-0")
-        cluster.lead("key-7", "theirs", "other")
-        await asyncio.sleep(ENOUGH)
-        assert cluster.where.find("other", "uid-theirs", "key-7") == Domain("value-7", "theirs-0-abcde", "n")
-
-    play(scene)
-
-
-@pytest.mark.parametrize("node", ["", "no-such-node"])
-def test_leaders_without_a_node_take_no_room(node):
-    async def scene(cluster: Cluster) -> None:
-        for number in range(MOST_KEYS):
-            cluster.lead(f"key-{number}", f"j{number}", node=node)
-        await asyncio.sleep(ENOUGH)
-        assert cluster.lists() == 1
-        cluster.lead("key-99", "theirs", "other")
-        await asyncio.sleep(ENOUGH)
-        assert cluster.where.find("other", "uid-theirs", "key-99") == Domain("value-99", "theirs-0-abcde", "n")
-
-    play(scene)
-
-
 def test_a_namespace_that_uses_all_keys_leaves_the_others_their_share():
     """And does not take them back, however often it asks: each gets as many as there are for all."""
 
@@ -207,36 +160,6 @@ def test_a_namespace_that_uses_all_keys_leaves_the_others_their_share():
     play(scene)
 
 
-def test_a_key_that_two_namespaces_use_stays_for_the_one_that_uses_few():
-    async def scene(cluster: Cluster) -> None:
-        cluster.lead("key-0", "theirs", "small")
-        for number in range(MOST_KEYS):
-            cluster.lead(f"key-{number}", f"j{number}")
-        await asyncio.sleep(ENOUGH)
-        for number in range(4):
-            cluster.lead(f"key-{100 + number}", "new", f"new-{number}")
-            await asyncio.sleep(ENOUGH)
-            assert cluster.where.label(f"key-{100 + number}", "n") == f"value-{100 + number}"
-        assert cluster.where.find("small", "uid-theirs", "key-0") == Domain("value-0", "theirs-0-abcde", "n")
-
-    play(scene)
-
-
-def test_a_node_may_come_or_get_its_label_after_the_leader():
-    async def scene(cluster: Cluster) -> None:
-        cluster.lead("row", "j", node="late")
-        cluster.lead("row", "k", node="n")
-        await asyncio.sleep(ENOUGH)
-        cluster.api.put("nodes", "late", "", metadata={"name": "late", "namespace": "", "labels": {"row": "7"}})
-        await asyncio.sleep(ENOUGH)
-        assert cluster.where.find("ns", "uid-j", "row") == Domain("7", "j-0-abcde", "late")
-        cluster.api.put("nodes", "n", "", metadata={"name": "n", "namespace": "", "labels": {"row": "8"}})
-        await asyncio.sleep(1)
-        assert cluster.where.find("ns", "uid-k", "row") == Domain("8", "k-0-abcde", "n")
-
-    play(scene)
-
-
 def test_a_label_that_no_node_had_is_read_once_one_gets_it():
     async def scene(cluster: Cluster) -> None:
         cluster.lead("row", "k")
@@ -257,21 +180,6 @@ def test_what_is_counted_of_leaders_goes_with_them():
             cluster.api.drop("pods", f"j{number}-0-abcde", f"ns-{number % 3}")
         await asyncio.sleep(1)
         assert cluster.watches._users == {}
-
-    play(scene)
-
-
-def test_keys_in_use_outlast_those_whose_leaders_are_gone():
-    async def scene(cluster: Cluster) -> None:
-        cluster.lead("key-0", "stays")
-        await asyncio.sleep(ENOUGH)
-        for number in range(1, 100):
-            cluster.lead(f"key-{number}", f"j{number}")
-            await asyncio.sleep(0.1)
-            cluster.api.drop("pods", f"j{number}-0-abcde")
-            await asyncio.sleep(0.1)
-        await asyncio.sleep(ENOUGH)
-        assert cluster.where.find("ns", "uid-stays", "key-0") == Domain("value-0", "stays-0-abcde", "n")
 
     play(scene)
 

@@ -13,17 +13,6 @@ WORKERS_3 = rjob("workers", 3, parallelism=2, completions=2)
 
 
 class TestCreation:
-    def test_creates_the_service_and_every_job_in_one_round(self):
-        world = World(jobset(rjob("driver"), WORKERS_3))
-        plan = world.step()
-        assert len(of_type(plan, CreateService)) == 1
-        assert [a.name for a in of_type(plan, CreateJob)] == [
-            "js-driver-0",
-            "js-workers-0",
-            "js-workers-1",
-            "js-workers-2",
-        ]
-
     def test_first_status_has_a_zero_entry_for_every_replicated_job_by_name_descending(self):
         world = World(jobset(rjob("driver"), WORKERS_3))
         world.step()
@@ -175,41 +164,6 @@ class TestCounters:
 
 
 class TestSuccess:
-    def test_all_jobs_have_to_succeed_by_default(self):
-        world = World(jobset(rjob("workers", 2)))
-        world.settle()
-        world.finish("js-workers-0")
-        world.settle()
-        assert world.status.terminal_state == ""
-        world.finish("js-workers-1")
-        world.settle()
-        assert world.condition("Completed") == ("True", "AllJobsCompleted", "jobset completed successfully")
-        assert world.status.terminal_state == "Completed"
-        assert world.events[-1].reason == "AllJobsCompleted"
-
-    def test_any_targeted_job_is_enough_with_operator_any(self):
-        policy = {"operator": "Any", "targetReplicatedJobs": ["driver"]}
-        world = World(jobset(rjob("driver", 2), rjob("workers", 2), successPolicy=policy))
-        world.settle()
-        world.finish("js-workers-0")
-        world.settle()
-        assert world.status.terminal_state == ""
-        world.finish("js-driver-1")
-        world.settle()
-        assert world.status.terminal_state == "Completed"
-
-    def test_active_jobs_are_deleted_when_the_set_is_done_and_finished_ones_stay(self):
-        policy = {"operator": "All", "targetReplicatedJobs": ["driver"]}
-        world = World(jobset(rjob("driver"), rjob("workers", 2), successPolicy=policy))
-        world.settle()
-        world.run("js-workers-0")
-        world.finish("js-driver-0")
-        world.settle()
-        assert world.live() == ["js-driver-0"]
-        world.collect()
-        world.settle()
-        assert world.live() == ["js-driver-0"], "nothing is created after the end"
-
     def test_a_target_without_jobs_completes_nothing_by_itself(self):
         world = World(
             jobset(rjob("a", 0), rjob("b", 1), successPolicy={"operator": "All", "targetReplicatedJobs": ["a"]})

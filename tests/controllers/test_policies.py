@@ -10,12 +10,12 @@ import pytest
 
 from api import keys
 from api.batch import Service
-from controllers.planning.actions import CreateJob, PatchJob
+from controllers.planning.actions import CreateJob
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.plan import plan
 from kube.model.meta import Owner
 from tests.support.model.blind import Blind
-from tests.support.model.lives import ONE_BY_ONE, counts_of, of_type, restart, resume, started, suspend
+from tests.support.model.lives import ONE_BY_ONE, of_type, restart, resume, started, suspend
 from tests.support.model.memory_api import MemoryApi
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
@@ -53,18 +53,6 @@ class TestOrder:
         world.settle()
         assert not world.jobs["js-b-0"]["spec"]["suspend"]
 
-    def test_pods_that_are_about_to_go_do_not_count_as_ready(self, rjobs_and_policy):
-        rjobs, policy = rjobs_and_policy
-        world = started(*rjobs, **policy)
-        world.edit(suspend=True)
-        world.settle()
-        assert world.jobs["js-a-0"]["status"]["ready"] == 1, "the Job controller has not come to it yet"
-        plan = world.plan()
-        world.edit(suspend=False)
-        plan = world.plan()
-        resumed = [patch.name for patch in of_type(plan, PatchJob) if patch.patch["spec"] == {"suspend": False}]
-        assert resumed == ["js-a-0"]
-
     def test_a_replicated_job_without_replicas_holds_up_no_other(self):
         world = World(jobset(rjob("a", 0), rjob("b"), startupPolicy=IN_ORDER))
         world.settle()
@@ -79,17 +67,6 @@ class TestOrder:
         before = world.status.conditions
         world.settle()
         assert world.status.conditions == before
-
-    def test_five_dependencies_are_all_waited_for(self):
-        names = ["d0", "d1", "d2", "d3", "d4"]
-        depends = [{"name": name, "status": "Complete" if name < "d3" else "Ready"} for name in names]
-        world = World(jobset(*map(rjob, names), rjob("z", dependsOn=depends)))
-        world.settle()
-        for number, name in enumerate(names):
-            assert "js-z-0" not in world.live()
-            world.finish(f"js-{name}-0") if number < 3 else world.run(f"js-{name}-0")
-            world.settle()
-        assert "js-z-0" in world.live()
 
 
 class TestForeign:
@@ -183,53 +160,12 @@ class TestForeign:
 class TestFailures:
     """Several at once, and rules that cannot be followed."""
 
-    def test_each_of_several_failures_in_one_round_counts(self):
-        rules = [
-            {"name": "free", "action": "RestartJobAndIgnoreMaxRestarts", "targetReplicatedJobs": ["a"]},
-            {"name": "paid", "action": "RestartJob"},
-        ]
-        policy = {"maxRestarts": 2, "rules": rules}
-        world = started(rjob("a", 2), rjob("b", 2), gates={"RestartJob": True}, failurePolicy=policy)
-        for name in world.live():
-            world.fail(name)
-        plan = world.step()
-        assert plan.status.terminal_state == ""
-        assert (counts_of(world, "a").job_restarts, counts_of(world, "a").job_restarts_count_towards_max) == (
-            (1, 1),
-            (),
-        )
-        assert (counts_of(world, "b").job_restarts, counts_of(world, "b").job_restarts_count_towards_max) == (
-            (1, 1),
-            (1, 1),
-        )
-        assert [event.reason for event in plan.events] == [
-            "RestartJobAndIgnoreMaxRestartsFailurePolicyAction",
-            "RestartJobAndIgnoreMaxRestartsFailurePolicyAction",
-            "RestartJobFailurePolicyAction",
-            "RestartJobFailurePolicyAction",
-        ]
-
     def test_one_restart_of_the_set_settles_all_failures_with_one_count(self):
         world = started(rjob("workers", 4), failurePolicy={"maxRestarts": 1})
         for name in world.live():
             world.fail(name)
         world.settle()
         assert (world.status.restarts, world.status.terminal_state) == (1, "")
-
-    def test_single_restarts_before_the_one_of_the_set_keep_their_count(self):
-        rules = [
-            {"name": "one", "action": "RestartJob", "targetReplicatedJobs": ["a"]},
-            {"name": "all", "action": "RestartJobSet"},
-        ]
-        policy = {"maxRestarts": 3, "rules": rules}
-        world = started(rjob("a"), rjob("b"), gates={"RestartJob": True}, failurePolicy=policy)
-        world.fail("js-a-0")
-        world.fail("js-b-0")
-        world.settle()
-        assert (world.status.restarts, counts_of(world, "a").job_restarts) == (1, (1,))
-        world.collect()
-        world.settle()
-        assert world.jobs["js-a-0"]["metadata"]["labels"][keys.JOB_RESTART_ATTEMPT] == "1"
 
     def test_failures_come_before_success(self):
         world = started(rjob("a"), rjob("b"), successPolicy={"operator": "Any"})

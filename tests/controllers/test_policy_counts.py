@@ -50,26 +50,6 @@ def deny(counts: PolicyCounts, policy: str = "limits", count: int = 1) -> None:
     counts.count_decision(PolicyId(policy, f"uid of {policy}"), "maxJobs", "Deny", count)
 
 
-async def test_one_read_and_one_write_for_each_policy_that_decided_something():
-    cluster = Cluster()
-    counts = cluster.counts()
-    await counts.write()
-    assert cluster.asked == [], "nobody has hit a policy"
-    for _ in range(100):
-        deny(counts)
-    counts.count_decision(PolicyId("limits", "uid of limits"), "match", "Matched", 100)
-    await counts.write()
-    await counts.write()
-    assert cluster.asked == [("get", "limits"), ("patch", "limits/status")]
-    assert cluster.status() == {
-        "reviewsFrom": "APIServer",
-        "matched": 100,
-        "denied": 100,
-        "lastSeen": "2030-01-01T00:00:00Z",
-        "rules": [{"name": "maxJobs", "denied": 100, "lastSeen": "2030-01-01T00:00:00Z"}],
-    }
-
-
 @pytest.mark.parametrize(
     ("stored", "now", "said"),
     [

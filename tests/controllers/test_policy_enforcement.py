@@ -14,7 +14,6 @@ from api.features import FeatureGates
 from controllers.policy.enforcement import AGAIN, APPLIED, NOTHING, Enforcement
 from kube.client import Client
 from kube.transport import Request, Response
-from policy.compiled import enforced
 from policy.exception_types import JobSetPolicyException, read_exception
 from policy.types import JobSetPolicy, read_policy
 from tests.support.model.faults import status_body
@@ -104,21 +103,6 @@ async def test_without_the_right_it_asks_once_for_what_was_left_behind(world: Wo
     assert [request.path for request in world.requests] == [f"{PREFIX}validatingadmissionpolicies"]
 
 
-async def test_each_change_is_applied_once_and_owned_by_the_policy(world: World):
-    manager = enforcement(world)
-    world.in_force = (asking(defaults={"labels": {"a": "b"}}),)
-    assert await manager.check()
-    assert world.kinds == RULES | DEFAULTS
-    (owner,) = world.stored["validatingadmissionpolicies/jobset-policy-limits"]["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["name"], owner["uid"]) == ("JobSetPolicy", "limits", "uid-limits")
-    world.asked()
-    assert await manager.check()
-    assert world.asked() == []
-    world.in_force = (asking(version=2, defaults={"labels": {"a": "b"}}),)
-    assert await manager.check()
-    assert world.asked() == ["PATCH"], "only the policy with the rule has changed"
-
-
 @pytest.mark.parametrize("actions", [("Warn",), ("Audit",), ("Warn", "Audit")])
 async def test_rules_that_do_not_deny_are_left_to_the_webhooks(world: World, actions: tuple[str, ...]):
     world.in_force = (asking(actions=actions, defaults={"labels": {"a": "b"}}),)
@@ -157,30 +141,6 @@ async def test_without_the_right_it_is_tried_again_and_said(world: World, caplog
     world.refuses = ""
     assert await manager.check()
     assert world.kinds == RULES
-
-
-async def test_a_policy_that_cannot_be_compiled_keeps_no_other_from_it(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
-    manager = enforcement(world)
-    world.in_force = (asking("broken"), asking("good"))
-    assert await manager.check()
-    validating = enforced.validating
-
-    def failing(policy: JobSetPolicy, *more: Any) -> Any:
-        return 1 / 0 if policy.metadata.name == "broken" else validating(policy, *more)
-
-    monkeypatch.setattr(enforced, "validating", failing)
-    world.in_force = (asking("broken", version=2), asking("good", version=2))
-    assert not await manager.check()
-    assert "policy broken is not kept in the API server: ZeroDivisionError" in caplog.text
-    texts = {
-        path: json.dumps(body) for path, body in world.stored.items() if path.startswith("validatingadmissionpolicies/")
-    }
-    assert ["'2'" in texts[f"validatingadmissionpolicies/jobset-policy-{name}"] for name in ("broken", "good")] == [
-        False,
-        True,
-    ]
 
 
 @pytest.mark.looptime

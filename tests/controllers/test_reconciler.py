@@ -19,16 +19,13 @@ from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from kube.client import Client
 from kube.controller import Request, is_terminal
 from kube.store import ChangeKind
-from kube.transport import Request as Call
 from kube.workqueue import WorkQueue
-from tests.controllers.test_resume import OldServer, TestOldServers
-from tests.support.model.blind import Blind, refusing
+from tests.support.model.blind import Blind
 from tests.support.model.lives import ONE_BY_ONE, of_type, started
 from tests.support.model.memory_api import MemoryApi, refuse, serve
 from tests.support.objects.stored_sets import jobset, rjob
 from tests.support.work import steps
 
-REQUEST = Request("ns", "js")
 RUNNING = {"active": 1, "ready": 1, "startTime": "2026-01-01T00:00:00Z"}
 
 
@@ -79,29 +76,6 @@ class TestDepartures:
         await blind.reconcile()
         assert blind.memory.departed == {}
 
-    async def test_a_set_that_somebody_else_manages_has_none(self):
-        """This controller never records their end."""
-        blind = Blind(MemoryApi(), jobset(rjob("workers", 3)))
-        await blind.reconcile()
-        blind.edit(managedBy="example.com/other")
-        for number in range(3):
-            blind.change_job(f"js-workers-{number}", status=ended("Failed"))
-            depart(blind, f"js-workers-{number}")
-        await blind.reconcile()
-        assert blind.memory.departed == {}
-
-
-async def test_many_names_that_others_hold_are_each_tried_once():
-    api = MemoryApi()
-    blind = Blind(api, jobset(rjob("workers", 80)))
-    for number in range(80):
-        api.put("jobs", f"js-workers-{number}", metadata={"name": f"js-workers-{number}", "uid": f"theirs-{number}"})
-    rounds = 1
-    while await blind.reconcile() == 0.0:
-        rounds += 1
-        assert rounds < 10, "it goes on for ever"
-    assert blind.writes().count(("create", "jobs")) == 80
-
 
 async def test_claims_of_other_sets_cost_a_reconcile_nothing():
     policy = {"templates": [{"metadata": {"name": name}, "spec": {}} for name in ("data", "model")]}
@@ -116,95 +90,13 @@ async def test_claims_of_other_sets_cost_a_reconcile_nothing():
     assert steps(lambda: blind.reconciler._observe(js, blind.memory)) == alone
 
 
-@pytest.mark.looptime
-async def test_writes_of_counts_keep_their_distance_while_another_write_fails():
-    blind = Blind(refusing(lambda name: "no" if name == "js-workers-3" else None), jobset(rjob("workers", 4)))
-
-    def written() -> int:
-        return len([place for _, place in blind.writes() if place == "jobsets/js/status"])
-
-    async def fail() -> int:
-        blind.memory.rest_until = 0.0
-        with pytest.raises(FailedWrites):
-            await blind.reconciler.reconcile(REQUEST)
-        return written()
-
-    assert await fail() == 1, "the first counts"
-    blind.change_job("js-workers-0", status=RUNNING)
-    assert await fail() == 1
-    await asyncio.sleep(3)
-    assert await fail() == 2
-
-
 class TestSuspension:
-    async def test_a_resume_in_mid_suspension_is_counted(self):
-        class Flipping(MemoryApi):
-            async def send(self, request: Call):
-                answer = await super().send(request)
-                if request.method == "PATCH" and "/jobs/js-workers-2" in request.path and self.flips:
-                    self.flips = False
-                    blind.edit(suspend=False)
-                return answer
-
-        api = Flipping()
-        api.flips = False
-        blind = Blind(api, jobset(rjob("workers", 3)))
-        await blind.reconcile()
-        for number in range(3):
-            blind.change_job(f"js-workers-{number}", status=RUNNING)
-        await blind.reconcile()
-        blind.edit(suspend=True)
-        api.flips = True
-        for _ in range(3):
-            await blind.reconcile()
-        assert not any(job["spec"]["suspend"] for job in api.objects("jobs").values())
-        assert api.objects("jobsets")["ns", "js"]["status"]["executionAttempts"] == 1
-
-    async def test_it_is_carried_out_although_something_else_is_refused(self):
-        api = MemoryApi()
-        blind = Blind(api, jobset(rjob("workers", 3)))
-        await blind.reconcile()
-        services = blind.reconciler._caches.services
-        services.overlay_deleted("ns", "js", services.get("ns", "js").metadata.uid)
-        api.drop("services", "js")
-        api.answering = refuse(403, "exceeded quota", verb="create", path="/services")
-        blind.edit(suspend=True)
-        with pytest.raises(FailedWrites):
-            await blind.reconcile()
-        assert all(job["spec"]["suspend"] for job in api.objects("jobs").values())
-
     def test_a_set_that_waits_for_a_gate_can_be_suspended(self):
         world = started(rjob("workers", 2), failurePolicy=ONE_BY_ONE)
         world.fail("js-workers-1")
         world.settle()
         world.edit(suspend=True)
         assert [patch.name for patch in of_type(world.step(), PatchJob)] == ["js-workers-0"]
-
-    async def test_no_warning_about_resources_that_an_old_server_took_in_the_end(self):
-        blind = Blind(
-            OldServer(), jobset(rjob("workers", 1), suspend=True), MutablePodResourcesForSuspendedJobSets=True
-        )
-        await blind.reconcile()
-        blind.change_job("js-workers-0", status=TestOldServers.HALTED)
-        blind.edit(suspend=False)
-        await blind.reconcile()
-        assert blind.api.objects("jobs")["ns", "js-workers-0"]["spec"]["suspend"] is False
-        assert "FailedResourcePropagation" not in [reason for _, reason, _ in blind.reported.events]
-
-
-async def test_a_set_whose_quota_is_used_up_asks_once_with_each_retry():
-    api = MemoryApi(answering=refuse(403, "exceeded quota", verb="create", path="/jobs"))
-    blind = Blind(api, jobset(rjob("workers", 20)))
-    asked = []
-    for _ in range(10):
-        with pytest.raises(FailedWrites):
-            await blind.reconcile()
-        asked.append(sum(call.path.endswith("/jobs") for call in api.requests))
-        api.requests.clear()
-    assert asked == [20, *[1] * 9]
-    api.answering = serve
-    await blind.reconcile()
-    assert len(api.objects("jobs")) == 20
 
 
 async def test_a_retained_claim_that_goes_queues_its_set():

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
-from api.features import FeatureGates
 from api.jobset_status import AttemptTimes, Recovery
-from controllers.planning import recovery
 from controllers.planning.recovery import HISTORY, elapsed_seconds, goodput
 from tests.controllers.test_in_place import pod
 from tests.controllers.test_node_failure import NodeWorld, on_failed_node
-from tests.support.model.ledger import Ledger
 from tests.support.model.lives import resume, suspend
-from tests.support.model.replica import Fault, ModelTimeLoop, Replica
-from tests.support.model.stale import Server
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
 
 GATE = {"JobSetRecoveryTimes": True}
 POLICY = {"maxRestarts": 20}
-IN_PLACE = {**POLICY, "restartStrategy": "InPlaceRestart"}
 
 
 def life(*rjobs: dict[str, Any], kind: type[World] = World, policy: dict[str, Any] | None = None, **gates: bool) -> Any:
@@ -162,36 +153,6 @@ def test_a_stage_that_waits_for_another_does_not_keep_the_set_from_running():
     assert not world.status.recovery.running, "the second is to run now, and does not yet"
 
 
-def test_the_times_of_a_large_set_wait_for_its_old_pods():
-    world = life(rjob("workers", 12))
-    world.fail("js-workers-0")
-    world.settle()
-    world.seconds += 8
-    world.end_pods()
-    world.settle()
-    world.seconds += 4
-    world.run()
-    world.settle()
-    assert times(world)[1] == (1, 0, 8, 8, 12, 0)
-
-
-def test_a_restart_in_place_drains_and_creates_nothing():
-    world = life(rjob("workers", 2, parallelism=1, completions=1), policy=IN_PLACE, InPlaceRestart=True)
-    report(world, 0, 0)
-    world.settle()
-    world.run("js-workers-0", ready=False)
-    world.settle()
-    world.seconds += 3
-    report(world, 0, 1)
-    world.settle()
-    world.seconds += 4
-    report(world, 1, 1)
-    world.run()
-    world.settle()
-    assert times(world) == [(0, None, None, 0, 5, 100), (0, 3, None, None, 7, 0)]
-    assert account(world)[:2] == (100, 12)
-
-
 def test_another_failure_before_the_set_was_ready_is_a_recovery_of_its_own():
     world = life()
     world.fail("js-workers-0")
@@ -233,28 +194,6 @@ def test_it_takes_less_than_two_kib_of_the_status():
     assert len(msgspec.json.encode(whole)) <= 2_500
 
 
-def without(plan: Any) -> tuple[Any, ...]:
-    """A plan as it is without what was noted."""
-    bare = [None if of is None else msgspec.structs.replace(of, recovery=None) for of in (plan.status, plan.counters)]
-    actions = [replace(of, build=None) if hasattr(of, "build") else of for of in plan.actions]
-    return actions, *bare, plan.events, plan.requeue_after, plan.status_first, plan.warnings
-
-
-def test_with_the_gate_every_plan_writes_when_it_would_without_it():
-    both = [life(JobSetRecoveryTimes=on) for on in (True, False)]
-    for world in both:
-        world.fail("js-workers-0")
-        world.seconds += 2
-        recover(world, drain=10, start=7)
-        suspend(world)
-        world.halt()
-        resume(world)
-    noting, bare = both
-    assert [without(plan) for plan in noting.plans] == [without(plan) for plan in bare.plans]
-    assert all(plan.status is None or plan.status.recovery is None for plan in bare.plans)
-    assert noting.status.recovery is not None
-
-
 def test_what_was_noted_goes_with_the_next_write_once_the_gate_is_off():
     world = life()
     world.gates = World(world.js).gates
@@ -263,40 +202,6 @@ def test_what_was_noted_goes_with_the_next_write_once_the_gate_is_off():
     world.fail("js-workers-0")
     world.step()
     assert world.status.recovery is None
-
-
-def test_a_set_that_runs_when_the_gate_is_turned_on_is_counted_from_its_next_write():
-    world = life(JobSetRecoveryTimes=False)
-    world.gates = World(world.js, **GATE).gates
-    assert world.step().status is None
-    world.finish("js-workers-0")
-    world.settle()
-    assert (world.status.recovery.running, times(world), account(world)) == (True, [], (0, 0, ""))
-    world.seconds += 30
-    world.finish("js-workers-1")
-    world.settle()
-    assert account(world) == (30, 0, "100.0%")
-
-
-def test_a_second_that_passes_between_the_plan_and_its_write_is_counted_once():
-    """The ledger judges the sums of both writes."""
-    gates = FeatureGates(GATE)
-    server = Server(Ledger(gates, create_suspended=True))
-
-    def later() -> None:
-        server.seconds += 1
-
-    with contextlib.closing(ModelTimeLoop(lambda: float(server.seconds))) as loop:
-        server.new_jobset(jobset(rjob("a", 1, parallelism=1, completions=1)))
-        replica = Replica(server, loop, gates, create_suspended=True)
-        replica.reconcile(Fault("meanwhile", 0), later)
-        assert server.jobset.status.recovery.since == "2026-01-01T00:00:00Z", "when it was planned"
-        server.seconds = 8
-        server.run("js-a-0", ready=True)
-        replica.catch_up()
-        replica.reconcile()
-    recovery = server.jobset.status.recovery
-    assert (recovery.since, recovery.lost_seconds, recovery.running) == ("2026-01-01T00:00:08Z", 8, True)
 
 
 @pytest.mark.parametrize("since", ["", "yesterday", "2026-01-01T00:00:00", "2027-01-01T00:00:00Z"])
@@ -320,17 +225,3 @@ def test_a_time_that_cannot_be_is_no_time(since):
 )
 def test_goodput_is_rounded_down(running, lost, share):
     assert goodput(running, lost) == share
-
-
-def test_no_job_counts_as_created_before_the_old_ones_were_gone(monkeypatch: pytest.MonkeyPatch):
-    """As where the Job that was missing when they were gone is not wanted any more, and the others came before."""
-    monkeypatch.setattr(recovery, "_lacks_jobs", lambda _: False)
-    job = SimpleNamespace(metadata=SimpleNamespace(creation_timestamp="2026-01-01T00:00:03Z"))
-    ctx: Any = SimpleNamespace(
-        now="2026-01-01T00:00:09Z",
-        observed=SimpleNamespace(jobs=(job,)),
-        children=SimpleNamespace(previous=()),
-        leftovers=frozenset(),
-    )
-    entry = AttemptTimes(attempt=1, since="2026-01-01T00:00:00Z", detected_after_seconds=1, drained_after_seconds=6)
-    assert recovery._gone_on(ctx, entry, runs=False).created_after_seconds == 6

@@ -12,7 +12,7 @@ import pytest
 
 from api import keys
 from controllers.jobset.execute import FailedWrites
-from controllers.planning.actions import CreateClaim, CreateJob, CreateService, PatchJob
+from controllers.planning.actions import PatchJob
 from kube.transport import Request as Call
 from kube.transport import Response
 from tests.support.model.blind import Blind
@@ -21,25 +21,9 @@ from tests.support.model.memory_api import MemoryApi
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
 
-CLAIM = {"metadata": {"name": "data"}, "spec": {}}
-
 
 class TestSuspension:
     """Nothing runs, nothing drifts."""
-
-    def test_with_create_jobs_on_resume_nothing_is_created_for_a_queued_set(self):
-        js = jobset(rjob("workers", 3), suspend=True, volumeClaimPolicies=[{"templates": [CLAIM]}])
-        world = World(js)
-        world.create_suspended = False
-        world.settle()
-        assert [action for plan in world.plans for action in plan.actions] == []
-        assert world.condition("Suspended")[0] == "True"
-        assert world.counts() == dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0)
-        resume(world)
-        assert len(world.live()) == 3
-        assert not any(job["spec"]["suspend"] for job in world.jobs.values())
-        kinds = {type(action) for plan in world.plans for action in plan.actions}
-        assert kinds == {CreateJob, CreateService, CreateClaim}, "no Job is created and then patched"
 
     def test_with_create_jobs_on_resume_a_suspended_set_keeps_its_jobs_and_gets_no_more(self):
         world = started(rjob("workers", 3))
@@ -93,21 +77,6 @@ class TestSuspension:
         assert msgspec.json.encode({k: v for k, v in spec.items() if v}) == before
         assert len(world.status.conditions) == 1
         assert len(world.live()) == 2
-
-    def test_suspended_again_in_mid_resume_leaves_none_running(self):
-        world = started(rjob("workers", 5))
-        suspend(world)
-        world.edit(suspend=False)
-        plan = world.plan()
-        world._keep(plan)
-        for patch in of_type(plan, PatchJob)[:3]:
-            world._do(patch)
-        suspend(world)
-        assert all(job["spec"]["suspend"] for job in world.jobs.values())
-        assert world.condition("Suspended")[0] == "True"
-        resume(world)
-        assert not any(job["spec"]["suspend"] for job in world.jobs.values())
-        assert world.status.execution_attempts == 2, "both resumes were runs"
 
     def test_jobs_that_finished_or_are_being_deleted_are_left_alone(self):
         world = started(rjob("workers", 4), failurePolicy={"maxRestarts": 9})

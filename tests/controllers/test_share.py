@@ -85,20 +85,6 @@ class TestPods:
         of.settle()
         assert "4 of 8 pods" in of.condition("Completed")[2]
 
-    def test_pods_of_an_earlier_attempt_do_not_count(self):
-        of = world(
-            rjob(replicas=2, **self.PODS), minSucceeded=4, unit="Pod", spec={"failurePolicy": {"maxRestarts": 1}}
-        )
-        of.jobs["js-workers-0"]["status"].update(succeeded=3, active=1, ready=1)
-        of.fail("js-workers-1")
-        of.settle()
-        of.collect()
-        of.settle()
-        of.run()
-        of.jobs["js-workers-1"]["status"].update(succeeded=3, active=1, ready=1)
-        of.settle()
-        assert of.status.terminal_state == ""
-
 
 def test_a_job_that_is_restarted_alone_does_not_keep_the_share_from_being_met():
     of = world(rjob(replicas=3), minSucceeded=1, gates={"RestartJob": True}, spec={"failurePolicy": ONE_BY_ONE})

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from controllers.planning.actions import CreateClaim, CreateJob
-from tests.support.model.lives import counts_of, of_type
+from tests.support.model.lives import of_type
 from tests.support.model.world import World
-from tests.support.objects.stages import ALONE, INITIALIZERS, TRAINERS, finish, notes, policy, three
+from tests.support.objects.stages import INITIALIZERS, TRAINERS, finish, notes, policy, three
 from tests.support.objects.stored_sets import jobset, rjob
 
 
 class TestSucceeded:
-    def test_a_stage_is_reported_once_with_number_name_and_size(self):
-        world = three()
-        world.settle()
-        finish(world, *INITIALIZERS)
-        world.run()
-        world.settle()
-        assert notes(world) == [
-            "stage 1 of 3 is released: initializer (2 Jobs)",
-            "stage 2 of 3 is released: trainer (2 Jobs)",
-        ]
-
     def test_a_release_is_stored_before_anything_of_the_stage_exists(self):
         world = three()
         world.settle()
@@ -33,22 +20,6 @@ class TestSucceeded:
         assert of_type(decided, CreateJob)
         released = {s.name: s.released for s in decided.status.replicated_jobs_status}
         assert released == {"initializer": True, "trainer": True, "post": False}
-
-    def test_status_says_where_it_is_and_what_is_still_to_come(self):
-        world = three()
-        seen = []
-        world.settle()
-        for names in (INITIALIZERS, TRAINERS, ["js-post-0"]):
-            seen.append(
-                (
-                    world.status.current_stage,
-                    *(counts_of(world, n).remaining for n in ("initializer", "trainer", "post")),
-                )
-            )
-            finish(world, *names)
-        assert seen == [("initializer (1/3)", 2, 2, 1), ("trainer (2/3)", 0, 2, 1), ("post (3/3)", 0, 0, 1)]
-        assert counts_of(world, "post").remaining == 0
-        assert {c.type for c in world.status.conditions} == {"Completed"}
 
     def test_a_completed_job_that_is_deleted_does_not_hold_up_the_sequence(self):
         world = three()
@@ -113,38 +84,6 @@ class TestReadyAndActive:
         finish(world, INITIALIZERS[0])
         world.run(INITIALIZERS[1], ready=False)
         world.settle()
-        assert world.live() == [*INITIALIZERS, *TRAINERS]
-
-    @pytest.mark.parametrize("state", ["Ready", "Active"])
-    def test_what_is_released_stays_released_when_an_earlier_stage_is_not_ready_again(self, state):
-        world = three(state, gates={"RestartJob": True}, failurePolicy=ALONE)
-        world.settle()
-        world.run(*INITIALIZERS)
-        world.settle()
-        world.jobs[INITIALIZERS[0]]["status"].update(active=0, ready=0)
-        for name in TRAINERS:
-            world.jobs.pop(name)
-        world.settle()
-        assert world.live() == [*INITIALIZERS, *TRAINERS]
-        world.fail(INITIALIZERS[1])
-        world.settle()
-        world.collect()
-        world.jobs.pop(TRAINERS[1])
-        world.settle()
-        assert world.live() == [*INITIALIZERS, *TRAINERS]
-        assert len(notes(world)) == 2
-
-    @pytest.mark.parametrize("state", ["Ready", "Active"])
-    def test_existing_jobs_show_that_their_stage_was_released_when_the_status_is_lost(self, state):
-        world = three(state)
-        world.settle()
-        world.run(*INITIALIZERS)
-        lost = world.status
-        world.settle()
-        world.js = type(world.js)(metadata=world.js.metadata, spec=world.js.spec, status=lost)
-        world.jobs[INITIALIZERS[0]]["status"].update(active=0, ready=0)
-        world.settle()
-        assert counts_of(world, "trainer").released
         assert world.live() == [*INITIALIZERS, *TRAINERS]
 
 

@@ -39,17 +39,6 @@ class TestSuspension:
         finish(world, *INITIALIZERS)
         assert world.live() == [*INITIALIZERS, *TRAINERS]
 
-    def test_suspended_before_the_pods_have_ended_nothing_new_is_released(self):
-        world = three("Ready")
-        world.settle()
-        world.run(*INITIALIZERS)
-        world.edit(suspend=True)
-        world.settle()
-        world.halt()
-        world.settle()
-        assert world.live() == INITIALIZERS
-        assert len(notes(world)) == 1
-
     def test_missing_jobs_of_a_released_stage_are_not_created_while_suspended(self):
         world = three("Ready")
         world.settle()

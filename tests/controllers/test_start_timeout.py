@@ -8,7 +8,7 @@ import pytest
 
 from controllers.planning.observed import PendingPod
 from controllers.planning.start_timeout import Limits, next_check
-from tests.support.model.lives import restart, resume, suspend
+from tests.support.model.lives import restart
 from tests.support.model.start_checks import StartChecks
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -71,18 +71,6 @@ class TestALatePod:
         assert (failed.failed_job, failed.pod, failed.node) == ("js-workers-1", "js-workers-1-0", "n1")
         assert failed.message == f"StartTimeout: {SAID}"
 
-    def test_the_next_attempt_has_the_whole_time(self):
-        world = later(starting(), 60)
-        world.settle()
-        world.collect()
-        world.settle()
-        world.run(ready=False)
-        world.pending_pods["js-workers-1"] = pending(60)
-        later(world, 59).settle()
-        assert world.status.restarts == 1
-        later(world, 1).settle()
-        assert world.status.restarts == 2
-
     def test_without_restarts_the_set_fails_and_its_jobs_end(self):
         world = later(starting(maxRestarts=0), 60)
         world.settle()
@@ -140,19 +128,6 @@ class TestLooks:
             later(world, 6).settle()
         assert world.status.restarts == 0
         assert world.checks == 10
-
-    def test_none_while_suspended_and_the_time_begins_again_with_a_resume(self):
-        world = starting()
-        suspend(world)
-        later(world, 600).settle()
-        assert world.checks == 0
-        resume(world)
-        world.run(ready=False)
-        world.pending_pods["js-workers-1"] = pending(600)
-        later(world, 59).settle()
-        assert (world.checks, world.status.restarts) == (0, 0)
-        later(world, 1).settle()
-        assert world.status.restarts == 1
 
     def test_none_once_the_set_is_to_be_suspended_and_its_pods_still_end(self):
         world = later(starting(), 60)

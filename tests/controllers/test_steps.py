@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 import controllers.planning.steps as package
 from api import keys
@@ -23,14 +22,10 @@ from api.jobset_status import (
 )
 from controllers.planning.actions import DeleteJob, Event, FailedPodQuery
 from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, restart_set
-from controllers.planning.context import context
-from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.partial import Partial, Stop, combine
 from controllers.planning.plan import STEPS
 from controllers.planning.status import StatusDraft
 from kube.model.meta import Condition
-from tests.support.model.world import World
-from tests.support.objects.stored_sets import jobset, rjob
 
 PARTIALS = st.builds(
     Partial,
@@ -133,41 +128,6 @@ def test_every_field_of_a_status_is_counted_reset_or_kept_by_a_restart():
     assert {name for name in COUNTED if getattr(after, name) == getattr(before, name) + 1} == COUNTED
     assert {name for name in KEPT if getattr(after, name) == getattr(before, name)} == KEPT
     assert {name for name in RESET if getattr(after, name) != getattr(before, name)} == RESET
-
-
-def test_each_plan_fills_every_count():
-    """Stored counts are not carried over, and no count is left out."""
-    world = World(
-        jobset(rjob("workers", 5), executionPolicy={"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Ready"})
-    )
-    world.settle()
-    world.run("js-workers-0")
-    world.finish("js-workers-1")
-    world.fail("js-workers-2")
-    world.jobs["js-workers-3"]["spec"]["suspend"] = True
-    stale = {**dict.fromkeys(NO_COUNTS, 77), "completed_indexes": "4"}
-    entries = tuple(replace(entry, **stale) for entry in world.status.replicated_jobs_status)
-    world.js = replace(world.js, status=replace(world.status, replicated_jobs_status=entries))
-    [entry] = context(world.observe(), world.gates, DEFAULT_LIMITS).counted.replicated_jobs_status
-    assert {name for name in NO_COUNTS if getattr(entry, name) not in {NO_COUNTS[name], 77}} == set(NO_COUNTS)
-
-
-@pytest.mark.parametrize("suspended", [True, False])
-def test_a_suspension_takes_back_all_that_was_reached(suspended):
-    world = World(
-        jobset(
-            rjob("a", 1),
-            rjob("b", 1),
-            executionPolicy={"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Ready"},
-        )
-    )
-    world.settle()
-    entries = tuple(replace(entry, **dict.fromkeys(REACHED, True)) for entry in world.status.replicated_jobs_status)
-    world.js = replace(world.js, status=replace(world.status, replicated_jobs_status=entries))
-    world.edit(suspend=suspended)
-    counted = context(world.observe(), world.gates, DEFAULT_LIMITS).counted.replicated_jobs_status
-    left = {name for entry in counted for name in REACHED if getattr(entry, name)}
-    assert left == (set() if suspended else {"released"})
 
 
 @pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)

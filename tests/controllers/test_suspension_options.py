@@ -7,7 +7,7 @@ import pytest
 
 from api import keys
 from controllers.planning.actions import DeleteJob, PatchJob
-from tests.support.model.lives import of_type, restart, resume, suspend
+from tests.support.model.lives import of_type, restart, suspend
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -77,20 +77,6 @@ class TestLeftToOthers:
 
 
 class TestDeletion:
-    def test_all_pods_come_back_after_a_part_of_them_has_succeeded(self):
-        world = running(rjob("workers", 2, parallelism=3, completions=3), annotations=DELETES)
-        uid = world.jobs["js-workers-0"]["metadata"]["uid"]
-        world.jobs["js-workers-0"]["status"] |= {"succeeded": 2, "active": 1, "ready": 1}
-        suspend(world)
-        world.collect()
-        world.settle()
-        assert world.jobs["js-workers-0"]["metadata"]["uid"] != uid
-        assert all(job["spec"]["suspend"] for job in world.jobs.values())
-        resume(world)
-        world.run()
-        assert [job["status"]["active"] for job in world.jobs.values()] == [3, 3]
-        assert world.status.restarts == 0, "a suspension is no restart"
-
     def test_completed_jobs_and_jobs_that_never_started_stay(self):
         world = running(rjob("done", 1), rjob("workers", 1), annotations=DELETES)
         world.finish("js-done-0")

@@ -11,7 +11,7 @@ import pytest
 from api import keys
 from api.pod import DetailedPod
 from controllers.gang.stalled import Reports
-from controllers.jobset.unscheduled_pods import FIRST_CHECK, LONGEST, UnscheduledPods, note_of
+from controllers.jobset.unscheduled_pods import FIRST_CHECK, UnscheduledPods, note_of
 from controllers.planning.actions import Event
 from kube.client import Client
 from tests.support.model.memory_api import MemoryApi, refuse, serve
@@ -21,7 +21,6 @@ from tests.support.objects.stored_sets import jobset, rjob
 JSON = dict[str, Any]
 pytestmark = pytest.mark.looptime
 FULL = "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 No victims found."
-CORDONED = "0/2 nodes are available: 2 node(s) were unschedulable."
 
 
 def waiting(**spec: Any) -> World:
@@ -70,20 +69,6 @@ class Looks:
         return await self.look()
 
 
-async def test_the_schedulers_reason_is_reported_once_for_all_pods():
-    looks = Looks(waiting(), pod("js-workers-0-0"), pod("js-workers-0-1"), pod("js-workers-1-0", CORDONED))
-    assert await looks.look() == FIRST_CHECK
-    await looks.after(FIRST_CHECK)
-    await looks.after(2 * FIRST_CHECK)
-    [event] = looks.events
-    assert (event.type, event.reason) == ("Warning", "PodsUnschedulable")
-    assert event.note == (
-        "pod js-workers-0-0 and 1 more are not scheduled: 0/2 nodes are available: 2 Insufficient cpu;"
-        " 1 more for other reasons"
-    )
-    assert event.distinct, "another reason is another event, and not hidden in the series of the first"
-
-
 async def test_a_set_that_starts_in_time_costs_no_call():
     looks = Looks(waiting(), pod("js-workers-0-0"))
     await looks.look()
@@ -92,45 +77,6 @@ async def test_a_set_that_starts_in_time_costs_no_call():
     looks.world.settle()
     assert await looks.after(FIRST_CHECK) is None
     assert (looks.api.requests, looks.events) == ([], [])
-
-
-async def test_looks_become_rare_for_as_long_as_pods_wait():
-    """Nine calls in the first hour, six in each later one."""
-    looks, moments = Looks(waiting()), []
-    wait, clock = await looks.look(), asyncio.get_running_loop().time
-    while clock() < 7200:
-        wait = await looks.after(wait or 0)
-        moments.append(round(clock()))
-    assert moments[:6] == [30, 90, 210, 450, 930, 1530]
-    assert wait == LONGEST
-    assert len(looks.api.requests) == len(moments)
-    assert sum(moment <= 3600 for moment in moments) == 9
-
-
-async def test_time_begins_again_when_the_pods_have_run():
-    looks = Looks(waiting(), pod("js-workers-0-0"))
-    await looks.look()
-    await looks.after(FIRST_CHECK)
-    looks.world.run()
-    looks.world.settle()
-    await looks.look()
-    looks.world.run("js-workers-0", ready=False)
-    looks.world.settle()
-    assert await looks.look() == FIRST_CHECK
-    await looks.after(FIRST_CHECK)
-    assert len(looks.events) == 2, "it is a new wait"
-
-
-async def test_another_reason_is_another_event():
-    looks = Looks(waiting(), pod("js-workers-0-0"))
-    await looks.look()
-    await looks.after(FIRST_CHECK)
-    looks.put(pod("js-workers-0-0", CORDONED))
-    await looks.after(2 * FIRST_CHECK)
-    assert [event.note.partition("available: ")[2] for event in looks.events] == [
-        "2 Insufficient cpu",
-        "2 node(s) were unschedulable",
-    ]
 
 
 async def test_only_pending_pods_without_a_node_are_listed():

@@ -89,17 +89,6 @@ class TestReports:
         ]
         world.settle()
 
-    def test_the_history_says_once_which_one_failed_and_how(self):
-        world = self.running()
-        for reports in [(0, 1, 0), (1, 1, 0), (1, 1, 1)]:
-            failures = [(attempt, "7 Error" if i == 1 else None) for i, attempt in enumerate(reports)]
-            self.report(world, *failures)
-            [entry] = world.status.attempt_history
-        assert attempts(world) == (0, 1)
-        assert (entry.reason, entry.failed_job, entry.pod) == ("InPlaceRestart", "js-workers-0", "pod-1")
-        assert (entry.node, entry.container, entry.exit_code) == ("node-1", "train", 7)
-        assert entry.message == "container train of pod pod-1 on node node-1 ended with exit code 7"
-
     def test_if_all_fail_at_once_it_is_said_once_too(self):
         world = self.running(pods=1)
         for attempt in (1, 2):

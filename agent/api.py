@@ -1,4 +1,4 @@
-"""The three requests the agent sends: list its JobSet, watch it, report on its pod.
+"""The requests that the agent sends: list its JobSet, watch it, report on its pod.
 
 One connection at a time, used again for the next request. Token and authority are read again whenever they may have
 been rotated. Everything that can go wrong comes out as `ApiError`; whether and when to try again is the caller's.
@@ -21,6 +21,7 @@ from agent.settings import Settings
 
 ANNOTATION = "jobset.sigs.k8s.io/in-place-restart-attempt"
 FAILURE = "jobset.sigs.k8s.io/in-place-restart-failure"
+ACKNOWLEDGED = "jobset.sigs.k8s.io/maintenance-acknowledged"
 MANAGER = "in-place-restart-agent"
 REQUEST_SECONDS = 10.0
 # Between these many seconds the API server ends a watch; chance keeps thousands of agents from coming back together.
@@ -137,14 +138,21 @@ class Api:
 
     def report(self, attempt: int, failure: str = "") -> None:
         """Write the attempt on the pod, and how the worker failed if that is why. Doing it again changes nothing."""
-        namespace, pod = self._settings.namespace, self._settings.pod
         annotations: JSON = {ANNOTATION: str(attempt)}
         if self._settings.restart_failed:
             annotations[FAILURE] = failure or None  # removes what an earlier agent wrote
+        self._annotate(f"reporting attempt {attempt}", annotations)
+
+    def acknowledge(self, notice: str) -> None:
+        """Write on the pod that its worker is ready to move. Doing it again changes nothing."""
+        self._annotate("acknowledging the notice", {ACKNOWLEDGED: notice})
+
+    def _annotate(self, doing: str, annotations: JSON) -> None:
+        namespace, pod = self._settings.namespace, self._settings.pod
         body = {"metadata": {"annotations": annotations}}
         query = urlencode({"fieldManager": MANAGER})
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}?{query}"
-        with self._request_errors(f"reporting attempt {attempt} on pod {pod}"):
+        with self._request_errors(f"{doing} on pod {pod}"):
             self._request("PATCH", path, REQUEST_SECONDS, json.dumps(body)).read(self._longest_answer)
 
     @contextlib.contextmanager

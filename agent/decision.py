@@ -19,6 +19,7 @@ TERMINAL = "terminalState"
 READ = {
     *("metadata", "annotations", DISABLE, "spec", "failurePolicy", "restartStrategy"),
     *("status", PREVIOUS, CURRENT, TERMINAL),
+    *("maintenance", "notice", "signal", "noticeTime"),
 }
 """The keys of a JobSet that a decision needs, at whatever depth."""
 
@@ -44,6 +45,21 @@ class Own(NamedTuple):
     reported: bool = False
     lifted: bool = False
     failed: bool = False
+
+
+class Notice(NamedTuple):
+    """The set is about to leave nodes. `time` tells one notice from another; `signal`: a name such as SIGUSR1."""
+
+    time: str
+    signal: str
+
+
+def open_notice(jobset: dict[str, Any] | None) -> Notice | None:
+    """The notice that workers get now; None if there is none, or they get no signal."""
+    policy = ((jobset or {}).get("spec") or {}).get("failurePolicy") or {}
+    signal = ((policy.get("maintenance") or {}).get("notice") or {}).get("signal")
+    time = (((jobset or {}).get("status") or {}).get("maintenance") or {}).get("noticeTime")
+    return Notice(time, signal) if time and signal else None
 
 
 def next_attempt(jobset: dict[str, Any]) -> int:

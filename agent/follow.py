@@ -15,7 +15,7 @@ from contextlib import closing
 from typing import NamedTuple
 
 from agent.api import JSON, Api, ApiError
-from agent.decision import Action, Own, decide, following_attempt, next_attempt
+from agent.decision import Action, Notice, Own, decide, following_attempt, next_attempt, open_notice
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
@@ -35,7 +35,8 @@ class NextAttempt(NamedTuple):
 class JobSetWatcher:
     """One agent's view of its JobSet. `act` gets LIFT, RESTART and FAIL as they come due; nothing follows the last two.
 
-    With `following` there is no RESTART: the worker is ended, and the next attempt is reported.
+    With `following` there is no RESTART: the worker is ended, and the next attempt is reported. `notify` gets the
+    notice of maintenance that is open, or None, with each state of the JobSet.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class JobSetWatcher:
         act: Callable[[Action], None],
         sleep: Callable[[float], None] = time.sleep,
         following: NextAttempt | None = None,
+        notify: Callable[[Notice | None], None] = lambda _: None,
     ) -> None:
         self.own = Own()
         self._api = api
         self._act = act
         self._sleep = sleep
         self._following = following
+        self._notify = notify
         self._pause = FIRST_PAUSE
         self._over = False
         self._new_failure = ""
@@ -116,6 +119,7 @@ class JobSetWatcher:
 
     def _settle(self, jobset: JSON | None) -> Action:
         """Act on one state of the JobSet. Returns REPORT, RESTART or FAIL if this round is over, else WAIT."""
+        self._notify(open_notice(jobset))
         action = Action.FAIL if self._over else decide(jobset, self.own)
         if action is Action.LIFT:
             self.own, self._failure = self.own._replace(lifted=True, failed=False), ""

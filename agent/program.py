@@ -21,8 +21,9 @@ from agent.api import Api
 from agent.decision import Action
 from agent.follow import JobSetWatcher, NextAttempt, say
 from agent.log import DRAIN_SECONDS, WorkerLog, write_message
+from agent.notice import Notices
 from agent.probe import Probe
-from agent.settings import HELP, Settings, SettingsError, read
+from agent.settings import ACKNOWLEDGEMENT, HELP, Settings, SettingsError, read
 from agent.watchdog import Watchdog
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -118,7 +119,11 @@ class Agent:
             self._thread(self._probe.serve)
         if self._settings.in_place:
             following = NextAttempt(self._end_worker, Api(self._settings)) if self._settings.worker_only else None
-            self._watcher = JobSetWatcher(Api(self._settings), self._events.put, following=following)
+            notices = Notices(self._settings.acknowledgement, Api(self._settings))
+            if self._settings.worker is not None:
+                self._thread(notices.run)
+            api = Api(self._settings)
+            self._watcher = JobSetWatcher(api, self._events.put, following=following, notify=notices.receive)
             self._thread(self._watcher.run)
         else:
             self._events.put(Action.LIFT)
@@ -257,13 +262,14 @@ class Agent:
     def _start(self, command: tuple[str, ...]) -> int:
         """Start the worker, and the watchdog if there is to be one. Raises OSError."""
         settings, tell = self._settings.watchdog, self._event_sink()
+        env = {**os.environ, ACKNOWLEDGEMENT: str(self._settings.acknowledgement)}
         if settings is None and not self._settings.restart_failed:
-            return worker.start(command)
+            return worker.start(command, env)
         matched = settings is not None and settings.pattern is not None
         log = self._log = WorkerLog((lambda lines: tell(Printed(lines))) if matched else None)
         if settings is not None:
             self._watchdog = Watchdog(settings, self._settings.shell, hang=lambda reason: tell(Hang(reason)))
-        child = worker.start(command, output=log.writers)
+        child = worker.start(command, env, log.writers)
         self._thread(log.run)
         if self._watchdog is not None:
             self._thread(self._watchdog.watch)

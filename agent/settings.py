@@ -16,6 +16,8 @@ DEFAULT_PATH = "/barrier-is-down"
 DEFAULT_PORT = "8081"
 DEFAULT_EXIT_CODE = "1"
 DEFAULT_MESSAGE_PATH = "/dev/termination-log"
+ACKNOWLEDGEMENT = "JOBSET_ACKNOWLEDGEMENT_FILE"
+DEFAULT_ACKNOWLEDGEMENT = "/tmp/jobset-acknowledgement"  # noqa: S108 - the container's own, and the worker may do as much
 
 HELP = f"""\
 usage: agent [-- COMMAND [ARGUMENT ...]]     (everything else comes from the environment)
@@ -49,6 +51,9 @@ optional:
   IN_PLACE_RESTART_EXIT_CODE   exit code that asks the kubelet to start again, 1 to 255, default {DEFAULT_EXIT_CODE}
   TERMINATION_MESSAGE_PATH     terminationMessagePath of the container, for the last lines of a worker that failed, with
                                a watchdog or RESTART_FAILED_WORKER; default {DEFAULT_MESSAGE_PATH}
+  JOBSET_ACKNOWLEDGEMENT_FILE  the worker, which finds the path in this variable, writes this file when it is ready to
+                               move after a notice of maintenance; main container mode only. Default
+                               {DEFAULT_ACKNOWLEDGEMENT}
   SERVICE_ACCOUNT_DIR          folder with token, ca.crt and namespace, default
                                {SERVICE_ACCOUNT}
 
@@ -84,6 +89,7 @@ class Settings(NamedTuple):
     probe_port: int
     probe_path: str
     message_path: Path
+    acknowledgement: Path
     watchdog: WatchdogSettings | None
 
 
@@ -132,6 +138,7 @@ def read(env: Mapping[str, str], program: Sequence[str] = ()) -> Settings:
         probe_port=number(env, "STARTUP_PROBE_PORT", DEFAULT_PORT, 65535, problems),
         probe_path=path,
         message_path=Path(env.get("TERMINATION_MESSAGE_PATH") or DEFAULT_MESSAGE_PATH),
+        acknowledgement=Path(env.get(ACKNOWLEDGEMENT) or DEFAULT_ACKNOWLEDGEMENT),
         watchdog=read_watchdog(env, problems, worked=worked),
     )
     if problems:

@@ -28,6 +28,7 @@ GATES: Mapping[str, Gate] = {
     "JobSetAvoidNodes": Gate("Alpha", default=False),
     "JobSetGangOfGangs": Gate("Alpha", default=False),
     "JobSetNodeFailure": Gate("Alpha", default=False),
+    "JobSetNodeMaintenance": Gate("Alpha", default=False),
     "JobSetPolicies": Gate("Alpha", default=False),
     "JobSetRecoveryTimes": Gate("Alpha", default=False),
     "JobSetStartTimeout": Gate("Alpha", default=False),

@@ -6,6 +6,7 @@ Records only, turned into the CRD like those of api/jobset.py.
 from typing import Annotated
 
 from api.failure_actions import MAX_REPLICAS_TO_RESTART
+from api.maintenance import MOST_LEFT_NODES
 from api.policies import ATOMIC, INT32, INT64, MAP_BY_NAME, MOST_FAILED_NODES
 from kube.model.meta import Base, Condition, doc
 
@@ -124,11 +125,54 @@ class FailedNode(Base, frozen=True, kw_only=True):
     domain: Annotated[str, doc("With scope Domain: the value of that label, where it is known.")] = ""
 
 
+class LeftNode(Base, frozen=True, kw_only=True):
+    """A node that has a taint of the set's maintenance. Not in the Go JobSet."""
+
+    name: Annotated[str, doc("Name of the node.")]
+    taint: Annotated[str, doc("Key of the taint by which it was noticed.")] = ""
+    pods_until: Annotated[
+        str,
+        doc(
+            "When the newest pod that has to leave it was created: RFC 3339. Later ones tolerate the taint, and stay.",
+            format="date-time",
+        ),
+    ] = ""
+    moved: Annotated[
+        bool,
+        doc("Whether the set has left it. It is not left again before all of the taints are gone."),
+    ] = False
+
+
+class MaintenanceStatus(Base, frozen=True, kw_only=True):
+    """Which nodes the set leaves for maintenance, and when. Not in the Go JobSet."""
+
+    notice_time: Annotated[
+        str,
+        doc(
+            "When the first of the nodes was noticed that the set has not left: RFC 3339. Absent: there is none.",
+            format="date-time",
+        ),
+    ] = ""
+    move_time: Annotated[
+        str, doc("When the set leaves them at the latest: RFC 3339. Absent as noticeTime.", format="date-time")
+    ] = ""
+    nodes: Annotated[
+        tuple[LeftNode, ...],
+        doc(
+            "Nodes with one of the taints that have, or had, pods of the set.", maxItems=MOST_LEFT_NODES, **MAP_BY_NAME
+        ),
+    ] = ()
+
+
 class LastRestart(Base, frozen=True, kw_only=True):
     """The last restart of the whole set. Not in the Go JobSet."""
 
     reason: Annotated[
-        str, doc("DefaultFailurePolicy, FailurePolicy_ with the name of the rule, or InPlaceRestartImpossible.")
+        str,
+        doc(
+            "DefaultFailurePolicy, FailurePolicy_ with the name of the rule, InPlaceRestartImpossible, or, if the move"
+            " was planned, NodeMaintenance."
+        ),
     ] = ""
     start_time: Annotated[str, doc("When it was decided: RFC 3339, seconds.", format="date-time")] = ""
     duration_seconds: Annotated[
@@ -149,7 +193,7 @@ class AttemptTimes(Base, frozen=True, kw_only=True):
         ),
     ] = ""
     detected_after_seconds: Annotated[
-        int | None, doc("Seconds until the restart was decided; absent for a start and a resume.", **INT32)
+        int | None, doc("Seconds until the restart was decided; absent for a start, a resume and a move.", **INT32)
     ] = None
     drained_after_seconds: Annotated[
         int | None, doc("Seconds until the old Jobs and pods were gone; absent where none had to go.", **INT32)
@@ -232,8 +276,8 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
     execution_attempts: Annotated[
         int | None,
         doc(
-            "Number of the attempt that runs, from 0: one more for each restart of the set and each resume after a"
-            " suspension (KEP-1282). Absent until the set first ran.",
+            "Number of the attempt that runs, from 0: one more for each restart of the set, each resume after a"
+            " suspension (KEP-1282), and each planned move in place. Absent until the set first ran.",
             since_go=False,
             minimum=0,
             **INT32,
@@ -269,6 +313,14 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
             **MAP_BY_NAME,
         ),
     ] = ()
+    maintenance: Annotated[
+        MaintenanceStatus | None,
+        doc(
+            "Nodes that the set leaves by failurePolicy.maintenance (feature gate JobSetNodeMaintenance). Absent:"
+            " none.",
+            since_go=False,
+        ),
+    ] = None
     previous_in_place_restart_attempt: Annotated[
         int | None,
         doc("Highest in-place attempt that is to be left (feature gate InPlaceRestart).", minimum=0, **INT32),

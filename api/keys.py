@@ -43,6 +43,8 @@ EXECUTION_ATTEMPT = "jobset.sigs.k8s.io/execution-attempt"
 IN_PLACE_RESTART_ATTEMPT = "jobset.sigs.k8s.io/in-place-restart-attempt"
 IN_PLACE_RESTART_FAILURE = "jobset.sigs.k8s.io/in-place-restart-failure"
 """Annotation of a pod: how its worker failed, by an agent that keeps running. Not known to the Go JobSet."""
+MAINTENANCE_ACKNOWLEDGED = "jobset.sigs.k8s.io/maintenance-acknowledged"
+"""Annotation of a pod, by its agent: the notice for which its worker is ready to move. Not known to the Go JobSet."""
 DISABLE_IN_PLACE_RESTART = "jobset.sigs.k8s.io/disable-in-place-restart"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_UID = "batch.kubernetes.io/controller-uid"
@@ -102,7 +104,7 @@ OUR_KEYS = frozenset(
         REPLICATED_JOB_REPLICAS, GLOBAL_REPLICAS, JOB_INDEX, JOB_KEY, JOB_GLOBAL_INDEX, GROUP_NAME, GROUP_REPLICAS,
         JOB_GROUP_INDEX, COORDINATOR, PRIORITY, NAMESPACED_JOB, NO_SCHEDULE_TAINT, EXECUTION_ATTEMPT,
         IN_PLACE_RESTART_ATTEMPT, IN_PLACE_RESTART_FAILURE, AWAITS_LEADER, AVOIDED_NODES,
-        OWN_FIELDS_COPY,
+        OWN_FIELDS_COPY, MAINTENANCE_ACKNOWLEDGED,
     }
 )  # fmt: skip
 """All keys of labels and annotations with our prefixes that this program or the Go JobSet writes or reads."""

@@ -1,4 +1,4 @@
-"""Nodes and the pods on them, as far as a set needs them that asks for `failurePolicy.nodeFailure`.
+"""Nodes and the pods on them, as far as sets need them with `failurePolicy.nodeFailure` or `maintenance`.
 
 Of tens of thousands of each a few hundred bytes are kept; texts that many have are stored once. Each record is its own
 metadata: it has the fields by which a store knows an object. No object is written from these records.
@@ -42,12 +42,13 @@ class DetailedNode(Base, frozen=True, kw_only=True):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A node with the taints that count as a failure: key and time, RFC 3339 or empty."""
+    """A node with the taints that count as a failure, and the others: key and time, RFC 3339 or empty."""
 
     name: str
     uid: str
     resource_version: str
     taints: tuple[tuple[str, str], ...]
+    others: tuple[tuple[str, str], ...] = ()
 
     @property
     def namespace(self) -> str:
@@ -58,18 +59,25 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self
 
 
-def node_with(keys: frozenset[str]) -> Callable[[DetailedNode], Node]:
-    """A transform that keeps, of a node's taints, those with these keys: each once, with its earliest time."""
+def node_with(keys: frozenset[str], *, others: bool = False) -> Callable[[DetailedNode], Node]:
+    """A transform that keeps, of a node's taints, those with these keys: each once, with its earliest time.
+
+    `others`: all other taints are kept, too, apart from those.
+    """
 
     def to_node(node: DetailedNode) -> Node:
         times: dict[str, str] = {}
         for taint in node.spec.taints:
-            if taint.key in keys:
+            if others or taint.key in keys:
                 known = [time for time in (times.get(taint.key), taint.time_added) if time]
                 times[intern(taint.key)] = min(known, default="")
-        meta = node.metadata
+        meta, taints = node.metadata, sorted(times.items())
         return Node(
-            name=meta.name, uid=meta.uid, resource_version=meta.resource_version, taints=tuple(sorted(times.items()))
+            name=meta.name,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            taints=tuple(taint for taint in taints if taint[0] in keys),
+            others=tuple(taint for taint in taints if taint[0] not in keys),
         )
 
     return to_node
@@ -78,7 +86,7 @@ def node_with(keys: frozenset[str]) -> Callable[[DetailedNode], Node]:
 class BoundPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod with a node that a Job controls, and the labels of a JobSet, which anybody may write.
 
-    The last fields are as in `PodOnFailedNode`; a leader has no domain.
+    The last fields are as in `PodOnTaintedNode`; a leader has no domain.
     """
 
     namespace: str

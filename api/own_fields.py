@@ -58,6 +58,10 @@ OWN_FIELDS: Fields = {
     ("failurePolicy", "nodeFailure"): Dropped(
         "pods of nodes that fail are waited for until Kubernetes ends them", _IMMUTABLE
     ),
+    ("failurePolicy", "maintenance"): Dropped(
+        "pods stay on nodes with a taint of maintenance until somebody ends them, and that counts as a failure",
+        _IMMUTABLE,
+    ),
     ("failurePolicy", "agent"): Dropped(
         "pods that are created from then on have no agent, and the set waits for their reports",
         "let the JobSet finish, or create it again with the agent in its pod templates",

@@ -24,6 +24,7 @@ class Reports(Base, frozen=True, kw_only=True):
 
     in_place_restart_attempt: str | None = msgspec.field(name=keys.IN_PLACE_RESTART_ATTEMPT, default=None)
     in_place_restart_failure: str | None = msgspec.field(name=keys.IN_PLACE_RESTART_FAILURE, default=None)
+    maintenance_acknowledged: str | None = msgspec.field(name=keys.MAINTENANCE_ACKNOWLEDGED, default=None)
 
 
 class CachedPodMeta(Identity, frozen=True, kw_only=True):
@@ -96,11 +97,14 @@ class Pod(Base, frozen=True, kw_only=True):
 def with_short_reports(pod: Pod) -> Pod:
     """The pod with annotations of a length that can be kept of very many."""
     reports = pod.metadata.annotations
-    texts = (reports.in_place_restart_attempt, reports.in_place_restart_failure)
-    if all(text is None or len(text) <= LONGEST_REPORT for text in texts):
+    long = {
+        name: text[:LONGEST_REPORT]
+        for name, text in msgspec.structs.asdict(reports).items()
+        if text is not None and len(text) > LONGEST_REPORT
+    }
+    if not long:
         return pod
-    attempt, failure = (None if text is None else text[:LONGEST_REPORT] for text in texts)
-    short = Reports(in_place_restart_attempt=attempt, in_place_restart_failure=failure)
+    short = msgspec.structs.replace(reports, **long)
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=short))
 
 

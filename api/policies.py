@@ -8,6 +8,7 @@ behaves as it would there.
 from typing import Annotated, Final
 
 from api import failure_actions
+from api.maintenance import Maintenance
 from kube.model.meta import Base, doc
 
 MAP_BY_NAME: Final = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
@@ -337,6 +338,14 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
         doc(
             "Lets pods of a node that is gone, unreachable or out of service fail their Job, with reason NodeFailure"
             " (feature gate JobSetNodeFailure). Absent: nodes are not looked at.",
+            since_go=False,
+        ),
+    ] = None
+    maintenance: Annotated[
+        Maintenance | None,
+        doc(
+            "Moves the set away from nodes that get one of these taints, by a restart that does not count against"
+            " maxRestarts (feature gate JobSetNodeMaintenance). Absent: taints are not looked at.",
             since_go=False,
         ),
     ] = None

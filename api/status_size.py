@@ -14,6 +14,9 @@ ETCD_LIMIT = 1_572_864
 HISTORY = 80 * 1024
 """Bytes of all that does not grow with the spec: conditions, attempts, recoveries, failed nodes."""
 
+LEFT_NODES = 36 * 1024
+"""Bytes of the nodes that a set with `failurePolicy.maintenance` leaves."""
+
 RULE = 768
 """Bytes for each rule of the failure policy: how often it was applied, and its step."""
 
@@ -36,9 +39,11 @@ def largest_status(js: JobSet, *, alone: bool) -> int:
 
     `alone`: whether some Jobs may be restarted alone.
     """
-    rules = js.spec.failure_policy.rules if js.spec.failure_policy else ()
+    policy = js.spec.failure_policy
+    once = HISTORY + (LEFT_NODES if policy is not None and policy.maintenance is not None else 0)
+    rules = policy.rules if policy is not None else ()
     long = longest_text(len(js.spec.replicated_jobs))
-    return HISTORY + len(rules) * RULE + sum(_entry(rjob, long, alone) for rjob in js.spec.replicated_jobs)
+    return once + len(rules) * RULE + sum(_entry(rjob, long, alone) for rjob in js.spec.replicated_jobs)
 
 
 def _entry(rjob: ReplicatedJob, long: int, alone: bool) -> int:

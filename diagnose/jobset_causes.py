@@ -10,6 +10,7 @@ from api import keys, stored_defaults
 from api.avoided_nodes import nodes_to_avoid, policy_of, recent_failures
 from api.jobset import JobSet
 from controllers.planning import finished
+from controllers.planning.maintenance import REASON as MAINTENANCE
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import LOOKS
 from diagnose.case import STALE, Case
@@ -261,6 +262,20 @@ def avoided_nodes(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     yield Answer(Finding(Level.NOTE, "avoided-nodes", message, because=tuple(because)))
 
 
+def maintenance_notice(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
+    """The nodes that the set is about to leave, and when."""
+    status = case.facts.jobset.status
+    notice = status.maintenance
+    if notice is None or not notice.move_time or status.terminal_state:
+        return
+    nodes = [f"{node.name} ({node.taint})" for node in notice.nodes if not node.moved]
+    message = (
+        f"it leaves {pluralize(len(nodes), 'node')} at {clock(notice.move_time, case.facts.now)} at the latest, by a"
+        f" planned restart that does not count: {join_names(nodes)}"
+    )
+    yield Answer(Finding(Level.NOTE, "maintenance-notice", message, since=notice.notice_time))
+
+
 def unreadable_jobs(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """The Jobs may not be read: what the status says about them."""
     if case.facts.jobs is not None:
@@ -284,8 +299,11 @@ def restarting(case: Case, left: frozenset[str]) -> Iterator[Answer]:
         policy, names = js.spec.failure_policy, [child.name for child in old]
         limit = f" of at most {policy.max_restarts}" if policy is not None else ""
         going = sum(child.deleting for child in old)
+        last = js.status.last_restart
+        planned = last is not None and last.reason == MAINTENANCE
         message = (
-            f"it restarts ({js.status.restarts_count_towards_max}{limit} restarts counted):"
+            f"it {'leaves nodes, as planned,' if planned else 'restarts'}"
+            f" ({js.status.restarts_count_towards_max}{limit} restarts counted):"
             f" {pluralize(len(old), 'Job')} of an earlier attempt still {'exists' if len(old) == 1 else 'exist'},"
             f" {going} in deletion ({join_names(names)})"
         )

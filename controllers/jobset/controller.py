@@ -26,6 +26,7 @@ from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.leftover_pods import LeftoverPods
 from controllers.jobset.memory import Memories, Memory, Until
 from controllers.jobset.milestones import Milestones, Stopwatch
+from controllers.jobset.node_watches import NodeWatches
 from controllers.jobset.pending_pods import find_pending_pods
 from controllers.jobset.unscheduled_pods import UnscheduledPods
 from controllers.jobset.watches import BY_SET
@@ -249,8 +250,7 @@ class JobSetReconciler:
                 if nodes is None:
                     return dataclasses.replace(observed, read_nodes=read)
                 await nodes.read(js, names)
-                on_failed = nodes.of_set(js, observed.now)
-                return dataclasses.replace(observed, pods_on_failed_nodes=on_failed, read_nodes=read)
+                return dataclasses.replace(_with_nodes(observed, nodes), read_nodes=read)
             case PendingPodQuery():
                 memory = self.memories.get_or_create(Request(js.metadata.namespace, js.metadata.name), js.metadata.uid)
                 pending, memory.next_start_check = await find_pending_pods(self._client, observed)
@@ -282,7 +282,7 @@ class JobSetReconciler:
             memory.foreign = Until(foreign, 0.0)
         if js.suspended:
             memory.resumptions.clear()
-        return Observed(
+        observed = Observed(
             jobset=js,
             jobs=jobs,
             service=self._caches.services.get(meta.namespace, subdomain(js)),
@@ -312,9 +312,9 @@ class JobSetReconciler:
             reported_group=memory.reported_group,
             next_start_check=memory.next_start_check,
             held_back=memory.resumptions.seconds_left(clock()),
-            pods_on_failed_nodes=() if nodes is None else nodes.of_set(js, time),
             second_passed=moment.microsecond / 1e6,
         )
+        return observed if nodes is None else _with_nodes(observed, nodes)
 
     def _known_groups(self, js: JobSet, memory: Memory) -> KnownGroups | None:
         if self._caches.groups is None:
@@ -345,6 +345,14 @@ class JobSetReconciler:
         if pods is None:
             return ()
         return tuple(pod for job in jobs for pod in pods.by_index(BY_OWNER, key_of_children(job)))
+
+
+def _with_nodes(observed: Observed, nodes: NodeWatches) -> Observed:
+    """The observation with what the caches say of nodes now."""
+    js = observed.jobset
+    to_move, names = nodes.in_maintenance(js)
+    failed = nodes.of_set(js, observed.now)
+    return dataclasses.replace(observed, pods_on_failed_nodes=failed, pods_to_move=to_move, nodes_in_maintenance=names)
 
 
 def _says_namespace_ends(error: Exception) -> bool:

@@ -20,7 +20,8 @@ from api import keys
 from api.batch import Claim, Job, Service
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
-from api.pod import Pod
+from api.nodes import bound_pod
+from api.pod import DetailedPod, Pod
 from api.priority import PriorityClass
 from controllers.gang.execute import GroupWriteError, GroupWriter
 from controllers.gang.watches import GroupWatches
@@ -45,6 +46,7 @@ from kube.client import Client, PatchType
 from kube.errors import AlreadyExists, ApiError, Invalid, KubeError, NotFound
 from kube.events import NOTE_LIMIT, Recorder, Reference
 from kube.model.meta import JSON, Owner
+from kube.options import DeleteOptions
 from kube.parallel import Failure, each
 from kube.patches import merge_diff
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, Resource
@@ -245,12 +247,19 @@ class Executor:
                 self.caches.jobs.overlay_deleted(namespace, name, uid)
 
     async def _delete_pod(self, js: JobSet, nodes: NodeWatches, action: DeletePod) -> None:
-        namespace = js.metadata.namespace
+        namespace, left = js.metadata.namespace, None
+        options: DeleteOptions = {"namespace": namespace, "uid": action.uid}
+        if not action.graceful:
+            options["grace_period_seconds"] = 0
         with suppress(NotFound):
-            await self.client.delete(PODS, action.name, namespace=namespace, grace_period_seconds=0, uid=action.uid)
+            left = await self.client.delete(PODS, action.name, type=DetailedPod, **options)
             if action.replaced:
                 await self._release_from_job(namespace, action)
-        nodes.pods.store.overlay_deleted(namespace, action.name, action.uid)
+        ending = bound_pod(left) if left is not None and action.graceful else None
+        if ending is not None:
+            nodes.pods.store.overlay(ending)
+        else:
+            nodes.pods.store.overlay_deleted(namespace, action.name, action.uid)
 
     async def _release_from_job(self, namespace: str, action: DeletePod) -> None:
         """Have a pod that is being deleted go at once: the Job controller does not count it any more."""

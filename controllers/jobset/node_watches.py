@@ -1,7 +1,7 @@
-"""What is read of nodes, and of the pods on them, for sets that ask for `failurePolicy.nodeFailure`.
+"""What is read of nodes, and of the pods on them, for sets with `failurePolicy.nodeFailure` or `maintenance`.
 
-Two watches for the whole cluster, with the gate JobSetNodeFailure only. A node wakes the sets that have pods on it when
-one of its taints comes or goes, or the node itself. Must not decide what a failed node means.
+Two watches for the whole cluster, with the gates JobSetNodeFailure or JobSetNodeMaintenance only. A node wakes the
+sets that have pods on it when one of its taints comes or goes, or the node itself. Must not decide what that means.
 """
 
 import asyncio
@@ -13,8 +13,9 @@ from api.jobset import JobSet
 from api.names import job_names
 from api.nodes import ALWAYS, BoundPod, DetailedNode, Node, bound_pod, node_with
 from api.pod import DetailedPod
+from controllers.planning import maintenance
 from controllers.planning.node_failure import policy_of
-from controllers.planning.observed import PodOnFailedNode
+from controllers.planning.observed import PodOnTaintedNode
 from kube.client import Client
 from kube.controller import Request
 from kube.indexes import IndexKey
@@ -35,11 +36,13 @@ GONE = (("", ""),)
 class NodeWatches:
     """Nodes with the taints that count, and the pods of JobSets that are bound to a node."""
 
-    def __init__(self, client: Client, jobsets: Store[JobSet], taints: Iterable[str] = ()) -> None:
-        """`taints`: keys that count beside those of Kubernetes."""
+    def __init__(
+        self, client: Client, jobsets: Store[JobSet], taints: Iterable[str] = (), *, all_taints: bool = False
+    ) -> None:
+        """`taints`: keys that count as failures beside those of Kubernetes. `all_taints`: others are kept, too."""
         self._client = client
         self._jobsets = jobsets
-        self._kept = node_with(frozenset((*ALWAYS, *taints)))
+        self._kept = node_with(frozenset((*ALWAYS, *taints)), others=all_taints)
         self.nodes: Informer[Node] = Informer(
             client,
             NODES,
@@ -72,25 +75,25 @@ class NodeWatches:
         """From now on, queue the sets concerned when a node fails or comes back, or a pod on a failed one changes."""
 
         def node_changed(_kind: ChangeKind, old: Node | None, new: Node | None) -> None:
-            if new is None or new.taints != (() if old is None else old.taints):
+            if new is None or (new.taints, new.others) != (((), ()) if old is None else (old.taints, old.others)):
                 name = new.name if new is not None else old.name if old is not None else ""
                 for pod in self.pods.store.by_cluster_index(BY_NODE, name):
                     wake(pod)
 
         def pod_changed(_kind: ChangeKind, old: BoundPod | None, new: BoundPod | None) -> None:
             pod = new or old
-            if pod is not None and self._taints(pod.node):
+            if pod is not None and (self._taints(pod.node) or self._other_taints(pod.node)):
                 wake(pod)
 
         def wake(pod: BoundPod) -> None:
             js = self._jobsets.get(pod.namespace, pod.jobset)
-            if js is not None and js.metadata.uid == pod.jobset_uid and policy_of(js) is not None:
+            if js is not None and js.metadata.uid == pod.jobset_uid and (policy_of(js) or maintenance.policy_of(js)):
                 queue.add(Request(pod.namespace, pod.jobset))
 
         self.nodes.on_event(node_changed)
         self.pods.on_event(pod_changed)
 
-    def of_set(self, js: JobSet, now: str) -> tuple[PodOnFailedNode, ...]:
+    def of_set(self, js: JobSet, now: str) -> tuple[PodOnTaintedNode, ...]:
         """The pods of a set that are on nodes that have failed. A failure without a time begins at `now`."""
         pods = [] if policy_of(js) is None else self._pods(js)
         failures = {name: taints for name in {pod.node for pod in pods} if (taints := self._taints(name))}
@@ -101,7 +104,32 @@ class NodeWatches:
         found = [pod for pod in pods if pod.node in since]
         leading = {pod.job_uid for pod in found if pod.topology and not pod.domain}
         domains = {pod.job_uid: pod.domain for pod in pods if pod.domain and pod.job_uid in leading}
-        return tuple(_on_failed_node(pod, *since[pod.node], domains.get(pod.job_uid, pod.domain)) for pod in found)
+        return tuple(_on_node(pod, *since[pod.node], domains.get(pod.job_uid, pod.domain)) for pod in found)
+
+    def in_maintenance(self, js: JobSet) -> tuple[tuple[PodOnTaintedNode, ...], frozenset[str]]:
+        """The pods of a set on nodes with a taint of its maintenance, and the names of these nodes.
+
+        The names include those of nodes in its status that have such a taint, and no pods.
+        """
+        policy = maintenance.policy_of(js)
+        if policy is None:
+            return (), frozenset()
+        pods, taints = self._pods(js), frozenset(policy.taint_keys)
+        names = {pod.node for pod in pods} | {node.name for node in maintenance.left_nodes(js.status)}
+        found = {name: taint for name in names if (taint := self._last_taint(name, taints)) is not None}
+        on_nodes = (_on_node(pod, *found[pod.node], pod.domain) for pod in pods if pod.node in found)
+        return tuple(on_nodes), frozenset(found)
+
+    def _last_taint(self, node: str, wanted: frozenset[str]) -> tuple[str, str] | None:
+        """Time and key of the taint of these that came last, one without a time if there is such; None: it has none."""
+        stored = self.nodes.store.get("", node)
+        taints = () if stored is None else (*stored.taints, *stored.others)
+        found = [(time, taint) for taint, time in taints if taint in wanted]
+        return max(found, key=lambda found: (not found[0], found), default=None)
+
+    def _other_taints(self, node: str) -> tuple[tuple[str, str], ...]:
+        stored = self.nodes.store.get("", node)
+        return () if stored is None else stored.others
 
     def _pods(self, js: JobSet) -> list[BoundPod]:
         """The pods that carry the labels of a set, and a Job name that one of its Jobs has or had."""
@@ -158,9 +186,9 @@ class NodeWatches:
         return () if ("", node) in unreadable else GONE
 
 
-def _on_failed_node(pod: BoundPod, since: str, taint: str, domain: str) -> PodOnFailedNode:
+def _on_node(pod: BoundPod, since: str, taint: str, domain: str) -> PodOnTaintedNode:
     """`domain`: that of the followers of the pod, as a leader's own record has none."""
-    return PodOnFailedNode(
+    return PodOnTaintedNode(
         name=pod.name,
         uid=pod.uid,
         job_uid=pod.job_uid,

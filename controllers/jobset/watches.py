@@ -16,6 +16,7 @@ from controllers.indexes import BY_OWNER, controller_uid
 from controllers.jobset.execute import Caches
 from controllers.jobset.last_ends import LastEnds
 from controllers.jobset.node_watches import NodeWatches
+from controllers.planning.maintenance import GATE as MAINTENANCE
 from controllers.planning.node_failure import GATE as NODE_FAILURE
 from controllers.resources import JOBSETS
 from kube.client import Client
@@ -53,8 +54,9 @@ class Watches(InformerGroup):
         self.priority_classes = Informer(client, PRIORITY_CLASSES, PriorityClass)
         self.groups = GroupWatches(client, gates, required=groups_required)
         self.nodes: NodeWatches | None = None
-        if gates[NODE_FAILURE]:
-            self.nodes = NodeWatches(client, self.jobsets.store, failed_node_taints)
+        if gates[NODE_FAILURE] or gates[MAINTENANCE]:
+            jobsets, moves = self.jobsets.store, gates[MAINTENANCE]
+            self.nodes = NodeWatches(client, jobsets, failed_node_taints, all_taints=moves)
         self.last_ends = LastEnds()
         self.pods: Informer[Pod] | None = None
         if gates["InPlaceRestart"]:

@@ -67,12 +67,14 @@ class DeletePod:
     """Delete a pod without waiting for its node (grace period 0). The UID guards a newer pod of the same name.
 
     `replaced`: its Job goes on and makes another pod in its place. The Job does not count it as failed: it would wait
-    for the end of the pod, which the silent kubelet does not report, and then for its back-off.
+    for the end of the pod, which the silent kubelet does not report, and then for its back-off. `graceful`: its node
+    works, and gives it the grace period of the pod.
     """
 
     name: str
     uid: str
     replaced: bool = False
+    graceful: bool = False
 
 
 @dataclass(frozen=True, slots=True)

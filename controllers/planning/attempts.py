@@ -50,7 +50,7 @@ def keep(fields: Iterable[str], entry: ReplicatedJobStatus) -> dict[str, Any]:
 
 
 def begin_attempt(draft: StatusDraft) -> None:
-    """Number the attempt that begins: one more than the last, whether by a first run, a restart or a resume.
+    """Number the attempt that begins: one more than the last, by a first run, a restart, a resume or a move in place.
 
     Where no attempt was numbered yet, its number is that of `restarts` so far: 0 for a first run. The time of a
     deadline begins again where one runs.
@@ -63,10 +63,10 @@ def begin_attempt(draft: StatusDraft) -> None:
     )
 
 
-def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool) -> None:
+def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool, event_type: str = "Warning") -> None:
     """Begin the next attempt, in which every Job is created again. What this one has counted and reached is reset.
 
-    `counts`: whether the restart counts towards maxRestarts.
+    `counts`: whether the restart counts towards maxRestarts. `event_type`: Normal for one that was planned.
     """
     status = draft.status
     draft.update(
@@ -76,7 +76,13 @@ def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool) 
         replicated_jobs_status=tuple(map(entry_of_next_attempt, status.replicated_jobs_status)),
     )
     begin_attempt(draft)
-    draft.condition(keys.RESTARTING, true=True, reason=reason, message=message, event_type="Warning")
+    draft.condition(keys.RESTARTING, true=True, reason=reason, message=message, event_type=event_type)
+
+
+def uncounted_attempts(status: JobSetStatus) -> int:
+    """Attempts that have begun without a restart of the set: resumes, and planned moves in place."""
+    begun = status.execution_attempts
+    return 0 if begun is None else max(0, begun - status.restarts)
 
 
 def fail_set(draft: StatusDraft, reason: str, message: str) -> None:

@@ -17,7 +17,7 @@ from controllers.planning import node_failure
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.decisive_pod import decides_by_pods, matching
-from controllers.planning.observed import Ended, FailedPod, PodOnFailedNode
+from controllers.planning.observed import Ended, FailedPod, PodOnTaintedNode
 from controllers.planning.status import StatusDraft
 from controllers.planning.worker_failures import worker_failures
 
@@ -57,7 +57,7 @@ def note(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) -> None:
     _count(ctx, draft, policy, _to_blame(ctx, policy, {child.job.metadata.uid for child in failed}))
 
 
-def note_replaced(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnFailedNode]) -> bool:
+def note_replaced(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTaintedNode]) -> bool:
     """Note the nodes of pods that are replaced while the others restart in place; returns if any is counted.
 
     A pod is seen until its deletion is. So what was counted since its node failed is not counted again.
@@ -112,7 +112,7 @@ def _to_blame(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, 
     return found
 
 
-def _blame_nodes(pods: Iterable[PodOnFailedNode]) -> dict[str, Blame]:
+def _blame_nodes(pods: Iterable[PodOnTaintedNode]) -> dict[str, Blame]:
     """The nodes of these pods, which have failed."""
     found: dict[str, Blame] = {}
     for pod in pods:

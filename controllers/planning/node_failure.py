@@ -20,7 +20,7 @@ from api.jobset import JobSet
 from api.policies import FailurePolicyRule, NodeFailure
 from controllers.planning.child_jobs import Child, as_failed
 from controllers.planning.decisive_pod import decides_by_pods
-from controllers.planning.observed import FailedPod, PodOnFailedNode
+from controllers.planning.observed import FailedPod, PodOnTaintedNode
 from kube.model.meta import seconds_between
 
 GATE = "JobSetNodeFailure"
@@ -40,18 +40,18 @@ def policy_of(js: JobSet) -> NodeFailure | None:
     return policy.node_failure if policy is not None else None
 
 
-def _seconds_waited(pod: PodOnFailedNode, now: str) -> float:
+def _seconds_waited(pod: PodOnTaintedNode, now: str) -> float:
     """Seconds for which the pod has been on the failed node. One that is bound to it later has the whole time."""
     return seconds_between(max(pod.since, pod.created), now)
 
 
-def due(pods: Iterable[PodOnFailedNode], seconds: int, now: str) -> list[PodOnFailedNode]:
+def due(pods: Iterable[PodOnTaintedNode], seconds: int, now: str) -> list[PodOnTaintedNode]:
     """The pods whose node has failed for at least `seconds`, the longest first."""
     found = [pod for pod in pods if _seconds_waited(pod, now) >= seconds]
     return sorted(found, key=lambda pod: (pod.since, pod.name))
 
 
-def seconds_left(pods: Iterable[PodOnFailedNode], seconds: int, now: str, passed: float) -> float | None:
+def seconds_left(pods: Iterable[PodOnTaintedNode], seconds: int, now: str, passed: float) -> float | None:
     """Seconds until the next of the others is due; None if there is none. `passed`: of the second that `now` names."""
     left = (seconds - _seconds_waited(pod, now) for pod in pods)
     soonest = min((wait for wait in left if wait > 0), default=None)
@@ -66,19 +66,19 @@ class Lost:
     while all other pods of the set restart in place.
     """
 
-    failed: list[tuple[Child, PodOnFailedNode]]
-    replaced: list[tuple[Child, PodOnFailedNode]]
+    failed: list[tuple[Child, PodOnTaintedNode]]
+    replaced: list[tuple[Child, PodOnTaintedNode]]
 
 
-def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnFailedNode]) -> Lost:
+def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnTaintedNode]) -> Lost:
     """What becomes of the Jobs of the attempt that have a pod among these.
 
     A pod that has ended, or is being deleted while the Job has another in its place, is not a failure. With in-place
     restart there is no other: a Job that has all of its pods has only not noticed yet.
     """
     running = {child.job.metadata.uid: child for child in children if not (child.deleting or child.job.spec.suspend)}
-    failed: dict[str, tuple[Child, PodOnFailedNode]] = {}
-    replaced: list[tuple[Child, PodOnFailedNode]] = []
+    failed: dict[str, tuple[Child, PodOnTaintedNode]] = {}
+    replaced: list[tuple[Child, PodOnTaintedNode]] = []
     for pod in pods:
         child = running.get(pod.job_uid)
         if child is None or pod.ended:
@@ -98,7 +98,7 @@ def _complete(job: Job) -> bool:
     return not job.doomed and job.status.active >= wanted
 
 
-def _replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodOnFailedNode) -> bool:
+def _replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodOnTaintedNode) -> bool:
     """Whether the Job makes another pod in place of this one, and all other pods restart in place.
 
     So it is with InPlaceRestart where neither a rule nor `nodeFailure` has an action for such a failure.
@@ -119,7 +119,7 @@ def _may_decide(rule: FailurePolicyRule, child: Child) -> bool:
     return of_it and not rule.is_about_pods and (not targets or child.replicated_job in targets)
 
 
-def as_node_failure(child: Child, pod: PodOnFailedNode, now: str) -> Child:
+def as_node_failure(child: Child, pod: PodOnTaintedNode, now: str) -> Child:
     """The Job as one that has failed because of the node of this pod."""
     return as_failed(child, REASON, f"pod {pod.name} is on node {pod.node}, {state(pod)}", now)
 
@@ -148,7 +148,7 @@ def restart_message(pod: FailedPod) -> str:
     return f"pod {pod.name} was on node {pod.node}, which restarted"
 
 
-def state(pod: PodOnFailedNode) -> str:
+def state(pod: PodOnTaintedNode) -> str:
     """What is wrong with the node, as the end of a sentence."""
     if not pod.taint:
         return f"which does not exist since {pod.since}"

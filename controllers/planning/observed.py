@@ -74,12 +74,13 @@ class PendingPod:
 
 
 @dataclass(frozen=True, slots=True)
-class PodOnFailedNode:
-    """A pod that is bound to a node that is gone, or that has a taint of a failed node.
+class PodOnTaintedNode:
+    """A pod that is bound to a node that is gone, or that has a taint for which the set has a policy.
 
     - `job_uid`: of the Job that controls it. `created`: RFC 3339.
     - `taint`: the key; empty if the node does not exist. `since`: RFC 3339, when the taint was added. If the API server
-      does not say when, or the node does not exist: when this process first saw it so.
+      does not say when, or the node does not exist: when this process first saw it so. Of a taint of
+      maintenance it is empty then.
     - `deleting`: it has a deletion timestamp. `ended`: its phase is Succeeded or Failed.
     - `topology`, `domain`: in exclusive placement, the label of nodes by which its Job was placed, and the value of it,
       empty if it is not known.
@@ -140,6 +141,8 @@ class Observed:
       long.
     - `pods_on_failed_nodes`: as the caches of pods and nodes have them; empty unless the set asks for `nodeFailure`.
       `read_nodes`: names of the nodes that were read for this plan, with the pods on them.
+    - `pods_to_move`: those on nodes with a taint of the set's `maintenance`. `nodes_in_maintenance`: the names of these
+      nodes, and of those that the status names and that have one.
     - `held_back`: UIDs of Jobs that must not be resumed yet, with the seconds until then: somebody suspends them again.
     - `now`: RFC 3339 in UTC, whole seconds. `second_passed`: the part of that second, below 1, that has passed.
     - `since_status_write`: seconds since the last status write, None if there was none in this process.
@@ -163,7 +166,9 @@ class Observed:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     pending_pods: Mapping[str, PendingPod] | None = None
     next_start_check: str = ""
-    pods_on_failed_nodes: tuple[PodOnFailedNode, ...] = ()
+    pods_on_failed_nodes: tuple[PodOnTaintedNode, ...] = ()
     read_nodes: frozenset[str] = frozenset()
+    pods_to_move: tuple[PodOnTaintedNode, ...] = ()
+    nodes_in_maintenance: frozenset[str] = frozenset()
     held_back: Mapping[str, float] = field(default_factory=dict)
     second_passed: float = 0.0

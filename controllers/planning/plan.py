@@ -29,6 +29,7 @@ from controllers.planning.steps.drop_failed_nodes import drop_failed_nodes
 from controllers.planning.steps.end_restart import end_restart
 from controllers.planning.steps.enforce_deadline import enforce_deadline
 from controllers.planning.steps.finish import expire, finish
+from controllers.planning.steps.leave_nodes import leave_nodes
 from controllers.planning.steps.release_stages import release_stages
 from controllers.planning.steps.remove_surplus import remove_surplus
 from controllers.planning.steps.resize_jobs import resize_jobs
@@ -53,6 +54,7 @@ STEPS: tuple[Step, ...] = (
     drop_failed_nodes,
     apply_failure_policy,
     complete,
+    leave_nodes,
     release_stages,
     arrange_groups,
     create_service,

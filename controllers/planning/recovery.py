@@ -16,6 +16,7 @@ from api import keys
 from api.jobset_status import AttemptTimes, JobSetStatus, Recovery
 from controllers.planning.context import Context
 from controllers.planning.failure_match import failed_by_pods
+from controllers.planning.maintenance import REASON as MAINTENANCE
 
 GATE = "JobSetRecoveryTimes"
 HISTORY = 10
@@ -31,7 +32,7 @@ def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
         return status
     old = stored.recovery or Recovery()
     runs, begins = _runs(ctx, status), status.execution_attempts != stored.execution_attempts
-    restarts = _restarts(stored, status)
+    restarts = _restarts(stored, status) and not _is_planned(stored, status)
     failed = _failed_at(ctx) if restarts or status.terminal_state == keys.FAILED else ""
     stands = old.running == runs and old.since and not (begins or restarts or status.terminal_state or ctx.js.suspended)
     new = old if stands else _count_seconds(old, failed, now)
@@ -83,6 +84,12 @@ def _restarts(old: JobSetStatus, new: JobSetStatus) -> bool:
     """Whether this status restarts the set, a part of it, or its processes in place."""
     before, after = ((s.restarts, s.previous_in_place_restart_attempt, _alone(s)) for s in (old, new))
     return before != after
+
+
+def _is_planned(old: JobSetStatus, new: JobSetStatus) -> bool:
+    """Whether the set is created again away from nodes in maintenance: that is a start, not a recovery."""
+    last = new.last_restart
+    return last is not None and last.reason == MAINTENANCE and new.restarts > old.restarts
 
 
 def _alone(status: JobSetStatus) -> int:

@@ -18,6 +18,7 @@ from api.restart_agent import reporting_container
 from api.termination import end_of_message
 from controllers.planning.child_jobs import Child, as_failed, integer
 from controllers.planning.decisive_pod import FailedContainer, matching
+from controllers.planning.maintenance import uncounted_restarts
 from controllers.planning.observed import Ended
 
 _NONE: Mapping[str, Ended] = {}
@@ -65,7 +66,7 @@ def worker_failures(
     by_uid = {child.job.metadata.uid: child for child in children}
     containers = {rjob.name: reporting_container(js, rjob) for rjob in js.spec.replicated_jobs}
     current = js.status.current_in_place_restart_attempt
-    most = js.spec.failure_policy.max_restarts if js.spec.failure_policy else 0
+    most = (js.spec.failure_policy.max_restarts if js.spec.failure_policy else 0) + uncounted_restarts(js)
     for pod in reports:
         child = by_uid.get(pod.job_uid)
         end = _reported_end(pod) or last_ends.get(pod.metadata.uid)

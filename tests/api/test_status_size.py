@@ -15,11 +15,14 @@ from api.jobset_status import (
     FailedNode,
     JobSetStatus,
     LastRestart,
+    LeftNode,
+    MaintenanceStatus,
     Recovery,
     ReplicatedJobStatus,
     RuleRestarts,
     RuleStep,
 )
+from api.maintenance import MOST_LEFT_NODES
 from api.policies import MOST_FAILED_NODES
 from api.status_size import largest_status
 from kube.model.meta import MAX_INT32, Condition
@@ -59,8 +62,8 @@ TIMES = AttemptTimes(
 )
 
 
-def shape(groups: int, replicas: int, rules: int = 0) -> JobSet:
-    policy = {"rules": [{"name": f"rule{n}", "action": "RestartJob"} for n in range(rules)]}
+def shape(groups: int, replicas: int, rules: int = 0, **more: Any) -> JobSet:
+    policy = {"rules": [{"name": f"rule{n}", "action": "RestartJob"} for n in range(rules)], **more}
     raw = jobset(*(rjob(f"workers-{n}", replicas=replicas) for n in range(groups)), failurePolicy=policy)
     return msgspec.convert({"metadata": raw["metadata"], "spec": raw["spec"]}, JobSet)
 
@@ -100,9 +103,15 @@ def fullest(js: JobSet, *, alone: bool = False) -> JobSetStatus:
             )
             for n in range(MOST_FAILED_NODES)
         ),
+        maintenance=_nodes_left() if js.spec.failure_policy and js.spec.failure_policy.maintenance else None,
         previous_in_place_restart_attempt=MAX_INT32,
         current_in_place_restart_attempt=MAX_INT32,
     )
+
+
+def _nodes_left() -> MaintenanceStatus:
+    nodes = (LeftNode(name=f"{n:0>253}", taint="t" * 317, pods_until=NOW, moved=True) for n in range(MOST_LEFT_NODES))
+    return MaintenanceStatus(notice_time=NOW, move_time=NOW, nodes=tuple(nodes))
 
 
 def _entry(name: str, replicas: int, long: int, alone: bool) -> ReplicatedJobStatus:
@@ -153,13 +162,14 @@ def test_the_status_of_100000_jobs_stays_below_100_kib(groups, replicas):
     assert size(fullest(shape(groups, replicas))) < 100 * KIB
 
 
+@pytest.mark.parametrize("more", [{}, {"maintenance": {"taintKeys": ["drain"]}}])
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize(
     ("groups", "replicas", "rules"),
     [(1, 0, 0), (1, 1, 1), (1, 100_000, 0), (4, 1_024, 90), (97, 1_024, 3), (1_000, 100, 0), (5_000, 1, 0)],
 )
-def test_admission_expects_no_less_than_there_may_be(groups, replicas, rules, alone):
-    js = shape(groups, replicas, rules)
+def test_admission_expects_no_less_than_there_may_be(groups, replicas, rules, alone, more):
+    js = shape(groups, replicas, rules, **more)
     alone = alone and replicas <= 1_024
     assert size_stored(fullest(js, alone=alone)) <= largest_status(js, alone=alone)
 

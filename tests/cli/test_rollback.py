@@ -32,6 +32,7 @@ CASES = [
     ({"failurePolicy": {"inPlaceRestarts": 2}}, "spec.failurePolicy.inPlaceRestarts"),
     ({"failurePolicy": {"startTimeoutSeconds": 600}}, "spec.failurePolicy.startTimeoutSeconds"),
     ({"failurePolicy": {"nodeFailure": {"afterSeconds": 30}}}, "spec.failurePolicy.nodeFailure"),
+    ({"failurePolicy": {"maintenance": {"taintKeys": ["drain"]}}}, "spec.failurePolicy.maintenance"),
     ({"failurePolicy": {"avoidNodes": {}}}, "spec.failurePolicy.avoidNodes"),
     ({"failurePolicy": {"rules": [{}, {"onExitCodes": {}}]}}, "spec.failurePolicy.rules[1].onExitCodes"),
     ({"failurePolicy": {"rules": [{"onPodReasons": ["Evicted"]}]}}, "spec.failurePolicy.rules[0].onPodReasons"),

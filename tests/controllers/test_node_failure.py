@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from controllers.planning.actions import DeletePod, NodeQuery, PodQuery
-from controllers.planning.observed import Observed, PodOnFailedNode
+from controllers.planning.observed import Observed, PodOnTaintedNode
 from controllers.planning.plan import plan
 from tests.support.model.lives import suspend
 from tests.support.model.world import World
@@ -28,7 +28,7 @@ class NodeWorld(World):
 
     def __init__(self, js, **gates):
         super().__init__(js, **gates)
-        self.pods_on_failed_nodes: list[PodOnFailedNode] = []
+        self.pods_on_failed_nodes: list[PodOnTaintedNode] = []
         self.nodes_back: set[str] = set()
 
     def observe(self) -> Observed:
@@ -51,10 +51,10 @@ class NodeWorld(World):
         self.pods_on_failed_nodes.remove(pod)
 
 
-def on_failed_node(world: NodeWorld, job: str = "js-workers-1", **others) -> PodOnFailedNode:
+def on_failed_node(world: NodeWorld, job: str = "js-workers-1", **others) -> PodOnTaintedNode:
     """The pod of a Job, on a node that has failed now; it stays on that node."""
     known = {"node": "n1", "taint": UNREACHABLE, "since": world.now, **others}
-    pod = PodOnFailedNode(f"{job}-0-abcde", f"pod-of-{job}", world.jobs[job]["metadata"]["uid"], **known)
+    pod = PodOnTaintedNode(f"{job}-0-abcde", f"pod-of-{job}", world.jobs[job]["metadata"]["uid"], **known)
     world.pods_on_failed_nodes.append(pod)
     return pod
 

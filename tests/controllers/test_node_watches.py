@@ -17,7 +17,7 @@ from controllers.jobset.controller import Options
 from controllers.jobset.execute import FailedWrites
 from controllers.jobset.node_watches import NodeWatches
 from controllers.jobset.watches import Watches
-from controllers.planning.observed import PodOnFailedNode
+from controllers.planning.observed import PodOnTaintedNode
 from kube.client import Client
 from kube.controller import Request
 from kube.errors import KubeError
@@ -58,11 +58,11 @@ def pod_body(name: str, node: str, js: str = "js", job_uid: str = "job-uid", kin
 class Cluster:
     """An API server in memory with the nodes n1 and n2, and what is watched of it. The queue has what was woken."""
 
-    def __init__(self, *sets: JobSet) -> None:
+    def __init__(self, *sets: JobSet, all_taints: bool = False) -> None:
         self.api, self.jobsets = MemoryApi(), Store[JobSet]()
         for js in sets or (a_set(),):
             self.jobsets.apply(js)
-        self.watches = NodeWatches(Client(self.api), self.jobsets, [BROKEN])
+        self.watches = NodeWatches(Client(self.api), self.jobsets, [BROKEN], all_taints=all_taints)
         self.queue: WorkQueue[Request] = WorkQueue()
         self.node("n1")
         self.node("n2")
@@ -373,5 +373,5 @@ def test_a_pod_on_a_failed_node_says_all_that_is_kept_of_it():
     body = pod_body("p", "n1", uid="pod-uid", creationTimestamp=ADDED, deletionTimestamp=NOW)
     watches.pods.store.apply(bound_pod(msgspec.convert(body | {"status": {"phase": "Failed"}}, DetailedPod)))
     assert watches.of_set(store.get("ns", "js"), LATER) == (
-        PodOnFailedNode("p", "pod-uid", "job-uid", "n1", "", LATER, ADDED, deleting=True, ended=True),
+        PodOnTaintedNode("p", "pod-uid", "job-uid", "n1", "", LATER, ADDED, deleting=True, ended=True),
     )

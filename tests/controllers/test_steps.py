@@ -15,6 +15,7 @@ from api.jobset_status import (
     FailedNode,
     JobSetStatus,
     LastRestart,
+    MaintenanceStatus,
     Recovery,
     ReplicatedJobStatus,
     RuleRestarts,
@@ -92,6 +93,7 @@ KEPT = {
     "attempt_history",
     "recovery",
     "failed_nodes",
+    "maintenance",
     "previous_in_place_restart_attempt",
     "current_in_place_restart_attempt",
 }
@@ -117,6 +119,7 @@ def test_every_field_of_a_status_is_counted_reset_or_kept_by_a_restart():
         attempt_history=(FailedAttempt(),),
         recovery=Recovery(lost_seconds=1),
         failed_nodes=(FailedNode(name="n1"),),
+        maintenance=MaintenanceStatus(notice_time="x"),
         previous_in_place_restart_attempt=7,
         current_in_place_restart_attempt=7,
     )

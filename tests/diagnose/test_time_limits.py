@@ -178,3 +178,15 @@ def test_nothing_is_said_where_nothing_is_avoided():
     assert "avoided-nodes" not in causes(with_failed_nodes()[1])
     assert "avoided-nodes" not in causes(with_failed_nodes(failed_node("n1", 70))[1])
     assert "avoided-nodes" not in causes(with_failed_nodes(failed_node("n1", 1), wanted=False)[1])
+
+
+def test_nodes_that_the_set_is_about_to_leave_are_named_with_the_time():
+    nodes = [{"name": "n1", "taint": "drain"}, {"name": "n2", "taint": "drain", "moved": True}]
+    notice = {"noticeTime": at(NOW), "moveTime": at(NOW + timedelta(minutes=2)), "nodes": nodes}
+    js = a_set(rjob(), status={"maintenance": notice}, failurePolicy={"maintenance": {"taintKeys": ["drain"]}})
+    text, body = explained(js, [running(js, 0)])
+    assert "it leaves 1 node at" in text
+    assert "by a planned restart that does not count: n1 (drain)" in text
+    assert (body["state"], body["level"]) == ("runs", "note")
+    js["status"]["maintenance"] = {"nodes": nodes}
+    assert "maintenance-notice" not in causes(explained(js, [running(js, 0)])[1])

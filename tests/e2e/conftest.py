@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from cli import local
 from dev.cluster.cluster import Cluster
 from manifests import policy_objects
+from tests.support.cluster import agents
 from tests.support.cluster.jobs import Sets
 from tests.support.cluster.manager import ManagerProcess
 
@@ -35,6 +37,12 @@ def manager(request: pytest.FixtureRequest, manager_process: ManagerProcess, ful
     marker = request.node.get_closest_marker("manager")
     manager_process.start(**(marker.kwargs if marker else {}))
     return manager_process
+
+
+@pytest.fixture(scope="session")
+def agent_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The agent for restarts in place, as one file."""
+    return agents.build(tmp_path_factory.mktemp("agent"))
 
 
 @pytest.fixture(scope="module")

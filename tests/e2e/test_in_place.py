@@ -54,6 +54,7 @@ class Container:
             "SERVICE_ACCOUNT_DIR": str(self.kubelet.account),
             "IN_PLACE_RESTART_EXIT_CODE": "99",
             "FOLDER": str(self.folder),
+            "JOBSET_ACKNOWLEDGEMENT_FILE": str(self.folder / "ready"),
             **self.env,
             **self.kubelet.env,
         }
@@ -131,11 +132,6 @@ class Kubelet:
             container.process.close()
 
 
-@pytest.fixture(scope="session")
-def agent_file(tmp_path_factory):
-    return agents.build(tmp_path_factory.mktemp("agent"))
-
-
 @pytest.fixture
 def kubelet(sets, agent_file, tmp_path):
     kubelet = Kubelet(sets, agent_file, tmp_path)
@@ -143,11 +139,11 @@ def kubelet(sets, agent_file, tmp_path):
     kubelet.close()
 
 
-def jobset(max_restarts, agent=None, policy=(), **spec):
+def jobset(max_restarts, agent=None, policy=(), worker=WORKER, **spec):
     job = {"backoffLimit": 2147483647, "podReplacementPolicy": "Failed"}
     pod = {"restartPolicy": "OnFailure"}
     if agent:
-        pod["containers"] = [{"name": "main", "image": "busybox", "command": ["/bin/sh", "-c", WORKER]}]
+        pod["containers"] = [{"name": "main", "image": "busybox", "command": ["/bin/sh", "-c", worker]}]
     workers = group(replicas=2, pods_per_job=2, job=job, pod=pod)
     policy = {"maxRestarts": max_restarts, "restartStrategy": "InPlaceRestart", **dict(policy)}
     policy |= {"agent": agent} if agent else {}

@@ -19,7 +19,8 @@ from tests.support.cluster.requests import MERGE, apply, kubectl, request, wait_
 JSON = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
 FAILURE = {keys.IN_PLACE_RESTART_FAILURE: "7 Error"}
-REPORT = {"metadata": {"annotations": {keys.IN_PLACE_RESTART_ATTEMPT: "3", **FAILURE}}}
+READY = {keys.MAINTENANCE_ACKNOWLEDGED: "2026-01-01T00:00:00Z"}
+REPORT = {"metadata": {"annotations": {keys.IN_PLACE_RESTART_ATTEMPT: "3", **FAILURE, **READY}}}
 OTHERS = [
     {"metadata": {"annotations": {"a": "b"}}},
     {"metadata": {"annotations": {"given": None}}},
@@ -105,5 +106,6 @@ def test_who_is_no_agent_may_do_what_rbac_allows_but_report_for_others(server):
     assert server.patch(token, "one", {"metadata": {"labels": {"a": "b"}}})[0] == 200
     assert server.patch(token, "else", REPORT)[0] == 200, "an account of another name has the agent, too"
     assert server.patch(token, "one", REPORT)[0] == 403
-    assert server.patch(token, "one", {"metadata": {"annotations": FAILURE}})[0] == 403
+    for said in (FAILURE, READY):
+        assert server.patch(token, "one", {"metadata": {"annotations": said}})[0] == 403
     assert request(server.cluster, "PATCH", f"{PODS}/one?dryRun=All", REPORT, MERGE)[0] == 200, "people"

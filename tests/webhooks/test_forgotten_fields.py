@@ -26,6 +26,7 @@ VALUES: dict[tuple[str, ...], Any] = {
     ("failurePolicy", "inPlaceRestarts"): 2,
     ("failurePolicy", "startTimeoutSeconds"): 600,
     ("failurePolicy", "nodeFailure"): {"afterSeconds": 30},
+    ("failurePolicy", "maintenance"): {"taintKeys": ["drain"]},
     ("failurePolicy", "agent"): {"image": "agent"},
     ("failurePolicy", "avoidNodes"): {},
     ("failurePolicy", "rules", "*", "onExitCodes"): {"operator": "In", "values": [3]},

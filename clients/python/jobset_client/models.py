@@ -170,6 +170,30 @@ class NodeFailure(Model):
     """
 
 
+class MaintenanceNotice(Model):
+    """What workers are told before the set leaves a node, and how long they have. Not in the Go JobSet."""
+
+    wait_seconds: StrictInt
+    """Seconds from the first of the taints until the set moves; less if all agents have reported that their
+    workers are ready for it.
+    """
+    signal: str | None = None
+    """With restartStrategy InPlaceRestart: signal that agents in main container mode send to those processes of
+    their workers that handle it. Absent: none. One of SIGHUP, SIGUSR1, SIGUSR2.
+    """
+
+
+class Maintenance(Model):
+    """By which taints of a node the set leaves it, in a restart that does not count. Not in the Go JobSet."""
+
+    taint_keys: list[str]
+    """Keys of taints, whatever their value and effect, such as node.kubernetes.io/unschedulable, which `kubectl
+    cordon` brings about.
+    """
+    notice: MaintenanceNotice | None = None
+    """Time for a checkpoint before the move. Absent: the set moves at once."""
+
+
 class AvoidNodes(Model):
     """Which nodes that failed the set its next pods keep away from, and for how long. Not in the Go JobSet.
 
@@ -246,6 +270,10 @@ class FailurePolicy(Model):
     node_failure: NodeFailure | None = None
     """Lets pods of a node that is gone, unreachable or out of service fail their Job, with reason NodeFailure
     (feature gate JobSetNodeFailure). Absent: nodes are not looked at. Not in the Go JobSet.
+    """
+    maintenance: Maintenance | None = None
+    """Moves the set away from nodes that get one of these taints, by a restart that does not count against
+    maxRestarts (feature gate JobSetNodeMaintenance). Absent: taints are not looked at. Not in the Go JobSet.
     """
     avoid_nodes: AvoidNodes | None = None
     """Keeps pods of Jobs that are created again away from nodes that failed the set (feature gate
@@ -563,7 +591,9 @@ class LastRestart(Model):
     """The last restart of the whole set. Not in the Go JobSet."""
 
     reason: str | None = None
-    """DefaultFailurePolicy, FailurePolicy_ with the name of the rule, or InPlaceRestartImpossible."""
+    """DefaultFailurePolicy, FailurePolicy_ with the name of the rule, InPlaceRestartImpossible, or, if the move
+    was planned, NodeMaintenance.
+    """
     start_time: str | None = None
     """When it was decided: RFC 3339, seconds."""
     duration_seconds: StrictInt | None = None
@@ -610,7 +640,7 @@ class AttemptTimes(Model):
     RFC 3339, seconds; the other times count from here.
     """
     detected_after_seconds: StrictInt | None = None
-    """Seconds until the restart was decided; absent for a start and a resume."""
+    """Seconds until the restart was decided; absent for a start, a resume and a move."""
     drained_after_seconds: StrictInt | None = None
     """Seconds until the old Jobs and pods were gone; absent where none had to go."""
     created_after_seconds: StrictInt | None = None
@@ -655,6 +685,30 @@ class FailedNode(Model):
     """With scope Domain: the value of that label, where it is known."""
 
 
+class LeftNode(Model):
+    """A node that has a taint of the set's maintenance. Not in the Go JobSet."""
+
+    name: str | None = None
+    """Name of the node."""
+    taint: str | None = None
+    """Key of the taint by which it was noticed."""
+    pods_until: str | None = None
+    """When the newest pod that has to leave it was created: RFC 3339. Later ones tolerate the taint, and stay."""
+    moved: StrictBool | None = None
+    """Whether the set has left it. It is not left again before all of the taints are gone."""
+
+
+class MaintenanceStatus(Model):
+    """Which nodes the set leaves for maintenance, and when. Not in the Go JobSet."""
+
+    notice_time: str | None = None
+    """When the first of the nodes was noticed that the set has not left: RFC 3339. Absent: there is none."""
+    move_time: str | None = None
+    """When the set leaves them at the latest: RFC 3339. Absent as noticeTime."""
+    nodes: list[LeftNode] = Field(default_factory=list)
+    """Nodes with one of the taints that have, or had, pods of the set."""
+
+
 class JobSetStatus(Model):
     """What is."""
 
@@ -682,8 +736,8 @@ class JobSetStatus(Model):
     failure_policy_steps: list[RuleStep] = Field(default_factory=list)
     """How far rules that say `then` have come (feature gate JobSetFailureEscalation). Not in the Go JobSet."""
     execution_attempts: StrictInt | None = None
-    """Number of the attempt that runs, from 0: one more for each restart of the set and each resume after a
-    suspension (KEP-1282). Absent until the set first ran. Not in the Go JobSet.
+    """Number of the attempt that runs, from 0: one more for each restart of the set, each resume after a
+    suspension (KEP-1282), and each planned move in place. Absent until the set first ran. Not in the Go JobSet.
     """
     start_time: str | None = None
     """When the set began to run: RFC 3339, seconds.
@@ -700,6 +754,11 @@ class JobSetStatus(Model):
     failed_nodes: list[FailedNode] = Field(default_factory=list)
     """Nodes that failed the set within failurePolicy.avoidNodes.forSeconds, by the time of their last failure
     (feature gate JobSetAvoidNodes). Not in the Go JobSet.
+    """
+    maintenance: MaintenanceStatus | None = None
+    """Nodes that the set leaves by failurePolicy.maintenance (feature gate JobSetNodeMaintenance).
+
+    Absent: none. Not in the Go JobSet.
     """
     previous_in_place_restart_attempt: StrictInt | None = None
     """Highest in-place attempt that is to be left (feature gate InPlaceRestart)."""
@@ -742,39 +801,40 @@ healthStatus host hostAliases hostIP hostIPC hostNetwork hostPID hostPath hostPo
 hostnameOverride hostnames httpGet httpHeaders image imagePullPolicy imagePullSecrets inPlaceRestarts initContainers
 initialDelaySeconds initiatorName ip iqn iscsi iscsiInterface items job jobIndex jobRestarts
 jobRestartsCountTowardsMax key keyPath keyType keyring kind labelSelector labels lastProbeTime lastRestart lastTime
-lastTransitionTime level lifecycle limits livenessProbe localhostProfile lostSeconds lun managedBy manualSelector
-matchExpressions matchFields matchLabelKeys matchLabels maxExpirationSeconds maxFailedIndexes maxNodes maxRestarts
-maxSkew medium message metadata minCount minDomains minGroupCount minSucceeded mismatchLabelKeys mode
-modifyVolumeStatus monitors mountPath mountPropagation name nameservers namespace namespaceSelector namespaces
-network nfs node nodeAffinity nodeAffinityPolicy nodeFailure nodeName nodePublishSecretRef nodeSelector
-nodeSelectorTerms nodeTaintsPolicy observedGeneration onExitCodes onJobFailureMessagePatterns onJobFailureReasons
-onPodConditions onPodReasons operator optional options os overhead parallelism partition path pdID pdName
-periodSeconds permanent persistentVolumeClaim phase photonPersistentDisk pod podAffinity podAffinityTerm
-podAntiAffinity podCertificate podFailurePolicy podGroupName podIndex podReason podReplacementPolicy pool port
-portals ports portworxVolume postStart preStop preemptionPolicy preference
-preferredDuringSchedulingIgnoredDuringExecution prefix previousInPlaceRestartAttempt priority priorityClassName
-privileged probePort procMount projected protectionDomain protocol publishNotReadyAddresses pullPolicy quobyte rbd
-readOnly readOnlyRootFilesystem readinessGates readinessProbe ready readyAfterSeconds readyJobs reason recovery
-recursiveReadOnly reference registry released remaining replicas replicatedJob replicatedJobs replicatedJobsStatus
-repository request requests requiredDuringSchedulingIgnoredDuringExecution resizePolicy resource resourceClaimName
-resourceClaimTemplateName resourceClaims resourceFieldRef resourceName resources restartPolicy restartPolicyRules
-restartStrategy restarts restartsCountTowardsMax retentionPolicy retryable revision role rules runAsGroup
-runAsNonRoot runAsUser runAsUserName running runningSeconds runtimeClassName scaleIO schedulerName scheduling
-schedulingConstraints schedulingGates schedulingGroup schedulingPolicy scheme scope seLinuxChangePolicy
-seLinuxOptions searches seccompProfile seconds secret secretFile secretKeyRef secretName secretRef securityContext
-selector sequentialReplicatedJobs server service serviceAccount serviceAccountName serviceAccountToken
-setHostnameAsFQDN shareName shareProcessNamespace signerName since single sizeLimit sleep sources spec sslEnabled
-startTime startTimeoutSeconds started startupPolicy startupPolicyOrder startupProbe status stdin stdinOnce step
-stopSignal storageClassName storageMode storagePolicyID storagePolicyName storagePool storageos subPath subPathExpr
-subdomain succeeded succeededCount succeededIndexes successPolicy successThreshold supplementalGroups
-supplementalGroupsPolicy suspend suspended sysctls system targetContainerName targetPortal targetReplicatedJobs
+lastTransitionTime level lifecycle limits livenessProbe localhostProfile lostSeconds lun maintenance managedBy
+manualSelector matchExpressions matchFields matchLabelKeys matchLabels maxExpirationSeconds maxFailedIndexes
+maxNodes maxRestarts maxSkew medium message metadata minCount minDomains minGroupCount minSucceeded
+mismatchLabelKeys mode modifyVolumeStatus monitors mountPath mountPropagation moveTime moved name nameservers
+namespace namespaceSelector namespaces network nfs node nodeAffinity nodeAffinityPolicy nodeFailure nodeName
+nodePublishSecretRef nodeSelector nodeSelectorTerms nodeTaintsPolicy nodes notice noticeTime observedGeneration
+onExitCodes onJobFailureMessagePatterns onJobFailureReasons onPodConditions onPodReasons operator optional options
+os overhead parallelism partition path pdID pdName periodSeconds permanent persistentVolumeClaim phase
+photonPersistentDisk pod podAffinity podAffinityTerm podAntiAffinity podCertificate podFailurePolicy podGroupName
+podIndex podReason podReplacementPolicy podsUntil pool port portals ports portworxVolume postStart preStop
+preemptionPolicy preference preferredDuringSchedulingIgnoredDuringExecution prefix previousInPlaceRestartAttempt
+priority priorityClassName privileged probePort procMount projected protectionDomain protocol
+publishNotReadyAddresses pullPolicy quobyte rbd readOnly readOnlyRootFilesystem readinessGates readinessProbe ready
+readyAfterSeconds readyJobs reason recovery recursiveReadOnly reference registry released remaining replicas
+replicatedJob replicatedJobs replicatedJobsStatus repository request requests
+requiredDuringSchedulingIgnoredDuringExecution resizePolicy resource resourceClaimName resourceClaimTemplateName
+resourceClaims resourceFieldRef resourceName resources restartPolicy restartPolicyRules restartStrategy restarts
+restartsCountTowardsMax retentionPolicy retryable revision role rules runAsGroup runAsNonRoot runAsUser
+runAsUserName running runningSeconds runtimeClassName scaleIO schedulerName scheduling schedulingConstraints
+schedulingGates schedulingGroup schedulingPolicy scheme scope seLinuxChangePolicy seLinuxOptions searches
+seccompProfile seconds secret secretFile secretKeyRef secretName secretRef securityContext selector
+sequentialReplicatedJobs server service serviceAccount serviceAccountName serviceAccountToken setHostnameAsFQDN
+shareName shareProcessNamespace signal signerName since single sizeLimit sleep sources spec sslEnabled startTime
+startTimeoutSeconds started startupPolicy startupPolicyOrder startupProbe status stdin stdinOnce step stopSignal
+storageClassName storageMode storagePolicyID storagePolicyName storagePool storageos subPath subPathExpr subdomain
+succeeded succeededCount succeededIndexes successPolicy successThreshold supplementalGroups supplementalGroupsPolicy
+suspend suspended sysctls system taint taintKeys targetContainerName targetPortal targetReplicatedJobs
 targetVolumeAttributesClassName targetWWNs tcpSocket template templates tenant terminalState
 terminationGracePeriodSeconds terminationMessage terminationMessagePath terminationMessagePolicy then time
 timeoutSeconds times tolerationSeconds tolerations topology topologyKey topologySpreadConstraints
 ttlSecondsAfterFinished tty type unit user userAnnotations value valueFrom values volume volumeAttributes
 volumeAttributesClassName volumeClaimPolicies volumeClaimTemplate volumeDevices volumeID volumeMode volumeMounts
-volumeName volumeNamespace volumePath volumes vsphereVolume weight whenDeleted whenUnsatisfiable windowsOptions
-withinSeconds workingDir wwids
+volumeName volumeNamespace volumePath volumes vsphereVolume waitSeconds weight whenDeleted whenUnsatisfiable
+windowsOptions withinSeconds workingDir wwids
 """
 FIELDS = frozenset(_NAMES.split())
 """Names of the fields that a JobSet may have anywhere, in its templates too."""

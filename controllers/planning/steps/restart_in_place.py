@@ -28,9 +28,17 @@ from api.jobset_status import FailedAttempt, JobSetStatus
 from api.pod import Pod
 from api.restart_agent import jobs_without_agent
 from controllers.planning import escalation, failed_nodes
-from controllers.planning.attempts import counted_in_parts, fail_set, record_failure, requested_attempt, restart_set
+from controllers.planning.attempts import (
+    counted_in_parts,
+    fail_set,
+    record_failure,
+    requested_attempt,
+    restart_set,
+    uncounted_attempts,
+)
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
+from controllers.planning.maintenance import uncounted_restarts
 from controllers.planning.partial import NOTHING, Partial, of_draft
 from controllers.planning.status import StatusDraft
 from controllers.planning.worker_failures import WorkerFailure, worker_failures
@@ -89,7 +97,7 @@ def apply(
     reported = _reported_attempts(ours, draft)
     attempts = [attempt for _, attempt in reported]
     highest = max(attempts, default=0)
-    restarts = max((pod.restarts for pod in ours), default=0)
+    restarts = max((pod.restarts for pod in ours), default=0) - uncounted_restarts(js)
     failure = next((failure for failure in failures if failure.attempt == highest), None)
     if max(restarts, highest - _free(draft.status)) > policy.max_restarts:
         _fail(draft, failure)
@@ -184,10 +192,8 @@ def _recreate(draft: StatusDraft, left: int, reason: str, why: str, failure: Wor
 
 
 def _free(status: JobSetStatus) -> int:
-    """Attempts that do not count towards maxRestarts: uncounted restarts of the set, and resumes."""
-    ignored = status.restarts - status.restarts_count_towards_max
-    resumes = 0 if status.execution_attempts is None else max(0, status.execution_attempts - status.restarts)
-    return ignored + resumes
+    """Attempts that do not count towards maxRestarts: uncounted restarts of the set, resumes and planned moves."""
+    return status.restarts - status.restarts_count_towards_max + uncounted_attempts(status)
 
 
 def _expected_reports(js: JobSet, draft: StatusDraft) -> int | None:

@@ -13,7 +13,7 @@ from controllers.planning.attempts import end_attempt
 from controllers.planning.context import Context
 from controllers.planning.finished import finished
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE
-from controllers.planning.observed import PodOnFailedNode
+from controllers.planning.observed import PodOnTaintedNode
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
 from controllers.planning.status import list_some
 
@@ -64,12 +64,12 @@ def watch_nodes(ctx: Context) -> Partial:
     )
 
 
-def _has_to_go(pod: PodOnFailedNode, wanted: NodeFailure) -> bool:
+def _has_to_go(pod: PodOnTaintedNode, wanted: NodeFailure) -> bool:
     """Whether the pod is to be deleted without its node: the set asks for it, or the node does not exist any more."""
     return pod.deleting and (wanted.force_delete_pods or not pod.taint)
 
 
-def _blocking_pods(ctx: Context, due: Iterable[PodOnFailedNode], deleted: Container[PodOnFailedNode]) -> str:
+def _blocking_pods(ctx: Context, due: Iterable[PodOnTaintedNode], deleted: Container[PodOnTaintedNode]) -> str:
     """Which pods hold up the next attempt because nobody ends them, and what can be done; empty if there are none."""
     active = {child.job.metadata.uid for child in ctx.children.active if not child.deleting}
     held = [

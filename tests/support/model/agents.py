@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.decision import Action, Own, decide, next_attempt
+from agent.decision import Action, Own, decide, next_attempt, open_notice
 from api import keys
 from api.restart_agent import jobs_without_agent
 from tests.support.model.stale import NS, Server, Stored
@@ -46,7 +46,7 @@ class Agents:
             case Action.RESTART:
                 self.restart(name)
             case Action.WAIT:
-                return False
+                return own.lifted and self._acknowledge(pod, js)
         return True
 
     def act_all(self) -> None:
@@ -74,6 +74,15 @@ class Agents:
         pod = self._server.pod_of(job_uid)
         own = Own() if pod is None or not self._runs_agent(pod) else self._own.get(pod.uid, Own())
         return own.attempt if own.lifted else None
+
+    def _acknowledge(self, pod: Stored, js: dict[str, Any]) -> bool:
+        """The worker is ready to move as soon as it gets the signal. Whether the agent has something to say."""
+        notice, said = open_notice(js), pod.meta["annotations"]
+        if notice is None or said.get(keys.MAINTENANCE_ACKNOWLEDGED) == notice.time:
+            return False
+        annotations = {**said, keys.MAINTENANCE_ACKNOWLEDGED: notice.time}
+        self._server.put("pods", {**pod.content, "metadata": {**pod.meta, "annotations": annotations}})
+        return True
 
     def _report(self, pod: Stored, attempt: int) -> None:
         meta: dict[str, Any] = pod.meta

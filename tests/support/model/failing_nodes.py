@@ -13,11 +13,14 @@ import msgspec
 from api.jobset import JobSet
 from api.nodes import ALWAYS, DetailedNode, Node, node_with
 from api.pod import DetailedPod
+from controllers.planning import maintenance
 from controllers.planning.node_failure import OUT_OF_SERVICE, policy_of
 from dev.simulator.api_server import ApiServer
 
 NS = "ns"
-node_record = node_with(frozenset(ALWAYS))
+DRAIN = "drain"
+"""The taint by which model sets leave a node."""
+node_record = node_with(frozenset(ALWAYS), others=True)
 
 
 def node_of(content: dict[str, Any]) -> Node:
@@ -33,6 +36,8 @@ class FailingNodes(ApiServer):
         self.seconds = 0
         self.tables: dict[str, Any] = {}
         self.failed_nodes: dict[str, int] = {}
+        self.drained: dict[str, dict[str, str]] = {}
+        self.drains: set[str] = set()
 
     @property
     def jobset(self) -> JobSet | None:
@@ -40,7 +45,19 @@ class FailingNodes(ApiServer):
 
     def add_node(self, name: str, *taints: dict[str, str]) -> None:
         meta = {"name": name, "namespace": NS, "uid": name}
-        self.put("nodes", {"metadata": meta, "spec": {"taints": [*taints]}})
+        drained = [self.drained[name]] if name in self.drained else []
+        self.put("nodes", {"metadata": meta, "spec": {"taints": [*taints, *drained]}})
+
+    def drain_node(self, name: str, *, timed: bool) -> None:
+        """It has the taint from now on. Its pods tolerate that: those that are created later come to it again."""
+        self.drained[name] = {"key": DRAIN} | ({"timeAdded": self.timestamp()} if timed else {})
+        self.drains.add(name)
+        self.add_node(name)
+
+    def end_drain(self, name: str) -> None:
+        del self.drained[name]
+        if name not in self.failed_nodes:
+            self.add_node(name)
 
     def fail_node(self, name: str, taint: str) -> None:
         """It has this taint from now on; without one it is gone. Who says that it is off does not say since when."""
@@ -86,6 +103,8 @@ class FailingNodes(ApiServer):
         """Only of a pod that is being deleted or replaced, on a node that has failed, and only as the set asks for."""
         name, node, js = stored.key[1], stored.content["spec"]["nodeName"], self.jobset
         replaced = js is not None and js.restarts_in_place
+        if self._leaves(node):
+            return
         assert replaced or "deletionTimestamp" in stored.meta, f"{name} is deleted, which nobody had asked for"
         assert self._lost(stored), f"{name} is deleted without its node, which works"
         wanted = None if js is None else policy_of(js)
@@ -97,7 +116,14 @@ class FailingNodes(ApiServer):
         js, name = self.jobset, old.key[1]
         assert js is not None and js.restarts_in_place, f"{name} is released, and nothing restarts in place"  # noqa: PT018 -- one thing
         assert "deletionTimestamp" in old.meta, f"{name} is released, and may run on"
+        if self._leaves(old.content["spec"]["nodeName"]):
+            return
         assert self._lost(old), f"{name} is released, and its node works"
+
+    def _leaves(self, node: str) -> bool:
+        """Whether a set in place may replace its pods there because the node is, or was, drained."""
+        js = self.jobset
+        return node in self.drains and js is not None and js.restarts_in_place and bool(maintenance.policy_of(js))
 
     def _lost(self, stored: Any) -> bool:
         """Whether the node of a pod has failed for as long as the set wants."""

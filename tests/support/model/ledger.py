@@ -83,6 +83,10 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
     """How often containers of a pod of a Job were started again, at most."""
     paused: set[str] = field(default_factory=set)
     """Sets whose seconds were not counted for a while, or are not any more."""
+    drains: int = 0
+    """How often a node was drained."""
+    moved: dict[str, int] = field(default_factory=dict)
+    """How often each set has left nodes that were drained."""
 
     # What happens, whoever did it
 
@@ -355,9 +359,10 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         self._recovery(js.metadata.uid, old, new, now)
         self._failed_nodes(js, new)
         self._in_place(js, new)
+        moved = self._moved(js, new)
         counted = self._restarts_of_jobs(js, new)
         if restarted:
-            by_agents = self._restarted_by_agents(js, new)
+            by_agents = moved or self._restarted_by_agents(js, new)
             assert by_agents or self.failed_in(js) - counted, "a restart without a failure that was not counted yet"
         else:
             self._completed_stays(js, new)

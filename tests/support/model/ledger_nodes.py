@@ -10,6 +10,9 @@ from api.batch import Job
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from api.policies import MOST_FAILED_NODES
+from controllers.planning.maintenance import GATE, REASON, left_nodes
+from controllers.planning.maintenance import policy_of as leaves_nodes
+from kube.model.meta import find
 
 
 class NodeRules:
@@ -33,6 +36,29 @@ class NodeRules:
         terms = required.get("nodeSelectorTerms", [{}])
         assert all(_without(term, "matchFields") == names for term in terms), f"{terms} for {names}"
         assert all(_without(term, "matchExpressions") == self.domains for term in terms), f"{terms} for {self.domains}"
+
+    @staticmethod
+    def newly_left(old: JobSetStatus, new: JobSetStatus) -> set[str]:
+        """Nodes that the set has left by this status."""
+        before, after = ({node.name for node in left_nodes(status) if node.moved} for status in (old, new))
+        return after - before
+
+    def _moved(self, js: JobSet, new: JobSetStatus) -> bool:
+        """Whether the set leaves nodes: at most once for each drain, and only if it asks for that. It costs nothing."""
+        old, uid = js.status, js.metadata.uid
+        restarts = new.restarts > old.restarts and new.last_restart and new.last_restart.reason == REASON
+        suspended = find(old.conditions, keys.SUSPENDED)
+        resumed = old.execution_attempts is None or (suspended is not None and suspended.status == "True")
+        in_place = new.restarts == old.restarts and new.execution_attempts != old.execution_attempts and not resumed
+        if not (restarts or in_place):
+            return False
+        assert self.gates[GATE] and leaves_nodes(js) and not js.suspended  # noqa: PT018 -- one thing
+        assert new.restarts_count_towards_max == old.restarts_count_towards_max, "a planned move counts"
+        assert self.newly_left(old, new), "a planned move away from no node"
+        assert new.attempt_history == old.attempt_history, "a planned move is called a failure"
+        self.moved[uid] = self.moved.get(uid, 0) + 1
+        assert self.moved[uid] <= self.drains, f"{self.moved[uid]} moves for {self.drains} drains"
+        return bool(restarts)
 
     def _failed_nodes(self, js: JobSet, new: JobSetStatus) -> None:
         """A node fails a set with a decision about a Job that failed on it, and is forgotten later."""

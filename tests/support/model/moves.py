@@ -51,6 +51,8 @@ MOVES = {
     "cluster_collects": 2,
     "node_fails": 2,
     "node_returns": 1,
+    "node_is_drained": 2,
+    "drain_ends": 1,
     "pod_is_late": 2,
     "agent_acts": 2,
     "agents_act": 1,

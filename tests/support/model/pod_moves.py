@@ -18,6 +18,7 @@ AGENT_MOVES = (
     "worker_fails",
     "worker_fails",
     "node_fails",
+    "node_is_drained",
     "pod_is_late",
     "all_goes_well",
     "all_goes_well",
@@ -37,6 +38,19 @@ class PodMoves:
     def _node_returns(self, data):
         if self.server.failed_nodes:
             self.server.node_returns(data.draw(st.sampled_from(sorted(self.server.failed_nodes))))
+
+    def _node_is_drained(self, data):
+        nodes = sorted(
+            self.server.tables["nodes"].live.keys() - self.server.drained.keys() - self.server.failed_nodes.keys()
+        )
+        if self.gates["JobSetNodeMaintenance"] and nodes:
+            self.ledger.drains += 1
+            self.server.drain_node(data.draw(st.sampled_from(nodes)), timed=data.draw(st.booleans()))
+            self.server.seconds += data.draw(st.sampled_from([0, 3]))
+
+    def _drain_ends(self, data):
+        if self.server.drained:
+            self.server.end_drain(data.draw(st.sampled_from(sorted(self.server.drained))))
 
     def _pod_is_late(self, data):
         """It is another one that waits for its image, and after a while the controller may look."""

@@ -34,7 +34,7 @@ from kube.client import ListMeta, Page, PatchType
 from kube.controller import Request, is_terminal
 from kube.errors import AlreadyExists, Call, KubeError, ServerError, Status, TransportError, from_response
 from kube.informer import Informer
-from kube.resources import NODES
+from kube.resources import NODES, PODS
 from kube.watcher import Apply, Delete, Init, InitDone, Progress
 from tests.support.model.ledger import View
 from tests.support.model.repeated_checks import leave_out_checks
@@ -128,7 +128,8 @@ class Client:
         delete = partial(
             self.server.delete, resource.plural, (NS, name), {"uid": uid}, foreground=propagation_policy == "Foreground"
         )
-        return _read(resource, self.write(delete))
+        left = self.write(delete)
+        return msgspec.convert(left.content, DetailedPod) if left and resource == PODS else _read(resource, left)
 
     async def delete_collection(
         self, resource: Any, *, label_selector: str, propagation_policy: str, **_: Any

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from api import keys
 from api.failure_actions import ACTIONS
 from api.jobset import JobSet, ReplicatedJob
+from tests.support.model.failing_nodes import DRAIN
 from tests.support.objects.stored_sets import jobset, rjob
 
 NAMES = ("a", "b", "c")
@@ -62,7 +63,14 @@ AVOIDED = st.fixed_dictionaries(
         "onPodReasons": st.just(["Evicted"]),
     },
 )
+MAINTENANCE = st.fixed_dictionaries(
+    {"taintKeys": st.just([DRAIN])},
+    optional={
+        "notice": st.sampled_from([{"waitSeconds": 0}, {"waitSeconds": 3}, {"waitSeconds": 9, "signal": "SIGUSR1"}])
+    },
+)
 BACK_IN_SECONDS = {
+    "maintenance": MAINTENANCE,
     "nodeFailure": NODE_FAILURES,
     "avoidNodes": AVOIDED,
     "startTimeoutSeconds": st.sampled_from([2, 5]),
@@ -88,6 +96,7 @@ GATES = (
     "MutablePodResourcesForSuspendedJobSets",
     "JobSetActiveDeadlineSeconds",
     "JobSetNodeFailure",
+    "JobSetNodeMaintenance",
     "JobSetStartTimeout",
     "JobSetFailureEscalation",
     "JobSetRecoveryTimes",

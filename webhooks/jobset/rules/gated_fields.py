@@ -1,4 +1,4 @@
-"""Fields that need a feature gate each: the deadline, the time limit for the start, failed nodes and nodes to avoid."""
+"""Fields that need a feature gate each: the deadline, the time limit for the start, and what is about nodes."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,6 +9,7 @@ from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Subject
 
 _DEADLINE, _START_TIMEOUT, _NODE_FAILURE = "JobSetActiveDeadlineSeconds", "JobSetStartTimeout", "JobSetNodeFailure"
+_MAINTENANCE = "JobSetNodeMaintenance"
 DEADLINE = Source("docs/reference/validation.md#deadline").gate(
     "active-deadline-gate", _DEADLINE, "the set would have no deadline"
 )
@@ -18,6 +19,9 @@ START_TIMEOUT = Source("docs/reference/validation.md#start-timeout").gate(
 NODE_FAILURE = Source("docs/reference/validation.md#node-failure").gate(
     "node-failure-gate", _NODE_FAILURE, "nodes are not looked at"
 )
+MAINTENANCE = Source("docs/reference/validation.md#node-maintenance").gate(
+    "node-maintenance-gate", _MAINTENANCE, "the set does not leave nodes before they go"
+)
 AVOID_NODES = Source("docs/reference/validation.md#nodes-to-avoid").gate(
     "avoid-nodes-gate", avoided_nodes.GATE, "no node is avoided"
 )
@@ -26,6 +30,7 @@ _FIELDS: tuple[tuple[Path, str, Rule], ...] = (
     (SPEC.at("activeDeadlineSeconds"), _DEADLINE, DEADLINE),
     (_FAILURE.at("startTimeoutSeconds"), _START_TIMEOUT, START_TIMEOUT),
     (_FAILURE.at("nodeFailure"), _NODE_FAILURE, NODE_FAILURE),
+    (_FAILURE.at("maintenance"), _MAINTENANCE, MAINTENANCE),
     (_FAILURE.at("avoidNodes"), avoided_nodes.GATE, AVOID_NODES),
 )
 

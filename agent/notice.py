@@ -1,0 +1,81 @@
+"""Passes a notice of maintenance on to the worker, and reports when the worker is ready to move.
+
+See docs/concepts/node-maintenance.md. The worker says so by a file. Processes that do not handle the signal do not get
+it: it would end them. Those that the worker starts meanwhile get it, too, once they handle it.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+from agent import worker
+from agent.api import Api, ApiError
+from agent.decision import Notice
+from agent.follow import say
+
+LOOK_SECONDS = 0.2
+RETRY_SECONDS = 2.0
+
+
+class Notices:
+    """The notice that is open. `receive` is for the thread that follows the JobSet, `run` is a thread of its own."""
+
+    def __init__(self, file: Path, api: Api) -> None:
+        self._file = file
+        self._api = api
+        self._open: Notice | None = None
+        self._changed = threading.Event()
+
+    def receive(self, notice: Notice | None) -> None:
+        """Begin with another notice, or end with the last one."""
+        if notice != self._open:
+            self._open = notice
+            self._changed.set()
+
+    def run(self) -> None:
+        """Handle each notice; does not return."""
+        while True:
+            self._changed.wait()
+            self._changed.clear()
+            if (notice := self._open) is not None:
+                self._handle(notice)
+
+    def _handle(self, notice: Notice) -> None:
+        """Signal the worker until it acknowledges, and report that. Another notice, or the end of this one, ends it."""
+        number = getattr(signal, notice.signal, None)
+        if not isinstance(number, signal.Signals):
+            say(f"the notice of maintenance has signal {notice.signal!r}, which this agent does not know")
+            return
+        say(f"the set is about to move: {number.name} to the processes of the worker that handle it")
+        try:
+            self._file.unlink(missing_ok=True)
+        except OSError as error:
+            say(f"{self._file}: {error.strerror}: any change of it acknowledges the notice")
+        before, signalled, pause = self._state(), set[int](), LOOK_SECONDS
+        while not self._changed.wait(pause):
+            for process in worker.descendants():
+                if process not in signalled and worker.handles(process, number):
+                    signalled.add(process)
+                    worker.send_signal_to(process, number)
+            if self._state() in {None, before}:
+                continue
+            try:
+                self._api.acknowledge(notice.time)
+            except ApiError as error:
+                say(str(error))
+                if error.forbidden:
+                    return
+                pause = RETRY_SECONDS
+            else:
+                say("the worker is ready to move, and the pod says so")
+                return
+
+    def _state(self) -> tuple[int, ...] | None:
+        """What changes when the file is written; None without it."""
+        try:
+            found = self._file.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size

@@ -1,0 +1,48 @@
+"""The policy by which a JobSet leaves nodes before they go. See docs/concepts/node-maintenance.md."""
+
+from typing import Annotated, Final
+
+from kube.model.meta import Base, doc
+
+MOST_LEFT_NODES: Final = 32
+"""Nodes with one of its taints that a set remembers. Where there are more, it does not move in place."""
+
+
+class MaintenanceNotice(Base, frozen=True, kw_only=True):
+    """What workers are told before the set leaves a node, and how long they have. Not in the Go JobSet."""
+
+    wait_seconds: Annotated[
+        int,
+        doc(
+            "Seconds from the first of the taints until the set moves; less if all agents have reported that their"
+            " workers are ready for it.",
+            minimum=0,
+            maximum=86400,
+            format="int32",
+        ),
+    ]
+    signal: Annotated[
+        str,
+        doc(
+            "With restartStrategy InPlaceRestart: signal that agents in main container mode send to those processes of"
+            " their workers that handle it. Absent: none.",
+            enum=["SIGHUP", "SIGUSR1", "SIGUSR2"],
+        ),
+    ] = ""
+
+
+class Maintenance(Base, frozen=True, kw_only=True):
+    """By which taints of a node the set leaves it, in a restart that does not count. Not in the Go JobSet."""
+
+    taint_keys: Annotated[
+        tuple[Annotated[str, doc("Key of a taint.", minLength=1, maxLength=317)], ...],
+        doc(
+            "Keys of taints, whatever their value and effect, such as node.kubernetes.io/unschedulable, which"
+            " `kubectl cordon` brings about.",
+            maxItems=16,
+            **{"x-kubernetes-list-type": "set"},
+        ),
+    ]
+    notice: Annotated[
+        MaintenanceNotice | None, doc("Time for a checkpoint before the move. Absent: the set moves at once.")
+    ] = None

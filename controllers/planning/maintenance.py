@@ -1,0 +1,26 @@
+"""Nodes that a set leaves before they go (`failurePolicy.maintenance`). See docs/concepts/node-maintenance.md."""
+
+from api.jobset import JobSet
+from api.jobset_status import JobSetStatus, LeftNode
+from api.maintenance import Maintenance
+from controllers.planning.attempts import uncounted_attempts
+
+GATE = "JobSetNodeMaintenance"
+REASON = "NodeMaintenance"
+"""Reason of the restart, and of the event, by which a set leaves nodes."""
+
+
+def policy_of(js: JobSet) -> Maintenance | None:
+    """What the set says about nodes with a taint of maintenance; None: nothing."""
+    policy = js.spec.failure_policy
+    return policy.maintenance if policy is not None else None
+
+
+def left_nodes(status: JobSetStatus) -> tuple[LeftNode, ...]:
+    """The nodes that the set leaves, or has left, and that have one of the taints still."""
+    return () if status.maintenance is None else status.maintenance.nodes
+
+
+def uncounted_restarts(js: JobSet) -> int:
+    """Restarts of a container that do not count, because the set moved in place. Resumes may be among them."""
+    return 0 if policy_of(js) is None else uncounted_attempts(js.status)

@@ -1,0 +1,92 @@
+"""A node is cordoned, and sets with `maintenance` leave it as planned (docs/concepts/node-maintenance.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from dev.cluster.node_faults import uncordon
+from tests.e2e.test_in_place import WORKER, Kubelet, attempts, jobset
+from tests.e2e.test_in_place import running as workers_running
+from tests.support.cluster import agents
+from tests.support.cluster.jobs import Sets, group, manifest
+from tests.support.cluster.requests import kubectl, uids, wait_for
+
+GATES = {"JobSetNodeMaintenance": True, "InPlaceRestart": True}
+pytestmark = [pytest.mark.manager(featureGates=GATES), pytest.mark.slow]
+CORDON = "node.kubernetes.io/unschedulable"
+CHECKPOINTS = f"trap 'touch \"$JOBSET_ACKNOWLEDGEMENT_FILE\"' USR1\n{WORKER}"
+PLANNED = "this restart is planned, and does not count towards maxRestarts"
+
+
+@pytest.fixture
+def cordoned(full_cluster, sets: Sets) -> Iterator[list[str]]:
+    """The nodes that are cordoned; they take pods again at the end."""
+    nodes: list[str] = []
+    yield nodes
+    with full_cluster.connect() as connection:
+        for node in nodes:
+            uncordon(connection, node)
+
+
+def cordon(sets: Sets, nodes: list[str]) -> str:
+    """Cordon the node of the first pod, and give its name."""
+    node: str = sets.pods()[0]["spec"]["nodeName"]
+    nodes.append(node)
+    kubectl(sets.cluster, "cordon", node)
+    return node
+
+
+def notes(sets: Sets, reason: str) -> list[tuple[str, str]]:
+    return [(kind, note) for kind, found, note in sets.events() if found == reason]
+
+
+def running(sets: Sets, but: set[str] = frozenset()) -> bool:
+    pods = sets.pods()
+    return len(pods) == 2 and uids(pods).isdisjoint(but) and all(pod["status"]["phase"] == "Running" for pod in pods)
+
+
+def test_a_set_leaves_a_cordoned_node_by_a_restart_that_does_not_count(sets, cordoned):
+    wanted = {"taintKeys": [CORDON], "notice": {"waitSeconds": 3}}
+    sets.apply(manifest(group("w", replicas=2), failurePolicy={"maxRestarts": 0, "maintenance": wanted}))
+    wait_for(lambda: running(sets), what="the first attempt")
+    before = uids(sets.pods())
+    node = cordon(sets, cordoned)
+    wait_for(lambda: sets.status().get("maintenance", {}).get("moveTime"), what="the notice")
+    assert "it leaves 1 node at " in sets.explain()
+    wait_for(lambda: running(sets, before), what="the second attempt")
+    assert node not in {pod["spec"]["nodeName"] for pod in sets.pods()}
+    status = sets.status()
+    assert (status["restarts"], status.get("restartsCountTowardsMax", 0), status.get("terminalState")) == (1, 0, None)
+    assert "attemptHistory" not in status
+    assert status["lastRestart"]["reason"] == "NodeMaintenance"
+    assert notes(sets, "NodeMaintenance") == [("Normal", f"node {node} has the taint {CORDON}: {PLANNED}")]
+
+
+def test_in_place_all_workers_acknowledge_and_only_the_pods_there_are_replaced(sets, agent_file, tmp_path, cordoned):
+    kubelet = Kubelet(sets, agent_file, tmp_path)
+    try:
+        wanted = {"taintKeys": [CORDON], "notice": {"signal": "SIGUSR1", "waitSeconds": 600}}
+        agent = {"image": "agent", "mode": "MainContainer"}
+        sets.apply(jobset(max_restarts=0, agent=agent, policy={"maintenance": wanted}, worker=CHECKPOINTS))
+        first = workers_running(kubelet, attempt=0)
+        jobs, pods = uids(sets.jobs()), {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in sets.pods()}
+        node = cordon(sets, cordoned)
+        second = workers_running(kubelet, attempt=1, but=first.values())
+        there = {uid for uid, name in pods.items() if name == node}
+        assert first.keys() & second.keys() == pods.keys() - there, "pods on other nodes are the same objects"
+        assert node not in {pod["spec"]["nodeName"] for pod in sets.pods()}
+        assert uids(sets.jobs()) == jobs, "no Job is created again"
+        assert not any(agents.alive(pid) for pid in first.values())
+        status = sets.status()
+        assert (attempts(sets), status["restarts"], status.get("terminalState")) == ((0, 1), 0, None)
+        assert all(job["status"].get("failed", 0) == 0 for job in sets.jobs()), "no pod has failed"
+        assert "attemptHistory" not in status
+        [(kind, note)] = notes(sets, "NodeMaintenance")
+        assert (kind, note.endswith(f"its pods there are replaced, and all restart in place; {PLANNED}")) == (
+            "Normal",
+            True,
+        )
+    finally:
+        kubelet.close()

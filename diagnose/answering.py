@@ -1,14 +1,17 @@
-"""Whether any replica can answer where webhook configurations name a Service: one small read for each Service."""
+"""Who answers where webhook configurations name a Service, if any replica can: two small reads for each Service."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from api.keys import MANAGER_SELECTOR
+from diagnose.manager_causes import OTHER_MANAGER, THIS_ONE_AGAIN
 from kube.client import Client
 from kube.errors import Forbidden
 from kube.model.meta import JSON
-from kube.options import COMMAND_TIMEOUT
-from kube.resources import ENDPOINT_SLICES
+from kube.options import COMMAND_TIMEOUT, ListOptions
+from kube.resources import ENDPOINT_SLICES, PODS
 from manifests.naming import DEPLOYMENT
 
 
@@ -23,6 +26,39 @@ class _Endpoint(msgspec.Struct, frozen=True):
 
 class _Slice(msgspec.Struct, frozen=True):
     endpoints: tuple[_Endpoint, ...] | None = ()
+
+
+class _Container(msgspec.Struct, frozen=True):
+    image: str = ""
+
+
+class _PodSpec(msgspec.Struct, frozen=True):
+    containers: tuple[_Container, ...] = ()
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    spec: _PodSpec = _PodSpec()
+
+
+_GO_IMAGE = re.compile(r"(?:^|/)(?:registry\.k8s\.io|k8s-staging-[\w-]+)/jobset/jobset(?=[:@]|$)")
+"""Images of the Go JobSet, also of mirrors that keep the name of its registry."""
+_REPLICAS = 50
+"""Pods of managers that are looked at in one namespace."""
+
+
+async def foreign_managers(client: Client, configurations: Iterable[JSON | None]) -> list[str]:
+    """A line for each namespace of a Service to be called in which the Go JobSet runs as the manager."""
+    faults = []
+    for namespace in sorted({namespace for namespace, _ in _services(configurations)}):
+        options: ListOptions = {"label_selector": MANAGER_SELECTOR, "limit": _REPLICAS, "timeout": COMMAND_TIMEOUT}
+        try:
+            pods = await client.list(PODS, type=_Pod, namespace=namespace, **options)
+        except Forbidden:
+            continue
+        images = {each.image for pod in pods.items or () for each in pod.spec.containers}
+        if found := sorted(filter(_GO_IMAGE.search, images)):
+            faults.append(f"{OTHER_MANAGER}: {found[0]} runs in namespace {namespace}: {THIS_ONE_AGAIN}")
+    return faults
 
 
 async def unreachable_services(client: Client, configurations: Iterable[JSON | None]) -> list[str]:

@@ -7,6 +7,7 @@ from functools import wraps
 
 from api.event import SeenEvent
 from api.gangs import Forest, forest
+from api.jobset import JobSet
 from api.keys import SERVICE_CREATION_FAILED
 from controllers.planning.child_jobs import Child
 from diagnose.facts import Facts, SeenJob, SeenLease, SeenPod
@@ -55,8 +56,7 @@ class Case:
         that one runs.
         """
         lease, js = self.facts.lease, self.facts.jobset
-        never_held = lease is not None and not lease.spec.renew_time
-        runs_without = never_held and bool(self.facts.jobs or js.status.replicated_jobs_status)
+        runs_without = never_held(lease) and (bool(self.facts.jobs) or was_reconciled(js))
         return unheld(lease, self.facts.now) and not runs_without
 
     @property
@@ -116,6 +116,16 @@ class Case:
         """The known pods of a Job, its leader first."""
         uid = child.job.metadata.uid
         return [*([self.leaders[uid]] if uid in self.leaders else []), *self.followers.get(uid, ())]
+
+
+def never_held(lease: SeenLease | None) -> bool:
+    """Whether no manager has ever taken the lease, as far as is known."""
+    return lease is not None and not lease.spec.renew_time
+
+
+def was_reconciled(js: JobSet) -> bool:
+    """Whether a manager has written the status of the JobSet, and not another controller that it is left to."""
+    return js.is_ours and bool(js.status.replicated_jobs_status or js.status.terminal_state)
 
 
 def unheld(lease: SeenLease | None, now: datetime) -> bool:

@@ -3,9 +3,13 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import Any
+
+import msgspec
 
 from api import keys
 from api.batch import Job
+from api.own_fields import OWN_FIELDS
 from diagnose.case import Case
 from diagnose.facts import SeenLease, SeenPod
 from diagnose.finding import Answer, Finding, Level, pluralize
@@ -36,6 +40,12 @@ _NOTE = re.compile(r"(?P<time>\S+) (?P<manager>\S+): (?P<why>.+)", re.DOTALL)
 _NO_RIGHT = re.compile("403 Forbidden|the manager may not")
 RIGHTS = "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"
 
+OTHER_MANAGER = "another program is the manager, and fields that the Go JobSet does not have are stored without effect"
+THIS_ONE_AGAIN = (
+    f"kubectl {_WHERE} get deployments -o wide shows whose image runs; to have this program again, apply its chart, or"
+    " kubectl apply --server-side --force-conflicts -f manifests/install.yaml"
+)
+
 
 def no_manager(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """Nothing is created, restarted or placed while no manager runs."""
@@ -54,6 +64,26 @@ def unready_leader(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     message = f"manager {name} holds the lease and is not ready: {why} (said {age(ago)} ago)"
     fix = RIGHTS if _NO_RIGHT.search(why) else _ITS_LOG
     yield Answer(Finding(Level.FAULT, "leader-not-ready", message, fix=fix))
+
+
+def other_manager(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
+    """The set has fields that the Go JobSet's CRD does not store, and a status without what this program writes."""
+    js = case.facts.jobset
+    if js.status.ready_jobs or not js.status.replicated_jobs_status or case.manager_missing:
+        return
+    spec = msgspec.to_builtins(js.spec)
+    if fields := [".".join(parts) for parts in OWN_FIELDS if _has_field(spec, parts)]:
+        message = f"{OTHER_MANAGER}: {', '.join(fields)}"
+        yield Answer(Finding(Level.FAULT, "other-manager", message, fix=THIS_ONE_AGAIN))
+
+
+def _has_field(node: Any, parts: Sequence[str]) -> bool:
+    """Whether there is a value at a path, of which `*` stands for each item of a list."""
+    if not parts:
+        return node is not None
+    if parts[0] == "*":
+        return isinstance(node, list | tuple) and any(_has_field(item, parts[1:]) for item in node)
+    return isinstance(node, dict) and _has_field(node.get(parts[0]), parts[1:])
 
 
 def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetime, created: str = "") -> Finding:

@@ -37,6 +37,7 @@ CAUSES: tuple[Cause, ...] = (
     jobset_causes.unreadable_jobs,
     manager_causes.no_manager,
     manager_causes.unready_leader,
+    manager_causes.other_manager,
     manager_causes.unwritten_status,
     restart_causes.keeps_failing,
     restart_causes.jobs_keep_failing,

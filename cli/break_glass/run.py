@@ -10,7 +10,7 @@ from cli import session
 from cli.check.findings import printable
 from cli.output import FORMS, dump
 from controllers.resources import JOBSETS
-from diagnose.answering import unreachable_services
+from diagnose.answering import foreign_managers, unreachable_services
 from diagnose.webhook_switch import Configuration, State, look, switched_off, switched_on
 from kube.client import Client
 from kube.clock import now, rfc3339
@@ -46,7 +46,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def _run(options: Options, out: TextIO, err: TextIO) -> int:
-    found, remedy, silent = await _switch_all(options)
+    found, remedy, faults = await _switch_all(options)
     _write(found, options.output, out)
     missing = [each.name for each in found if each.state is State.MISSING]
     if missing:
@@ -55,16 +55,16 @@ async def _run(options: Options, out: TextIO, err: TextIO) -> int:
     if wrong:
         said = f"called where the manager does not serve them: {', '.join(wrong)}: {remedy}"
         err.write(printable(f"jobset webhooks: {said}") + "\n")
-    err.writelines(printable(f"jobset webhooks: {fault}") + "\n" for fault in silent)
+    err.writelines(printable(f"jobset webhooks: {fault}") + "\n" for fault in faults)
     if any(each.state is State.OFF for each in found):
         err.write(f"jobset webhooks: {NOT_ENFORCED}\n")
     if options.wanted == "off":
         return 0
-    return 0 if not (wrong or silent) and all(each.state is State.ON for each in found) else 1
+    return 0 if not (wrong or faults) and all(each.state is State.ON for each in found) else 1
 
 
 async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[str]]:
-    """The configurations, the remedy for what is missing there, and Services without a ready endpoint.
+    """The configurations, the remedy for what is missing there, and faults of who answers.
 
     The latter only for `status`: who switches them on may just have started the manager.
     """
@@ -74,8 +74,10 @@ async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[
         missing = all(each.state is State.MISSING for each in found)
         if missing and JOBSETS.plural not in await to.client.served_resources(JOBSETS.api_version):
             raise KubeError(session.NOT_INSTALLED)
-        silent = await unreachable_services(to.client, stored) if options.wanted == "status" else []
-        return found, apply_again(stored), silent
+        faults = []
+        if options.wanted == "status":
+            faults = [*await unreachable_services(to.client, stored), *await foreign_managers(to.client, stored)]
+        return found, apply_again(stored), faults
 
 
 async def _switch(client: Client, resource: Resource, name: str, wanted: str) -> JSON | None:

@@ -11,7 +11,7 @@ from cli.explain.show import age_of, json_form, one_line
 from cli.output import columns
 from controllers.resources import JOBSETS
 from diagnose import look_up
-from diagnose.case import unheld
+from diagnose.case import never_held, unheld, was_reconciled
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.gather import gather_about
 from diagnose.manager_causes import UNMANAGED, missing_manager
@@ -37,10 +37,12 @@ class Listing:
         self.left_out = False
         self._rows: list[tuple[str, ...]] = []
         self._unseen: dict[str, None] = {}
+        self._reconciled = False
         self._unmanaged = 0
         self._no_manager: Finding | None = None
 
-    def add(self, explanation: Explanation) -> None:
+    def add(self, js: JobSet, explanation: Explanation) -> None:
+        self._reconciled |= was_reconciled(js)
         now = wall_clock()
         since = age_of(explanation.root.since, now)
         own, no_manager = _apart(explanation)
@@ -58,10 +60,17 @@ class Listing:
         self._unseen |= dict.fromkeys(explanation.unseen)
 
     async def look_for_manager(self, client: Client) -> None:
-        """Where no set waits, its lease has not been looked at yet."""
+        """Where no set waits, its lease has not been looked at yet.
+
+        A manager without leader election takes none: what was done about any of the sets says that one runs.
+        """
+        if not self.bodies or (self._no_manager and not self._reconciled):
+            return
         read = Reader(client, keys.MANAGER_NAMESPACE)
-        lease = None if self._no_manager or not self.bodies else await look_up.lease(read)
-        if unheld(lease, wall_clock()):
+        lease = await look_up.lease(read)
+        if self._reconciled and never_held(lease):
+            self._no_manager = None
+        elif self._no_manager is None and unheld(lease, wall_clock()):
             self._no_manager = missing_manager(lease, await look_up.managers(read), wall_clock())
         self._unseen |= dict.fromkeys(read.unseen)
 
@@ -135,6 +144,6 @@ async def _explain(client: Client, group: Sequence[JobSet], made: Listing) -> No
     failures = await each(group, explain_set, lambda js: f"{js.metadata.namespace}/{js.metadata.name}: ")
     for js in group:
         if js.metadata.uid in found:
-            made.add(found[js.metadata.uid])
+            made.add(js, found[js.metadata.uid])
     if failures:
         raise KubeError(str(failures[0]))

@@ -44,6 +44,42 @@ def test_webhooks_that_are_called_where_nothing_is_served_are_named(command, con
     assert command("webhooks", "status")[::2] == (0, "")
 
 
+def manager(image: str) -> dict:
+    meta = {"name": "m-0", "namespace": "jobset-system", "labels": {"control-plane": "controller-manager"}}
+    return {"kind": "Pod", "metadata": meta, "spec": {"containers": [{"name": "manager", "image": image}]}}
+
+
+@pytest.mark.parametrize(
+    ("image", "foreign"),
+    [
+        ("registry.k8s.io/jobset/jobset:v0.10.1", True),
+        ("mirror.example/registry.k8s.io/jobset/jobset@sha256:1234", True),
+        ("us-central1-docker.pkg.dev/k8s-staging-images/jobset/jobset:main", True),
+        ("registry.example/jobset/jobset:v0.1.0", False),
+        ("registry.k8s.io/jobset/jobset-other:v1", False),
+        ("ghcr.io/owner/jobset:v0.1.0", False),
+    ],
+)
+def test_status_names_the_go_jobset_under_our_webhooks(command, connected, image: str, foreign: bool):
+    connected(endpoints(True), manager(image), *STORED)
+    code, _, err = command("webhooks", "status")
+    assert code == int(foreign)
+    if foreign:
+        assert err.startswith(
+            "jobset webhooks: another program is the manager, and fields that the Go JobSet does not "
+        )
+        assert f": {image} runs in namespace jobset-system: kubectl -n jobset-system get deployments" in err
+        assert err.count("\n") == 1
+    else:
+        assert err == ""
+
+
+def test_status_without_the_right_to_list_pods_says_the_rest(command, connected):
+    cluster = connected(endpoints(True), manager("registry.k8s.io/jobset/jobset:v0.10.1"), *STORED)
+    cluster.refuse("/pods$")
+    assert command("webhooks", "status")[::2] == (0, "")
+
+
 @pytest.mark.parametrize("url", ["https://127.0.0.1:9443", "https://proxy.example.com/jobset/"])
 def test_webhooks_that_are_called_by_url_are_served(url):
     for stored in install_objects(webhook_url=url):

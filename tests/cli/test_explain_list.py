@@ -145,9 +145,20 @@ def test_that_no_manager_runs_is_said_once_with_the_commands(command, connected)
 
 
 def test_that_no_manager_runs_is_said_where_no_set_waits_for_one(command, connected):
-    connected(a_set("done", status=ended("Completed")))
+    connected(a_set("held", suspend=True))
     _, out, _ = command("explain", "-A")
     assert "no JobSet waits for a manager: no manager has ever taken the lease" in out
+
+
+@pytest.mark.parametrize("others", [[], [a_set("new")]], ids=["alone", "beside a new one"])
+def test_a_set_that_a_manager_has_ended_says_that_one_runs_without_the_lease(command, connected, others):
+    connected(a_set("done", status=ended("Completed")), *others)
+    assert "the lease" not in command("explain", "-A")[1]
+
+
+def test_a_set_of_another_controller_says_nothing_about_a_manager(command, connected):
+    connected(a_set("done", status=ended("Completed"), managedBy="example.com/other"))
+    assert "no manager has ever taken the lease" in command("explain", "-A")[1]
 
 
 def test_what_may_not_be_read_is_said_once_below_the_list(command, connected):

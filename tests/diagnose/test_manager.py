@@ -218,3 +218,29 @@ async def test_without_the_right_to_read_the_webhooks_it_says_how_to_look():
     text, _ = explanation_of(await gather(Client(cluster), "team-a", "train", NOW))
     assert "once jobset webhooks status says that they are on, make it again" in text
     assert "not looked at: webhooks: you may not get mutatingwebhookconfigurations" in text
+
+
+STAGES = {"executionPolicy": {"executionPolicyOrder": "InOrder"}}
+CODES = {"operator": "In", "values": [1]}
+RULES = {"failurePolicy": {"rules": [{"name": "r", "action": "FailJobSet", "onExitCodes": CODES}]}}
+COUNTS = {"ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
+BY_GO = {"replicatedJobsStatus": [{"name": "workers", **COUNTS}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "fields"),
+    [
+        (STAGES, BY_GO, "executionPolicy"),
+        (RULES, BY_GO, "failurePolicy.rules.*.onExitCodes"),
+        ({}, BY_GO, ""),
+        (STAGES, {**BY_GO, "readyJobs": "1/1"}, ""),
+        (STAGES, {}, ""),
+    ],
+)
+def test_fields_that_the_manager_does_not_know_are_named(spec: JSON, status: JSON, fields: str):
+    js = made(stored(jobset(rjob("workers"), name="train", **spec)), "train", **status)
+    text, body = explained(js)
+    assert ("other-manager" in causes(body)) == bool(fields)
+    if fields:
+        assert f"fields that the Go JobSet does not have are stored without effect: {fields}\n" in text
+        assert "to fix: kubectl -n jobset-system get deployments -o wide shows whose image runs" in text

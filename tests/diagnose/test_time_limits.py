@@ -32,7 +32,7 @@ JSON = dict[str, Any]
 
 def with_deadline(start: str, seconds: int = 3600, **status: Any) -> tuple[str, JSON]:
     count = {"name": "workers", "ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
-    begun = {"replicatedJobsStatus": [count], "startTime": start}
+    begun = {"replicatedJobsStatus": [count], "readyJobs": "1/1", "startTime": start}
     js = a_set(activeDeadlineSeconds=seconds, status={**begun, **status})
     return explained(js, [running(js, 0)])
 

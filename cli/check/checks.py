@@ -14,13 +14,14 @@ from cli.check.documents import KEYS_TWICE, TEMPLATE_HINT, Document, Fault
 from cli.check.findings import Finding, locate
 from cli.check.job_checks import with_job_faults
 from cli.check.object_checks import check_object
-from kube.model.field import FieldError, Path, render_value
+from kube.model.field import SPEC, FieldError, Path, render_value
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from webhooks.jobset.engine import Findings
 from webhooks.jobset.ignored_rules import ignored_rules, is_ignored
 from webhooks.jobset.rules import names
 from webhooks.jobset.rules.blame import own_name
+from webhooks.jobset.rules.success import NO_JOBS
 
 _TWO_SENTENCES = {"subdomain-form", "child-resource-name"}
 """Rules that the API server has two sentences for, with one remedy."""
@@ -93,6 +94,8 @@ class Checks:
 def merge_faults(sent: Sent, findings: Findings) -> Findings:
     """The findings of both layers; errors about fields that the first one refused are left out as consequences."""
     refused = {error.path for error in sent.faults}
+    if any(path.parts[:-1] == SPEC.parts for path in refused):
+        findings = findings.without_warnings(NO_JOBS)  # the refused field may stand for replicatedJobs
     errors = [error for error in findings.errors if error.path not in refused]
     return Findings(tuple(errors), findings.warnings, findings.object).and_also(sent.faults)
 

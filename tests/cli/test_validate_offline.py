@@ -9,6 +9,7 @@ import pytest
 from api.features import FeatureGates
 from cli.check.checks import Checks
 from tests.support.objects.jobsets import JSON, jobset, rjob
+from webhooks.jobset.rules.success import NO_JOBS
 
 CLAIM = "spec.volumeClaimPolicies[0].templates[0].spec"
 VOLUME = "spec.replicatedJobs[0].template.spec.template.spec.volumes[0].emptyDir"
@@ -59,6 +60,17 @@ def test_a_fault_is_named_alone_and_at_its_place(js: JSON, path: str, fix: str):
     errors = checks.create(checks.prepare(js)).errors
     assert [str(error.path) for error in errors] == [path]
     assert errors[0].fix.startswith(fix)
+
+
+def test_a_training_job_that_is_called_a_jobset_is_named_once():
+    checks = Checks(FeatureGates(), "default")
+    spec = {"runPolicy": {"cleanPodPolicy": "None"}, "pytorchReplicaSpecs": {"Master": {"replicas": 1}}}
+    found = checks.create(checks.prepare({**jobset(), "spec": spec}))
+    [error] = found.errors
+    assert (str(error.path), found.warnings) == ("spec.pytorchReplicaSpecs", ())
+    assert error.fix.startswith("it belongs to a PyTorchJob: `jobset init --from FILE` makes a JobSet of")
+    [warning] = checks.create(checks.prepare({**jobset(), "spec": {}})).warnings
+    assert warning.rule is NO_JOBS, "a set that has nothing wrong but no Jobs is told so"
 
 
 def test_jobs_of_v1alpha1_are_read_as_replicated_jobs():

@@ -31,9 +31,12 @@ _METADATA = (
 )  # fmt: skip
 _FORMER = {"jobs": "replicatedJobs"}
 """Names in v1alpha1."""
-_TRAINING = frozenset({"runPolicy", "pytorchReplicaSpecs", "tfReplicaSpecs", "mpiReplicaSpecs", "xgbReplicaSpecs"})
-"""Fields in the spec of training jobs, which resemble none of ours."""
-_CONVERT = "it belongs to a training job such as PyTorchJob: `jobset init --from FILE` makes a JobSet of one"
+_TRAINING = {
+    "pytorchReplicaSpecs": "a PyTorchJob", "mpiReplicaSpecs": "an MPIJob", "tfReplicaSpecs": "a TFJob",
+    "xgbReplicaSpecs": "an XGBoostJob", "runPolicy": "a training job such as PyTorchJob",
+}  # fmt: skip
+"""Fields in the spec of training jobs, which resemble none of ours, and whose they are."""
+_CONVERT = "it belongs to {kind}: `jobset init --from FILE` makes a JobSet of a PyTorchJob, an MPIJob or a Job"
 _Parts = tuple[str | int, ...]
 _Place = tuple[str, ...]
 """Where a node is in the schema: member names, `*` for the items of a list or the values of a map."""
@@ -82,12 +85,13 @@ class UnknownFields:
                 yield from self._walk(item, node["items"], (*path, i))
         elif isinstance(value, dict) and node.get("type") == "object":
             known, extra = node.get("properties", {}), node.get("additionalProperties")
+            training = [name for name in _TRAINING if name in value and _is_of_training(name, known)]
             for name, member in value.items():
                 child = known.get(name, extra)
-                if child is None:
-                    yield self._finding(name, member, known, Path(path))
-                else:
+                if child is not None:
                     yield from self._walk(member, child, (*path, name))
+                elif name not in training[1:]:  # one field says whose spec this is
+                    yield self._finding(name, member, known, Path(path))
 
     def _finding(self, name: str, value: Any, known: JSON, path: Path) -> FieldError:
         close = _meant(name, known)
@@ -96,7 +100,7 @@ class UnknownFields:
             found = MISPLACED.at(path.at(name), value, field=name, place=place)
         else:
             if _is_of_training(name, known):
-                guess = _CONVERT
+                guess = _CONVERT.format(kind=_TRAINING[name])
             elif close:
                 guess = f"did you mean {quote(close)}?"
             else:

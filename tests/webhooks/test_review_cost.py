@@ -105,7 +105,11 @@ IN_THE_POD: dict[str, JSON] = {
                 "name": "c",
                 "image": "b",
                 "command": ["torchrun", "--nnodes=9", "$RANK", "$(NAME)", "--addr", "js-x-0-0:1", "js-x-0-9.js"],
-                "env": [{"name": "PET_NNODES", "value": "7"}, {"name": "A", "value": "$(JOB_COMPLETION_INDEX)"}],
+                "env": [
+                    {"name": "PET_NNODES", "value": "7"},
+                    {"name": "PROGRESS_DEADLINE_SECONDS"},
+                    {"name": "A", "value": "$(JOB_COMPLETION_INDEX)"},
+                ],
             }
         ]
     },

@@ -87,6 +87,7 @@ PER_REPLICATED_JOB: tuple[EntryCheck, ...] = (
     in_place.job_template,
     restart_agent.pods,
     restart_agent.rights,
+    restart_agent.watchdog,
     dns.of_pods,
     exit_codes.exit_code_policy,
     placement.exclusive,

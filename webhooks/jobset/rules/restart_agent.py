@@ -9,7 +9,7 @@ from api.policies import RestartAgent
 from api.restart_agent import DEFAULT_PORT, NAME, agent_of, jobs_without_agent
 from kube.model.field import SPEC, ErrorType, FieldError
 from webhooks.jobset.rules import Source
-from webhooks.jobset.subject import Entry, Subject
+from webhooks.jobset.subject import Container, Entry, Subject
 
 _SOURCE = Source("docs/reference/validation.md#agent-for-restarts-in-place")
 _AGENT = SPEC.at("failurePolicy", "agent")
@@ -62,6 +62,13 @@ NO_RIGHTS = Source("docs/reference/in-place-restart.md#what-a-jobset-needs").war
     "the agent in {name} patches its pod, and {why}",
     "{how}",
 )
+WATCHDOG = "PROGRESS_DEADLINE_SECONDS"
+"""The variable that gives an agent a watchdog."""
+UNREAD_WATCHDOG = _SOURCE.warning(
+    "watchdog-unread",
+    "no agent reads it: {why}",
+    "{how}",
+)
 _DEFAULT_ACCOUNTS = (None, "", "default")
 
 
@@ -112,10 +119,36 @@ def _may_have_agent(entry: Entry) -> bool:
     if any((volume.downward_api or volume.projected) is not None for _, volume in entry.each_volume()):
         return True
     containers = entry.job.template.spec.all_containers
-    texts = (text for each in containers for text in (each.name, each.image, *each.command, *each.args))
     return any(variable.field == "metadata.name" for each in containers for variable in each.env) or any(
-        isinstance(text, str) and "agent" in text for text in texts
+        map(_names_agent, containers)
     )
+
+
+def _names_agent(container: Container) -> bool:
+    texts = (container.name, container.image, *container.command, *container.args)
+    return any(isinstance(text, str) and "agent" in text for text in texts)
+
+
+def watchdog(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+    """A watchdog needs an agent that starts the worker: one that is the command of the same container."""
+    for place, container in entry.each_container():
+        index = next((i for i, variable in enumerate(container.env) if variable.name == WATCHDOG), None)
+        if index is not None and not _names_agent(container) and (words := _why_unread(subject, entry, container)):
+            yield UNREAD_WATCHDOG.at(place.at("env", index, "name"), WATCHDOG, why=words[0], how=words[1])
+
+
+def _why_unread(subject: Subject, entry: Entry, container: Container) -> tuple[str, str] | None:
+    """Why no agent reads the variables of this container, which names none itself, and the remedy."""
+    agent = agent_of(subject.js)
+    if agent is None or entry.rjob.name in jobs_without_agent(subject.js):
+        if not container.command:
+            return None  # the image may begin with an agent
+        return "nothing in this container is one", "start the worker by the agent, or remove the variable"
+    if agent.mode != "MainContainer":
+        return "one that runs beside a worker cannot end it", "set failurePolicy.agent.mode: MainContainer"
+    if container is entry.job.template.spec.containers[0]:
+        return None
+    return "it runs the first container only", "set the variable there"
 
 
 def _main_container(entry: Entry) -> Iterator[FieldError]:

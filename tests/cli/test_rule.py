@@ -13,13 +13,6 @@ from tests.support.corpus.rule_examples import IN_PARTS, with_part
 
 ENGINE = engine(FeatureGates({"AllAlpha": True}))
 RULES = {rule.id: rule for rule in all_rules()}
-WITHOUT_EXAMPLE = {
-    "avoid-nodes-codes-unseen", "depends-on-never-completes", "exclusive-non-indexed-empty",
-    "exit-code-policy-taken-before", "failure-rule-codes-never", "failure-rule-patterns-unread", "immutable-replace",
-    "replicated-job-unnamed", "scheduling-kueue-topology", "scheduling-topology-again", "size-in-etcd",
-    "stages-never-released", "stages-never-start",
-}  # fmt: skip
-"""Warnings that only their message explains."""
 
 
 def warned(place: str, text: str) -> tuple[FieldError, ...]:
@@ -38,7 +31,7 @@ def test_the_bad_example_gets_the_warning_and_the_good_one_none(name: str):
     assert warned(row.at, row.good) == ()
 
 
-def test_every_warning_about_the_object_is_explained_or_named_here():
+def test_every_warning_about_the_object_is_explained():
     of_policies = ("policy-", "name-twice", "service-shared", "stored-", "references-", "repeated-", "placeholders")
     elsewhere = {"suspension-options-gate", "field-put-back"}  # with a gate off, and in updates
     warnings = {
@@ -46,7 +39,7 @@ def test_every_warning_about_the_object_is_explained_or_named_here():
         for name, rule in RULES.items()
         if rule.severity is Severity.WARNING and rule.layer is Layer.WEBHOOK and not name.startswith(of_policies)
     }
-    assert warnings - {*explanations()} - elsewhere == WITHOUT_EXAMPLE
+    assert warnings - {*explanations()} - elsewhere == set()
     assert {*explanations()} <= {*RULES}
 
 

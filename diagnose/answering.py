@@ -10,7 +10,7 @@ from diagnose.manager_causes import OTHER_MANAGER, THIS_ONE_AGAIN
 from kube.client import Client
 from kube.errors import Forbidden
 from kube.model.meta import JSON
-from kube.options import COMMAND_TIMEOUT, ListOptions
+from kube.options import COMMAND_TIMEOUT
 from kube.resources import ENDPOINT_SLICES, PODS
 from manifests.naming import DEPLOYMENT
 
@@ -50,9 +50,15 @@ async def foreign_managers(client: Client, configurations: Iterable[JSON | None]
     """A line for each namespace of a Service to be called in which the Go JobSet runs as the manager."""
     faults = []
     for namespace in sorted({namespace for namespace, _ in _services(configurations)}):
-        options: ListOptions = {"label_selector": MANAGER_SELECTOR, "limit": _REPLICAS, "timeout": COMMAND_TIMEOUT}
         try:
-            pods = await client.list(PODS, type=_Pod, namespace=namespace, **options)
+            pods = await client.list(
+                PODS,
+                type=_Pod,
+                namespace=namespace,
+                label_selector=MANAGER_SELECTOR,
+                limit=_REPLICAS,
+                timeout=COMMAND_TIMEOUT,
+            )
         except Forbidden:
             continue
         images = {each.image for pod in pods.items or () for each in pod.spec.containers}

@@ -116,8 +116,3 @@ def test_a_list_without_a_time_is_put_back_too():
 
 def test_no_configuration_is_missing():
     assert look("kind", "name", None).state is State.MISSING
-
-
-def test_a_cluster_that_cannot_be_reached_is_an_error_that_says_so(command, tmp_path):
-    code, _, err = command("webhooks", "off", "--kubeconfig", str(tmp_path / "none"))
-    assert (code, "no such file" in err) == (2, True)

@@ -149,13 +149,6 @@ def test_a_certificate_that_is_its_own_ca_is_good_beside_earlier_ones():
     assert all("the certificate is refused for" in line for line in said)
 
 
-def test_another_bundle_is_a_problem_of_each_webhook():
-    said = problems(found(bundle=OTHER.authorities))
-    assert len(said) == 5
-    assert said[0].startswith("MutatingWebhookConfiguration jobset-mutating-webhook-configuration, mjobset.kb.io: ")
-    assert f"the certificate is refused for {HOSTS[0]}: " in said[0]
-
-
 SERVICE = {"name": "jobset-webhook-service", "namespace": "jobset-system", "port": 443}
 
 

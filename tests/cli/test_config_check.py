@@ -134,12 +134,6 @@ def test_faults_of_the_file_and_of_flags_are_told_together(check):
         assert fault in err
 
 
-def test_a_wrong_form_is_wrong_usage(check):
-    with pytest.raises(SystemExit) as ended:
-        check(HEAD, "-o", "xml")
-    assert ended.value.code == 2
-
-
 @pytest.mark.parametrize(
     ("flag", "words"),
     [

@@ -34,18 +34,6 @@ QUEUED_JOBS = DEFAULT_LIMITS.queued_jobs
 JSON = dict[str, Any]
 
 
-def refused(js: JSON, index: int) -> JSON:
-    """A Job without pods."""
-    return running(js, index, active=0, ready=0)
-
-
-def test_all_is_well():
-    js = a_set(rjob(replicas=2))
-    text, body = explained(js, [running(js, 0), running(js, 1)])
-    assert text == "JobSet team-a/train: runs, 2 of 2 Jobs ready or done"
-    assert (body["state"], body["level"], body["because"]) == ("runs", "fine", [])
-
-
 def test_a_failed_set_shows_its_attempts_newest_first():
     attempt = {"failedJob": "train-workers-0", "reason": "DefaultFailurePolicy", "time": at(MOMENT)}
     history = [
@@ -98,25 +86,6 @@ def test_a_restart_that_waits_for_all_old_jobs():
     assert "none is created before all of those are gone (BlockingRecreate)" in text
 
 
-def test_without_blocking_only_the_old_job_is_waited_for():
-    js = a_set(rjob(replicas=2), failurePolicy={"maxRestarts": 3}, status={"restarts": 1})
-    _, body = explained(js, [running(js, 1)])
-    assert causes(body) == ["restarting", "missing"]
-    assert "train-workers-0" in body["because"][1]["what"]
-    assert "train-workers-1" not in body["because"][1]["what"]
-
-
-def test_a_job_waits_for_old_pods_that_have_outlived_their_job():
-    js = a_set(rjob(replicas=3), failurePolicy={"maxRestarts": 3}, status={"restarts": 1})
-    left = {"train-workers-1": ("train-workers-1-0-abcde", "train-workers-1-1-fghij")}
-    text, body = explained(js, [running(js, 0, attempt=1)], leftover_pods=left)
-    assert (body["state"], causes(body)) == ("restarts", ["old-pods", "missing"])
-    assert "2 pods of an earlier attempt are still ending (train-workers-1-0-abcde, train-workers-1-1-fghij)" in text
-    assert "1 Job cannot be created again yet; each waits for its own" in text
-    assert "train-workers-2" in body["because"][1]["what"]
-    assert "train-workers-1" not in body["because"][1]["what"]
-
-
 def test_with_blocking_all_jobs_wait_for_the_last_old_pod():
     policy = {"maxRestarts": 3, "restartStrategy": "BlockingRecreate"}
     js = a_set(rjob(replicas=3), failurePolicy=policy, status={"restarts": 1})
@@ -161,17 +130,6 @@ def test_stages_of_the_execution_policy(state, jobs, why):
     assert "executionPolicy, dependsOn or startupPolicy of the spec sets the order" in text
 
 
-def test_jobs_that_are_refused():
-    note = 'job "train-workers-1" creation failed with error: exceeded quota'
-    js = a_set(rjob(replicas=9))
-    warnings = [event("JobCreationFailed", note), event("JobCreationFailed", "an older one", ago=600)]
-    text, body = explained(js, [running(js, 0)], warnings=warnings)
-    assert (body["level"], causes(body)) == ("fault", ["missing", "refused"])
-    assert note in text
-    assert "8 Jobs do not exist (yet): train-workers-1, train-workers-2," in text
-    assert "and 3 more" in text
-
-
 def test_an_old_warning_is_no_reason():
     js = a_set()
     _, body = explained(js, warnings=[event("JobCreationFailed", "long ago", ago=7200)])
@@ -214,23 +172,6 @@ def test_a_manager_has_a_minute_before_it_is_said_to_do_nothing():
     assert (body["level"], causes(body)) == ("waits", ["missing"])
 
 
-def test_pods_that_admission_refuses():
-    js = a_set(rjob(replicas=3, parallelism=4, completions=4))
-    jobs = [running(js, 0, active=4, ready=4), refused(js, 1), refused(js, 2)]
-    notes = [
-        event(
-            "FailedCreate",
-            f'Error creating: pods "{job["metadata"]["name"]}-0-" is forbidden: quota',
-            about=job["metadata"]["uid"],
-        )
-        for job in jobs[1:]
-    ]
-    text, body = explained(js, jobs, job_warnings=notes)
-    assert (body["level"], causes(body)) == ("fault", ["pods-refused", "pods-refused"])
-    assert "Job train-workers-1: lacks 4 of 4 pods: FailedCreate: Error creating: pods" in text
-    assert "Job train-workers-2: likewise" in text
-
-
 def test_a_job_that_somebody_deletes():
     js = a_set()
     job = running(js, 0, ready=0)
@@ -256,19 +197,6 @@ def test_a_failed_job_that_the_policy_has_not_judged():
     assert "BackoffLimitExceeded: too often" in text
     assert "FeatureGateDisabled" in text
     assert "a rule asks for RestartJob" in text
-
-
-def test_warnings_about_a_running_set_are_reported_without_a_wait():
-    js = a_set()
-    warnings = [
-        event("HeadlessServiceCreationFailed", "Service train exists already"),
-        event("RestartJobSetFailurePolicyAction", "decided"),
-        event("DefaultFailurePolicy", "decided"),
-        event("HeadlessServiceCreationFailed", "the same before", ago=300),
-    ]
-    text, body = explanation_of(facts(js, [running(js, 0)], warnings=warnings))
-    assert (body["state"], causes(body)) == ("runs", ["warning"])
-    assert "Service train exists already" in text
 
 
 @pytest.mark.parametrize(
@@ -299,25 +227,6 @@ def test_jobs_that_may_not_be_read():
     assert "ReplicatedJob workers: 1 of 2 Jobs ready or done, says the status; 2 active" in text
     assert text.endswith("not looked at: Jobs and pods: you may not list jobs in namespace team-a")
     assert body["notLookedAt"] == ["Jobs and pods: you may not list jobs in namespace team-a"]
-
-
-def test_jobs_of_others_and_done_ones():
-    js = a_set(rjob(replicas=2))
-    done = running(js, 0, active=0, ready=0, succeeded=1, conditions=[condition("Complete", "", "")])
-    assert (
-        explanation_of(facts(js, [done, running(js, 1)]))[0] == "JobSet team-a/train: runs, 2 of 2 Jobs ready or done"
-    )
-
-
-def test_every_finding_has_all_members_and_a_fix_stands_below_its_finding():
-    js = a_set(rjob(replicas=2))
-    text, body = explanation_of(facts(js, [running(js, 0)], lease=lease(ago=600)))
-    for finding in walk(body):
-        assert {"level", "cause", "what", "since", "remedy", "because"} <= finding.keys()
-        assert finding["wayOut"] == finding["remedy"]
-    lines = text.splitlines()
-    at_finding = next(number for number, line in enumerate(lines) if "no manager holds" in line)
-    assert lines[at_finding + 1].startswith("│ to fix: ")
 
 
 def test_a_note_of_several_lines_stays_on_one():

@@ -99,15 +99,6 @@ def test_programs_get_the_whole_explanations(command, connected, output: str):
     assert [(one["name"], one["level"]) for one in body["items"]] == [("done", "fine"), ("held", "waits")]
 
 
-def test_all_namespaces(command, managed):
-    cluster = managed(a_set("a", suspend=True), a_set("b", namespace="team-b", suspend=True))
-    code, out, _ = command("explain", "-A")
-    assert code == 0
-    assert out.splitlines()[0].split()[0] == "NAMESPACE"
-    assert [line.split()[:2] for line in out.splitlines()[1:]] == [["team-a", "a"], ["team-b", "b"]]
-    assert cluster.asked[0].path == "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
-
-
 def test_no_jobset_at_all_is_no_fault(command, connected):
     connected(TEAM)
     assert command("explain") == (0, "", "there are no JobSets in namespace team-a: -A looks in all\n")

@@ -58,15 +58,6 @@ def test_what_stands_on_a_line_of_its_own_is_a_command_and_no_sentence(situation
             assert all(f"'{part}'" in command for part in quoted), command
 
 
-def test_lines_are_coloured_by_what_they_say_and_commands_are_bold():
-    situation = next(situation for situation in TABLE if situation.title == "kube-scheduler does not run")
-    text = "\n".join(on_terminal(situation, 80))
-    assert "└ \x1b[31mJob train-workers-0: pod train-workers-0-0 is not scheduled" in text
-    assert "\n    \x1b[1mkubectl get pods -n kube-system -l component=kube-scheduler\x1b[0m" in text
-    plain = "\n".join(terminal_text(explain(situation.make()), NOW, 80, color=False))
-    assert COLOR.sub("", text) == plain
-
-
 def test_a_line_that_goes_on_is_indented_under_the_tree():
     situation = next(
         situation for situation in TABLE if situation.title.startswith("a restart that waits for pods that")

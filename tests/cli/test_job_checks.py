@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from api.features import FeatureGates
 from cli.check.checks import Checks
 from cli.check.job_checks import LATER
-from kube.model.field import Layer
 from kube.model.jsontree import dig
 from tests.support.corpus.job_answers import recorded
 from tests.support.corpus.job_mistakes import CASES
@@ -20,7 +19,6 @@ from tests.support.objects.jobsets import JSON, jobset, rjob
 from webhooks.jobset.engine import Findings
 
 ANSWERS = recorded()
-SPEC = ("spec", "replicatedJobs", 0, "template", "spec")
 JUNK: list[Any] = [None, True, 0, -1, 1.5, "", "x", [], ["x"], [None], [[]], {}, {"x": "y"}, [{}], {"name": 5}]
 
 
@@ -38,17 +36,6 @@ def test_what_the_api_server_refuses_is_refused_at_a_place_of_the_manifest(name:
         # What is missing is reported where it belongs, as the API server does it.
         assert dig(raw, *error.path.parts[:-2]) is not None, error.path
         assert not isinstance(error.value, dict | list) or "{" not in str(error), "no object is shown"
-
-
-def test_a_mistake_that_the_schema_or_our_rules_have_found_is_not_found_again():
-    bad = rjob(
-        pod={"containers": [{"name": "main", "image": "a", "ports": [{"containerPort": 1}] * 2}]}, parallelism="x"
-    )
-    errors = found(bad, rjob("Bad_Name"), coordinator={"replicatedJob": "none"}).errors
-    of_jobs = [error.path for error in errors if error.layer is Layer.CLUSTER]
-    others = [error.path for error in errors if error.layer is not Layer.CLUSTER]
-    assert of_jobs == []
-    assert {place.parts[-1] for place in others} == {"parallelism", "name", "replicatedJob", "containerPort"}
 
 
 def test_all_that_share_a_template_are_named_and_those_without_jobs_are_not():
@@ -77,18 +64,6 @@ def test_as_many_failed_indexes_as_allowed_are_no_mistake():
 
 def test_jobs_of_another_controller_are_left_to_it():
     assert found(CASES["image-empty"], managedBy="example.com/other").errors == ()
-
-
-def test_a_volume_of_a_claim_template_may_be_mounted():
-    claim = {
-        "metadata": {"name": "data"},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-    }
-    mounting = rjob(
-        pod={"containers": [{"name": "m", "image": "a", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]}
-    )
-    assert found(mounting, volumeClaimPolicies=[{"templates": [claim]}]).errors == ()
-    assert [error.detail or error.verbatim for error in found(mounting).errors] == ['Not found: "data"']
 
 
 def holders(value: Any) -> list[Any]:

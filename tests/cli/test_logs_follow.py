@@ -58,13 +58,6 @@ def test_it_goes_on_until_the_set_has_ended(command, connected):
     assert out.splitlines() == [f"[train-workers-0/0 main] {line}" for line in ("one", "", "three")]
 
 
-def test_a_set_that_has_ended_is_shown_and_not_waited_for(command, connected):
-    js = made(a_set(), **done({}))
-    cluster = connected(js, pod(js, 0, 0, {"state": ended(1)}))
-    cluster.logs = {("train-workers-0-0", "main"): "the end\n"}
-    assert command("logs", "train", "-f") == (0, "[train-workers-0/0 main] the end\n", "")
-
-
 def test_a_new_attempt_is_followed(command, connected):
     js = a_set()
     old, new = pod(js, 0, 0, {"state": RUNNING}), pod(js, 1, 0, {"state": ended(0)}, attempt=1)

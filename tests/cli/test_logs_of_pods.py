@@ -39,29 +39,6 @@ def prefixes(out: str) -> list[str]:
     return [line.partition("]")[0].removeprefix("[train-workers-") for line in out.splitlines()]
 
 
-def test_who_failed_first_comes_first_and_the_others_by_job_and_index(command, connected):
-    js = a_set()
-    pods = [
-        pod(js, 0, 0),
-        pod(js, 0, 10, {"state": ended(1, 30)}),
-        pod(js, 0, 2, {"state": ended(0, 1)}),
-        pod(js, 1, 0, {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended(137, 20)}),
-        pod(js, 1, 1),
-    ]
-    cluster = connected(js, *reversed(pods))
-    cluster.logs = {(one["metadata"]["name"], "main"): "a line\n" for one in pods}
-    code, out, err = command("logs", "train")
-    assert (code, err) == (0, "")
-    assert prefixes(out) == ["1/0 main", "0/10 main", "0/0 main", "0/2 main", "1/1 main"]
-
-
-def test_lines_are_shown_as_they_are(command, connected):
-    js = a_set()
-    connected(js, pod(js, 0, 0)).logs = {("train-workers-0-0", "main"): "one\n\n\tthree\x0b\nno end"}
-    _, out, _ = command("logs", "train")
-    assert out == "".join(f"[train-workers-0/0 main] {line}\n" for line in ("one", "", "\tthree\x0b", "no end"))
-
-
 @pytest.mark.parametrize(("words", "first", "count"), [([], 200, 100), (["--tail=3"], 297, 3), (["--tail=-1"], 0, 300)])
 def test_the_last_lines(command, connected, words: list[str], first: int, count: int):
     js = a_set()
@@ -108,17 +85,6 @@ def test_a_container_that_has_ended_before_has_started(command, connected):
         " train-workers-0-0 -c main --previous shows what it wrote, if its node has kept that"
     )
     assert second.startswith("[train-workers-1/0 main] has ended 1 time and waits to start again")
-
-
-def test_the_latest_attempt_unless_another_one_is_asked_for(command, connected):
-    js = a_set()
-    old, new = pod(js, 0, 0, attempt=1), pod(js, 1, 0, attempt=2)
-    connected(js, old, new).logs = {(one["metadata"]["name"], "main"): "x\n" for one in (old, new)}
-    assert prefixes(command("logs", "train")[1]) == ["1/0 main"]
-    assert prefixes(command("logs", "train", "--attempt=1")[1]) == ["0/0 main"]
-    code, _, err = command("logs", "train", "--attempt=0")
-    assert code == 1
-    assert "there are no pods of JobSet team-a/train of attempt 0: logs go with their pods" in err
 
 
 def test_a_job_that_the_set_does_not_have_names_those_that_it_has(command, connected):

@@ -34,22 +34,6 @@ class TestEval:
     def decide(self, tool, *flags: str, actions: tuple[str, ...] = ("Deny",)) -> tuple[int, str, str]:
         return tool.eval(LARGE, manifest(actions=actions, maxTotals=TOTALS, maxJobs={"max": 20}), flags=flags)
 
-    def test_a_violation_is_an_error_at_its_line(self, tool):
-        code, out, _ = self.decide(tool)
-        assert code == 1
-        assert (
-            "containers[0].resources.limits[x.com/gpu]: Forbidden: policy limits: 36 x.com/gpu, and at most 8 allowed"
-            in out
-        )
-        line = next(i for i, text in enumerate(Path("set.yaml").read_text().splitlines(), 1) if "x.com/gpu" in text)
-        assert f"set.yaml:{line}:" in out
-
-    @pytest.mark.parametrize(("actions", "severity"), [(("Warn",), "warning: "), (("Audit",), "")])
-    def test_without_deny_it_is_no_error(self, actions: tuple[str, ...], severity: str, tool):
-        code, out, _ = self.decide(tool, actions=actions)
-        assert (code, "policy limits" in out) == (0, bool(severity))
-        assert severity in out
-
     def test_the_namespace_has_its_own_limit(self, tool):
         assert self.decide(tool, "--namespace-label", "gpus=36")[0] == 0
 
@@ -181,23 +165,6 @@ class TestDefaults:
         assert (found, "the JobSet gets other defaults; those set are: labels[team], ttl" in out) == (code, bool(code))
 
 
-def test_validate_reports_violations_among_the_other_faults(tool):
-    wrong = {
-        **LARGE,
-        "spec": {**LARGE["spec"], "coordinator": {"replicatedJob": "worker"}, "ttlSecondsAfterFinished": "x"},
-    }
-    files = (
-        tool.put("set.yaml", wrong),
-        tool.put("p.yaml", manifest(maxJobs={"max": 1}, ttl={"required": True})),
-    )
-    code, out, _ = tool.command("validate", "-f", files[0], "--policies", files[1], "-o", "json")
-    found = {finding["path"]: finding["rule"] for finding in json.loads(out)["findings"]}
-    assert code == 1
-    assert found["spec.replicatedJobs[0].replicas"] == "policy-max-jobs-exceeded"
-    assert found["spec.ttlSecondsAfterFinished"] == "schema-type", "a consequence of the wrong type is left out"
-    assert "spec.coordinator.replicatedJob" in found
-
-
 def test_what_cannot_be_read_is_not_judged():
     assert judged_of({"spec": {"replicatedJobs": 3}}, FeatureGates()) is None
 
@@ -258,12 +225,6 @@ class TestSuites:
             " message does not contain this text; it says: spec.replicatedJobs[0].replicas: Forbidden: policy limits: "
             "9 Jobs, and at most 4 allowed"
         ) in out
-
-    @pytest.mark.parametrize("action", ["Warn", "Audit"])
-    def test_actions_are_those_of_the_policy(self, action: str, tool):
-        expect = [{"rule": "maxJobs", "action": action}]
-        asked = suite({"name": "a", "jobset": "large", "expect": expect})
-        assert tool.test(asked, LARGE, manifest(actions=(action,), maxJobs={"max": 4}))[0] == 0
 
     def test_programs_read_junit_json_and_sarif(self, tool):
         tests = self.denied, {"name": "wrong \x1b", "jobset": "small", "expect": self.denied["expect"]}

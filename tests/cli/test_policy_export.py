@@ -18,13 +18,6 @@ def test_the_examples_become_policies_and_bindings(tool):
     assert err.startswith("max-totals: maxTotals: approximate: may refuse more: ")
 
 
-def test_users_whose_updates_are_not_judged_are_those_of_the_manager_or_named(tool):
-    _, out, _ = tool.export(manifest(maxJobs={"max": 1}))
-    assert "in ['system:serviceaccount:kueue-system:kueue-controller-manager']" in out
-    _, out, _ = tool.export(manifest(maxJobs={"max": 1}), flags=("--queue-controller", "me"))
-    assert "in ['me']" in out
-
-
 @pytest.mark.parametrize(
     ("absent", "end", "says"),
     [
@@ -49,16 +42,6 @@ def test_json_is_a_list(tool):
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
     ]
-
-
-def test_the_version_of_kubernetes_is_named_for_each_kind_of_policy(tool):
-    body = manifest(maxJobs={"max": 1})
-    rules = "rules of policies in the API server need Kubernetes 1.34 or newer\n"
-    assert tool.export(body)[2] == rules
-    body["spec"]["defaults"] = {"labels": {"a": "b"}}
-    defaults = "defaults of policies in the API server need Kubernetes 1.36 or newer\n"
-    assert tool.export(body)[2] == rules + defaults
-    assert tool.export(body, flags=("--only", "map"))[2] == defaults
 
 
 def test_nothing_is_exported_of_policies_with_faults(tool):

@@ -121,15 +121,6 @@ def test_kinds_of_others_are_passed_over(tool):
     assert tool("eval", "-p", policies)[0] == 0
 
 
-def test_policies_are_checked_without_jobsets(tool):
-    good = tool.put("good.yaml", manifest(maxJobs={"max": 1}))
-    assert tool("eval", "-p", good) == (0, "1 policy, 0 errors, 0 warnings\n", "")
-    bad = tool.put("bad.yaml", manifest("a", maxJobs={"max": 1}), manifest("b", maxJob={"max": "1"}))
-    code, out, err = tool("eval", "-p", bad)
-    assert (code, out.splitlines()[-1], err) == (1, "2 policies, 1 error, 0 warnings", "")
-    assert 'did you mean "maxJobs"?' in out
-
-
 def test_contradictions_stand_behind_the_findings_of_jobsets_each_once(tool):
     sets = setting("sets", ttlSecondsAfterFinished=60, labels={"a": "x"})
     others = [manifest("short", ttl={"max": 1}), setting("other", labels={"a": "y"})]
@@ -149,13 +140,6 @@ def test_policies_and_exceptions_of_a_pipe_are_read_together(tool, monkeypatch: 
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(text)))
     code, out, _ = tool("eval", "-p", "-")
     assert (code, "error: spec.rules: " in out) == (1, True)
-
-
-def test_a_key_that_an_exception_has_twice_is_a_fault(tool):
-    file = Path(tool.put("p.yaml", manifest(maxJobs={"max": 1}), exception()))
-    file.write_text(file.read_text().replace('"policy":', '"policy": "limit", "policy":'))
-    code, out, _ = tool("eval", "-p", str(file))
-    assert (code, 'spec.policy: Duplicate value: "policy": this key is here already' in out) == (1, True), out
 
 
 def test_a_policy_with_a_namespace_is_warned_about_with_the_selector_to_write(tool):

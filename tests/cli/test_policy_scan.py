@@ -116,11 +116,6 @@ class TestScan:
         _, out, _ = command("policy", "scan")
         assert out.splitlines()[-1] == "1 of 2 JobSets would be refused now, 1 more if all policies denied"
 
-    def test_each_namespace_is_read_once(self, connected: Any, command: Any):
-        cluster = connected(LIMITS, TEAM, LARGE, SMALL)
-        command("policy", "scan", "-A")
-        assert len([request for request in cluster.asked if request.path == "/api/v1/namespaces/team-a"]) == 1
-
     def test_a_namespace_that_is_gone_is_passed_over(self, connected: Any, command: Any):
         connected(LIMITS, LARGE).has_namespaces = False
         assert command("policy", "scan", "-A") == (0, f"0 of 0 {NONE}", "")

@@ -75,43 +75,6 @@ def test_each_stage_is_marked_and_claims_come_with_the_first_that_mounts_them(re
     ]
 
 
-def test_service_claims_and_jobs_in_the_order_of_the_controller(render, write):
-    code, out, err = render("-f", write(FULL))
-    assert (code, err) == (0, "")
-    bodies = list(yaml.safe_load_all(out))
-    assert [(body["kind"], body["metadata"]["name"]) for body in bodies] == [
-        ("Service", "net"),
-        ("PersistentVolumeClaim", "data-train"),
-        ("Job", "train-driver-0"),
-        ("Job", "train-workers-0"),
-        ("Job", "train-workers-1"),
-        ("Job", "train-workers-2"),
-    ]
-    assert [list(body)[:3] for body in bodies] == [["apiVersion", "kind", "metadata"]] * 6
-    worker = bodies[4]
-    assert worker["metadata"]["labels"]["jobset.sigs.k8s.io/job-global-index"] == "2"
-    assert not any("ownerReferences" in body["metadata"] for body in bodies), "no uid, no owner"
-    assert "0000-0000" not in out
-    assert "jobset-uid" not in out
-    assert "restart-attempt" not in out
-    assert worker["spec"]["completionMode"] == "Indexed", "defaults are set"
-    assert worker["spec"]["template"]["spec"]["restartPolicy"] == "OnFailure"
-    assert worker["spec"]["template"]["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": "data-train"}
-
-
-def test_of_a_stored_set_its_uid_attempt_and_owner_references_are_shown(render, write):
-    body = {**FULL, "metadata": {**FULL["metadata"], "uid": "u-1"}, "status": {"restarts": 2}}
-    _, out, _ = render("-f", write(body))
-    service, claim, *jobs = yaml.safe_load_all(out)
-    assert {body["metadata"]["ownerReferences"][0]["uid"] for body in (service, *jobs)} == {"u-1"}
-    assert "ownerReferences" not in claim["metadata"], "it is retained"
-    for job in jobs:
-        assert job["metadata"]["labels"]["jobset.sigs.k8s.io/jobset-uid"] == "u-1"
-        template = job["spec"]["template"]["metadata"]
-        assert template["labels"]["jobset.sigs.k8s.io/jobset-uid"] == "u-1"
-        assert template["labels"]["jobset.sigs.k8s.io/restart-attempt"] == "2"
-
-
 @pytest.mark.parametrize("gates", [GATES, FeatureGates({"RestartJob": True}), FeatureGates({"AllAlpha": True})])
 @pytest.mark.parametrize("suspend", [True, False])
 def test_the_bodies_are_those_that_the_controller_plans(gates, suspend):
@@ -122,16 +85,6 @@ def test_the_bodies_are_those_that_the_controller_plans(gates, suspend):
     assert [body for _, body in by_stage(js, gates)] == [action.body for action in made.actions]
     labels = made.actions[-1].body["metadata"]["labels"]
     assert ("jobset.sigs.k8s.io/job-restart-attempt" in labels) == gates["RestartJob"]
-
-
-def test_defaults_of_the_crd_are_set_as_in_the_stored_object(render, write):
-    ports = {"containers": [{"name": "main", "image": "busybox", "ports": [{"containerPort": 80}]}]}
-    body = jobset(rjob(pod=ports))
-    del body["spec"]["replicatedJobs"][0]["replicas"]
-    code, out, _ = render("-f", write(body))
-    (_, job) = yaml.safe_load_all(out)
-    assert code == 0
-    assert job["spec"]["template"]["spec"]["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
 
 
 def test_json_is_a_list(render, write):
@@ -145,16 +98,6 @@ def test_json_is_a_list(render, write):
 def test_a_set_without_jobs_is_an_empty_list(render, write):
     body = jobset(rjob(replicas=0), network={"enableDNSHostnames": False})
     assert json.loads(render("-f", write(body), "-o", "json")[1])["items"] == []
-
-
-def test_namespaces_and_generated_names(render, write):
-    body = jobset()
-    body["metadata"] = {"generateName": "train-"}
-    name = write(body)
-    for args, namespace in (((), "default"), (("-n", "team"), "team")):
-        (service, job) = yaml.safe_load_all(render("-f", name, *args)[1])
-        assert (service["metadata"]["name"], job["metadata"]["name"]) == ("train-xxxxx", "train-xxxxx-workers-0")
-        assert job["metadata"]["namespace"] == service["metadata"]["namespace"] == namespace
 
 
 def test_faults_are_reported_and_nothing_is_rendered(render, write):
@@ -364,22 +307,3 @@ def test_groups_without_the_feature_gate_are_a_fault(render, write):
     code, out, err = render("-f", write(slices()))
     assert (code, out) == (1, "")
     assert "JobSetWorkloadAwareSchedulingAPI=true,JobSetGangOfGangs=true" in err
-
-
-@pytest.mark.parametrize("mode", ["Sidecar", "MainContainer"])
-def test_the_agent_for_restarts_in_place_is_shown_in_the_pods_of_both_modes(render, write, mode):
-    agent = {"image": "example.com/agent:1", "mode": mode}
-    worker = {"name": "main", "image": "busybox", "command": ["train"]}
-    policy = {"maxRestarts": 3, "restartStrategy": "InPlaceRestart", "agent": agent}
-    workers = rjob(pod={"containers": [worker]})
-    workers["template"]["spec"] |= {"backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"}
-    code, out, _ = render("-f", write(jobset(workers, failurePolicy=policy)), "--feature-gates", "InPlaceRestart=true")
-    assert code == 0
-    pod = list(yaml.safe_load_all(out))[-1]["spec"]["template"]["spec"]
-    [added], [main] = pod["initContainers"], pod["containers"]
-    assert (added["name"], added["image"]) == ("jobset-agent", agent["image"])
-    assert added.get("restartPolicy") == ("Always" if mode == "Sidecar" else None)
-    assert main["command"] == (
-        ["train"] if mode == "Sidecar" else ["python3", "-IBS", "/jobset-agent/agent.pyz", "--", "train"]
-    )
-    assert ("restartPolicyRules" in main, "volumes" in pod) == (mode == "Sidecar", mode == "MainContainer")

@@ -40,10 +40,5 @@ def test_what_is_written_is_what_kubectl_reads(value: object):
     assert (document.value, document.faults) == (body, [])
 
 
-def test_no_anchors_are_written_for_parts_that_are_shared():
-    shared = {"a": "b"}
-    assert "&" not in to_yaml({"apiVersion": "v1", "kind": "X", "metadata": {"x": shared, "y": shared}})
-
-
 def test_scripts_are_written_as_they_are_read():
     assert "|\n" in to_yaml({"apiVersion": "v1", "kind": "X", "spec": {"script": "set -e\nrun\n"}})

@@ -276,26 +276,6 @@ VOLUMES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("before", "missing"),
-    [
-        ([], ["config-map-missing", "service-account-missing", "claim-missing"]),
-        (
-            [("ConfigMap", "app"), ("PersistentVolumeClaim", "data"), ("ServiceAccount", "other")],
-            ["service-account-missing"],
-        ),
-    ],
-)
-async def test_what_stands_before_a_jobset_in_the_files_is_not_missing(
-    ask_server, write, before: list[tuple[str, str]], missing: list[str]
-):
-    ask_server(Bare(201, ""))
-    others = [{"kind": kind, "apiVersion": "v1", "metadata": {"name": name}} for kind, name in before]
-    documents = "---\n".join(yaml.safe_dump(body) for body in (*others, jobset(rjob(pod=VOLUMES))))
-    report = await check_manifests(Options([write(documents)], FeatureGates(), server=True))
-    assert sorted(found.rule for found in report.findings) == sorted(missing)
-
-
 async def test_a_cluster_that_runs_for_the_checks_alone_lacks_nothing():
     checks = Checks(FeatureGates(), "default")
     sent = checks.prepare(jobset(rjob(pod=VOLUMES)))
@@ -360,17 +340,6 @@ async def test_a_namespace_of_the_files_adds_to_the_one_of_the_cluster(ask_serve
     options = Options(files, FeatureGates(), server=True, policies=[write(rules, "policy.yaml")])
     (found,) = (await check_manifests(options)).findings
     assert "2 Jobs, and at most 1 allowed by label jobs of the namespace" in found.message
-
-
-@pytest.mark.parametrize(("others", "warned"), [((), True), ((("ServiceAccount", "", "trainer"),), False)])
-async def test_what_stands_before_a_jobset_is_not_missing_to_the_manager_either(others, warned: bool):
-    account = "spec.replicatedJobs[0].template.spec.template.spec.serviceAccountName"
-    cluster = Cluster(201, "", warnings=(f"{account}: no ServiceAccount trainer: no pod is created; create it",))
-    cluster.answers["/serviceaccounts/trainer"] = Response(404, {}, b'{"kind":"Status","reason":"NotFound","code":404}')
-    checks = Checks(FeatureGates(), "default")
-    sent = checks.prepare(jobset(rjob(pod={"serviceAccountName": "trainer"})))
-    found = await ServerChecks(Client(cluster)).check(checks, sent, frozenset(others))
-    assert [str(error.path) for error in found.warnings] == [account] * warned
 
 
 async def test_defaults_of_local_policies_are_judged_and_not_sent_to_the_cluster(ask_server, write, tmp_path):

@@ -94,29 +94,11 @@ class TestPlaceholders:
         second = PLACEHOLDERS.replace("{NAME}", "{OTHER}")
         assert found(validate, "-f", write(f"{PLACEHOLDERS}---{second}")) == [("error", "placeholders", 4)]
 
-    def test_hide_no_other_fault(self, validate, write):
-        text = PLACEHOLDERS.replace("parallelism: 4", "parallelizm: 4").replace("name: workers", "name: Workers")
-        rules = {rule for _, rule, _ in found(validate, "-f", write(text))}
-        assert rules >= {"placeholders", "schema-unknown-field", "job-name-form"}
-
     def test_are_a_warning_where_the_manifest_would_be_stored(self, validate, write):
         pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "IMAGE_PLACEHOLDER"}]}
         assert found(validate, "-f", write(jobset(rjob(pod=pod)))) == [("warning", "placeholders", 17)]
         _, out, _ = validate("-f", "f.yaml")
         assert "write the values in their places first" in out
-
-    def test_a_variable_in_a_command_alone_is_none(self, validate, write):
-        container = {"name": "main", "image": "b", "command": ["train", "--rank=$JOB_COMPLETION_INDEX"]}
-        pod = {"restartPolicy": "Never", "containers": [container]}
-        [(severity, rule, _)] = found(validate, "-f", write(jobset(rjob(pod=pod))))
-        assert (severity, rule) == ("warning", "command-variable-of-shell")
-
-    def test_of_shells_are_none(self, validate, write):
-        pod = {
-            "restartPolicy": "Never",
-            "containers": [{"name": "main", "image": "b", "command": ["sh", "-c", "${A} <B>"]}],
-        }
-        assert found(validate, "-f", write(jobset(rjob(pod=pod)))) == []
 
 
 class TestWorkflows:
@@ -146,12 +128,6 @@ class TestWorkflows:
 
 
 class TestAKeyThatStandsTwice:
-    def test_is_a_warning_if_both_values_are_the_same(self, validate, write):
-        file = write(TWICE % "Never")
-        assert found(validate, "-f", file) == [("warning", "repeated-key", 16)]
-        assert validate("-f", file)[0] == 0
-        assert validate("--strict", "-f", file)[0] == 1
-
     def test_is_an_error_if_they_differ(self, validate, write):
         assert found(validate, "-f", write(TWICE % "OnFailure")) == [("error", "duplicate-key", 16)]
 
@@ -165,11 +141,6 @@ class TestAKeyThatStandsTwice:
     def test_is_rendered(self, command, write):
         assert command("render", "-f", write(TWICE % "Never"))[0] == 0
         assert command("render", "-f", write(TWICE % "OnFailure"))[0] == 1
-
-    def test_can_be_ignored(self, validate, write):
-        key = "annotations: {jobset.sigs.k8s.io/ignore-warnings: repeated-key}"
-        text = (TWICE % "Never").replace("{name: train}", f"{{name: train, {key}}}")
-        assert found(validate, "-f", write(text)) == []
 
 
 class TestPullRequests:

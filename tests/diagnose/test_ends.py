@@ -93,22 +93,10 @@ def test_how_a_pod_was_ended(given: dict[str, Any], says: str):
 ENDING = f"pod {POD} and 1 more are being deleted on node node-3"
 FORCE = f"kubectl delete pod -n team-a {POD} train-workers-0-1 --grace-period=0 --force"
 FENCE = f"kubectl taint nodes node-3 {OUT_OF_SERVICE}=nodeshutdown:NoExecute"
-RISK = "which risks two processes for one rank if the node is only cut off"
 
 
 def tainted(key: str, effect: str = "NoExecute") -> JSON:
     return node("node-3", {"key": key, "effect": effect, "timeAdded": at(MOMENT)})
-
-
-@pytest.mark.parametrize("gone", [False, True])
-def test_a_restart_names_the_node_that_holds_it_up_since_when_and_both_fixes(gone: bool):
-    warning = event("RestartWaitsForNode", "the restart waits for pods")
-    text, body = explanation_of(restarting(tainted(UNREACHABLE), warning, gone=gone))
-    assert f"└ {ENDING}, which has the taint {UNREACHABLE} (since 14:05:03Z, 12 min)\n" in text
-    assert text.endswith(f"to fix: once the machine is off or fenced: {FENCE}; or {FORCE}, {RISK}")
-    assert "forceDeletePods is not set: the manager does not delete it" in text
-    assert (body["level"], body["state"], body["since"]) == ("fault", "restarts", at(MOMENT))
-    assert causes(body) == ["old-pods" if gone else "restarting", "restart-waits-for-node", "node-failure-policy"]
 
 
 @pytest.mark.parametrize(

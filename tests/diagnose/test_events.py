@@ -19,9 +19,7 @@ from tests.support.explain.objects import (
     event,
     explained,
     explanation_of,
-    facts,
     job_of,
-    lease,
     made,
     owner,
     pod_of,
@@ -54,25 +52,12 @@ def test_warnings_about_an_earlier_set_of_the_same_name_are_left_out(warning: JS
     assert causes(body) == (["warning"] if reported else [])
 
 
-def test_a_refusal_of_an_earlier_set_is_no_reason():
-    note = 'job "train-workers-0" creation failed with error: User "m" cannot create resource "jobs"'
-    js = a_set()
-    given = facts(js, [], warnings=[event("JobCreationFailed", note, about="uid-of-another")], lease=lease())
-    assert "cannot create resource" not in explanation_of(given)[0]
-
-
 @pytest.mark.parametrize(("ago", "reported"), [(60, True), (BEFORE, False)])
 def test_pods_of_an_earlier_set_that_were_preempted_are_left_out(ago: float, reported: bool):
     js = a_set()
     ended = [gone("Preempted", "Preempted by pod 1 on node n", eventTime=at(NOW - timedelta(seconds=ago)))]
     _, body = explained(js, [started(js)], [], ends=ended)
     assert ("preempted" in causes(body)) is reported
-
-
-def test_the_time_of_a_warning_is_written_as_all_others():
-    js = a_set()
-    text, _ = explained(js, [started(js, ready=1)], [], warnings=[warned(ago=60)])
-    assert "Warning HeadlessServiceCreationFailed, last at 14:16:03Z: Service train exists already" in text
 
 
 pytestmark = pytest.mark.looptime
@@ -149,16 +134,6 @@ async def test_a_service_is_looked_up_only_where_a_warning_names_one():
 
 TAKEN = "the Job of an earlier JobSet of this name is still there"
 UNREACHABLE = "is being deleted on node node-3, which has the taint node.kubernetes.io/unreachable"
-
-
-def test_the_node_that_holds_a_job_of_an_earlier_set_is_named_with_a_fix():
-    text, body = explanation_of(earlier(silent_node(300)))
-    assert causes(body) == ["name-taken", "earlier-waits-for-node"]
-    assert body["level"] == "fault"
-    assert f"pod train-workers-0-0 {UNREACHABLE}\n" in text
-    assert "(since 14:12:03Z, 5 min)" in text
-    assert "kubectl taint nodes node-3 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute" in text
-    assert "forceDeletePods" not in text, "the policy is that of the earlier set"
 
 
 def test_pods_of_a_node_that_is_gone_are_deleted_by_kubernetes():

@@ -133,16 +133,6 @@ async def test_gated_followers_are_counted_by_their_metadata():
     assert [pod.name for pod in found.pods or ()] == [leader["metadata"]["name"]]
 
 
-async def test_pods_of_a_few_jobs_without_an_explanation_are_read():
-    js = a_set(rjob(replicas=9))
-    jobs = [made(job_of(js, index), active=1) for index in range(9)]
-    running = {"name": "main", "ready": False, "state": {"running": {}}}
-    pods = [made(pod_of(job, 1, node="n", containers=[running])) for job in jobs]
-    cluster = Cluster(js, *jobs, *pods)
-    found = await read(cluster)
-    assert len(found.pods or ()) == LOOKED_AT
-
-
 async def test_of_a_leader_that_has_to_join_its_followers_one_of_these_is_read():
     js = a_set(exclusive(parallelism=3, completions=3))
     job = made(job_of(js, 0), active=3, ready=2)
@@ -245,10 +235,3 @@ def test_ten_thousand_waiting_jobs_are_explained_at_once():
     )
     assert "9999 more Jobs" in text
     assert len(text) < 2000
-
-
-def test_pods_of_ready_jobs_are_not_looked_for_trouble():
-    js = made(stored(jobset(rjob(), namespace="team-a")))
-    job = made(job_of(js, 0), active=1, ready=1)
-    text, _ = explanation_of(facts(js, [job], [made(pod_of(job, node="n"))]))
-    assert text == "JobSet team-a/train: runs, 1 of 1 Job ready or done"

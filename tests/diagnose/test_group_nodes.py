@@ -10,7 +10,7 @@ import pytest
 from diagnose.gather import gather
 from diagnose.nodes import Nodes
 from kube.client import Client
-from tests.diagnose.test_nodes import node, nodes, requests, taint
+from tests.diagnose.test_nodes import node, nodes, requests
 from tests.support.explain.gangs import EACH, GANG, NESTED, WORDS, Played
 from tests.support.explain.objects import NOW, causes, held, walk
 from tests.support.model.fake_cluster import Cluster
@@ -26,23 +26,6 @@ def waiting(message: str = WORDS, scheduling: JSON = EACH, *rjobs: JSON, **amoun
     for pod in played.pods.values():
         pod["spec"] |= requests(**amounts)
     return played
-
-
-def test_a_misspelt_resource_is_named_though_the_scheduler_does_not_say_it():
-    text, body = waiting(**{"nvidia.com/gpus": "1"}).explain(node_offers=nodes(node(gpu="8")))
-    pods = "pod train-workers-0-0 and 1 more are not scheduled"
-    assert f"└ {pods}: no node offers nvidia.com/gpus; nodes offer nvidia.com/gpu\n" in text
-    assert "sed '/^  resourceVersion:/d; s#nvidia.com/gpus:#nvidia.com/gpu:#' | kubectl replace --force -f -" in text
-    assert "it goes on by itself" not in text
-    assert body["level"] == "fault"
-
-
-def test_nodes_that_are_in_use_are_said_where_resources_are_short():
-    short = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu"
-    text, body = waiting(short, gpu="1").explain(node_offers=nodes(node(gpu="8")))
-    assert "are not scheduled: 1 of 1 node could take it, and too little is free there" in text
-    assert "it goes on by itself when there is room" in text
-    assert body["level"] == "waits"
 
 
 def test_nodes_that_could_take_a_pod_are_no_reason_why_the_group_waits():
@@ -75,23 +58,6 @@ def found(played: Played, *names: str, **known: Any) -> list[JSON]:
 
 
 NO_DOMAIN = "no feasible placements found"
-
-
-def test_the_level_whose_label_no_node_has_is_named():
-    played = waiting(NO_DOMAIN, NESTED, gpu="1")
-    text, body = played.explain(node_offers=labelled(where(None, 0), where(None, 1)))
-    assert text.splitlines()[2].startswith(f"  ├ no node has a label {SUPERSLICE} at all")
-    assert f"to fix: kubectl label node NODE {SUPERSLICE}=VALUE; kubectl get nodes --show-labels" in text
-    assert f"{CUBE}=VALUE" not in text
-    assert body["level"] == "fault"
-
-
-def test_a_label_of_a_level_may_be_misspelt():
-    [finding] = found(
-        waiting(NO_DOMAIN, NESTED), "no-such-label", node_offers=labelled({CUBE: "a", f"{SUPERSLICE}s": "b"})
-    )
-    assert finding["what"] == f"no node has a label {SUPERSLICE} at all: did you mean {SUPERSLICE}s?"
-    assert finding["remedy"].startswith(f"write {SUPERSLICE}s for {SUPERSLICE} in a new JobSet, or kubectl label node")
 
 
 def test_labels_of_two_levels_on_different_nodes_make_no_domain():
@@ -143,25 +109,6 @@ def test_a_domain_with_no_node_for_such_pods():
     assert "no superslice holds any of its 6 pods: it never fits" in played.explain(node_offers=there)[0]
 
 
-@pytest.mark.parametrize("state", ["node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready"])
-def test_a_domain_that_is_large_enough_once_its_nodes_work(state: str):
-    broken = [node(f"b{n}", taint(state), gpu="8", labels=where(0, n)) for n in range(3)]
-    there = nodes(*broken, node("other", gpu="8"))
-    assert not found(waiting(WORDS, NESTED, gpu="4"), "too-large-for-a-domain", node_offers=there)
-    lasting = [node(f"b{n}", taint("gpu", "only"), gpu="8", labels=where(0, n)) for n in range(3)]
-    there = nodes(*lasting, node("other", gpu="8"))
-    assert found(waiting(WORDS, NESTED, gpu="4"), "too-large-for-a-domain", node_offers=there)
-
-
-def test_pods_beyond_the_minimum_of_a_gang_may_stay_outside():
-    job = {"schedulingPolicy": {"gang": {"minCount": 1}}, "schedulingConstraints": {"topology": [{"key": CUBE}]}}
-    least = {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": job}]}
-    there = labelled(where(0, 0), where(0, 1))
-    assert not found(waiting(WORDS, least, gpu="8"), "too-large-for-a-domain", node_offers=there)
-    job["schedulingPolicy"] = GANG
-    assert found(waiting(WORDS, least, gpu="8"), "too-large-for-a-domain", node_offers=there)
-
-
 def test_pods_of_different_kinds_are_counted_apart():
     one = {"schedulingPolicy": GANG, "schedulingConstraints": {"topology": [{"key": CUBE}]}}
     rjobs = rjob("driver", parallelism=1, completions=1), rjob(parallelism=2, completions=2)
@@ -180,21 +127,6 @@ def test_pods_of_different_kinds_are_counted_apart():
     assert finding["what"] == in_all
     three = labelled(where(0, 0), where(1, 0), where(1, 0))
     assert not found(played, "too-large-for-a-domain", node_offers=three)
-
-
-@pytest.mark.parametrize("told", [True, False])
-def test_exclusive_jobs_that_keep_a_gang_out_are_named(told: bool):
-    short = "2 node(s) didn't satisfy existing pods anti-affinity rules" if told else "2 Insufficient nvidia.com/gpu"
-    played = waiting(f"0/2 nodes are available: {short}", gpu="1")
-    holders = held("a", "node-0"), held("b", "node-1"), held("low", "node-0", -1), held("c", "gone")
-    [first, *_] = found(played, "kept-out", node_offers=labelled({}, {}), holders=holders)
-    some = "3 exclusive Jobs keep other pods of priority 0 out of their domains: team-b/a, team-b/b, team-b/c"
-    assert first["what"] == "pod train-workers-0-0 and 1 more are not scheduled: " + (
-        some if told else some.replace("3", "2").replace(", team-b/c", "")
-    )
-    assert first["remedy"].startswith("wait until one ends, add nodes, or give its ReplicatedJob a priorityClassName")
-    in_use = "2 of 2 nodes could take it, and too little is free there"
-    assert (in_use in played.explain(node_offers=labelled({}, {}), holders=holders)[0]) is not told
 
 
 def test_jobs_that_keep_nothing_out_of_a_gang_are_not_named():

@@ -53,15 +53,6 @@ def test_the_message_about_pods_counts_where_the_group_was_scheduled_once():
     assert f"the scheduler says: {WORDS}" in played.explain()[0]
 
 
-def test_trees_that_wait_for_the_same_reason_are_reported_once():
-    played = Played(EACH, rjob(replicas=40, parallelism=2, completions=2))
-    played.refuse_all("0/1 placements are available")
-    text, _ = played.explain()
-    names = [played.of_job(f"train-workers-{index}") for index in range(40)]
-    assert f"39 more groups (PodGroup {names[1]} … PodGroup {names[39]}): likewise" in text
-    assert len(text.splitlines()) == 5
-
-
 @pytest.mark.no_cover
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("scheduling", [EACH, NESTED, {}])
@@ -71,18 +62,6 @@ def test_thousands_of_jobs_are_explained_at_once(scheduling):
         played.pod(job, 0, unscheduled="no room")
     text, _ = played.explain()
     assert len(text.splitlines()) < 20
-
-
-def test_a_gang_that_needs_fewer_than_all_says_how_many_are_bound():
-    played = Played(
-        {"replicatedJobs": [{**EACH["replicatedJobs"][0], "schedulingPolicy": {"gang": {"minGroupCount": 2}}}]}
-    )
-    played.refuse_all()
-    for index in range(2):
-        played.bind(f"train-workers-{index}")
-        played.say(played.of_job(f"train-workers-{index}"), "", "True")
-    text, _ = played.explain()
-    assert "4 of 6 pods bound; 2 of 3 groups have to fit at once" in text
 
 
 def test_basic_groups_have_nothing_to_wait_for_together():
@@ -149,18 +128,6 @@ class TestNoSchedulerReport:
         ) in text
         assert causes(body) == ["gang-waits", "quorum", "pods-refused"]
 
-    def test_a_minimum_that_is_reached_is_no_reason(self):
-        played = Played(
-            {
-                "replicatedJobs": [
-                    {"targetReplicatedJobs": ["workers"], "job": {"schedulingPolicy": {"gang": {"minCount": 1}}}}
-                ]
-            }
-        )
-        for job in played.jobs.values():
-            job["status"]["active"] = 1
-        assert "quorum" not in causes(played.explain()[1])
-
     def test_another_priority(self):
         played = Played(NESTED)
         played.pod("train-workers-1", 1, priority=1000)
@@ -224,15 +191,6 @@ def test_pods_that_are_bound_and_not_ready_are_no_matter_of_groups():
         for index in range(2):
             played.pod(job, index, node="node-1", phase="Pending")
     assert set(causes(played.explain()[1])) == {"not-ready"}
-
-
-def test_jobs_that_run_without_groups_are_as_any_others():
-    played = Played(NESTED)
-    played.refuse_all("no room")
-    played.groups.clear()
-    for job in played.jobs.values():
-        del job["spec"]["template"]["spec"]["schedulingGroup"]
-    assert set(causes(played.explain()[1])) == {"unscheduled"}
 
 
 def test_without_the_right_to_read_groups_the_scheduler_s_message_is_shown():

@@ -63,33 +63,6 @@ def test_a_stage_that_runs_well_is_not_a_wait():
     ]
 
 
-def test_a_later_stage_that_runs_well_is_numbered():
-    js = staged()
-    jobs = [done(js, 600), runs(js, "train"), runs(js, "train", 1)]
-    text, body = explained(js, jobs, [])
-    assert body["state"] == "runs"
-    assert "it runs stage 2 of 3: ReplicatedJob report (1 Job): waits for train to have" in text
-    assert "train-train-0, train-train-1 run\n" in text
-
-
-def test_what_holds_a_stage_up_stands_before_those_that_wait_for_it():
-    js = staged()
-    jobs = [done(js, 600), runs(js, "train"), runs(js, "train", 1, ready=0)]
-    text, body = explained(js, jobs, [])
-    assert (body["state"], causes(body)) == ("waits", ["not-ready", "later-stage"])
-    assert "to fix: see above why those wait" in text
-
-
-def test_a_dependency_of_a_stage_that_is_held_up_waits_as_well():
-    first, second = [{"name": "a", "status": "Complete"}], [{"name": "b", "status": "Ready"}]
-    js = a_set(rjob("a"), rjob("b", dependsOn=first), rjob("c", dependsOn=second))
-    levels = []
-    for ready in (0, 1):
-        _, body = explained(js, [runs(js, "a", ready=ready)], [])
-        levels.append([found["level"] for found in body["because"] if found["cause"] == "later-stage"])
-    assert levels == [["waits", "waits"], ["note", "note"]]
-
-
 def test_between_two_stages_nothing_is_to_be_fixed():
     js = staged()
     text, body = explained(js, [done(js, 5)], [])
@@ -162,18 +135,6 @@ def test_a_quota_that_is_gone_refuses_nothing():
     assert (body["level"], RETRIED in text) == ("waits", True)
 
 
-def test_jobs_that_a_quota_allows_now_are_created_soon():
-    amounts = "requested: count/jobs.batch=1, used: count/jobs.batch=2, limited: count/jobs.batch=2"
-    note = f'jobs.batch "train-workers-0" is forbidden: exceeded quota: jobs, {amounts}'
-    status = {"hard": {"count/jobs.batch": "4"}, "used": {"count/jobs.batch": "2"}}
-    known = {"quotas": {"jobs": msgspec.convert({"status": status}, SeenQuota)}}
-    given = facts(a_set(), warnings=[event("JobCreationFailed", note)], lease=lease(), **known)
-    text, body = explanation_of(given)
-    assert "each needs 1 count/jobs.batch, quota jobs has 2 left of 4 and allows that now" in text
-    assert "wait: the manager tries again by itself soon" in text
-    assert body["level"] == "waits"
-
-
 def lacking() -> list[JSON]:
     js = made(stored(jobset(rjob())))
     job = made(job_of(js, 0), active=0)
@@ -212,19 +173,6 @@ def crashing(pods: int = 1, **status: Any) -> tuple[JSON, JSON]:
     return js, made(job_of(js, 0, backoffLimit=6), **{"active": 0, "ready": 0, "failed": 1, **status})
 
 
-def test_one_of_several_pods_has_failed():
-    js, job = crashing(4, active=3, ready=3)
-    text, body = explained(js, [job], [failed_pod(job, 2, 137, "OOMKilled")])
-    assert (body["level"], causes(body)) == ("fault", ["pod-failed"])
-    assert (
-        "Job train-workers-0: 3 of 4 pods ready; pod train-workers-0-2 has failed: container main, exit code 137"
-        in text
-    )
-    assert "(OOMKilled); 1 failure, backoffLimit allows 6\n" in text
-    assert body["since"] == at(MOMENT), "when the pod ended"
-    assert f"jobset logs train -n team-a --job train-workers-0 shows what it wrote; {PAUSE}" in text
-
-
 def test_failures_are_told_while_the_next_pod_starts():
     js, job = crashing(active=1)
     starts = made(pod_of(job, 0, node="node-2", phase="Pending", containers=[{"name": "main", "ready": False}]))
@@ -252,14 +200,6 @@ def test_a_job_whose_pods_do_not_end_is_no_riddle():
     assert "kubectl delete pods -n team-a -l batch.kubernetes.io/job-name=train-workers-0 --force" in text
 
 
-def test_the_pod_that_failed_last_is_the_one_that_is_named():
-    js, job = crashing(failed=2)
-    first, last = failed_pod(job), failed_pod(job, code=127, finishedAt=at(NOW))
-    last["metadata"]["name"] = "last"
-    text, _ = explained(js, [job], [last, first])
-    assert "pod last has failed: container main, exit code 127 (the command was not found); 2 failures" in text
-
-
 @pytest.mark.parametrize(
     ("before", "says", "pause"),
     [("0", "1 failure of index 0, backoffLimitPerIndex allows 1", True), ("1", "2 failures of index 0", False)],
@@ -272,16 +212,6 @@ def test_failures_of_an_index_count_by_themselves(before: str, says: str, pause:
     text, _ = explained(js, [job], [pod])
     assert says in text
     assert (PAUSE in text) is pause, "no pod comes for an index that has failed too often"
-
-
-def test_a_next_pod_that_was_refused_is_the_cause():
-    js, job = crashing()
-    said = event("FailedCreate", "pods is forbidden: no", about=job["metadata"]["uid"])
-    _, body = explained(js, [job], [failed_pod(job)], job_warnings=[said])
-    assert causes(body) == ["pods-refused"]
-    earlier = event("FailedCreate", "pods is forbidden: no", about=job["metadata"]["uid"], ago=3000)
-    _, body = explained(js, [job], [failed_pod(job)], job_warnings=[earlier])
-    assert causes(body) == ["pod-failed"]
 
 
 def test_a_failed_pod_in_whose_place_another_runs_is_not_the_cause():

@@ -144,18 +144,6 @@ def test_what_a_manager_may_still_have_to_do_is_no_fault_of_the_status(case):
     assert "status-not-written" not in causes(ended(**case)[1])
 
 
-def no_right(number: int, user: str = "m") -> str:
-    said = f'jobs.batch is forbidden: User "{user}" cannot create resource "jobs"'
-    return f'job "train-workers-{number}" creation failed with error: {said}'
-
-
-def test_what_is_refused_to_many_jobs_for_one_reason_is_said_once():
-    note = "\n".join([*map(no_right, range(3)), no_right(3, "somebody else"), "and 4 more"])
-    js = made(stored(jobset(rjob(replicas=8))))
-    text, _ = explained(js, warnings=[event("JobCreationFailed", note)])
-    assert f"{no_right(0)} (and 2 more alike); {no_right(3, 'somebody else')}; and 4 more" in text
-
-
 @pytest.mark.parametrize(("note", "named"), [("a Service exists already and belongs to nobody", False), ("no", True)])
 def test_a_service_of_somebody_else_keeps_no_job_from_being_created(note: str, named: bool):
     js = made(stored(jobset(rjob())))

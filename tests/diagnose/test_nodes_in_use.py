@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
-from msgspec.structs import replace as replace_struct
 
-from diagnose.case import case
 from diagnose.facts import SeenPod
-from diagnose.nodes import Nodes, SeenNode
-from diagnose.pod_causes import misfit
+from diagnose.nodes import Nodes
 from diagnose.reader import MOST_PAGES, PAGE
 from tests.diagnose.test_look_ups import a_set as plain_set
 from tests.diagnose.test_look_ups import read
@@ -80,13 +76,6 @@ def test_without_jobsets_there_nothing_is_said_of_them():
     assert "JobSets hold" not in in_use(hold("big", "other", 8), hold("cpu", "a", 0))
 
 
-def test_pods_that_are_alike_are_judged_once():
-    found = without_node(f"Insufficient {GPU}", gpu_node("a"), needs={GPU: "8", "cpu": "1"})
-    of = case(replace(found, placed=(hold("big", "a", 8),)))
-    [pod] = found.pods or ()
-    assert misfit(of, pod) is misfit(of, replace_struct(pod, metadata=replace_struct(pod.metadata, name="other")))
-
-
 def waiting(message: str, **amounts: str) -> list[JSON]:
     job = made(job_of(plain_set(), 0), active=1)
     waits = made(pod_of(job, unscheduled=message))
@@ -145,12 +134,6 @@ def test_a_set_that_holds_every_node_itself():
     assert "wait for other pods to end" not in text
 
 
-def test_a_set_that_fits_waits_for_others():
-    nodes = [gpu_node(f"node-{number}") for number in range(4)]
-    _, body = too_many(nodes, running=1, replicas=4)
-    assert causes(body)[0] == "in-use"
-
-
 @pytest.mark.parametrize(
     ("nodes", "pod", "fit"),
     [
@@ -168,13 +151,6 @@ def test_only_nodes_that_a_pod_may_go_to_count(nodes: list[JSON], pod: JSON, fit
     assert "of its own" not in text, "none of them runs"
     _, body = too_many(nodes, running=0, replicas=fit, **pod)
     assert causes(body)[0] == "in-use"
-
-
-def test_a_node_takes_no_more_pods_than_it_says():
-    full = Nodes([msgspec.convert({**gpu_node("a"), "status": {"allocatable": {"pods": "3", "cpu": "64"}}}, SeenNode)])
-    [pod] = without_node("Insufficient cpu", needs={"cpu": "1"}).pods or ()
-    assert full.too_many(pod.spec, 3, 0) is None
-    assert full.too_many(pod.spec, 4, 0) is not None
 
 
 EIGHT = {"containers": [{"name": "main", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}

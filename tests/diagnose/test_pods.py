@@ -133,16 +133,6 @@ def test_many_jobs_with_one_reason_are_reported_once():
     assert len(body["because"]) == 2
 
 
-def test_a_leader_that_was_replaced_waits_for_room_where_its_followers_are():
-    js = a_set()
-    job = started(js, ready=2)
-    pods = [made(leader_of(job, unscheduled=f"{FULL}."))]
-    pods += [made(pod_of(job, index, node="node-2", nodeSelector={RACK: "rack-1"})) for index in (1, 2)]
-    text, body = explanation_of(facts(js, [job], pods, nodes=RACKS, holders=(held("other", "node-0"),)))
-    assert "Job train-workers-0: waits for room in rack rack-1, where its Job is" in text
-    assert causes(body) == ["leader-waits", "leader-unscheduled"], "other racks do not matter"
-
-
 def test_a_follower_that_finds_no_node_in_the_rack_of_its_job():
     js = a_set()
     job = started(js, ready=2)
@@ -292,16 +282,6 @@ def driver(*holders: SeenPod, message: str = KEPT_OUT, **pod: Any) -> JSON:
     return body["because"][0]
 
 
-def test_a_pod_that_exclusive_jobs_keep_out_waits_for_them_by_name():
-    found = driver(held("other-0", "node-0"), held("train-workers-0", "node-2"), held("low-0", "node-1", -1))
-    assert found["what"] == (
-        "Job train-driver-0: pod train-driver-0-0 is not scheduled: 2 exclusive Jobs keep other pods of priority 0"
-        " out of their domains: team-b/other-0, team-b/train-workers-0"
-    )
-    assert found["remedy"].startswith("wait until one ends, add nodes, or give its ReplicatedJob a priorityClassName")
-    assert [of["what"] for of in found["because"]] == [f"kube-scheduler: {KEPT_OUT.rstrip('.')}"]
-
-
 def test_a_pod_that_its_own_set_keeps_out_never_gets_a_node_by_waiting():
     found = driver(held("train-workers-0", "node-0"))
     assert found["what"].endswith("out of its domain: team-b/train-workers-0, all of its own JobSet")
@@ -331,26 +311,6 @@ def crashing_pods(*containers: JSON) -> list[str]:
     ]
     text, _ = explained(js, jobs, pods)
     return [line.lstrip("├└│ ") for line in text.splitlines()[1:]]
-
-
-def test_pods_of_a_job_that_do_not_run_for_different_reasons_are_told_apart():
-    lines = crashing_pods(
-        crashed(137, 7, "OOMKilled"), waiting_container("ErrImagePull", "401 Unauthorized"), crashed(1, 2)
-    )
-    first, fix, likewise, second, correct, again, third, *_ = lines
-    assert first == (
-        "Job train-workers-0: pod train-workers-0-0 is not ready: container main: CrashLoopBackOff, restarted 7 times, it"
-        " ended with exit code 137 (OOMKilled): back-off 7m0s"
-    )
-    assert fix.startswith("to fix: it needs more memory than resources.limits.memory of its container")
-    assert fix.endswith("; kubectl logs -n team-a train-workers-0-0 -c main --previous")
-    assert likewise == again == "Job train-workers-1: likewise"
-    assert second == (
-        "Job train-workers-0: pod train-workers-0-1 is not ready: container main: ErrImagePull: 401 Unauthorized"
-    )
-    assert "correct the image" in correct
-    assert "pod train-workers-0-2 is not ready" in third
-    assert "exit code 1 (Error)" in third
 
 
 def test_pods_that_were_restarted_more_or_less_often_are_alike():

@@ -13,8 +13,7 @@ from diagnose.gather import gather
 from diagnose.remedies import for_refusal
 from kube.client import Client
 from policy.recorded import ANNOTATION
-from tests.support.explain.gangs import EACH, Played
-from tests.support.explain.objects import NOW, at, explained, explanation_of, job_of, made, pod_of, walk
+from tests.support.explain.objects import NOW, explained, explanation_of, job_of, made, pod_of, walk
 from tests.support.explain.stuck import about_pod
 from tests.support.explain.stuck_jobs import (
     AGAIN,
@@ -121,18 +120,6 @@ def test_a_new_pod_is_only_promised_where_it_need_not_differ_from_the_template(
         )
 
 
-def test_a_pod_that_was_just_created_is_starting():
-    js = made(stored(jobset(rjob(), namespace="team-a")))
-    job = made(job_of(js, 0), active=1, ready=0)
-    pod = pod_of(job)
-    pod["metadata"]["creationTimestamp"] = at(NOW)
-    _, body = explained(js, [job], [made(pod)])
-    assert body["because"][0]["what"].endswith("is starting, not looked at by the scheduler")
-    pod["spec"]["schedulerName"] = "volcano"
-    _, body = explained(js, [job], [made(pod)])
-    assert (body["level"], body["because"][0]["cause"]) == ("waits", "nobody-schedules")
-
-
 def test_the_scheduler_of_a_pod_on_a_node_is_not_to_blame():
     starting = {"name": "main", "ready": False, "state": {"waiting": {"reason": "ContainerCreating"}}}
     what, fix = advice(node="node-1", phase="Pending", containers=[starting], schedulerName="volcano")
@@ -146,21 +133,6 @@ def test_ports_of_a_pod_in_the_network_of_its_node():
     assert "another pod has its containerPort, which is a port of the node with hostNetwork: true, on each node" in text
     assert "or do without hostNetwork in a new JobSet" in text
     assert "hostPort" not in text
-
-
-@pytest.mark.parametrize(("message", "new"), [("3 node(s) didn't have free ports.", True), ("3 Too many pods.", False)])
-def test_how_to_make_a_new_jobset_is_said_once_where_a_fix_needs_it(message: str, new: bool):
-    js = made(stored(jobset(rjob(replicas=2), namespace="team-a")))
-    jobs = [made(job_of(js, index), active=1, ready=0) for index in range(2)]
-    text, body = explained(js, jobs, [made(pod_of(job, unscheduled=message)) for job in jobs])
-    says = (
-        f"kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' > train-new.yaml, change train-new.yaml, and {REPLACE}"
-        if new
-        else ""
-    )
-    assert body["newJobSet"] == says
-    assert text.count("a new JobSet: ") == new
-    assert f"a new JobSet: {says}" in text or not new
 
 
 def test_a_priority_class_that_a_policy_has_set_is_said_to_be_the_policys():
@@ -272,13 +244,3 @@ async def test_claims_are_looked_up_where_volumes_are_bound_with_the_pod():
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "ws"}, "spec": {"storageClassName": "manual"}}
     found = await gather(Client(Cluster(js, job, pod, claim)), "default", "train", NOW)
     assert found.claims["ws"] is not None
-
-
-def test_a_gang_waits_for_claims_too():
-    played = Played(EACH)
-    played.refuse_all(UNBOUND)
-    for pod in played.pods.values():
-        pod["spec"]["volumes"] = [{"name": "ws", "persistentVolumeClaim": {"claimName": "ws"}}]
-    text, body = played.explain(claims={"ws": None})
-    assert "pod train-workers-0-0 and 1 more are not scheduled: there is no PersistentVolumeClaim ws\n" in text
-    assert body["level"] == "fault"

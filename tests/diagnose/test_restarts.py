@@ -60,13 +60,6 @@ def test_a_set_that_keeps_failing_says_so_though_all_its_jobs_are_ready():
     assert causes(body) == ["keeps-failing", "attempt", "attempt", "attempt"]
 
 
-def test_what_a_set_that_keeps_failing_waits_for_is_reported_below():
-    text, body = restarted(failed(0, 20), failed(1, 10), ready=0)
-    assert text.startswith("JobSet team-a/train: keeps failing: ")
-    assert "0 of 2 Jobs ready or done" in text.splitlines()[0]
-    assert causes(body)[-1] == "not-ready"
-
-
 @pytest.mark.parametrize(
     ("history", "says"),
     [
@@ -198,12 +191,6 @@ def test_a_recovery_is_a_time_line():
     ]
     assert (body["state"], body["level"]) == ("runs", "fine")
     assert causes(body) == ["recovery"] + ["recovery-phase"] * 5
-
-
-def test_one_that_is_not_over_shows_how_far_it_has_come():
-    text, body = recovered(START, {**PHASES, "readyAfterSeconds": None, "createdAfterSeconds": None}, ran=False)
-    assert "last recovery, of attempt 1: it is not over; goodput 83.9%" in text
-    assert causes(body) == ["recovery"] + ["recovery-phase"] * 3
 
 
 def test_a_set_that_has_ended_shows_it_too():

@@ -56,11 +56,6 @@ def test_one_that_nobody_counts():
     assert "to fix: start the manager with --feature-gates=JobSetActiveDeadlineSeconds=true" in text
 
 
-def test_nothing_before_the_first_status():
-    js = a_set(activeDeadlineSeconds=3600)
-    assert causes(explained(js, [running(js, 0)])[1]) == []
-
-
 def test_a_set_that_has_failed_by_it():
     why = condition("Failed", "DeadlineExceeded", "JobSet was active for longer than ...")
     attempt = {"attempt": 2, "reason": "DeadlineExceeded", "message": "it took too long", "time": at(MOMENT)}

@@ -156,24 +156,6 @@ def test_the_launcher_of_mpi_knows_the_hosts_and_comes_last(converted, command):
     assert "kubectl create secret generic pi-ssh" in err
 
 
-def test_a_job_keeps_its_spec(converted):
-    body = loaded(JOB)
-    [jobset], err = converted(body)
-    [group] = jobset["spec"]["replicatedJobs"]
-    job = group["template"]["spec"]
-    kept = {
-        key: body["spec"][key] for key in ("completions", "parallelism", "backoffLimitPerIndex", "podFailurePolicy")
-    }
-    assert {key: job[key] for key in kept} == kept
-    assert (jobset["spec"]["suspend"], jobset["spec"]["ttlSecondsAfterFinished"]) == (True, 600)
-    assert job["template"]["metadata"]["labels"] == {"app": "shards"}
-    assert "spec.selector: no equivalent" in err
-    del body["spec"]["completionMode"]
-    del body["spec"]["backoffLimitPerIndex"], body["spec"]["maxFailedIndexes"], body["spec"]["podFailurePolicy"]
-    [jobset], _ = converted(body)
-    assert jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["completionMode"] == "NonIndexed"
-
-
 def test_other_objects_of_the_file_are_named(command, write):
     config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\n---\n"
     code, out, err = command("init", "--from", write(config + JOB.read_text()))

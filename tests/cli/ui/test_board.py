@@ -34,13 +34,6 @@ class Shown:
         return news["whole"], [row["name"] for row in news["rows"]], news["gone"]
 
 
-def test_a_browser_that_comes_first_gets_everything():
-    shown = Shown()
-    shown.put("a", "b")
-    whole, rows, gone = shown.since("")
-    assert (whole, sorted(rows), gone) == (True, ["a", "b"], [])
-
-
 def test_a_browser_that_was_here_gets_what_differs():
     shown = Shown()
     shown.put("a", "b", "c")
@@ -84,14 +77,3 @@ def test_a_set_that_was_never_shown_is_not_reported_as_gone():
     shown.board.touch(("ns", "x"))
     shown.publish()
     assert shown.since(seen) == (False, [], [])
-
-
-def test_notes_change_the_version_once():
-    shown = Shown()
-    shown.board.note(["nodes: forbidden"])
-    shown.publish()
-    seen = shown.board.cursor
-    assert json.loads(shown.board.since(""))["notes"] == ["nodes: forbidden"]
-    shown.board.note(["nodes: forbidden"])
-    shown.publish()
-    assert shown.board.cursor == seen

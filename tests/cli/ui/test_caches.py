@@ -17,7 +17,6 @@ from cli.ui.caches import BoundedStore, Caches
 from kube.client import Client
 from kube.clock import now, rfc3339
 from kube.errors import from_response
-from kube.store import Unreadable, UnreadableMeta
 from kube.transport import Request, Response
 from tests.support.explain.objects import exclusive, job_of, made, pod_of
 from tests.support.model.faults import status_body
@@ -169,15 +168,6 @@ def test_a_store_takes_in_no_more_than_it_may():
     store.remove(thing("a", 4))
     store.apply(thing("d", 5))
     assert {obj.metadata.name for obj in store.list()} == {"b", "d"}
-
-
-def test_objects_that_cannot_be_read_are_counted_too():
-    store: BoundedStore = BoundedStore(2)
-    store.begin()
-    store.commit(1)
-    for index in range(5):
-        store.apply(Unreadable(UnreadableMeta(name=f"x{index}", resource_version=str(index + 2)), "odd"))
-    assert len(store.unreadable) == 2
 
 
 def test_a_list_that_fits_again_leaves_out_nothing():

@@ -14,7 +14,7 @@ from cli.ui.views import detail, row
 from diagnose.states import state_of
 from tests.support.explain.objects import MOMENT, NOW, at
 from tests.support.objects.jobsets import rjob
-from tests.support.objects.page_rows import a_job, a_node, a_pod, a_set, counts
+from tests.support.objects.page_rows import a_job, a_set, counts
 
 READY = [counts(ready=1)]
 RESTARTING = [{"type": "RestartingJobSet", "status": "True"}]
@@ -170,15 +170,6 @@ def test_a_job_has_one_state(status, state):
     shown = show(a_set(), jobs=[a_job(**status)])
     assert shown["jobList"][0]["state"] == state
     assert shown["jobList"][0]["message"] == ("backoff" if state == "Failed" else "")
-
-
-def test_a_set_that_is_placed_exclusively_has_a_map():
-    worker = rjob()
-    worker["template"]["metadata"] = {"annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}}
-    nodes, pods = [a_node("n", rack="r1")], [a_pod("train-workers-0", "n")]
-    shown = show(a_set(worker), nodes=nodes, pods=pods)
-    assert [(map_["topology"], map_["domains"][0]["name"]) for map_ in shown["maps"]] == [("rack", "r1")]
-    assert show(a_set(), nodes=nodes, pods=pods)["maps"] == []
 
 
 @pytest.mark.parametrize(

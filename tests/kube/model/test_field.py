@@ -14,7 +14,6 @@ from kube.model.field import (
     Rule,
     Severity,
     aggregate,
-    by_path,
     invalid_status,
     quote,
 )
@@ -113,14 +112,6 @@ def test_a_word_that_takes_long_to_find_is_found_when_it_is_shown():
     assert body.startswith('Invalid value: "x": no x; use yyy')
     assert len(body) < 400
     assert asked == [1]
-
-
-def test_order_is_by_path_items_by_number_and_stays_as_found_at_one_place():
-    places = [("b", 10, "a"), ("b", 9), ("b",), ("a", "z"), ("b", 10)]
-    found = [required(Path(parts), str(i)) for i, parts in enumerate(places)] + [required(Path(("b", 9)), "later")]
-    assert [(str(e.path), e.detail) for e in by_path(found)] == [
-        ("a.z", "3"), ("b", "2"), ("b[9]", "1"), ("b[9]", "later"), ("b[10]", "4"), ("b[10].a", "0"),
-    ]  # fmt: skip
 
 
 def test_long_values_texts_and_lists_are_cut_and_the_rest_is_counted():

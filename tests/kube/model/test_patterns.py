@@ -11,7 +11,3 @@ from kube.model.patterns import compile_pattern
 )
 def test_an_invalid_pattern_is_explained(pattern, why):
     assert compile_pattern(pattern) == why
-
-
-def test_a_pattern_is_searched_for_anywhere():
-    assert compile_pattern("exit code [37]").search("main: exit code 7 again")

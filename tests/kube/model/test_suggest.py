@@ -2,7 +2,7 @@
 
 import pytest
 
-from kube.model.suggest import did_you_mean, nearest
+from kube.model.suggest import did_you_mean
 
 
 @pytest.mark.parametrize(
@@ -19,9 +19,3 @@ from kube.model.suggest import did_you_mean, nearest
 )
 def test_text(word: str, names: list[str], text: str):
     assert did_you_mean(word, names) == text
-
-
-def test_very_long_words_and_very_many_names_stay_cheap():
-    names = (f"name-{i}" + "x" * 10_000 for i in range(10**9))
-    assert len(did_you_mean("y" * 10**6, names)) < 1000
-    assert nearest("y" * 10**6, ["y" * 10**6]) in {"", "y" * 10**6}

@@ -11,42 +11,18 @@ def condition(kind="Suspended", status="True", reason="R", message="m", at="t1")
     return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time=at)
 
 
-def test_a_new_condition_is_added_only_when_true():
-    assert set_condition((), condition(status="False")).changed is False
-    assert set_condition((), condition()).conditions == (condition(),)
-
-
 def test_a_change_of_status_moves_the_transition_time():
     change = set_condition((condition(),), condition(status="False", reason="Q", at="t2"))
     assert change.conditions == (condition(status="False", reason="Q", at="t2"),)
-
-
-def test_a_change_of_message_keeps_the_transition_time():
-    change = set_condition((condition(),), condition(message="other", at="t2"))
-    assert change.changed
-    assert change.conditions == (condition(message="other", at="t1"),)
 
 
 def test_the_same_again_is_no_change():
     assert set_condition((condition(),), condition(at="t2")).changed is False
 
 
-def test_the_startup_conditions_exclude_each_other():
-    change = set_condition((condition("StartupPolicyInProgress"),), condition("StartupPolicyCompleted", at="t2"))
-    assert [(c.type, c.status) for c in change.conditions] == [
-        ("StartupPolicyInProgress", "False"),
-        ("StartupPolicyCompleted", "True"),
-    ]
-
-
 def test_gates_default_to_their_stage():
     gates = FeatureGates()
     assert (gates["RestartJob"], gates["TLSOptions"]) == (False, True)
-
-
-def test_all_alpha_turns_on_what_is_not_named():
-    gates = FeatureGates({"AllAlpha": True, "RestartJob": False})
-    assert (gates["RestartJob"], gates["ElasticJobSet"]) == (False, True)
 
 
 @pytest.mark.parametrize(

@@ -48,14 +48,6 @@ class TestShapes:
             "  PG rj-workers gang 4 all: workers-0 workers-1",
         ]
 
-    def test_c_a_group_for_each_job(self):
-        scheduling = {"replicatedJobs": [entry("workers", job={"schedulingConstraints": topology("rack")})]}
-        assert picture(a_set(workers(jobs=3), scheduling=scheduling)) == [
-            "PG job-workers gang 2 rack: workers-0",
-            "PG job-workers gang 2 rack: workers-1",
-            "PG job-workers gang 2 rack: workers-2",
-        ]
-
     @pytest.mark.parametrize(
         ("field", "root"),
         [
@@ -111,25 +103,6 @@ class TestOneCompositeForTwoLevels:
             f"CPG jobset {root}",
             "  PG job-workers gang 2 all: workers-0",
             "  PG job-workers gang 2 all: workers-1",
-        ]
-
-    def test_not_merged_with_a_field_on_both_levels(self):
-        one = entry("workers", schedulingConstraints=topology("rack"), job={})
-        scheduling = {"schedulingConstraints": topology("zone"), "replicatedJobs": [one]}
-        assert picture(a_set(workers(jobs=1), scheduling=scheduling)) == [
-            "CPG jobset basic zone",
-            "  CPG rj-workers gang 1 rack",
-            "    PG job-workers gang 2: workers-0",
-        ]
-
-    def test_not_merged_beside_another_replicated_job(self):
-        scheduling = {"schedulingPolicy": GANG, "replicatedJobs": [entry("workers", job={})]}
-        js = a_set(workers("driver", 1, 1), workers(jobs=1), scheduling=scheduling)
-        assert picture(js) == [
-            "CPG jobset gang 2",
-            "  PG rj-driver gang 1: driver-0",
-            "  CPG rj-workers gang 1",
-            "    PG job-workers gang 2: workers-0",
         ]
 
     def test_not_merged_without_a_group_for_each_job(self):

@@ -21,33 +21,10 @@ def test_job_key_is_the_sha1_that_clients_recompute(namespace, job, key):
     assert names.job_key(namespace, job) == key
 
 
-def test_names_are_joined_from_set_to_pod():
-    assert names.job_name("js", "workers", 3) == "js-workers-3"
-    assert names.pod_base_name("js", "workers", 3, 7) == "js-workers-3-7"
-    assert names.volume_claim_name("data", "js") == "data-js", "the template comes first"
-    assert names.namespaced_job("ns", "js-workers-3") == "ns_js-workers-3"
-
-
 def test_subdomain_is_the_name_of_the_set_unless_given():
     assert names.subdomain(jobset()) == "js"
     assert names.subdomain(jobset(network={"subdomain": "net"})) == "net"
     assert names.subdomain(jobset(network=None)) == "js"
-
-
-def test_coordinator_endpoint_names_pod_and_subdomain():
-    coordinator = {"replicatedJob": "driver", "jobIndex": 1, "podIndex": 2}
-    js = jobset(rjob("driver", 2), coordinator=coordinator, network={"subdomain": "net"})
-    assert names.coordinator_endpoint(js) == "js-driver-1-2.net"
-    assert names.coordinator_endpoint(jobset()) is None
-
-
-def test_indices_count_across_the_set_and_within_a_group():
-    js = jobset(rjob("a", 2), rjob("b", 1, groupName="x"), rjob("c", 2))
-    positions = [position for jobs in layout_of(js).ranges for position in jobs.positions("js")]
-    assert [s.global_index for s in positions] == [0, 1, 2, 3, 4]
-    assert [s.group_index for s in positions] == [0, 1, 0, 2, 3]
-    assert [g.group_replicas for g in layout_of(js).ranges] == [4, 1, 4]
-    assert layout_of(js).global_replicas == 5
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from("xyz")), max_size=6))

@@ -18,7 +18,6 @@ from api.children import build_job, with_priority
 from api.layout import layout_of
 from api.priority import Priorities, PriorityClass
 from controllers.planning.observed import Observed
-from tests.support.model.lives import resume, suspend
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -92,15 +91,6 @@ class TestLabel:
     def test_it_is_in_the_pod_template_of_every_job(self, annotations, pod, label):
         assert label_of(with_priority(job(annotations, **pod), priorities())) == label
 
-    def test_nothing_else_changes_and_the_job_itself_has_no_such_label(self):
-        before = job()
-        untouched = msgspec.json.encode(before)
-        after = with_priority(before, priorities())
-        assert msgspec.json.encode(before) == untouched
-        assert keys.PRIORITY not in after["metadata"]["labels"]
-        del after["spec"]["template"]["metadata"]["labels"][keys.PRIORITY]
-        assert after == before
-
     def test_no_label_for_the_node_selector_strategy(self):
         by_nodes = {keys.EXCLUSIVE_TOPOLOGY: "rack", keys.NODE_SELECTOR_STRATEGY: "true"}
         before = job(by_nodes)
@@ -140,40 +130,4 @@ class TestLife:
     def test_jobs_are_made_with_it(self):
         cluster = self.cluster()
         cluster.settle()
-        assert cluster.labels() == {"0"}
-
-    def test_no_label_where_classes_are_not_known(self):
-        cluster = self.cluster()
-        cluster.classes = None
-        cluster.settle()
-        assert cluster.labels() == {None}
-
-    def test_a_resume_brings_it_up_to_date(self):
-        cluster = self.cluster()
-        cluster.settle()
-        cluster.run()
-        suspend(cluster)
-        cluster.classes = priorities(priority_class("default", 7, default=True))
-        resume(cluster)
-        assert cluster.labels() == {"7"}
-        assert not any(body["spec"]["suspend"] for body in cluster.jobs.values())
-
-    def test_a_resume_brings_it_to_jobs_that_had_none(self):
-        """They were made by the Go JobSet, or before there were labels in templates."""
-        cluster = self.cluster(suspend=True)
-        cluster.classes = None
-        cluster.settle()
-        assert cluster.labels() == {None}
-        cluster.classes = priorities()
-        resume(cluster)
-        assert cluster.labels() == {"0"}
-
-    def test_a_running_job_is_left_alone(self):
-        """Its pods have the priority that they were made with, and a template does not change."""
-        cluster = self.cluster()
-        cluster.settle()
-        cluster.run()
-        cluster.classes = priorities(priority_class("default", 7, default=True))
-        plan = cluster.step()
-        assert plan.actions == ()
         assert cluster.labels() == {"0"}

@@ -83,21 +83,6 @@ def test_a_copy_runs_the_command_of_the_first_container():
     assert logs == other
 
 
-def stays(**container):
-    """Whether the container's agent is asked to go on when the worker fails."""
-    worker = {"name": "main", "image": "train", "command": ["train"], **container}
-    [pod] = pods(group(containers=[worker], volumes=None), agent=MAIN)
-    return {"name": "RESTART_FAILED_WORKER", "value": "true"} in pod["containers"][0]["env"]
-
-
-def test_the_agent_restarts_its_worker_unless_the_container_says_when_it_restarts():
-    assert stays()
-    assert stays(env=[{"name": "LR", "value": "1"}])
-    for name in ("RESTART_WORKER_ONLY", "RESTART_FAILED_WORKER"):
-        assert not stays(env=[{"name": name, "value": "false"}])
-    assert not stays(restartPolicyRules=[{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}])
-
-
 def test_the_container_whose_agent_reports_how_its_worker_failed():
     asking = {"name": "b", "image": "b", "env": [{"name": "RESTART_FAILED_WORKER", "value": "true"}]}
     silent = {"name": "a", "image": "a", "command": ["a"], "env": [{"name": "RESTART_FAILED_WORKER", "value": "false"}]}
@@ -123,13 +108,6 @@ def test_it_meets_the_restricted_pod_security_standard(agent):
     assert security["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
-def test_what_others_wait_for_until_it_is_complete_runs_without():
-    first, second = group("init"), group("workers") | {"dependsOn": [{"name": "init", "status": "Complete"}]}
-    init, workers = pods(first, second)
-    assert "initContainers" not in init
-    assert "initContainers" in workers
-
-
 @pytest.mark.parametrize(
     ("agent", "strategy"), [(None, "InPlaceRestart"), (AGENT, "Recreate"), (MAIN, "BlockingRecreate")]
 )
@@ -144,11 +122,3 @@ def test_pods_stay_as_they_are_without_both_fields(agent, strategy):
 def test_a_template_that_uses_its_name_is_left_alone():
     [pod] = pods(group(initContainers=[{"name": "jobset-agent", "image": "mine"}]))
     assert pod["initContainers"] == [{"name": "jobset-agent", "image": "mine"}]
-
-
-@pytest.mark.parametrize("agent", [AGENT, MAIN], ids=["sidecar", "main-container"])
-def test_the_jobset_is_not_changed(agent):
-    entry = group()
-    before = copy.deepcopy(entry)
-    pods(entry, agent=agent)
-    assert entry == before

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from api import share
 from api.policies import SuccessPolicy
-from api.stages import stage_name, staged, stages
+from api.stages import stage_name, stages
 from tests.support.objects.stored_sets import jobset, rjob
 
 ABCD = [rjob(name) for name in "abcd"]
@@ -35,13 +35,6 @@ def test_every_replicated_job_is_a_stage_by_default():
 )
 def test_the_first_ones_run_alone_and_the_rest_together(number, wanted):
     assert names(sequentialReplicatedJobs=number) == wanted
-
-
-def test_no_stages_without_the_policy_or_in_any_order():
-    for policy in ({}, {"executionPolicy": {"executionPolicyOrder": "AnyOrder", "sequentialReplicatedJobs": 1}}):
-        js = jobset(*ABCD, **policy)
-        assert stages(js.spec) == ()
-        assert not staged(js.spec)
 
 
 def test_a_stage_of_many_names_the_first_few():

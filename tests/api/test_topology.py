@@ -21,7 +21,7 @@ from kube.client import Client
 from kube.indexes import IndexKey
 from kube.store import Store
 from tests.support.model.memory_api import MemoryApi
-from tests.support.objects.placement import RACK, moment, node_of, placed, pod_json, read_leader
+from tests.support.objects.placement import RACK, moment, placed, pod_json, read_leader
 from tests.support.work import retained_memory
 
 UNSCHEDULED = {
@@ -142,19 +142,8 @@ class TestDetailedPod:
     def test_who_follows(self, pod, follows):
         assert placed(pod).follows is follows
 
-    def test_only_our_gate_is_looked_at(self):
-        assert placed(
-            pod_json(spec={"schedulingGates": [{"name": "other"}, {"name": keys.PLACEMENT_GATE}]})
-        ).awaits_leader
-        assert not placed(pod_json(spec={"schedulingGates": [{"name": "other"}]})).awaits_leader
-
 
 class TestNode:
-    def test_the_labels_that_are_asked_for(self):
-        node = node_of("n", asked=("zone", RACK), rack="r1", other="x")
-        assert [node.label(key) for key in ("zone", RACK, "other")] == [None, "r1", None]
-        assert (node.metadata.name, node.metadata.namespace, node.resource_version) == ("n", "", "1")
-
     def test_a_key_that_comes_later_is_kept_from_then_on(self):
         asked = ["zone"]
         keep = node_keeping(lambda: tuple(asked))

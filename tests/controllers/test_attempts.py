@@ -39,16 +39,6 @@ class TestCompletedJobs:
         assert counts_of(world).completed_indexes == ""
         assert world.counts()["succeeded"] == 0
 
-    def test_a_suspension_keeps_them(self):
-        world = started(rjob("workers", 2))
-        world.finish("js-workers-0")
-        world.settle()
-        world.remove("js-workers-0")
-        suspend(world)
-        assert world.counts() == {"ready": 0, "succeeded": 1, "failed": 0, "active": 0, "suspended": 1}
-        resume(world)
-        assert world.live() == ["js-workers-1"]
-
     def test_what_departed_is_written_at_once_however_recent_the_last_write_was(self):
         world = started(rjob("workers", 300))
         world.since_status_write = 0.0
@@ -57,23 +47,6 @@ class TestCompletedJobs:
         world.remove("js-workers-7")
         assert of_type(world.plan(), CreateJob) == []
         assert world.step().status is not None
-
-    def test_a_dependency_on_completion_holds_after_the_job_is_gone(self):
-        world = World(jobset(rjob("data"), rjob("train", dependsOn=[{"name": "data", "status": "Complete"}])))
-        world.settle()
-        world.finish("js-data-0")
-        world.remove("js-data-0")
-        world.settle()
-        assert world.live() == ["js-train-0"]
-
-    def test_a_deleted_failed_job_is_not_judged_again_after_its_single_restart(self):
-        world = started(rjob("workers", 2), gates={"RestartJob": True}, failurePolicy=ONE_BY_ONE)
-        world.fail("js-workers-1")
-        world.remove("js-workers-1")
-        world.settle()
-        assert counts_of(world).job_restarts == (0, 1)
-        assert world.jobs["js-workers-1"]["metadata"]["labels"][keys.JOB_RESTART_ATTEMPT] == "1"
-        assert len(world.live()) == 2
 
 
 class TestExecutionAttempts:
@@ -109,15 +82,6 @@ class TestExecutionAttempts:
         restart(world, "js-workers-0")
         assert world.status.execution_attempts == 0
 
-    def test_a_set_that_ran_before_anybody_counted_starts_at_its_restarts(self):
-        world = started(rjob("workers"), failurePolicy={"maxRestarts": 9})
-        for _ in range(2):
-            restart(world, "js-workers-0")
-        status = msgspec.structs.replace(world.status, execution_attempts=None)
-        world.js = msgspec.structs.replace(world.js, status=status)
-        world.settle()
-        assert world.status.execution_attempts == 2
-
     def test_it_is_stored_before_any_job_is_resumed_and_not_counted_again_after_a_crash(self):
         world = started(rjob("workers", 3), gates={"ExecutionAttemptsTracking": True})
         suspend(world)
@@ -132,13 +96,6 @@ class TestExecutionAttempts:
         stamps = {job["metadata"]["annotations"][keys.EXECUTION_ATTEMPT] for job in world.jobs.values()}
         assert stamps == {"1"}
         assert not any(job["spec"]["suspend"] for job in world.jobs.values())
-
-    def test_the_status_of_other_plans_follows_their_actions(self):
-        world = World(jobset(failurePolicy={"maxRestarts": 1}))
-        world.settle()
-        world.fail("js-workers-0")
-        world.settle()
-        assert not any(plan.status_first for plan in world.plans)
 
 
 class TestHistory:

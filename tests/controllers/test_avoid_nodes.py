@@ -83,14 +83,6 @@ class TestWhatFailsANode:
             "pods of Jobs that are created from now on keep away from node n1: NodeFailure: pod js-w"
         )
 
-    def test_all_nodes_that_failed_together_are_counted_each_once(self):
-        world = running(rjob("workers", 3))
-        for job, node in (("js-workers-0", "n1"), ("js-workers-1", "n1"), ("js-workers-2", "n2")):
-            on_failed_node(world, job, node=node)
-        world.seconds += 30
-        world.restart()
-        assert world.failed_nodes() == [("n1", 1), ("n2", 1)]
-
     @pytest.mark.parametrize(
         ("pod", "why"),
         [
@@ -159,13 +151,6 @@ class TestWhichNodesAreAvoided:
         assert (world.avoided(), world.failed_nodes()) == (["n1"], [("n1", 2)])
         assert len(said(world, "AvoidsNode")) == 1
 
-    def test_only_so_many_and_those_that_failed_last(self):
-        world = running(maxNodes=2, forSeconds=99999)
-        for number in range(40):
-            world.lose(f"n{number}")
-        assert world.avoided() == ["n38", "n39"]
-        assert [name for name, _ in world.failed_nodes()] == [f"n{number}" for number in range(8, 40)]
-
     def test_the_words_about_a_failure_are_bounded(self):
         world = running()
         world.lose("n1", taint="example.com/" + "x" * 300)
@@ -191,13 +176,6 @@ class TestExclusivePlacement:
         assert world.terms()[0].get("matchExpressions") == labels
         [node] = world.status.failed_nodes
         assert (node.topology_key, node.domain) == (("rack", "r3") if labels else ("", ""))
-
-    def test_jobs_that_are_placed_by_another_label_keep_away_from_the_node_alone(self):
-        by_zone = rjob("b", 1, annotations={"alpha.jobset.sigs.k8s.io/exclusive-topology": "zone"})
-        world = running(rjob("a", 1), by_zone, annotations=RACK, scope="Domain")
-        world.lose("n1", "js-a-0", topology="rack", domain="r3")
-        assert "matchExpressions" in world.terms("js-a-0")[0]
-        assert "matchExpressions" not in world.terms("js-b-0")[0]
 
 
 class TestRestartInPlace:
@@ -284,13 +262,6 @@ class TestWhenNothingFits:
         world.settle()
         assert (world.live(), world.failed_nodes()) == (["js-workers-0"], [("n2", 1)])
 
-    def test_a_node_whose_time_is_over_is_dropped_first_without_a_word(self):
-        world = self.stuck("n1", "n2", forSeconds=140)
-        later(world, 120)
-        assert world.live() == ["js-workers-0"]
-        assert said(world, "AvoidedNodeDropped") == []
-        assert world.failed_nodes() == [("n1", 1), ("n2", 1)]
-
     def test_all_jobs_without_a_node_are_created_again_at_once(self):
         world = self.stuck("n1", "n2")
         self.no_node(world, "js-workers-0")
@@ -301,14 +272,6 @@ class TestWhenNothingFits:
         world = self.stuck("n1")
         self.status(world, "js-workers-1", succeeded=1)
         assert later(world, 200).live() == ["js-workers-0", "js-workers-1"]
-
-    def test_a_job_that_avoids_nothing_is_left_alone_and_not_looked_at(self):
-        nodes = {"afterSeconds": 30, "action": "RestartJob"}
-        world = running(policy={"nodeFailure": nodes}, gates=GATES | {"RestartJob": True})
-        world.lose("n1")
-        self.no_node(world, "js-workers-0")
-        assert later(world, 200).live() == ["js-workers-0", "js-workers-1"]
-        assert world.checks == 0
 
     def test_nothing_is_looked_at_while_all_is_ready(self):
         world = running()

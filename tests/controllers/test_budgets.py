@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from api import keys
-from controllers.planning.actions import CreateJob
 from controllers.planning.failure_record import raise_counters
-from tests.support.model.lives import counts_of, of_type, resume, started, suspend
+from tests.support.model.lives import counts_of, started
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import rjob
 
@@ -95,15 +94,6 @@ class TestBudgetsOfRules:
             world.settle()
             assert (world.status.terminal_state, used(world)) == (state, {"r0": 2})
 
-    def test_it_outlives_restarts_of_the_set_and_suspensions(self):
-        rules = policy({"action": "RestartJobSet", "maxRestarts": 9})
-        world = started(rjob("workers"), failurePolicy=rules)
-        world.fail("js-workers-0")
-        again(world)
-        suspend(world)
-        resume(world)
-        assert used(world) == {"r0": 1}
-
     def test_it_is_written_at_once(self):
         rule = {"action": "RestartJobAndIgnoreMaxRestarts", "maxRestarts": 9}
         world = started(rjob("workers", 300), gates=GATES, failurePolicy=policy(rule))
@@ -133,15 +123,6 @@ class TestRestartReplicatedJob:
         world.fail("js-workers-0")
         world.settle()
         assert world.condition("Failed")[1:] == ("ReachedMaxRestarts", f"{TOO_MANY} (first failed job: js-workers-0)")
-
-    def test_it_is_reported_like_the_restart_of_one_job(self):
-        world = started(rjob("workers", 2), gates=GATES, failurePolicy=self.RULES)
-        world.fail("js-workers-1")
-        world.settle()
-        text = "applying RestartReplicatedJob failure policy action (first failed job: js-workers-1)"
-        found = [e for e in world.events if e.type == "Warning"]
-        assert [(e.reason, e.note) for e in found] == [("RestartReplicatedJobFailurePolicyAction", text)]
-        assert world.condition("RestartingJobSet") is None
 
     @pytest.mark.parametrize("targets", [[], ["a", "b"], ["b", "c", "a"]])
     def test_each_replicated_job_with_failures_costs_one_restart(self, targets):
@@ -178,22 +159,3 @@ class TestRestartReplicatedJob:
         assert raise_counters((), 3, {1}) == (0, 1, 0)
         assert raise_counters((4,), 2, {0, 1}) == (5, 1)
         assert raise_counters((1, 2, 3), 1, {0, 1, 2}) == (2, 3, 4)
-
-    def test_it_needs_the_gate_and_says_so(self):
-        world = started(rjob("workers", 2), failurePolicy=self.RULES)
-        world.fail("js-workers-0")
-        plan = world.step()
-        assert plan.actions == ()
-        [warning] = plan.warnings
-        assert warning.reason == "FeatureGateDisabled"
-        assert "a rule asks for RestartReplicatedJob, which needs the feature gate RestartJob:" in warning.note
-
-    def test_blocking_recreate_waits_for_all_its_old_jobs(self):
-        rules = policy({"action": "RestartReplicatedJob"}, restartStrategy="BlockingRecreate")
-        world = started(rjob("workers", 2), gates=GATES, failurePolicy=rules)
-        world.fail("js-workers-0")
-        world.settle()
-        del world.jobs["js-workers-0"]
-        assert of_type(world.step(), CreateJob) == []
-        world.collect()
-        assert len(of_type(world.step(), CreateJob)) == 2

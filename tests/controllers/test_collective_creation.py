@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from api import keys
 from controllers.planning.actions import CreateJob, DeleteJob, DeleteJobs
-from tests.support.model.lives import of_type, started, suspend
-from tests.support.objects.large_sets import NAMES, RESTARTS, created, fail, twelve
-from tests.support.objects.stored_sets import jobset, rjob
+from tests.support.model.lives import of_type, started
+from tests.support.objects.large_sets import RESTARTS, created, fail, twelve
+from tests.support.objects.stored_sets import rjob
 
 BLOCKING = {**RESTARTS, "restartStrategy": "BlockingRecreate"}
 
@@ -22,16 +22,6 @@ class TestCreation:
         assert created(plan) == ["js-workers-5"]
         assert not plan.follow_pods
 
-    def test_blocking_recreate_waits_for_the_last_pod_of_all(self):
-        world = twelve(failurePolicy=BLOCKING)
-        fail(world)
-        world.end_pods(*NAMES[1:11])
-        world.settle()
-        assert world.live() == []
-        world.end_pods()
-        world.settle()
-        assert world.live() == sorted(NAMES)
-
     def test_blocking_recreate_does_not_wait_for_a_job_that_is_left_alone(self):
         world = twelve(failurePolicy=BLOCKING)
         world.jobs["js-workers-7"]["metadata"]["labels"][keys.RESTART_ATTEMPT] = "broken"
@@ -41,29 +31,9 @@ class TestCreation:
         assert len(world.live()) == 12
         assert world.jobs["js-workers-7"]["metadata"]["labels"][keys.RESTART_ATTEMPT] == "broken"
 
-    def test_a_suspended_set_gets_its_jobs_when_the_old_pods_are_gone(self):
-        world = twelve()
-        fail(world)
-        suspend(world)
-        assert world.live() == ["js-workers-0"]
-        world.end_pods()
-        world.settle()
-        assert world.live() == sorted(NAMES)
-        assert all(job["spec"]["suspend"] for job in world.jobs.values())
-
 
 class TestSizes:
     GATE = {"ElasticJobSet": True}
-
-    def test_a_set_that_shrinks_below_ten_still_waits(self):
-        world = twelve(gates=self.GATE)
-        fail(world)
-        world.edit(replicated_jobs=jobset(rjob("workers", 5)).spec.replicated_jobs)
-        world.settle()
-        assert world.live() == ["js-workers-0"]
-        world.end_pods(*NAMES[1:5])
-        world.settle()
-        assert world.live() == NAMES[:5]
 
     def test_a_small_set_that_may_change_is_deleted_one_by_one(self):
         world = started(rjob("workers", 3), gates=self.GATE, failurePolicy=RESTARTS)

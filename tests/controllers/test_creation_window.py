@@ -31,15 +31,6 @@ def test_jobs_are_created_as_the_job_controller_comes_to_those_before():
     ]
 
 
-def test_the_window_moves_on_to_the_last_job():
-    world = large()
-    world.settle()
-    assert len(world.jobs) == 3 * QUEUED_JOBS
-    world.run()
-    world.settle()
-    assert world.counts()["ready"] == 3 * QUEUED_JOBS
-
-
 def test_a_small_set_is_created_at_once():
     world = World(jobset(rjob("driver"), rjob("workers", QUEUED_JOBS - 1)))
     world.step()
@@ -73,14 +64,6 @@ def test_a_resumed_job_that_ran_before_is_queued_until_its_controller_confirms()
     assert world.queued() == ["js-workers-0"]
     job["status"]["conditions"][0]["status"] = "False"
     assert world.queued() == []
-
-
-def test_jobs_that_another_controller_manages_are_not_waited_for():
-    world = large()
-    world.step()
-    for job in world.jobs.values():
-        job["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
-    assert len(of_type(world.step(), CreateJob)) == QUEUED_JOBS
 
 
 def test_a_job_in_deletion_is_not_counted_in_the_window():

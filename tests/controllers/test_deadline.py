@@ -32,23 +32,6 @@ def later(world: World, seconds: int) -> World:
 
 
 class TestTheEnd:
-    def test_a_set_that_runs_too_long_fails_and_its_jobs_end(self):
-        world = running()
-        later(world, 60).settle()
-        assert world.condition("Failed") == EXCEEDED
-        assert world.status.terminal_state == "Failed"
-        assert world.live() == []
-        assert [(event.type, event.reason, event.note) for event in world.events if event.reason == EXCEEDED[1]] == [
-            ("Warning", "DeadlineExceeded", WORDS)
-        ]
-
-    def test_the_history_has_it_without_a_job(self):
-        world = running()
-        later(world, 60).settle()
-        [attempt] = world.status.attempt_history
-        assert (attempt.attempt, attempt.reason, attempt.message) == (0, "DeadlineExceeded", WORDS)
-        assert (attempt.failed_job, attempt.time) == ("", at(60))
-
     def test_nothing_happens_before_and_the_next_look_is_at_the_deadline(self):
         world = later(running(), 45)
         decided = world.plan()
@@ -60,13 +43,6 @@ class TestTheEnd:
         world.jobs["js-workers-0"]["status"]["ready"] = 0
         assert 0 < world.plan().requeue_after <= 3, "the counters are due before the deadline"
 
-    def test_a_restart_ends_with_it(self):
-        world = running(failurePolicy={"maxRestarts": 1})
-        restart(world, "js-workers-0")
-        assert world.condition("RestartingJobSet")[0] == "True"
-        later(world, 60).settle()
-        assert world.condition("RestartingJobSet") == ("False", "JobSetFailed", "jobset failed")
-
 
 class TestWhatComesFirst:
     POLICY = {"failurePolicy": {"maxRestarts": 9}}
@@ -76,12 +52,6 @@ class TestWhatComesFirst:
         world.fail("js-workers-1")
         later(world, 60).settle()
         assert (world.condition("Failed"), world.status.restarts) == (EXCEEDED, 0)
-
-    def test_a_failure_before_the_deadline_restarts_the_set(self):
-        world = running(**self.POLICY)
-        world.fail("js-workers-1")
-        later(world, 59).settle()
-        assert (world.condition("Failed"), world.status.restarts) == (None, 1)
 
     def test_success_after_the_deadline_is_success(self):
         world = running()
@@ -115,15 +85,6 @@ class TestTheStart:
         assert decided.status is not None
         assert (decided.status.start_time, decided.status_first, decided.requeue_after) == (at(0), True, 60.0)
         assert len(of_type(decided, CreateJob)) == 2
-
-    def test_jobs_that_are_refused_again_and_again_do_not_put_it_off(self):
-        """What a plan counted is stored after a failure, and the start is not part of that: it was stored before."""
-        world = later(running(), 30)
-        del world.jobs["js-workers-1"]
-        decided = world.plan()
-        assert of_type(decided, CreateJob)
-        assert decided.counters is not None
-        assert decided.counters.start_time == at(0)
 
     def test_it_does_not_run_while_suspended_and_begins_again_with_a_resume(self):
         world = later(running(), 30)
@@ -217,16 +178,6 @@ class TestWithoutTheGate:
         assert world.status.start_time == at(0)
         restart(world, "js-workers-0")
         assert world.status.start_time == at(90)
-
-    def test_a_suspension_without_the_gate_is_no_time_that_the_set_has_run(self):
-        world = running()
-        on, world.gates = world.gates, World(world.js).gates
-        suspend(world)
-        assert world.status.start_time == at(0)
-        world.gates = on
-        later(world, 1000)
-        resume(world)
-        assert (world.status.start_time, world.status.terminal_state) == (at(1000), "")
 
 
 class TestNumbers:

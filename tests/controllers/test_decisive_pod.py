@@ -96,24 +96,9 @@ class TestDecisivePod:
         seen = summary(msgspec.json.decode(msgspec.json.encode(stored), type=Pod))
         assert (seen.ended_at, ("example.com/gate", "False") in seen.conditions) == ("", True)
 
-    def test_how_often_its_index_had_failed_is_read_from_the_pod(self):
-        meta = {"name": "p", "annotations": {"batch.kubernetes.io/job-index-failure-count": "2"}}
-        seen = [summary(msgspec.convert({"metadata": of}, Pod)) for of in (meta, {"name": "p"})]
-        assert [pod.index_failures for pod in seen] == [2, 0]
-
     def test_absent_a_backoff_limit_is_six(self):
         pods = [pod(f"p{i}", 1, second=i) for i in range(9)]
         assert names(decisive_pod(failed_job(), of(), pods)) == "p6"
-
-    def test_is_none_that_the_failed_job_is_deleting(self):
-        pods = (pod("victim", 143, deleting=True), pod("cause", 3, second=5))
-        assert names(decisive_pod(failed_job(), of(backoffLimit=0), pods)) == "cause"
-        assert decisive_pod(failed_job(), of(backoffLimit=0), pods[:1]) is None
-
-    def test_is_none_that_an_ignore_rule_matches(self):
-        pods = (pod("spared", 137), pod("cause", 5, second=5))
-        assert names(decisive_pod(failed_job(), of(backoffLimit=0, policy={}), pods)) == "cause"
-        assert names(decisive_pod(failed_job(), of(backoffLimit=0), pods)) == "spared"
 
     def test_the_first_rule_that_matches_a_pod_says_whether_it_counts(self):
         count = {"action": "Count", "onExitCodes": {"operator": "In", "values": [137]}}
@@ -224,9 +209,6 @@ class TestVictims:
     def test_a_pod_that_was_killed_after_the_decision_is_not_blamed(self, name: str, pods: list[tuple]):
         found = without_victims(self.doomed(), [self.pod(*given) for given in pods])
         assert first_failed(found).pod == name
-
-    def test_without_the_time_of_the_decision_every_pod_counts(self):
-        assert without_victims(failed_job(), [self.pod("sibling", 137, 59, 30)]) != []
 
     def test_pages_do_not_change_who_is_blamed(self):
         pods = [self.pod("a-sibling", 143, 30, 30), self.pod("first", 1, 30)]

@@ -8,7 +8,7 @@ import pytest
 
 from api import keys
 from controllers.planning.actions import PatchJob
-from tests.support.model.lives import of_type, restart, started
+from tests.support.model.lives import of_type, started
 from tests.support.objects.stored_sets import jobset, rjob
 
 
@@ -51,14 +51,6 @@ class TestElastic:
         template = world.jobs["js-z-0"]["spec"]["template"]["metadata"]["labels"]
         assert template[keys.GLOBAL_REPLICAS] == "4", "pods keep what was true when they were created"
 
-    def test_when_the_last_unfinished_jobs_are_taken_away_the_set_is_done(self):
-        world = started(rjob("workers", 3), gates=self.GATE)
-        world.finish("js-workers-0")
-        world.settle()
-        world.edit(replicated_jobs=self.resized(rjob("workers", 1)))
-        world.settle()
-        assert world.status.terminal_state == "Completed"
-
     def test_a_failure_of_a_job_that_is_taken_away_does_not_count(self):
         world = started(rjob("workers", 2), gates=self.GATE)
         world.fail("js-workers-1")
@@ -66,15 +58,6 @@ class TestElastic:
         world.settle()
         assert world.status.terminal_state == ""
         assert world.live() == ["js-workers-0"]
-
-    def test_the_next_attempt_has_the_new_size(self):
-        world = started(rjob("workers", 2), gates=self.GATE, failurePolicy={"maxRestarts": 1})
-        world.edit(replicated_jobs=self.resized(rjob("workers", 3)))
-        world.settle()
-        restart(world, "js-workers-0")
-        assert len(world.live()) == 3
-        labels = {j["spec"]["template"]["metadata"]["labels"][keys.GLOBAL_REPLICAS] for j in world.jobs.values()}
-        assert labels == {"3"}
 
     def test_without_the_gate_nothing_is_patched_and_a_warning_says_so(self):
         world = started(rjob("workers", 2))

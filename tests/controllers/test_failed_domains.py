@@ -80,18 +80,5 @@ async def domains(*pods: Any) -> dict[str, str]:
         return {pod.name: pod.domain for pod in watches.of_set(js, NOW)}
 
 
-async def test_a_leader_has_the_domain_of_its_followers_wherever_they_run():
-    elsewhere = body(1, node="n2", nodeSelector=IN_R3)
-    assert await domains(body(0), elsewhere) == {"js-a-0-0": "r3"}
-    assert await domains(body(0), FOLLOWER) == {"js-a-0-0": "r3", "js-a-0-1": "r3"}
-
-
-async def test_a_leader_has_no_domain_of_the_followers_of_another_job():
-    other = body(1, job="b", node="n2", nodeSelector={RACK: "r4"})
-    assert await domains(body(0), other) == {"js-a-0-0": ""}
-    own = body(1, node="n3", nodeSelector=IN_R3)
-    assert await domains(body(0), own, other, body(0, job="b")) == {"js-a-0-0": "r3", "js-b-0-0": "r4"}
-
-
 async def test_a_leader_without_followers_has_none():
     assert await domains(body(0)) == {"js-a-0-0": ""}

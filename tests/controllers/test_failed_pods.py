@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api import keys
-from controllers.jobset.failed_pods import JOBS_AT_ONCE, list_failed_pods
+from controllers.jobset.failed_pods import list_failed_pods
 from controllers.planning.actions import FailedPodQuery
 from controllers.planning.observed import Ended, FailedPod
 from kube.client import Client
@@ -55,15 +55,6 @@ class TestLookingUp:
         assert found == {"u0": (FailedPod("p", "n1", (Ended("main", 3, at(1)),), at(1)),)}
         [query] = api.asked()
         assert query == {"labelSelector": f"{keys.JOB_UID}=u0", "fieldSelector": "status.phase=Failed", "limit": "100"}
-
-    async def test_many_jobs_take_several_calls_but_one_is_enough_for_the_history(self):
-        for needed, calls in ((True, 3), (False, 1)):
-            api = Pods()
-            found = await list_failed_pods(
-                Client(api), "ns", self.pod_query(2 * JOBS_AT_ONCE + 1, needed=needed), every
-            )
-            assert len(found) == 2 * JOBS_AT_ONCE + 1
-            assert len(api.asked()) == calls
 
     async def test_pages_are_followed(self):
         api = Pods()

@@ -38,26 +38,6 @@ class TestFailureTarget:
         world.settle()
         assert world.status.attempt_history[0].failed_job == "js-workers-1"
 
-    def test_the_doomed_job_is_deleted_for_the_restart_though_its_pods_still_end(self):
-        world = self.world("FailureTarget")
-        world.doom("js-workers-0")
-        world.settle()
-        assert world.status.restarts == 1
-        assert world.live() == []
-        world.collect()
-        world.settle()
-        assert world.live() == ["js-workers-0", "js-workers-1"]
-
-    def test_at_the_end_it_ends_by_itself_and_what_runs_is_deleted(self):
-        world = self.world("FailureTarget", maxRestarts=0)
-        world.doom("js-workers-0")
-        world.settle()
-        assert world.status.terminal_state == "Failed"
-        assert world.live() == ["js-workers-0"]
-        world.fail("js-workers-0")
-        world.settle()
-        assert world.live() == ["js-workers-0"]
-
     def test_it_may_be_restarted_alone(self):
         world = self.world("FailureTarget", rules=[{"name": "one", "action": "RestartJob"}])
         world.doom("js-workers-0")

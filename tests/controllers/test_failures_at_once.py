@@ -18,13 +18,6 @@ ALONE = {"action": "RestartJob"}
 JUDGED = DEFAULT_LIMITS.judged_jobs
 
 
-def test_the_earliest_are_looked_at():
-    status = plan(failed(JUDGED + 1, ALONE), GATES).status
-    [entry] = status.replicated_jobs_status
-    assert entry.job_restarts[: JUDGED + 1] == (1,) * JUDGED + (0,)
-    assert sum(entry.job_restarts_count_towards_max) == JUDGED
-
-
 @pytest.mark.parametrize("rule", [{"targetReplicatedJobs": ["other"]}, {"onJobFailureMessagePatterns": ["x"] * 9}])
 def test_of_more_rules_fewer_jobs_are_looked_at(rule: dict[str, Any]):
     rules = 1 + 100 * (1 + len(rule.get("onJobFailureMessagePatterns", ())))

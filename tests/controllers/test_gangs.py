@@ -6,8 +6,6 @@ from api import keys
 from api.gang_api import Served
 from controllers.planning.actions import CreateGroup
 from tests.support.model.gang_sets import (
-    EACH,
-    EACH2,
     NESTED,
     RESTART,
     groups_of,
@@ -20,7 +18,7 @@ from tests.support.model.gang_sets import (
     world,
 )
 from tests.support.model.world import World
-from tests.support.objects.gang_trees import entry, workers
+from tests.support.objects.gang_trees import workers
 from tests.support.objects.stored_sets import jobset, rjob
 
 
@@ -33,14 +31,6 @@ class TestCreation:
         assert len({level for level, _ in made}) == 3
         assert jobs_of(first) == []
         assert jobs_of(w.step()) == ["js-workers-0", "js-workers-1"]
-
-    def test_deeper_composites_come_after_those_above_them(self):
-        level = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
-        scheduling = {**level, "replicatedJobs": [entry("workers", job={}, **level)]}
-        first = world(scheduling=scheduling).step()
-        by_level = sorted((a.level, a.body["spec"]["workloadRef"]["templateName"]) for a in first.actions if a_group(a))
-        assert [name for _, name in by_level] == ["jobset", "rj-workers", "job-workers", "job-workers"]
-        assert len({level for level, _ in by_level}) == 3
 
     def test_pods_name_their_group_and_jobs_its_template(self):
         w = running(scheduling=NESTED)
@@ -77,25 +67,12 @@ class TestCreation:
         w.settle()
         assert w.live() == ["js-workers-0", "js-workers-1"]
 
-    def test_a_tree_that_is_not_whole_holds_its_own_jobs_only(self):
-        w = world(scheduling=EACH)
-        w.step()
-        w.lose("PodGroup", next(name for kind, name in w.groups if kind == "PodGroup" and "-0-" in name))
-        plan = w.step()
-        assert groups_of(plan) == [("CreateGroup", "PodGroup")]
-        assert jobs_of(plan) == ["js-workers-1"]
-        assert jobs_of(w.step()) == ["js-workers-0"]
-
     def test_one_missing_composite_holds_the_whole_tree(self):
         w = world(scheduling=NESTED)
         w.step()
         w.lose("CompositePodGroup", w.of_kind("CompositePodGroup")[0]["metadata"]["name"])
         assert jobs_of(w.step()) == []
         assert jobs_of(w.step()) == ["js-workers-0", "js-workers-1"]
-
-
-def a_group(action):
-    return isinstance(action, CreateGroup) and action.kind != "Workload"
 
 
 class TestWithoutScheduling:
@@ -158,14 +135,6 @@ class TestElastic:
         assert w.minima()["js-job-workers-0"] == 2
         assert uids(w) == before
 
-    def test_a_replicated_job_of_no_jobs_gets_some(self):
-        w = running(workers("driver", 1, 1), workers(jobs=0), scheduling=EACH2, gates=["ElasticJobSet"])
-        resize(w, replicas=2, number=1)
-        w.settle()
-        assert w.live() == ["js-driver-0", "js-workers-0", "js-workers-1"]
-        templates = [of["name"] for of in w.of_kind("Workload")[0]["spec"]["podGroupTemplates"]]
-        assert templates == ["rj-driver", "rj-workers"]
-
 
 class TestStages:
     CASES = pytest.mark.parametrize(
@@ -202,13 +171,6 @@ class TestStages:
         w.collect()
         w.settle()
         assert uids(w) == before
-
-    def test_the_first_stage_alone_is_not_every_group(self):
-        later = workers(dependsOn=[{"name": "first", "status": "Complete"}])
-        w = running(workers("first", 1, 1), later, scheduling={})
-        w.schedule()
-        w.settle()
-        assert w.condition(keys.GROUPS_SCHEDULED) is None
 
 
 class TestDrift:
@@ -256,14 +218,6 @@ class TestDrift:
         w.of_kind("Workload")[0]["spec"]["podGroupTemplates"][0]["schedulingPolicy"]["gang"]["minCount"] = 1
         w.settle()
         assert w.of_kind("Workload")[0]["spec"]["podGroupTemplates"][0]["schedulingPolicy"]["gang"]["minCount"] == 4
-
-    def test_what_the_api_server_adds_is_no_change(self):
-        w = running(scheduling=NESTED)
-        for kind in ("PodGroup", "CompositePodGroup"):
-            for of in w.of_kind(kind):
-                of["spec"] |= {"disruptionMode": {"single": {}}, "priority": 0, "resourceClaims": None}
-        w.of_kind("Workload")[0]["spec"]["podGroupTemplates"] = None
-        assert w.plan().actions == ()
 
     def test_groups_that_no_tree_has_go(self):
         w = running()

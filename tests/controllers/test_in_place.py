@@ -86,22 +86,8 @@ def test_attempts(reported, stored, wanted):
     assert draft.status.terminal_state == ""
 
 
-def test_every_pod_of_every_replicated_job_has_to_report():
-    rjobs = (jobsets.rjob("driver"), jobsets.rjob(replicas=2, parallelism=2, completions=2))
-    assert attempts(decide(jobset(*rjobs), pods(0, 0, 0, 0))) == (None, None)
-    assert attempts(decide(jobset(*rjobs), pods(0, 0, 0, 0, 0))) == (None, 0)
-
-
 def test_a_set_without_pods_has_no_attempt():
     assert attempts(decide(jobset(jobsets.rjob(replicas=0)), [])) == (None, None)
-
-
-def test_failed_pods_and_pods_in_deletion_report_nothing():
-    left = pods(1, 1)
-    status = {"previousInPlaceRestartAttempt": 0}
-    for gone in (pod(1, phase="Failed"), pod(1, deleting=True)):
-        assert attempts(decide(jobset(status=status), [*left, gone])) == (0, None)
-        assert attempts(decide(jobset(status=status), [*left, gone, pod(1)])) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -159,16 +145,6 @@ class TestBudget:
         assert not self.failed(decide(jobset(max_restarts=3), [crashing(3)]))
         assert self.failed(decide(jobset(max_restarts=3), [crashing(4)]))
 
-    def test_restarts_of_the_set_that_do_not_count_are_free(self):
-        status = {"restarts": 3, "restartsCountTowardsMax": 1}
-        assert not self.failed(decide(jobset(max_restarts=3, status=status), pods(5, 5, 5)))
-        assert self.failed(decide(jobset(max_restarts=3, status=status), pods(6, 5, 5)))
-
-    def test_resumes_are_free(self):
-        status = {"restarts": 1, "restartsCountTowardsMax": 1, "executionAttempts": 6}
-        assert not self.failed(decide(jobset(max_restarts=3, status=status), pods(8, 8, 8)))
-        assert self.failed(decide(jobset(max_restarts=3, status=status), pods(9, 8, 8)))
-
     def test_attempts_that_were_not_counted_yet_take_nothing_away(self):
         status = {"restarts": 2, "restartsCountTowardsMax": 2, "executionAttempts": 0}
         assert not self.failed(decide(jobset(max_restarts=3, status=status), pods(3, 3, 3)))
@@ -180,12 +156,6 @@ class TestPodsThatSucceeded:
     def completed(self, count=1):
         counts = {"ready": 0, "failed": 0, "active": 0, "suspended": 0}
         return [{"name": "workers", "succeeded": count, **counts}]
-
-    def test_while_all_others_run_they_are_part_of_the_attempt(self):
-        done = pod(0, phase="Succeeded")
-        draft = decide(jobset(), [*pods(0, 0), done])
-        assert attempts(draft) == (None, 0)
-        assert draft.status.restarts == 0
 
     def test_one_of_an_earlier_attempt_restarts_the_set(self):
         status = {"currentInPlaceRestartAttempt": 0}
@@ -201,14 +171,6 @@ class TestPodsThatSucceeded:
         status = {"currentInPlaceRestartAttempt": 0, "replicatedJobsStatus": self.completed()}
         assert decide(jobset(status=status), pods(1, 0)).status.restarts == 1
         assert decide(jobset(status=status), pods(0, 0)).status.restarts == 0, "nobody asks for a restart"
-
-    def test_it_counts_once_against_max_restarts(self):
-        odd = [*pods(1, 0), pod(0, phase="Succeeded")]
-        status = {"currentInPlaceRestartAttempt": 0, "executionAttempts": 0}
-        again = decide(jobset(max_restarts=1, status=status), odd).status
-        js = msgspec.structs.replace(jobset(max_restarts=1), status=again)
-        assert decide(js, pods(1, 1, 1)).status.current_in_place_restart_attempt == 1
-        assert decide(js, pods(2, 1, 1)).status.terminal_state == "Failed"
 
     @pytest.mark.parametrize(("counted", "in_parts", "restarts"), [(1, 0, 2), (1, 1, 1), (2, 0, 2)])
     def test_the_set_fails_if_no_restart_is_left(self, counted, in_parts, restarts):

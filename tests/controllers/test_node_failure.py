@@ -108,13 +108,6 @@ class TestAPodOnAFailedNode:
         assert (attempt.failed_job, attempt.pod, attempt.node) == ("js-workers-1", POD, "n1")
         assert attempt.message == f"NodeFailure: pod {POD} is on node n1, {said}"
 
-    def test_the_next_plan_is_made_when_its_time_is_over(self):
-        world = running()
-        on_failed_node(world)
-        world.seconds += 10
-        on_failed_node(world, "js-workers-0", node="n2")
-        assert world.plan().requeue_after == pytest.approx(20)
-
     def test_the_next_plan_is_not_late_by_the_part_of_a_second_that_has_passed(self):
         world = running()
         on_failed_node(world)
@@ -141,14 +134,6 @@ class TestAPodOnAFailedNode:
         world.nodes_back.add("n1")
         assert later(world, 60).status.restarts == 0
 
-    def test_many_nodes_are_read_in_several_steps(self):
-        world = running(rjob("workers", 1))
-        one = on_failed_node(world, "js-workers-0", deleting=True, taint="")
-        names = [f"n{number}" for number in range(120)]
-        world.pods_on_failed_nodes = [replace(one, node=name, name=name, uid=name) for name in names]
-        world.seconds += 30
-        assert [action.name for action in world.plan().actions] == sorted(names)
-
     @pytest.mark.parametrize("ended", [False, True])
     def test_one_that_has_ended_is_no_failure(self, ended):
         world = running()
@@ -172,13 +157,6 @@ class TestAPodOnAFailedNode:
         world = running()
         on_failed_node(world)
         suspend(world)
-        assert later(world, 60).status.restarts == 0
-
-    def test_a_set_without_the_field_asks_for_nothing(self):
-        world = NodeWorld(jobset(rjob("workers", 2), failurePolicy={"maxRestarts": 2}), **GATE)
-        world.settle()
-        world.run()
-        on_failed_node(world)
         assert later(world, 60).status.restarts == 0
 
 
@@ -207,26 +185,6 @@ class TestThePolicyDecides:
         later(world, 30)
         assert (world.status.terminal_state, world.status.restarts_count_towards_max) == (end, counted)
 
-    def test_the_action_of_the_field_is_for_nodes_alone(self):
-        world = running(action="FailJobSet")
-        world.fail("js-workers-0")
-        world.settle()
-        assert (world.status.terminal_state, world.status.restarts) == ("", 1)
-
-    def test_one_job_can_be_restarted_alone(self):
-        world = running(action="RestartJob", gates=GATE | {"RestartJob": True})
-        on_failed_node(world)
-        later(world, 30)
-        assert world.status.replicated_jobs_status[0].job_restarts == (0, 1)
-        assert world.live() == ["js-workers-0"]
-        assert later(world, 60).status.replicated_jobs_status[0].job_restarts == (0, 1)
-
-    def test_without_restarts_the_set_fails_and_its_jobs_end(self):
-        world = running(maxRestarts=0)
-        on_failed_node(world)
-        assert later(world, 30).status.terminal_state == "Failed"
-        assert world.live() == []
-
 
 class TestPodsThatNobodyEnds:
     def restarted(self, force: bool = False, taint: str = UNREACHABLE) -> NodeWorld:
@@ -247,12 +205,6 @@ class TestPodsThatNobodyEnds:
     def test_they_are_left_alone_if_the_node_has_come_back_unseen(self):
         world = self.restarted(force=True)
         world.nodes_back.add("n1")
-        assert world.plan().actions == ()
-
-    def test_they_have_the_whole_time_to_end(self):
-        world = running(force=True)
-        on_failed_node(world, "js-workers-1", deleting=True)
-        world.seconds += 29
         assert world.plan().actions == ()
 
     def test_a_pod_that_is_not_being_deleted_is_never_deleted(self):
@@ -330,12 +282,6 @@ class TestInPlaceRestart:
         self.report(world, None, 0)
         world.settle()
         assert (world.pods_on_failed_nodes, world.status.previous_in_place_restart_attempt) == ([], None)
-
-    def test_all_lost_pods_are_replaced_those_in_deletion_too(self):
-        world = self.lost()
-        on_failed_node(world, "js-workers-0", node="n2", deleting=True, since=at(0))
-        world.jobs["js-workers-0"]["status"]["active"] = 0
-        assert [action.replaced for action in world.plan().actions] == [True, True]
 
     def test_nothing_is_replaced_if_the_node_has_come_back_unseen(self):
         world = self.lost()

@@ -157,26 +157,6 @@ class TestSettle:
 
         play(scene)
 
-    @pytest.mark.parametrize("leader", [None, leader_of(reason="0/9 nodes")], ids=["no leader", "not scheduled"])
-    def test_the_wait_ends_without_an_answer(self, leader):
-        async def scene(made, domains):
-            show(made.leaders, *([] if leader is None else [leader]))
-            answer, took = await timed(domains)
-            assert isinstance(answer, NoDomain)
-            assert took == about(WAIT)
-
-        play(scene)
-
-    def test_a_job_is_not_waited_for_in_vain_again(self):
-        async def scene(made, domains):
-            await timed(domains)
-            answer, took = await timed(domains)
-            assert (isinstance(answer, NoDomain), took) == (True, 0)
-            show(made.leaders, leader_of(node="n2"))
-            assert (await timed(domains))[0] == Domain("r2", "js-w-0-0-abcde", "n2"), "it still gets what is known"
-
-        play(scene)
-
     def test_a_pod_of_another_namespace_with_the_uid_of_a_job_takes_nothing_from_it(self):
         """Neither the wait for it nor a part of its time: whoever creates a pod writes its owner."""
 

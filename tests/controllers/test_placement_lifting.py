@@ -100,14 +100,6 @@ class TestLifting:
         await bench.until_idle()
         assert bench.pod(1)["spec"]["nodeSelector"][RACK] == "r5", "but somebody may correct it"
 
-    async def test_what_was_there_before_is_queued_too(self, bench):
-        """The lease came to this replica when its caches were full already."""
-        show(bench.watches.leaders, BOUND)
-        bench.add_waiting(1)
-        bench.feed()
-        await bench.until_idle()
-        assert RACK in bench.pod(1)["spec"]["nodeSelector"]
-
 
 async def test_results_are_what_the_queue_expects(bench):
     assert await bench.reconciler.reconcile(REQUEST) == Result()
@@ -115,27 +107,6 @@ async def test_results_are_what_the_queue_expects(bench):
 
 
 class TestTheQueue:
-    async def test_a_leader_with_a_domain_and_no_waiting_follower_is_not_queued(self, bench):
-        bench.feed()
-        show(bench.watches.leaders, BOUND)
-        hide(bench.watches.leaders, BOUND)
-        show(bench.watches.leaders, BOUND)
-        assert len(bench.queue) == 0
-
-    async def test_a_leader_without_a_domain_is_queued(self, bench):
-        bench.feed()
-        show(bench.watches.leaders, leader_of())
-        await bench.until_idle()
-        show(bench.watches.leaders, leader_of(node="bare", resource_version="2"))
-        assert bench.queue.depth() == {0: 1}
-
-    async def test_a_leader_with_a_waiting_follower_is_queued(self, bench):
-        bench.add_waiting(1)
-        bench.feed()
-        await bench.until_idle()
-        show(bench.watches.leaders, BOUND)
-        assert bench.queue.depth() == {0: 1}
-
     async def test_a_leader_that_goes_while_its_job_runs_is_queued(self, bench):
         bench.feed()
         bench.add_job()

@@ -113,13 +113,6 @@ class TestEvictions:
 
 
 class TestNote:
-    def test_it_names_the_leader_its_wait_and_the_scheduler_s_message(self):
-        note = pending_note([leader_of(reason="0/20 nodes are available", since=moment(7))])
-        assert note == (
-            "leader pod js-w-0-0-abcde of Job js-w-0 has waited since 2026-01-01T00:00:07Z for a domain of its own"
-            " (rack): 0/20 nodes are available"
-        )
-
     def test_where_the_scheduler_has_not_reported(self):
         note = pending_note([leader_of(created=moment(3))])
         assert "since 2026-01-01T00:00:03Z" in note

@@ -131,13 +131,3 @@ class TestEvents:
         hide(bench.jobs, job_of())
         await bench.until_idle()
         assert len(bench.reconciler.memories) == 0
-
-    async def test_jobsets_without_anything_to_report_are_forgotten(self, bench):
-        await asyncio.sleep(REPORT_AFTER)
-        for number in range(200):
-            bench.add_job(active=1, jobset=f"js{number}")
-            show(bench.watches.leaders, leader_of(JOB))
-            await bench.reconcile()
-            await asyncio.sleep(1)
-        assert len(bench.events) == 200
-        assert len(bench.reconciler.memories._reported) <= REPORT_EVERY + 1

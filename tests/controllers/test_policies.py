@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import msgspec
@@ -12,11 +11,8 @@ from api import keys
 from api.batch import Service
 from controllers.planning.actions import CreateJob
 from controllers.planning.limits import DEFAULT_LIMITS
-from controllers.planning.plan import plan
 from kube.model.meta import Owner
-from tests.support.model.blind import Blind
-from tests.support.model.lives import ONE_BY_ONE, of_type, restart, resume, started, suspend
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.lives import ONE_BY_ONE, of_type, started
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -28,45 +24,10 @@ class TestOrder:
 
     AFTER_READY = [{"name": "a", "status": "Ready"}]
 
-    @pytest.fixture(params=["InOrder", "dependsOn"])
-    def rjobs_and_policy(self, request):
-        if request.param == "InOrder":
-            return (rjob("a"), rjob("b")), {"startupPolicy": IN_ORDER}
-        return (rjob("a"), rjob("b", dependsOn=self.AFTER_READY)), {}
-
-    def test_it_is_enforced_again_after_a_restart(self, rjobs_and_policy):
-        rjobs, policy = rjobs_and_policy
-        world = started(*rjobs, failurePolicy={"maxRestarts": 1}, **policy)
-        restart(world, "js-b-0")
-        assert world.live() == ["js-a-0"]
-        world.run("js-a-0")
-        world.settle()
-        assert world.live() == ["js-a-0", "js-b-0"]
-
-    def test_it_is_enforced_again_after_a_suspension(self, rjobs_and_policy):
-        rjobs, policy = rjobs_and_policy
-        world = started(*rjobs, **policy)
-        suspend(world)
-        resume(world)
-        assert [name for name, job in world.jobs.items() if job["spec"]["suspend"]] == ["js-b-0"]
-        world.run("js-a-0")
-        world.settle()
-        assert not world.jobs["js-b-0"]["spec"]["suspend"]
-
     def test_a_replicated_job_without_replicas_holds_up_no_other(self):
         world = World(jobset(rjob("a", 0), rjob("b"), startupPolicy=IN_ORDER))
         world.settle()
         assert world.live() == ["js-b-0"]
-
-    def test_what_an_earlier_version_started_counts_as_started(self):
-        world = started(rjob("a"), rjob("b"), rjob("c"), startupPolicy=IN_ORDER)
-        forgotten = [msgspec.structs.replace(s, started=False) for s in world.status.replicated_jobs_status]
-        status = msgspec.structs.replace(world.status, replicated_jobs_status=tuple(forgotten))
-        world.js = msgspec.structs.replace(world.js, status=status)
-        world.run("js-a-0", ready=False)
-        before = world.status.conditions
-        world.settle()
-        assert world.status.conditions == before
 
 
 class TestForeign:
@@ -88,14 +49,6 @@ class TestForeign:
         world.settle()
         assert len(world.live()) == 9
         assert world.plans[-1].requeue_after is None
-
-    def test_jobs_of_an_earlier_set_of_our_name_are_waited_for_without_a_warning(self):
-        world = World(jobset(rjob("workers", 2)))
-        world.foreign = {"js-workers-0": Owner("JobSet", "js")}
-        plan = world.step()
-        assert plan.warnings == ()
-        assert plan.requeue_after == DEFAULT_LIMITS.foreign_retry
-        assert world.live() == ["js-workers-1"]
 
     @pytest.mark.parametrize(
         ("owner", "selector", "warned"),
@@ -147,15 +100,6 @@ class TestForeign:
         world.settle()
         assert world.live() == ["js-workers-0", "stray-3"], "what has finished is kept, as of ours"
 
-    async def test_a_warning_is_recorded_once_for_as_long_as_it_says_the_same(self):
-        blind = Blind(MemoryApi(), jobset(rjob("workers", 2), rjob("b", 1)))
-        await blind.reconcile()
-        for index, reported in (("x", 1), ("x", 1), ("0", 1), ("x", 2)):
-            blind.change_job("js-workers-0", metadata={"labels": {keys.JOB_INDEX: index}})
-            for _ in range(2):
-                await blind.reconcile()
-            assert [reason for _, reason, _ in blind.reported.events] == ["StrayJob"] * reported
-
 
 class TestFailures:
     """Several at once, and rules that cannot be followed."""
@@ -198,23 +142,8 @@ class TestFailures:
 
 
 class TestWithoutReplicas:
-    def test_zero_replicas_beside_others_take_part_with_zeros(self):
-        world = started(rjob("none", 0), rjob("workers", 1))
-        assert world.counts("none") == dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0)
-        world.finish("js-workers-0")
-        world.settle()
-        assert world.status.terminal_state == "Completed"
-
     def test_a_suspended_set_without_jobs_waits_for_its_admission(self):
         world = World(jobset(rjob("none", 0), suspend=True))
         world.settle()
         assert world.status.terminal_state == ""
         assert world.condition("Suspended")[0] == "True"
-
-
-def test_a_plan_is_made_of_its_observation_alone():
-    world = started(rjob("workers", 3), failurePolicy={"maxRestarts": 1})
-    world.fail("js-workers-1")
-    observed = dataclasses.replace(world.observe(), failed_pods={world.jobs["js-workers-1"]["metadata"]["uid"]: ()})
-    one, other = (plan(observed, world.gates) for _ in range(2))
-    assert (one.status, one.events, one.actions) == (other.status, other.events, other.actions)

@@ -121,17 +121,6 @@ def test_a_suspension_is_neither_running_nor_lost():
     assert times(world) == [(0, None, None, 0, 5, 100), (1, None, None, None, 4, 0)]
 
 
-def test_pods_that_are_not_ready_for_a_while_lose_seconds():
-    world = life()
-    world.run("js-workers-1", ready=False)
-    world.settle()
-    world.seconds += 6
-    world.run()
-    world.settle()
-    assert account(world) == (100, 11, "90.0%")
-    assert len(times(world)) == 1, "that is no recovery: nothing was decided"
-
-
 def test_a_restart_of_one_job_is_an_entry_of_the_same_attempt():
     world = life(
         policy={**POLICY, "rules": [{"name": "alone", "action": "RestartJob"}]},

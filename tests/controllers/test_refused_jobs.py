@@ -41,23 +41,6 @@ async def test_jobs_that_nothing_refuses_are_created_at_once():
     assert await quota.plan(*NAMES) == (NAMES, [])
 
 
-async def test_a_retry_of_a_set_whose_quota_is_used_up_is_one_request():
-    quota = Quota(lambda _: False)
-    asked, failures = await quota.plan(*NAMES)
-    assert (asked, len(failures)) == (NAMES, 30)
-    for _ in range(20):
-        asked, failures = await quota.plan(*NAMES)
-        assert (len(asked), len(failures)) == (1, 1)
-
-
-async def test_when_there_is_room_again_one_retry_creates_all():
-    quota = Quota(lambda _: False)
-    await quota.plan(*NAMES)
-    quota.allows = lambda _: True
-    asked, failures = await quota.plan(*NAMES)
-    assert (sorted(asked), failures) == (sorted(NAMES), [])
-
-
 async def test_a_retry_ends_with_the_first_refusal():
     quota = Quota(lambda _: False)
     await quota.plan(*NAMES)

@@ -124,14 +124,6 @@ class TestResources:
         resume(world, replicated_jobs=jobset(self.sized("1", gates=("c",))).spec.replicated_jobs)
         assert world.jobs["js-workers-0"]["spec"]["template"]["spec"]["schedulingGates"] == [{"name": "c"}]
 
-    def test_without_the_gate_they_stay(self):
-        world = World(jobset(self.sized("1"), suspend=True))
-        world.settle()
-        resume(world, replicated_jobs=jobset(self.sized("2")).spec.replicated_jobs)
-        main = world.jobs["js-workers-0"]["spec"]["template"]["spec"]["containers"][0]
-        assert main["resources"] == {"requests": {"cpu": "1"}}
-        assert not any(patch.resources for plan in world.plans for patch in of_type(plan, PatchJob))
-
 
 class OldServer(MemoryApi):
     """Takes another template only for a Job without a start time, as servers before 1.36 do; `never`: not even then."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.model.lives import ONE_BY_ONE, suspend
+from tests.support.model.lives import ONE_BY_ONE
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -38,32 +38,6 @@ def test_completes_with_exactly_so_many_jobs(wanted, needed):
     )
 
 
-def test_the_rest_is_deleted_and_what_has_succeeded_stays():
-    of = world(rjob(replicas=3), minSucceeded=2)
-    finish(of, "js-workers-0", "js-workers-2")
-    of.settle()
-    assert of.live() == ["js-workers-0", "js-workers-2"]
-    of.collect()
-    of.settle()
-    assert of.live() == ["js-workers-0", "js-workers-2"]
-
-
-def test_only_targets_count():
-    of = world(rjob("a", 2), rjob("b", 2), minSucceeded="50%", targetReplicatedJobs=["b"])
-    finish(of, "js-a-0", "js-a-1")
-    assert of.status.terminal_state == ""
-    finish(of, "js-b-1")
-    assert "1 of 2 Jobs" in of.condition("Completed")[2]
-
-
-def test_jobs_that_completed_and_were_deleted_count():
-    of = world(rjob(replicas=3), minSucceeded=2)
-    finish(of, "js-workers-0")
-    of.remove("js-workers-0")
-    finish(of, "js-workers-1")
-    assert of.status.terminal_state == "Completed"
-
-
 class TestPods:
     PODS = {"parallelism": 4, "completions": 4}
 
@@ -91,17 +65,6 @@ def test_a_job_that_is_restarted_alone_does_not_keep_the_share_from_being_met():
     of.finish("js-workers-0")
     of.fail("js-workers-1")
     of.settle()
-    assert of.status.terminal_state == "Completed"
-
-
-def test_a_set_that_was_suspended_keeps_its_count():
-    of = world(rjob(replicas=3), minSucceeded=2)
-    finish(of, "js-workers-0")
-    suspend(of)
-    of.edit(suspend=False)
-    of.settle()
-    of.run()
-    finish(of, "js-workers-1")
     assert of.status.terminal_state == "Completed"
 
 

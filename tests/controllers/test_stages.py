@@ -29,15 +29,6 @@ class TestSucceeded:
         finish(world, INITIALIZERS[1])
         assert world.live() == [INITIALIZERS[1], *TRAINERS]
 
-    def test_a_stage_without_jobs_is_skipped_in_its_turn_only(self):
-        rjobs = rjob("initializer", 1), rjob("empty", 0), rjob("trainer", 1)
-        world = World(jobset(*rjobs, executionPolicy=policy()))
-        world.settle()
-        assert world.live() == ["js-initializer-0"]
-        finish(world, "js-initializer-0")
-        assert world.live() == ["js-initializer-0", "js-trainer-0"]
-        assert world.status.current_stage == "trainer (3/3)"
-
     def test_the_first_alone_and_the_rest_together(self):
         world = three(sequential=1)
         world.settle()
@@ -58,26 +49,6 @@ class TestSucceeded:
 
 
 class TestReadyAndActive:
-    def test_ready_waits_for_every_job_to_be_ready(self):
-        world = three("Ready")
-        world.settle()
-        world.run(*INITIALIZERS, ready=False)
-        world.settle()
-        assert world.live() == INITIALIZERS
-        world.run(*INITIALIZERS)
-        world.settle()
-        assert world.live() == [*INITIALIZERS, *TRAINERS]
-
-    def test_active_waits_for_pods_and_not_for_readiness(self):
-        world = three("Active")
-        world.settle()
-        world.run(INITIALIZERS[0], ready=False)
-        world.settle()
-        assert world.live() == INITIALIZERS
-        world.run(INITIALIZERS[1], ready=False)
-        world.settle()
-        assert world.live() == [*INITIALIZERS, *TRAINERS]
-
     def test_a_job_that_has_already_succeeded_is_there(self):
         world = three("Active")
         world.settle()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from controllers.planning.actions import CreateJob, PatchJob
-from tests.support.model.lives import of_type, resume
+from tests.support.model.lives import resume
 from tests.support.model.world import World
 from tests.support.objects.stages import INITIALIZERS, TRAINERS, finish, notes, three
 
@@ -38,26 +37,6 @@ class TestSuspension:
         assert notes(world) == ["stage 1 of 3 is released: initializer (2 Jobs)"]
         finish(world, *INITIALIZERS)
         assert world.live() == [*INITIALIZERS, *TRAINERS]
-
-    def test_missing_jobs_of_a_released_stage_are_not_created_while_suspended(self):
-        world = three("Ready")
-        world.settle()
-        world.run(*INITIALIZERS)
-        world.settle()
-        for name in TRAINERS:
-            world.jobs.pop(name)
-        world.edit(suspend=True)
-        assert of_type(world.step(), CreateJob) == []
-
-    def test_pods_from_before_the_suspension_release_nothing(self):
-        world = three("Active")
-        world.settle()
-        world.run(*INITIALIZERS, ready=False)
-        world.settle()
-        world.edit(suspend=True)
-        world.settle()
-        world.edit(suspend=False)
-        assert [patch.name for patch in of_type(world.step(), PatchJob)] == INITIALIZERS
 
 
 class TestElastic:

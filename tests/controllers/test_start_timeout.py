@@ -64,20 +64,6 @@ class TestALatePod:
             (e.type, e.reason, e.note) for e in world.events
         ]
 
-    def test_the_history_names_pod_and_node(self):
-        world = later(starting(), 60)
-        world.settle()
-        [failed] = world.status.attempt_history
-        assert (failed.failed_job, failed.pod, failed.node) == ("js-workers-1", "js-workers-1-0", "n1")
-        assert failed.message == f"StartTimeout: {SAID}"
-
-    def test_without_restarts_the_set_fails_and_its_jobs_end(self):
-        world = later(starting(maxRestarts=0), 60)
-        world.settle()
-        assert world.status.terminal_state == "Failed"
-        assert SAID in world.condition("Failed")[2]
-        assert world.live() == []
-
     @pytest.mark.parametrize(
         ("rule", "end"),
         [
@@ -113,27 +99,6 @@ class TestLooks:
         world = later(starting(), 45)
         decided = world.plan()
         assert (world.checks, decided.requeue_after) == (0, 15.0)
-
-    def test_none_when_all_pods_are_ready(self):
-        world = starting()
-        world.run("js-workers-1")
-        world.settle()
-        later(world, 3600)
-        assert (world.plan().requeue_after, world.checks) == (None, 0)
-
-    def test_pods_that_run_and_are_not_ready_are_looked_for_once_in_their_time(self):
-        world = starting()
-        world.pending_pods.clear()
-        for _ in range(100):
-            later(world, 6).settle()
-        assert world.status.restarts == 0
-        assert world.checks == 10
-
-    def test_none_once_the_set_is_to_be_suspended_and_its_pods_still_end(self):
-        world = later(starting(), 60)
-        world.edit(suspend=True)
-        world.plan()
-        assert world.checks == 0
 
     def test_a_failure_of_another_kind_is_judged_as_ever(self):
         world = starting()

@@ -20,7 +20,6 @@ from controllers.planning.actions import (
 from controllers.planning.summary import KINDS, MAX_LINE, summary
 from kube.log_fields import current, log_fields
 from tests.support.model.blind import Blind
-from tests.support.model.lives import started
 from tests.support.model.memory_api import MemoryApi
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
@@ -32,37 +31,6 @@ def said(world: World) -> str:
 
 def test_what_is_created_is_counted():
     assert said(World(jobset(rjob("driver", 1), rjob("workers", 3)))).startswith("create 1 Service, create 4 Jobs")
-
-
-def test_a_restart_is_said_with_its_cause():
-    world = started(rjob("workers", 2), failurePolicy={"maxRestarts": 3})
-    world.fail("js-workers-1")
-    line = said(world)
-    assert "restart 1" in line
-    assert "(first failed job: js-workers-1)" in line
-
-
-def test_a_failure_is_said_once_though_condition_and_event_say_it():
-    world = started(rjob("workers", 2))
-    world.fail("js-workers-1")
-    line = said(world)
-    assert "Failed=True (FailedJobs: jobset failed due to one or more job failures" in line
-    assert line.count("js-workers-1") == 1
-
-
-def test_a_suspension_is_said_with_its_condition():
-    world = started(rjob("workers", 2))
-    world.edit(suspend=True)
-    assert "Suspended=True (SuspendedJobs: " in said(world)
-
-
-def test_counts_alone_are_not_worth_a_line():
-    world = World(jobset(rjob("workers", 2)))
-    world.settle()
-    world.run("js-workers-0")
-    decided = world.plan()
-    assert decided.status is not None
-    assert summary(world.observe().jobset, decided) == ""
 
 
 def test_each_kind_of_write_has_words():

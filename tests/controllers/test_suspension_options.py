@@ -6,7 +6,7 @@ See docs/reference/lifecycle.md#jobs-that-another-controller-suspends.
 import pytest
 
 from api import keys
-from controllers.planning.actions import DeleteJob, PatchJob
+from controllers.planning.actions import DeleteJob
 from tests.support.model.lives import of_type, restart, suspend
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
@@ -25,29 +25,7 @@ def running(*rjobs, gates=GATE, annotations, **spec) -> World:
     return world
 
 
-def move(world: World, name: str) -> None:
-    """Another controller suspends one Job until its pods are gone, and sends it elsewhere."""
-    world.jobs[name]["spec"]["suspend"] = True
-    world.settle()
-    world.halt()
-    world.settle()
-    assert world.jobs[name]["spec"]["suspend"], "the manager has resumed it"
-    world.jobs[name]["spec"]["template"]["spec"]["nodeSelector"] = {"rack": "b"}
-    world.jobs[name]["spec"]["suspend"] = False
-    world.settle()
-    world.run()
-    world.settle()
-
-
 class TestLeftToOthers:
-    def test_one_job_moves_while_its_siblings_run(self):
-        world = running(rjob("workers", 3), annotations=OTHERS)
-        before = len(world.plans)
-        move(world, "js-workers-1")
-        assert world.counts()["ready"] == 3
-        assert [of_type(plan, PatchJob) for plan in world.plans[before:] if of_type(plan, PatchJob)] == []
-        assert world.jobs["js-workers-1"]["spec"]["template"]["spec"]["nodeSelector"] == {"rack": "b"}
-
     @pytest.mark.parametrize(("gates", "annotations"), [({}, OTHERS), (GATE, {}), (GATE, {keys.SKIP_SUSPEND: "false"})])
     def test_without_gate_and_annotation_the_manager_resumes_it(self, gates, annotations):
         world = running(rjob("workers", 2), gates=gates, annotations=annotations)

@@ -97,14 +97,6 @@ class TestReports:
             assert attempts(world)[1] == attempt
             assert len(world.status.attempt_history) == attempt
 
-    def test_the_set_that_has_no_restart_left_keeps_the_pod_and_its_exit_code(self):
-        world = self.running(max_restarts=0)
-        self.report(world, (0, None), (1, "7 Error"), (0, None))
-        [entry] = world.status.attempt_history
-        assert (entry.reason, entry.pod, entry.exit_code) == ("ReachedMaxRestarts", "pod-1", 7)
-        [failed] = [c for c in world.status.conditions if c.type == "Failed"]
-        assert failed.message == "jobset failed due to reaching max number of restarts"
-
     def test_a_rule_by_exit_code_decides_in_place_of_the_restart(self):
         stop = {"name": "stop", "action": "FailJobSet", "onExitCodes": {"operator": "In", "values": [3]}}
         whatever = {"name": "whatever", "action": "RestartJobSet"}

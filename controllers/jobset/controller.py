@@ -42,6 +42,7 @@ from controllers.planning.actions import (
 from controllers.planning.child_jobs import not_recorded
 from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.finished import finished
+from controllers.planning.job_window import started_jobs
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
@@ -149,6 +150,8 @@ class JobSetReconciler:
         while decided.pod_query is not None:
             observed = await self._answer(observed, decided.pod_query)
             decided = self._plan(observed, memory)
+        started = [] if js.suspended else started_jobs(decided)
+        self.memories.note_queued(request, queued=bool(decided.queued or started))
         self._warn(js, decided, memory)
         await self._contested.check(observed, memory.resumptions)
         said = summary(js, decided)
@@ -171,6 +174,8 @@ class JobSetReconciler:
         finally:
             self._look_after_pods(js, decided)
             memory.resumptions.note(decided, self._caches.jobs, request.namespace, clock())
+            if started:
+                memory.job_window = memory.job_window.watch(started[-1], decided.queued + len(started), began)
         group_retry = memory.group_error.time - clock()
         waiting = self._unscheduled if js.spec.scheduling is None else self._stalled
         delay = await waiting.check(observed, memory.stalled)
@@ -282,6 +287,9 @@ class JobSetReconciler:
             memory.foreign = Until(foreign, 0.0)
         if js.suspended:
             memory.resumptions.clear()
+        memory.job_window = memory.job_window.measure(
+            self._caches.jobs.get(meta.namespace, memory.job_window.job), clock()
+        )
         observed = Observed(
             jobset=js,
             jobs=jobs,
@@ -313,6 +321,8 @@ class JobSetReconciler:
             next_start_check=memory.next_start_check,
             held_back=memory.resumptions.seconds_left(clock()),
             second_passed=moment.microsecond / 1e6,
+            job_window=memory.job_window.size,
+            others_wait=self.memories.others_wait(Request(meta.namespace, meta.name)),
         )
         return observed if nodes is None else _with_nodes(observed, nodes)
 

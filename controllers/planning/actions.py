@@ -1,7 +1,7 @@
 """What a plan consists of: writes, a status, events, and queries about pods."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from api.batch import Job
 from api.jobset_status import JobSetStatus
@@ -204,10 +204,11 @@ class Plan(Partial):
     was decided. `warnings` are recorded whatever happens, once for as long as they stay the same. A plan with a
     `pod_query` is provisional: answer it and plan again, never carry it out. `follow_pods`: from now on
     `Observed.leftovers` has to be known, and every change of it is a reason to plan again. `reported_group`: see
-    `Observed`.
+    `Observed`. `queued`: how many Jobs the Job controller has still to take up before the plan is carried out.
     """
 
     counters: JobSetStatus | None = None
+    queued: int = field(default=0, compare=False)
 
 
 def creates_only(decided: Plan) -> bool:

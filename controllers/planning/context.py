@@ -38,6 +38,7 @@ class Context:
     - `restarts_in_place`: whether agents in the pods restart the workers (gate InPlaceRestart).
     - `counted`: the stored status with what was counted, before anything was decided.
     - `status`: as the steps so far have decided.
+    - `queued`: Jobs that the Job controller has still to take up.
     - `job_budget`: how many more Jobs may be created or resumed now; may be < 0.
     """
 
@@ -59,6 +60,7 @@ class Context:
     restarts_in_place: bool
     counted: JobSetStatus
     status: JobSetStatus
+    queued: int
     job_budget: int
 
     def draft(self) -> StatusDraft:
@@ -116,6 +118,12 @@ def context(
         restarts_in_place=gates["InPlaceRestart"] and js.restarts_in_place,
         counted=counted,
         status=counted,
+        queued=queued,
         # Suspended Jobs do not count: the Job controller has no work with them.
-        job_budget=limits.suspended_jobs if js.suspended else limits.queued_jobs - queued,
+        job_budget=limits.suspended_jobs if js.suspended else _most_queued(observed, limits) - queued,
     )
+
+
+def _most_queued(observed: Observed, limits: Limits) -> int:
+    """How many Jobs of the set may wait for the Job controller: the window is for a set that is alone there."""
+    return limits.queued_jobs if observed.others_wait else max(limits.queued_jobs, observed.job_window)

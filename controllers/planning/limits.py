@@ -7,8 +7,9 @@ from dataclasses import dataclass
 class Limits:
     """Bounds that a plan keeps to. Tests and benchmarks hand in their own.
 
-    - `queued_jobs`: most running Jobs of one set that the Job controller has not taken up yet. It serves Jobs in their
-      order of arrival: a small set would have to wait for thousands of Jobs of a large one.
+    - `queued_jobs`: most running Jobs of one set that the Job controller has not taken up yet, while it has Jobs of
+      another set to take up. It serves Jobs in their order of arrival: a small set would have to wait for thousands of
+      Jobs of a large one. See controllers/planning/job_window.py for a set that is alone.
     - `suspended_jobs`: Jobs that are created in one plan for a suspended set; the next plan goes on.
     - `new_groups`: groups for kube-scheduler that are created in one plan; the next plan goes on.
     - `judged_jobs`: failed Jobs that are looked at in one plan, the earliest first.

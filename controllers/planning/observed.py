@@ -143,6 +143,8 @@ class Observed:
       `read_nodes`: names of the nodes that were read for this plan, with the pods on them.
     - `pods_to_move`: those on nodes with a taint of the set's `maintenance`. `nodes_in_maintenance`: the names of these
       nodes, and of those that the status names and that have one.
+    - `job_window`: how many Jobs may wait for the Job controller, as measured; 0: not known. `others_wait`: whether
+      another set has Jobs that wait for it, or some to create or resume.
     - `held_back`: UIDs of Jobs that must not be resumed yet, with the seconds until then: somebody suspends them again.
     - `now`: RFC 3339 in UTC, whole seconds. `second_passed`: the part of that second, below 1, that has passed.
     - `since_status_write`: seconds since the last status write, None if there was none in this process.
@@ -172,3 +174,5 @@ class Observed:
     nodes_in_maintenance: frozenset[str] = frozenset()
     held_back: Mapping[str, float] = field(default_factory=dict)
     second_passed: float = 0.0
+    job_window: int = 0
+    others_wait: bool = False

@@ -116,6 +116,7 @@ def _close(ctx: Context, decided: Plan) -> Plan:
         counters=counters,
         events=decided.events if write else (),
         requeue_after=requeue_after,
+        queued=ctx.queued,
     )
 
 

@@ -16,6 +16,7 @@ from controllers.jobset.milestones import AttemptTimes
 from controllers.jobset.old_pods import Followed
 from controllers.jobset.refused import RefusedJobs
 from controllers.planning.actions import Event
+from controllers.planning.job_window import JobWindow
 from controllers.planning.sorted_jobs import SortedJobs
 from kube.controller import Request
 from kube.model.meta import NOBODY, ObjectMeta
@@ -44,6 +45,7 @@ SAMPLES = {
     "followed": Followed(attempt=1, pods=None),
     "resumptions": Resumptions(is_reported=False),
     "sorted_jobs": SortedJobs(),
+    "job_window": JobWindow(size=100),
 }
 """A value of each field of a record that it does not start with. A field without one fails the tests."""
 

@@ -42,7 +42,7 @@ from controllers.planning.actions import (
 from controllers.planning.child_jobs import not_recorded
 from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.finished import finished
-from controllers.planning.job_window import started_jobs
+from controllers.planning.job_window import UNKNOWN, started_jobs
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
@@ -174,8 +174,9 @@ class JobSetReconciler:
         finally:
             self._look_after_pods(js, decided)
             memory.resumptions.note(decided, self._caches.jobs, request.namespace, clock())
-            if started:
-                memory.job_window = memory.job_window.watch(started[-1], decided.queued + len(started), began)
+            waiting_jobs = decided.queued + len(started)
+            if started and waiting_jobs >= self._options.limits.queued_jobs:
+                memory.job_window = memory.job_window.watch(started[-1], waiting_jobs, began)
         group_retry = memory.group_error.time - clock()
         waiting = self._unscheduled if js.spec.scheduling is None else self._stalled
         delay = await waiting.check(observed, memory.stalled)
@@ -287,9 +288,9 @@ class JobSetReconciler:
             memory.foreign = Until(foreign, 0.0)
         if js.suspended:
             memory.resumptions.clear()
-        memory.job_window = memory.job_window.measure(
-            self._caches.jobs.get(meta.namespace, memory.job_window.job), clock()
-        )
+        if memory.job_window is not UNKNOWN:
+            watched = self._caches.jobs.get(meta.namespace, memory.job_window.job)
+            memory.job_window = memory.job_window.measure(watched, clock())
         observed = Observed(
             jobset=js,
             jobs=jobs,

@@ -98,6 +98,7 @@ def context(
     may_leave_pods = batch_deletion.may_leave_pods(js, children, layout, gates, limits)
     leftovers = batch_deletion.leftovers(observed.leftovers, children) if may_leave_pods else frozenset()
     counted = msgspec.structs.replace(js.status, replicated_jobs_status=stages.status_entries())
+    most_queued = limits.queued_jobs if observed.others_wait else max(limits.queued_jobs, observed.job_window)
     queued = sum(tally.queued for tally in children.tallies.values())
     return Context(
         observed=observed,
@@ -120,10 +121,5 @@ def context(
         status=counted,
         queued=queued,
         # Suspended Jobs do not count: the Job controller has no work with them.
-        job_budget=limits.suspended_jobs if js.suspended else _most_queued(observed, limits) - queued,
+        job_budget=limits.suspended_jobs if js.suspended else most_queued - queued,
     )
-
-
-def _most_queued(observed: Observed, limits: Limits) -> int:
-    """How many Jobs of the set may wait for the Job controller: the window is for a set that is alone there."""
-    return limits.queued_jobs if observed.others_wait else max(limits.queued_jobs, observed.job_window)

@@ -39,7 +39,7 @@ class JobWindow:
     def measure(self, job: Job | None, time: float) -> "JobWindow":
         """The window now. `job`: the one that is watched, if it exists."""
         if not self.job:
-            return self if time - self.time < IDLE_SECONDS else JobWindow()
+            return self if time - self.time < IDLE_SECONDS else UNKNOWN
         if job is None:
             return replace(self, job="")
         if job.queued:
@@ -48,11 +48,14 @@ class JobWindow:
         return JobWindow(int(self.waiting * QUEUE_SECONDS / took), time=time)
 
 
+UNKNOWN = JobWindow()
+
+
 def started_jobs(decided: Plan) -> list[str]:
     """Names of the Jobs that a plan for a set that runs hands to the Job controller: it creates or resumes them."""
-    return [
-        action.name
-        for action in decided.actions
-        if isinstance(action, CreateJob)
-        or (isinstance(action, PatchJob) and action.patch.get("spec", {}).get("suspend") is False)
-    ]
+    names = []
+    for action in decided.actions:
+        is_resumed = isinstance(action, PatchJob) and action.patch.get("spec", {}).get("suspend") is False
+        if is_resumed or isinstance(action, CreateJob):
+            names.append(action.name)
+    return names

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,13 +30,16 @@ from controllers.jobset.refused import RefusedJobs
 from controllers.planning.actions import (
     Action,
     CreateClaim,
+    CreateGroup,
     CreateJob,
     CreateService,
+    DeleteGroup,
     DeleteJob,
     DeleteJobs,
     DeleteJobSet,
     DeletePod,
     Event,
+    PatchGroup,
     PatchJob,
     Plan,
 )
@@ -182,8 +184,9 @@ class Executor:
         claims = await self._each(js, actions[CreateClaim], ensure_claim)
         self._report(js, "PVCCreationFailed", claims)
         groups: list[Failure] = []
-        if caches.groups is not None:
-            groups = await GroupWriter(self.client, caches.groups).write(js, [*chain.from_iterable(actions.values())])
+        of_groups = [*actions[DeleteGroup], *actions[PatchGroup], *actions[CreateGroup]]
+        if caches.groups is not None and of_groups:
+            groups = await GroupWriter(self.client, caches.groups).write(js, of_groups)
         # The next plan reports what is wrong with single groups.
         refused = [failure for failure in groups if not isinstance(failure.error, GroupWriteError)]
         self._report(js, "SchedulingObjectsFailed", refused)
@@ -206,7 +209,7 @@ class Executor:
         act: Callable[[T], Awaitable[None]],
         label: Callable[[T], str] = lambda _: "",
     ) -> list[Failure]:
-        return await each(items, act, label, until=lambda: self._superseded(js))
+        return await each(items, act, label, until=lambda: self._superseded(js)) if items else []
 
     async def _create_job(self, js: JobSet, action: CreateJob) -> None:
         namespace = js.metadata.namespace

@@ -55,7 +55,8 @@ def started_jobs(decided: Plan) -> list[str]:
     """Names of the Jobs that a plan for a set that runs hands to the Job controller: it creates or resumes them."""
     names = []
     for action in decided.actions:
-        is_resumed = isinstance(action, PatchJob) and action.patch.get("spec", {}).get("suspend") is False
-        if is_resumed or isinstance(action, CreateJob):
-            names.append(action.name)
+        if isinstance(action, CreateJob) or (
+            isinstance(action, PatchJob) and action.patch.get("spec", {}).get("suspend") is False
+        ):
+            names.append(action.name)  # noqa: PERF401 -- a comprehension is a further call, of each reconcile
     return names

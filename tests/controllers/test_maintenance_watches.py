@@ -1,12 +1,18 @@
-"""What is read of nodes and pods for `failurePolicy.maintenance`: taints that a set names itself."""
+"""What is read of nodes, and done to pods, for `failurePolicy.maintenance`: taints that a set names itself."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 import pytest
 
 from api.jobset_status import JobSetStatus, LeftNode, MaintenanceStatus
-from tests.controllers.test_node_watches import ADDED, BROKEN, LATER, UNREACHABLE, Cluster, a_set, taint
+from controllers.jobset.execute import Caches, Executor
+from controllers.planning.actions import DeletePod, Plan
+from kube.store import Store
+from tests.controllers.test_node_watches import ADDED, BROKEN, LATER, UNREACHABLE, Cluster, a_set, pod_body, taint
+from tests.support.model.blind import RecordedEvents
 
 DRAIN = "example.com/drain"
 MOVES = {"failurePolicy": {"maxRestarts": 2, "maintenance": {"taintKeys": [DRAIN, UNREACHABLE]}}}
@@ -60,3 +66,33 @@ class TestMaintenance:
         cluster.pod("p")
         async with cluster.synced():
             assert cluster.watches.nodes.store.get("", "n1").others == ()
+
+
+class Deletions:
+    """A client that answers a deletion with the pod as it is then, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    async def delete(self, _resource: object, _name: str, *, type: type, **options: Any) -> Any:  # noqa: A002
+        self.asked.append(options)
+        body = pod_body("p", "n1", deletionTimestamp=LATER, uid="u", resourceVersion="9")
+        return msgspec.convert(body, type)
+
+    async def patch(self, *_: object, **__: object) -> None:
+        """The finalizer of the Job controller goes."""
+
+
+@pytest.mark.parametrize("graceful", [True, False])
+async def test_a_pod_on_a_node_that_works_gets_its_grace_period(graceful):
+    """Until it has ended it is known as one that is being deleted, so that it is deleted once."""
+    cluster = Cluster(a_set(**MOVES), all_taints=True)
+    cluster.pod("p", uid="u")
+    client, js = Deletions(), cluster.jobsets.get("ns", "js")
+    caches = Caches(cluster.jobsets, Store(), Store(), Store(), nodes=cluster.watches)
+    async with cluster.synced():
+        action = DeletePod("p", "u", replaced=True, graceful=graceful)
+        await Executor(client, caches, RecordedEvents()).execute(js, Plan(actions=(action,)))
+        stored = cluster.watches.pods.store.get("ns", "p")
+    assert client.asked == [{"namespace": "ns", "uid": "u"} | ({} if graceful else {"grace_period_seconds": 0})]
+    assert [pod.deleting for pod in [stored] if pod] == [True] * graceful

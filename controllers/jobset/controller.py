@@ -166,6 +166,8 @@ class JobSetReconciler:
                 return Result(0.0)
             memory.tried = ""
         except FailedWrites as failed:
+            # Jobs that are refused, as by a quota, do not hold up other sets.
+            self.memories.note_queued(request, queued=decided.queued > 0)
             self._remember(failed, request, memory)
             unexpected = failed.split((ForeignObjectError, GroupWriteError))[1]
             if unexpected is None:

@@ -15,6 +15,7 @@ from api.batch import Job
 from api.features import FeatureGates
 from api.jobset import JobSet
 from controllers.jobset.controller import JobSetReconciler
+from controllers.jobset.execute import FailedWrites
 from controllers.jobset.watches import Watches
 from controllers.planning.job_window import IDLE_SECONDS, QUEUE_SECONDS, JobWindow
 from controllers.planning.limits import DEFAULT_LIMITS
@@ -23,7 +24,7 @@ from kube.client import Client
 from kube.controller import Request
 from kube.model.meta import ObjectMeta
 from tests.support.model import virtual
-from tests.support.model.blind import RecordedEvents
+from tests.support.model.blind import Blind, RecordedEvents, refusing
 from tests.support.model.memory_api import MemoryApi
 from tests.support.model.tally import Tally
 from tests.support.objects.stored_sets import jobset, rjob
@@ -147,6 +148,13 @@ def test_others_that_are_served_or_gone_do_not_hold_a_set_back():
         assert not memories.others_wait(large)
 
     virtual.run(main)
+
+
+async def test_a_set_whose_jobs_are_refused_does_not_hold_others_back():
+    blind = Blind(refusing(lambda _: "exceeded quota"), jobset(rjob("workers", 2)))
+    with pytest.raises(FailedWrites):
+        await blind.reconcile()
+    assert not blind.reconciler.memories.others_wait(Request("ns", "other"))
 
 
 class TestWindow:

@@ -151,18 +151,18 @@ class ClusterChecks:
         """Check an update with the cluster: templates that change while suspended, nothing else.
 
         A set that is being suspended gets its scheduling fields back as they were: of it, only new amounts are checked.
-        `by_controller`: such as a queue, which knows what it changes; nothing is asked about Jobs that exist.
+        `by_controller`: such as a queue, which knows where pods may run; if it resumes a set, the same holds.
         """
         suspended, suspends = (dig(each, "spec", "suspend") is True for each in (old, js))
         read = await compute(_read, js, gates) if suspended or suspends else None
         if read is None:
             return []
         stored = by_name(dig(old, "spec", "replicatedJobs"))
+        asks = suspended and (suspends or not by_controller)
         changed = [
             i
             for i, rjob in enumerate(read.js.spec.replicated_jobs)
-            if any(suspended or is_amount(place) for place in _changed_places(stored.get(rjob.name), rjob))
-            and not (by_controller and _all_exist(old, rjob))
+            if any(asks or is_amount(place) for place in _changed_places(stored.get(rjob.name), rjob))
         ]
         async with self._questions.about_one_review() as client:
             request = self._request(client, js, read, known, namespace, is_stored=True)
@@ -296,13 +296,6 @@ def _service_has_its_name(js: JobSet) -> bool:
     """Whether the Service is named after the set, by a name that a Service may have: a label of DNS (RFC 1035)."""
     subdomain = js.spec.network and js.spec.network.subdomain
     return not subdomain and not dns1035_label(js.metadata.name)
-
-
-def _all_exist(old: JSON, rjob: ReplicatedJob) -> bool:
-    """Whether the stored status of a suspended set counts as many Jobs as the ReplicatedJob wants."""
-    counts = by_name(dig(old, "status", "replicatedJobsStatus")).get(rjob.name, {})
-    found = [dig(counts, key) for key in ("suspended", "succeeded", "failed")]
-    return sum(count for count in found if isinstance(count, int)) >= rjob.replicas
 
 
 def _changed_places(old: JSON | None, new: ReplicatedJob) -> Iterator[Parts]:

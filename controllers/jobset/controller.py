@@ -20,6 +20,7 @@ from api.priority import Priorities
 from controllers.gang.execute import GroupWriteError
 from controllers.gang.stalled import NO_EVENTS, StalledGangs
 from controllers.indexes import BY_OWNER, key_of_children
+from controllers.jobset.beginnings import Beginnings
 from controllers.jobset.contested_jobs import ContestedJobs
 from controllers.jobset.execute import Caches, Executor, FailedWrites, ForeignObjectError
 from controllers.jobset.failed_pods import list_failed_pods
@@ -112,6 +113,7 @@ class JobSetReconciler:
         self._unscheduled = UnscheduledPods(client, self._executor.event)
         self._contested = ContestedJobs(client, self._executor.event)
         self._stopwatch = Stopwatch(milestones)
+        self._beginnings = Beginnings()
         self.memories = Memories()
         """What is known of each JobSet beyond the caches."""
         self.leftover_pods = LeftoverPods(client, self.memories)
@@ -138,9 +140,13 @@ class JobSetReconciler:
         memory = self.memories.get_or_create(request, cached.metadata.uid)
         clock = asyncio.get_running_loop().time
         began = clock()
-        wait = max(memory.rest_until, memory.namespace_ends_until) - began
-        if wait > 0:
-            return Result(wait)
+        earliest = max(
+            memory.rest_until,
+            memory.namespace_ends_until,
+            self._begins_at(memory, began) if cached.spec.suspend and not cached.status.replicated_jobs_status else 0,
+        )
+        if earliest > began:
+            return Result(earliest - began)
         js = unpack(cached)
         observed = self._observe(js, memory)
         moment = self._options.wall_clock().timestamp()
@@ -185,6 +191,12 @@ class JobSetReconciler:
         again = (decided.requeue_after, group_retry if group_retry > 0 else None, delay)
         return Result(min((seconds for seconds in again if seconds is not None), default=None))
 
+    def _begins_at(self, memory: Memory, time: float) -> float:
+        """When a new suspended set may get its first Jobs."""
+        if memory.begins_at is None:
+            memory.begins_at = self._beginnings.place(time)
+        return memory.begins_at
+
     async def _carry_out(self, js: JobSet, decided: Plan, memory: Memory) -> bool:
         """Execute a plan; False without doing anything if the JobSet is not the stored one.
 
@@ -192,6 +204,9 @@ class JobSetReconciler:
         wanted now would be deleted or suspended. So before it first changes something that exists, it reads the JobSet,
         unless a write of the status, which names the version that it was made from, tells as much.
         """
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        memory.counts_differ_since = (memory.counts_differ_since or began) if decided.counts_wait else None
         unread = not (memory.confirmed or creates_only(decided) or (decided.status_first and decided.status))
         if unread and not await self._is_stored(js):
             return False
@@ -204,6 +219,8 @@ class JobSetReconciler:
                 memory.reported_group = decided.reported_group
 
         await self._executor.execute(js, decided, on_stored, memory.refused, confirmed=memory.confirmed)
+        if decided.actions and memory.begins_at is not None and not js.status.replicated_jobs_status:
+            self._beginnings.took(clock() - began)
         memory.confirmed = memory.confirmed or unread or bool(stored)
         return True
 
@@ -302,6 +319,7 @@ class JobSetReconciler:
             ),
             now=time,
             since_status_write=None if memory.status_written is None else clock() - memory.status_written,
+            counts_waited=0.0 if memory.counts_differ_since is None else clock() - memory.counts_differ_since,
             departed=self._unrecorded_ends(js, jobs, memory),
             # As many Jobs by label as by owner, as with most sets: all of them are ours.
             foreign={

@@ -50,6 +50,13 @@ class Memory:
     """When the status was last written, until the next write. Without it counters are written at once, or up to 3 s
     late; 30 s with agents of restarts in place. For speed: at most one write in 3 s for a set whose pods all start."""
 
+    counts_differ_since: float | None = None
+    """Since when the status has other counts than there are, until it is written. Without it they are written half a
+    second later, or earlier. For speed: Jobs that start or end together are written together."""
+
+    begins_at: float | None = None
+    """When the set, new and suspended, may get its first Jobs. Without it, it waits once more for those before it."""
+
     rest_until: float = 0.0
     """No plan is made before: four times the length of the last plan. Without it the next plan comes at once. For
     speed: planning of one set takes at most a fifth of a processor."""

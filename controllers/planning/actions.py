@@ -205,10 +205,12 @@ class Plan(Partial):
     `pod_query` is provisional: answer it and plan again, never carry it out. `follow_pods`: from now on
     `Observed.leftovers` has to be known, and every change of it is a reason to plan again. `reported_group`: see
     `Observed`. `queued`: how many Jobs the Job controller has still to take up before the plan is carried out.
+    `counts_wait`: the status differs from the stored one, and is written later.
     """
 
     counters: JobSetStatus | None = None
     queued: int = field(default=0, compare=False)
+    counts_wait: bool = False
 
 
 def creates_only(decided: Plan) -> bool:

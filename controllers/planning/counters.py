@@ -13,9 +13,12 @@ from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, keep
 from controllers.planning.child_jobs import NONE, ChildJobs
+from controllers.planning.observed import Observed
 
 _JOBS_PER_SECOND_OF_DELAY = 40
-_SHORTEST_DELAY = 0.1
+_SHORTEST_DELAY = 1.0
+_TOGETHER = 0.5
+"""Seconds after the first of some changes in which the others mostly come."""
 _LONGEST_DELAY = 3.0
 _AGENTS_PER_SECOND_OF_DELAY = 100
 _LONGEST_DELAY_WITH_AGENTS = 30.0
@@ -62,32 +65,35 @@ def pods(js: JobSet) -> int:
     return sum(rjob.replicas * pods_at_once(rjob) for rjob in js.spec.replicated_jobs)
 
 
-def write_delay(
-    old: JobSetStatus, new: JobSetStatus, jobs: int, since_last_write: float | None, *, agents: int = 0
-) -> float:
+def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int = 0) -> float:
     """Seconds to wait before `new` is worth a write; 0 = write now.
 
     Conditions, restarts and the end are written at once, and so are counts that clients wait for: the first ones,
-    nothing active any more, everything ready or done. Other counts wait the longer the more Jobs there are: from 120
-    Jobs on they are written every three seconds. Where the pods have `agents` that watch the JobSet, the API server
-    sends each write to all of them: there the wait is at least a second for each hundred agents, up to thirty seconds.
+    nothing active any more of a suspended set, everything ready or done. Other counts wait for those that change with
+    them, and the longer the more Jobs there are: from 120 Jobs on they are written every three seconds. Where the pods
+    have `agents` that watch the JobSet, the API server sends each write to all of them: there the wait is at least a
+    second for each hundred agents, up to thirty seconds.
     """
+    js = observed.jobset
+    old, since_last_write = js.status, observed.since_status_write
     if len(old.replicated_jobs_status) == 0 or (old.conditions, old.restarts) != (new.conditions, new.restarts):
         return 0
     if _without_counts(old) != _without_counts(new):
         return 0
-    if since_last_write is None or _milestones(new, jobs) - _milestones(old, jobs):
+    if since_last_write is None or _milestones(js, new, jobs) - _milestones(js, old, jobs):
         return 0
     interval = min(max(jobs / _JOBS_PER_SECOND_OF_DELAY, _SHORTEST_DELAY), _LONGEST_DELAY)
     interval = max(interval, min(agents / _AGENTS_PER_SECOND_OF_DELAY, _LONGEST_DELAY_WITH_AGENTS))
     left = interval - since_last_write
+    if observed.counts_waited is not None:
+        left = max(left, _TOGETHER - observed.counts_waited)
     return left if left > _NEGLIGIBLE_DELAY else 0
 
 
-def _milestones(status: JobSetStatus, jobs: int) -> set[str]:
-    """The states that clients wait for (Kueue: nothing active, everything ready or done), as far as reached."""
+def _milestones(js: JobSet, status: JobSetStatus, jobs: int) -> set[str]:
+    """The states that clients wait for, as far as reached: everything ready or done; suspended and nothing active."""
     entries = status.replicated_jobs_status
-    idle = sum([s.active for s in entries]) == 0
+    idle = sum([s.active for s in entries]) == 0 and js.suspended
     ready = sum([s.ready + s.succeeded for s in entries]) == jobs
     return {name for name, holds in (("idle", idle), ("ready", ready)) if holds}
 

@@ -148,6 +148,7 @@ class Observed:
     - `held_back`: UIDs of Jobs that must not be resumed yet, with the seconds until then: somebody suspends them again.
     - `now`: RFC 3339 in UTC, whole seconds. `second_passed`: the part of that second, below 1, that has passed.
     - `since_status_write`: seconds since the last status write, None if there was none in this process.
+    - `counts_waited`: seconds since the counts were first seen to differ from the stored ones; None: not known.
     """
 
     jobset: JobSet
@@ -156,6 +157,7 @@ class Observed:
     claims: frozenset[str]
     now: str
     since_status_write: float | None = None
+    counts_waited: float | None = None
     departed: tuple[Job, ...] = ()
     foreign: Mapping[str, Owner] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()

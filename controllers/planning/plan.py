@@ -12,7 +12,7 @@ from dataclasses import replace
 from api.features import FeatureGates
 from api.jobset_status import JobSetStatus
 from controllers.planning import counters, recovery
-from controllers.planning.actions import Partial, Plan
+from controllers.planning.actions import CreateJob, Partial, Plan
 from controllers.planning.context import Context, context
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import Observed
@@ -102,22 +102,34 @@ def _close(ctx: Context, decided: Plan) -> Plan:
     """The plan as it is carried out. A status that only counts may wait for the next write."""
     stored, counted = ctx.js.status, ctx.counted
     status = counted if decided.status is None else decided.status
-    requeue_after, write = decided.requeue_after, status != stored
-    if write and (delay := _write_delay(ctx, status)) > 0:
-        write = False
+    requeue_after, differs = decided.requeue_after, status != stored
+    delay = _write_delay(ctx, status) if differs else 0
+    is_due = differs and not delay
+    is_queued = ctx.js.spec.suspend and not stored.replicated_jobs_status
+    write = is_due and not (is_queued and _creates_first_jobs(ctx, decided))
+    if differs and not write:
         requeue_after = delay if requeue_after is None else min(delay, requeue_after)
-    written = _with_notes(ctx, status) if write else None
-    counters = written
-    if write and status != counted:
+    due = _with_notes(ctx, status) if is_due else None
+    counters = due
+    if is_due and status != counted:
         counters = _with_notes(ctx, counted) if counted != stored and not _write_delay(ctx, counted) else None
     return replace(
         decided,
-        status=written,
+        status=due if write else None,
         counters=counters,
         events=decided.events if write else (),
         requeue_after=requeue_after,
         queued=ctx.queued,
+        counts_wait=differs and not write,
     )
+
+
+def _creates_first_jobs(ctx: Context, decided: Plan) -> bool:
+    """Whether the first Jobs of a set are created; the next plan, which follows at once, counts them.
+
+    So a queued set is written once, with its Jobs, and not before without them. If one is refused, counters are stored.
+    """
+    return not ctx.observed.jobs and any(isinstance(action, CreateJob) for action in decided.actions)
 
 
 def _with_notes(ctx: Context, status: JobSetStatus) -> JobSetStatus:
@@ -132,4 +144,4 @@ def _write_delay(ctx: Context, status: JobSetStatus) -> float:
     if ctx.children.unrecorded:
         return 0
     jobs, agents = ctx.layout.global_replicas, counters.pods(ctx.js) if ctx.restarts_in_place else 0
-    return counters.write_delay(ctx.js.status, status, jobs, ctx.observed.since_status_write, agents=agents)
+    return counters.write_delay(ctx.observed, status, jobs, agents=agents)

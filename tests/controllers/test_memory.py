@@ -29,6 +29,8 @@ JOB = Job(metadata=ObjectMeta(name="js-a-0", namespace="ns", uid="job"))
 SAMPLES = {
     "confirmed": True,
     "status_written": 1.0,
+    "counts_differ_since": 1.5,
+    "begins_at": 1.7,
     "rest_until": 2.0,
     "tried": "create 2 Jobs",
     "warned": frozenset({Event("Warning", "Reason", "message")}),

@@ -59,6 +59,15 @@ class TestCounters:
         world.settle()
         assert world.counts() == {"ready": 2, "succeeded": 0, "failed": 0, "active": 3, "suspended": 0}
 
+    def test_the_first_status_of_a_queued_set_counts_its_jobs(self):
+        world = World(jobset(WORKERS_3, suspend=True))
+        created = world.step()
+        assert (created.status, created.events, created.requeue_after) == (None, (), 0)
+        assert created.counters is not None, "what is stored if a Job is refused"
+        world.settle()
+        assert [plan.status.replicated_jobs_status[0].suspended for plan in world.plans if plan.status] == [3]
+        assert [event.reason for event in world.events] == ["SuspendedJobs"]
+
     def test_counts_alone_wait_for_the_next_write(self):
         world = World(jobset(rjob("workers", 300)))
         world.settle()
@@ -69,7 +78,7 @@ class TestCounters:
         assert 2.5 < plan.requeue_after <= 2.6
 
     @pytest.mark.parametrize(
-        ("pods", "gate", "wait"), [(4, True, 0.1), (500, True, 10), (5000, True, 30), (5000, False, 0.1)]
+        ("pods", "gate", "wait"), [(4, True, 1), (500, True, 10), (5000, True, 30), (5000, False, 1)]
     )
     def test_counts_alone_wait_longer_where_each_pod_has_an_agent_that_watches(self, pods, gate, wait):
         workers = rjob("workers", 2, parallelism=pods, completions=pods)
@@ -90,14 +99,29 @@ class TestCounters:
         world.run()
         assert world.step().status is not None
 
-    def test_the_end_of_the_last_active_job_is_written_at_once(self):
+    @pytest.mark.parametrize("suspended", [True, False])
+    def test_that_nothing_is_active_is_written_at_once_if_somebody_waits_for_it(self, suspended):
         world = World(jobset(rjob("workers", 300)))
         world.settle()
         world.run()
         world.settle()
+        world.edit(suspend=suspended)
+        world.settle()
         world.since_status_write = 0
         for job in world.jobs.values():
             job["status"] = {}
+        assert (world.step().status is not None) == suspended
+
+    def test_changes_that_come_together_are_written_together(self):
+        world = World(jobset(WORKERS_3))
+        world.settle()
+        world.run()
+        world.settle()
+        world.since_status_write, world.counts_waited = 60, 0.0
+        world.finish("js-workers-0")
+        plan = world.step()
+        assert (plan.status, plan.counts_wait, plan.requeue_after) == (None, True, 0.5)
+        world.counts_waited = 0.5
         assert world.step().status is not None
 
     def test_jobs_that_finish_one_by_one_are_not_written_one_by_one(self):

@@ -79,6 +79,7 @@ class World:
         self.events: list[Event] = []
         self.plans: list[Plan] = []
         self.since_status_write: float | None = None
+        self.counts_waited: float | None = None
         self.seconds = 0
         self._uids = 0
 
@@ -100,6 +101,7 @@ class World:
             frozenset(self.claims),
             self.now,
             self.since_status_write,
+            self.counts_waited,
             departed=tuple(msgspec.convert(job, Job) for job in self.departed.values()),
             foreign=self.foreign,
             pods=tuple(self.pods),

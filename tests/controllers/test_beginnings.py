@@ -1,0 +1,94 @@
+"""New suspended sets, as under a queue, begin one after the other; one that is resumed does not wait."""
+
+from __future__ import annotations
+
+import asyncio
+
+from controllers.jobset.beginnings import LONGEST, Beginnings
+from kube.transport import Request, Response
+from tests.support.model import virtual
+from tests.support.model.many_lives import NOW, NS, Crowd
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.jobsets import jobset, rjob, stored
+
+SETS = 8
+SECONDS = 0.2
+"""Until the API server has created a Job."""
+
+
+class SlowApi(MemoryApi):
+    """Takes its time to create Jobs, and counts how many it creates at once, and the status writes."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.creating = self.most_at_once = self.status_writes = 0
+
+    async def send(self, request: Request) -> Response:
+        self.status_writes += request.path.endswith("/status")
+        if request.method != "POST" or not request.path.endswith("/jobs"):
+            return await super().send(request)
+        self.creating += 1
+        self.most_at_once = max(self.most_at_once, self.creating)
+        await asyncio.sleep(SECONDS)
+        self.creating -= 1
+        return await super().send(request)
+
+
+class Queue(Crowd):
+    """Sets of one Job that a queue has suspended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.api = self.slow = SlowApi()  # type: ignore[assignment]  # a slower one
+
+    def put(self, number: int, *, suspend: bool) -> None:
+        body = stored(jobset(rjob(replicas=1), suspend=suspend))
+        meta = {"generation": 1 + (not suspend), "creationTimestamp": NOW}
+        self.api.put("jobsets", f"js-{number}", NS, metadata=meta, spec=body["spec"])
+
+    @property
+    def names(self) -> set[str]:
+        return {name for _, name in self.api.storage["jobs"].objects}
+
+
+def test_suspended_sets_get_their_jobs_one_after_the_other():
+    queue = Queue()
+
+    async def story() -> None:
+        async with queue.watched():
+            queue.put(0, suspend=True)
+            await asyncio.sleep(1)
+            for number in range(1, SETS):
+                queue.put(number, suspend=True)
+            await asyncio.sleep(2 * SECONDS * SETS)
+            assert len(queue.names) == SETS
+
+    virtual.run(story)
+    assert queue.slow.most_at_once <= 2
+    assert queue.slow.status_writes == SETS, "one for each set, which counts its Job"
+
+
+def test_a_set_that_is_resumed_does_not_wait_for_its_turn():
+    queue = Queue()
+
+    async def story() -> None:
+        async with queue.watched():
+            for number in range(SETS):
+                queue.put(number, suspend=True)
+                await asyncio.sleep(SECONDS)
+            for number in range(SETS, 4 * SETS):
+                queue.put(number, suspend=True)
+            await asyncio.sleep(0.01)
+            last = 4 * SETS - 1
+            queue.put(last, suspend=False)
+            await asyncio.sleep(2 * SECONDS)
+            assert f"js-{last}-workers-0" in queue.names
+            assert len(queue.names) < 3 * SETS
+
+    virtual.run(story)
+
+
+def test_a_slow_set_delays_the_next_by_half_a_second_at_most():
+    beginnings = Beginnings()
+    beginnings.took(60)
+    assert [beginnings.place(100), beginnings.place(100), beginnings.place(103)] == [100, 100 + LONGEST, 103]

@@ -19,6 +19,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from api.features import FeatureGates
+from api.keys import MULTIKUEUE, QUEUE_NAME
 from cli.rule.explanations import explanations
 from dev.cluster import rest
 from dev.cluster.assets import Sources
@@ -29,6 +30,7 @@ from kube.model.semantic import semantically_equal
 from tests.support.cluster.admission import admission
 from tests.support.cluster.jobs import JOBSETS
 from tests.support.cluster.requests import new_namespace, request, wait_for
+from tests.support.corpus.go_crd import worker_copy
 from tests.support.corpus.manifests import JSON, Case, Finding, case_id, cases, differences, without_defaults
 from tests.support.corpus.rule_examples import IN_PARTS, with_part
 
@@ -74,13 +76,15 @@ class Answer:
 class World:
     """Answers by the case's id: to every create or update, and to every later apply of the good ones.
 
-    `examples`: by the rule's id, to its bad example and to its good one.
+    `examples`: by the rule's id, to its bad example and to its good one. `copies`: to a set that MultiKueue copies, and
+    to its copy.
     """
 
     first: dict[str, Answer] = field(default_factory=dict)
     examples: dict[str, list[Answer]] = field(default_factory=dict)
     server_side: dict[str, list[Answer]] = field(default_factory=dict)
     client_side: dict[str, list[int]] = field(default_factory=dict)
+    copies: dict[str, tuple[Answer, Answer]] = field(default_factory=dict)
     kubectl_failures: list[str] = field(default_factory=list)
 
 
@@ -110,7 +114,7 @@ class Asker:
 
     def __init__(self, cluster: Cluster, world: World) -> None:
         self.cluster, self.world = cluster, world
-        self.namespace, self.applied, self.by_kubectl = (new_namespace(cluster) for _ in range(3))
+        self.namespace, self.applied, self.by_kubectl, self.copied = (new_namespace(cluster) for _ in range(4))
         accounts = f"/api/v1/namespaces/{self.namespace}/serviceaccounts"
         for name in ("cache-initializer", "in-place-restart"):
             assert request(cluster, "POST", accounts, {"metadata": {"name": name}})[0] == 201
@@ -137,6 +141,7 @@ class Asker:
                 self.world.first[case.id] = answer
             for case, answers in zip(applied := server_side(good), pool.map(self.apply, applied), strict=True):
                 self.world.server_side[case.id] = answers
+            self.world.copies.update(zip([case.id for case in good], pool.map(self.copy, good), strict=True))
             by_kubectl.result()
 
     def examples(self) -> None:
@@ -168,6 +173,15 @@ class Asker:
         name = body["metadata"]["name"]
         paths = [jobsets(self.applied, name, f"{STRICT}&force=true&fieldManager={m}") for m in ("trainer", "other")]
         return [self.send("PATCH", path, body, APPLY) for _ in range(3) for path in paths]
+
+    def copy(self, case: Case) -> tuple[Answer, Answer]:
+        """Dry runs: as a set that MultiKueue copies, and what it creates of that in a worker cluster."""
+        body = case.manifest
+        body["spec"]["managedBy"] = MULTIKUEUE
+        body["metadata"]["labels"] = {**(body["metadata"].get("labels") or {}), QUEUE_NAME: "q"}
+        path = jobsets(self.copied, query="dryRun=All")
+        hub = self.send("POST", path, body)
+        return hub, self.send("POST", path, worker_copy(hub.body)) if hub.status == 201 else hub
 
     def apply_by_kubectl(self, named: list[Case]) -> None:
         """By client-side apply, twice; the generation is noted after each."""
@@ -306,3 +320,11 @@ def test_client_side_apply_again_changes_nothing(world, case):
 
 def test_client_side_apply_is_never_refused(world):
     assert world.kubectl_failures == []
+
+
+@pytest.mark.parametrize("case", of_every_version(GOOD), ids=case_id)
+def test_a_copy_that_multikueue_makes_with_gos_types_is_the_same_set(world, case):
+    hub, worker = world.copies[case.id]
+    assert (hub.status, worker.status) == (201, 201), (hub.body, worker.body)
+    assert {**worker.body["spec"], "managedBy": MULTIKUEUE} == hub.body["spec"]
+    assert worker.body["metadata"].get("annotations") == hub.body["metadata"].get("annotations")

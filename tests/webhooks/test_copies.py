@@ -14,10 +14,8 @@ from api.features import FeatureGates
 from api.keys import MULTIKUEUE, MULTIKUEUE_ORIGIN, OWN_FIELDS_COPY, QUEUE_NAME
 from api.own_fields import OWN_FIELDS
 from app.engine import engine
-from kube.model.jsontree import without_nulls
 from policy.types import JobSetPolicy, read_policy
 from tests.support.corpus.go_crd import worker_copy
-from tests.support.corpus.manifests import Case, cases
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.objects.policies import setting
 from tests.support.objects.reviews import review
@@ -104,17 +102,6 @@ def test_a_copy_gets_back_what_gos_types_have_dropped_and_is_the_same_set():
     made, warnings = admitted(sent)
     assert {**made["spec"], "managedBy": MULTIKUEUE} == original["spec"]
     assert (annotation(made), warnings) == (annotation(original), ())
-
-
-@pytest.mark.parametrize("case", cases("good"), ids=lambda case: case.id)
-def test_a_copy_of_any_good_manifest_is_the_same_set(case: Case):
-    js = without_nulls(case.manifest)
-    js["spec"]["managedBy"] = MULTIKUEUE
-    js["metadata"] = {"name": "x", **js["metadata"], "labels": {**js["metadata"].get("labels", {}), QUEUE_NAME: "q"}}
-    original = stored(admitted(js)[0])
-    made, _ = admitted(worker_copy(original))
-    assert {**made["spec"], "managedBy": MULTIKUEUE} == original["spec"]
-    assert annotation(made) == annotation(original)
 
 
 def test_the_annotation_has_each_field_by_the_names_of_items():

@@ -37,6 +37,7 @@ NEWER: Mapping[str, frozenset[str]] = {
     "containers": _CONTAINER,
     "downwardAPI": _FILES,
     "emptyDir": frozenset({"mode"}),
+    "ephemeralContainers": _CONTAINER,
     "grpc": frozenset({"mode"}),
     "httpGet": frozenset({"protocol"}),
     "initContainers": _CONTAINER,

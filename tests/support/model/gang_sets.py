@@ -24,8 +24,6 @@ NESTED = {"schedulingPolicy": GANG, "replicatedJobs": [entry("workers", job={})]
 """A composite over a PodGroup for each Job."""
 EACH = {"replicatedJobs": [entry("workers", job={})]}
 """A PodGroup for each Job, each a tree of its own."""
-EACH2 = {"replicatedJobs": [entry("driver"), entry("workers")]}
-"""A PodGroup for each of two ReplicatedJobs."""
 
 
 def world(*rjobs, scheduling=None, gates=(), **spec):

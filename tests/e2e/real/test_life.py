@@ -44,6 +44,11 @@ def unready_reasons(cluster: Cluster) -> set[str]:
     return {each.get("reason", "") for each in conditions if each["type"] == "Ready" and each["status"] == "False"}
 
 
+def places(cluster: Cluster) -> list[tuple[str, str]]:
+    """The node of each replica of the manager, and whether it is ready."""
+    return [(pod["spec"].get("nodeName", ""), str(condition(pod, "Ready"))) for pod in listed(cluster, MANAGERS)]
+
+
 def ready_images(cluster: Cluster) -> list[str]:
     """The images of the replicas of the manager that are ready."""
     ready = [pod for pod in listed(cluster, MANAGERS) if condition(pod, "Ready").get("status") == "True"]
@@ -114,7 +119,8 @@ def test_a_replica_on_a_lost_node_leaves_the_service_before_the_node_counts_as_l
     started = time.monotonic()
     wait_for(lambda: time.monotonic() - started > 2 * LIST_EVERY, what="the replicas know each other")
     with without_power(cluster, lost):
-        wait_for(lambda: "NoAnswer" in unready_reasons(cluster), what="the other replica notices it")
+        what = f"the replica on another node than {lost} notices it"
+        wait_for(lambda: "NoAnswer" in unready_reasons(cluster), what=what, last=lambda: places(cluster))
         real_sets.apply(manifest(group()))
 
 

@@ -13,6 +13,9 @@ PAUSE = 2.0
 LONGEST = 0.5
 """Seconds between two sets at most."""
 
+LATEST = 5.0
+"""Seconds that a set waits at most, however many somebody else has created before it."""
+
 
 @dataclass(slots=True)
 class Beginnings:
@@ -26,7 +29,7 @@ class Beginnings:
 
     def place(self, time: float) -> float:
         """When one more set may begin."""
-        begin = max(time, self._free_at)
+        begin = min(max(time, self._free_at), time + LATEST)
         self._free_at = begin + self._seconds
         return begin
 

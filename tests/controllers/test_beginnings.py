@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from controllers.jobset.beginnings import LONGEST, Beginnings
+from controllers.jobset.beginnings import LATEST, LONGEST, Beginnings
 from kube.transport import Request, Response
 from tests.support.model import virtual
 from tests.support.model.many_lives import NOW, NS, Crowd
@@ -92,3 +92,9 @@ def test_a_slow_set_delays_the_next_by_half_a_second_at_most():
     beginnings = Beginnings()
     beginnings.took(60)
     assert [beginnings.place(100), beginnings.place(100), beginnings.place(103)] == [100, 100 + LONGEST, 103]
+
+
+def test_a_set_does_not_wait_for_all_that_a_neighbour_has_created():
+    beginnings = Beginnings()
+    beginnings.took(60)
+    assert max(beginnings.place(100) for _ in range(1000)) == 100 + LATEST

@@ -61,13 +61,16 @@ class StatusRules:
     def _newest_condition(self, new: JobSetStatus) -> None:
         """Clients may read the state from the True condition that changed last, of an end also the last in the list.
 
-        Of a suspension another one may have changed in the same second.
+        Of a suspension another one may have changed in the same second, and a Job that fails meanwhile begins a restart.
         """
-        true = [c for c in new.conditions if c.status == "True"]
-        newest = max((c.last_transition_time or "" for c in true), default="")
-        for state in (c for c in true if c.type in {keys.COMPLETED, keys.FAILED, keys.SUSPENDED}):
-            assert state.last_transition_time == newest, f"a condition is newer than {state.type}"
-            assert state is true[-1] or not new.terminal_state, f"{true[-1].type} comes after {state.type}"
+        true = {c.type: c for c in new.conditions if c.status == "True"}
+        state = true.get(new.terminal_state or keys.SUSPENDED)
+        if state is None or (not new.terminal_state and keys.RESTARTING in true):
+            return
+        newest = max(c.last_transition_time or "" for c in true.values())
+        assert state.last_transition_time == newest, f"a condition is newer than {state.type}"
+        last = [*true][-1]
+        assert last == state.type or not new.terminal_state, f"{last} comes after {state.type}"
 
     def _ready_jobs(self, js: JobSet, new: JobSetStatus) -> None:
         done = sum(of.ready + of.succeeded for of in new.replicated_jobs_status)

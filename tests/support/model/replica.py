@@ -119,8 +119,10 @@ class Client:
         self.made.add(made.uid)
         return _read(resource, made)
 
-    async def get(self, resource: Any, name: str, **_: Any) -> Any:
-        return _read(resource, _answered(lambda: self.server.get(resource.plural, (NS, name))))
+    async def get(self, resource: Any, name: str, *, type: Any = dict, **_: Any) -> Any:  # noqa: A002 (the client's)
+        item = _answered(lambda: self.server.get(resource.plural, (NS, name)))
+        found = _read(resource, item)
+        return found if isinstance(found, type) else msgspec.convert(item.content, type)
 
     async def delete(
         self, resource: Any, name: str, *, uid: str, propagation_policy: str = "Background", **_: Any

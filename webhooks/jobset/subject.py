@@ -18,6 +18,7 @@ from api.gangs import Forest, shape
 from api.jobset import JobSet, ReplicatedJob
 from api.paths import claim_templates, replicated_jobs
 from api.policies import FailurePolicy
+from api.restart_agent import jobs_without_agent
 from kube.model.field import ErrorType, FieldError, Layer, Path, Rule
 from kube.model.jsontree import dig, in_json_words, without_nulls
 from kube.model.meta import JSON, Base
@@ -272,6 +273,11 @@ class Subject:
     claims: tuple[Claim, ...]
     gates: FeatureGates
     limits: SetLimits
+
+    @cached_property
+    def without_agent(self) -> frozenset[str]:
+        """Names of the ReplicatedJobs that get no agent for restarts in place."""
+        return jobs_without_agent(self.js)
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ See docs/reference/validation.md#agent-for-restarts-in-place.
 from collections.abc import Iterator
 
 from api.policies import RestartAgent
-from api.restart_agent import DEFAULT_PORT, NAME, agent_of, jobs_without_agent
+from api.restart_agent import DEFAULT_PORT, NAME, agent_of
 from kube.model.field import SPEC, ErrorType, FieldError
 from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Container, Entry, Subject
@@ -82,7 +82,7 @@ def strategy(subject: Subject) -> Iterator[FieldError]:
 def pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """What the agent needs of the pods that it is put into."""
     agent = agent_of(subject.js)
-    if agent is None or entry.rjob.name in jobs_without_agent(subject.js):
+    if agent is None or entry.rjob.name in subject.without_agent:
         return
     path, pod, name = entry.pod_path.at("spec"), entry.job.template.spec, entry.rjob.name
     if pod.automount_service_account_token is False:
@@ -99,7 +99,7 @@ def pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 def rights(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Pods that restart in place need an agent, and this one an account with rights."""
     without = not subject.js.restarts_in_place or not subject.gates["InPlaceRestart"]
-    if without or entry.rjob.name in jobs_without_agent(subject.js):
+    if without or entry.rjob.name in subject.without_agent:
         return
     pod, path, name = entry.job.template.spec, entry.pod_path.at("spec"), entry.rjob.name
     is_added = agent_of(subject.js) is not None
@@ -140,7 +140,7 @@ def watchdog(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 def _why_unread(subject: Subject, entry: Entry, container: Container) -> tuple[str, str] | None:
     """Why no agent reads the variables of this container, which names none itself, and the remedy."""
     agent = agent_of(subject.js)
-    if agent is None or entry.rjob.name in jobs_without_agent(subject.js):
+    if agent is None or entry.rjob.name in subject.without_agent:
         if not container.command:
             return None  # the image may begin with an agent
         return "nothing in this container is one", "start the worker by the agent, or remove the variable"

@@ -2,11 +2,9 @@
 
 It applies plans the way the API server and the Job controller would, and refuses what could never happen there: a
 second Job of one name, a patch of a Job that is not there, restarts that go down, a terminal state that is left, pods
-in a finished Job, a Job beside pods of its earlier attempt. Time is a counter of seconds.
-
-It is no `dev.simulator.ApiServer`, because it carries out a plan's actions without executor, client and caches, and tests
-change its objects directly between two plans. What Jobs, groups and statuses may become is decided by the rules of
-`dev.simulator` alone, and `tests.support.model.stale` has the same histories on a whole simulated API server.
+in a finished Job, a Job beside pods of its earlier attempt. Time is a counter of seconds. It carries
+out a plan's actions without executor, client and caches, and tests change its objects between two plans.
+`dev.simulator` has the rules of what they may become; `tests.support.model.stale` has these histories on all of it.
 """
 
 import dataclasses

@@ -44,6 +44,7 @@ OURS = {
     "unit": {"successPolicy": {"operator": "All", "unit": "Job"}},
     "early": {"failurePolicy": {"failOn": "FailureTarget", "startTimeoutSeconds": 60, "inPlaceRestarts": 1}},
     "nodes": {"failurePolicy": {"nodeFailure": {"afterSeconds": 30, "action": "RestartJobSet"}}},
+    "moves": {"failurePolicy": {"maintenance": {"taintKeys": ["example.com/maintenance"]}}},
     "wary": {"failurePolicy": {"avoidNodes": {"onPodReasons": ["UnexpectedAdmissionError"]}}},
     "agents": {"failurePolicy": {"agent": {"image": "agent"}}},
     "late": {"failurePolicy": {"failOn": "JobFailed"}},

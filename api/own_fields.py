@@ -104,7 +104,7 @@ def _places(node: Any, parts: tuple[str, ...], path: Path, name: str) -> Iterato
     """Those that `parts` lead to from a node, if the object that holds the field is there."""
     first, rest = parts[0], parts[1:]
     if first == "*":
-        for i, item in enumerate(node if isinstance(node, list) else ()):
+        for i, item in enumerate(node if isinstance(node, list | tuple) else ()):
             if not isinstance(item, dict):
                 continue
             own = item.get("name")

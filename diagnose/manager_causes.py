@@ -9,7 +9,7 @@ import msgspec
 
 from api import keys
 from api.batch import Job
-from api.own_fields import OWN_FIELDS
+from api.own_fields import OWN_FIELDS, Fields, own_places
 from diagnose.case import Case
 from diagnose.facts import SeenLease, SeenPod
 from diagnose.finding import Answer, Finding, Level, pluralize
@@ -72,18 +72,14 @@ def other_manager(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     if js.status.ready_jobs or not js.status.replicated_jobs_status or case.manager_missing:
         return
     spec = msgspec.to_builtins(js.spec)
-    if fields := [".".join(parts) for parts in OWN_FIELDS if _has_field(spec, parts)]:
+    if fields := [".".join(parts) for parts, field in OWN_FIELDS.items() if _is_set(spec, {parts: field})]:
         message = f"{OTHER_MANAGER}: {', '.join(fields)}"
         yield Answer(Finding(Level.FAULT, "other-manager", message, fix=THIS_ONE_AGAIN))
 
 
-def _has_field(node: Any, parts: Sequence[str]) -> bool:
-    """Whether there is a value at a path, of which `*` stands for each item of a list."""
-    if not parts:
-        return node is not None
-    if parts[0] == "*":
-        return isinstance(node, list | tuple) and any(_has_field(item, parts[1:]) for item in node)
-    return isinstance(node, dict) and _has_field(node.get(parts[0]), parts[1:])
+def _is_set(spec: Any, fields: Fields) -> bool:
+    """Whether one of these fields has a value anywhere in the spec."""
+    return any(value is not None for *_, value in own_places(spec, fields))
 
 
 def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetime, created: str = "") -> Finding:

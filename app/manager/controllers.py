@@ -76,7 +76,7 @@ def _placement(
 
 def _policies(deps: Deps, client: Client, watches: Watches, recorder: EventRecorder) -> Controller[Request]:
     """Keeps the status of policies and exceptions up to date, while the API server serves them."""
-    # Without the gate nobody needs the rules of policies.
+    # The rules of policies are of no use without the gate.
     from controllers.policy import controller as policy  # noqa: PLC0415
     from controllers.policy.audit import PolicyAudits  # noqa: PLC0415
     from controllers.policy.enforcement import Enforcement  # noqa: PLC0415

@@ -83,7 +83,7 @@ def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: 
         child = running.get(pod.job_uid)
         if child is None or pod.ended:
             continue
-        if _replaced(js, gates, child, pod):
+        if _is_replaced(js, gates, child, pod):
             replaced.append((child, pod))  # its Job makes no other before it has gone (podReplacementPolicy Failed)
         elif not (pod.deleting and _complete(child.job)):
             failed.setdefault(pod.job_uid, (child, pod))
@@ -98,7 +98,7 @@ def _complete(job: Job) -> bool:
     return not job.doomed and job.status.active >= wanted
 
 
-def _replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodOnTaintedNode) -> bool:
+def _is_replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodOnTaintedNode) -> bool:
     """Whether the Job makes another pod in place of this one, and all other pods restart in place.
 
     So it is with InPlaceRestart where neither a rule nor `nodeFailure` has an action for such a failure.

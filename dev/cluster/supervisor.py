@@ -81,7 +81,7 @@ class Supervisor:
         stop_in_order([*self._running, *self._kept.running()])
         self._report(outcome, message)
         if self._orphaned():
-            remove_folder(self._layout)  # nobody is left to do it
+            remove_folder(self._layout)  # the command that would do it has ended
         return 0 if outcome == "stopped" else 1
 
     def _orphaned(self) -> bool:

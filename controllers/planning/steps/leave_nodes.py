@@ -2,7 +2,7 @@
 
 A node is noticed by its taint. From then on its workers have the time of the notice. Then the set moves once, away from
 all nodes that were noticed by then: in place where it can, else all Jobs are created again. The status keeps a node
-until it has none of the taints any more, so a pod that comes to it later, and so tolerates them, is never moved.
+until the last of the taints is removed. A pod that is bound to it later tolerates them, and is never moved.
 
 The move is stored first. In place the pods are deleted afterwards, by whichever process: those that were created until
 a moment that the status keeps, which is a time of the API server, as are those of later pods.

@@ -45,6 +45,13 @@ def test_no_test_has_a_name_of_more_than_80_characters():
     assert not too_long, f"say what each of these shows in at most {LONGEST_NAME} characters: {too_long}"
 
 
+def test_no_test_beside_a_manager_replaces_an_object_without_asking_again():
+    """A PUT of an object that was read before is refused (409) whenever the manager has written it since."""
+    put = re.compile(r'request\([^()]*"PUT"')
+    files = [path for path in sources(ROOT / "tests/e2e") if put.search(path.read_text(encoding="utf-8"))]
+    assert not files, f"use tests.support.cluster.requests.replace_object: {files}"
+
+
 @pytest.mark.parametrize(
     ("code", "found"),
     [

@@ -22,7 +22,7 @@ from manifests import crd
 from tests.support.cluster.jobs import JOBSETS, Sets, group, manifest
 from tests.support.cluster.manager import ManagerProcess
 from tests.support.cluster.requests import new_namespace, request, wait_for
-from tests.support.cluster.rotation import CONFIGURATIONS
+from tests.support.cluster.rotation import CONFIGURATIONS, change_webhooks
 from tests.support.objects.jobsets import jobset
 from tests.support.tls import material
 
@@ -119,21 +119,13 @@ class TestBlastRadius:
     def call(cluster: Cluster, urls: dict[str, str]) -> None:
         """Have the API server call the webhooks there."""
         for where in CONFIGURATIONS:
-            found = request(cluster, "GET", where)[1]
-            for hook in found["webhooks"]:
-                hook["clientConfig"]["url"] = urls[hook["name"]]
-            status, answer = request(cluster, "PUT", where, found)
-            assert status == 200, answer
+            change_webhooks(cluster, where, lambda hook: {"url": urls[hook["name"]]})
 
     def test_a_wrong_authority_of_the_webhooks_is_put_right(self, place, record_property):
         cluster, _ = place
         other = base64.b64encode(material(datetime.now(UTC)).authorities).decode()
         for where in CONFIGURATIONS:
-            found = request(cluster, "GET", where)[1]
-            for hook in found["webhooks"]:
-                hook["clientConfig"]["caBundle"] = other
-            status, answer = request(cluster, "PUT", where, found)
-            assert status == 200, answer
+            change_webhooks(cluster, where, lambda _: {"caBundle": other})
 
         def ours_again() -> bool:
             hooks = [hook for where in CONFIGURATIONS for hook in request(cluster, "GET", where)[1]["webhooks"]]

@@ -28,7 +28,15 @@ from tests.support.cluster import cert_manager as support
 from tests.support.cluster.helm import Helm
 from tests.support.cluster.jobs import JOBSETS
 from tests.support.cluster.requests import MERGE, kubectl, new_namespace, request, wait_for
-from tests.support.cluster.rotation import CONFIGURATIONS, SECRET_PATH, Load, bundles, drop_authority_key, under_load
+from tests.support.cluster.rotation import (
+    CONFIGURATIONS,
+    SECRET_PATH,
+    Load,
+    bundles,
+    change_webhooks,
+    drop_authority_key,
+    under_load,
+)
 from tests.support.objects.jobsets import jobset
 from tests.support.tls import fresh, material
 
@@ -119,10 +127,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
 def trust_only(cluster: Cluster, authorities: bytes) -> None:
     """End the trust in earlier CAs, as docs/certificates.md says."""
     for path in CONFIGURATIONS:
-        found = request(cluster, "GET", path)[1]
-        for hook in found["webhooks"]:
-            hook["clientConfig"]["caBundle"] = base64.b64encode(authorities).decode()
-        assert request(cluster, "PUT", path, found)[0] == 200
+        change_webhooks(cluster, path, lambda _: {"caBundle": base64.b64encode(authorities).decode()})
 
 
 def trusted(cluster: Cluster, load: Load, wanted: bytes) -> None:

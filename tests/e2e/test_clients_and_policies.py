@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from policy.registry import RULES
 from policy.rules.baseline import USE_NAMES
 from tests.support.cluster.client_calls import COUNTERS, idle, path, post
 from tests.support.cluster.jobs import group, manifest
-from tests.support.cluster.requests import MERGE, request, wait_for
+from tests.support.cluster.requests import MERGE, replace_object, request, wait_for
 from tests.support.objects.policies import manifest as policy
 from tests.support.objects.policies import setting
 from tests.support.played.streams import USERS, Stream
@@ -135,15 +136,13 @@ def test_a_tenant_may_not_write_what_kueue_writes(sets, strict):
     strict("places")
     assert post(sets, manifest(group(), suspend=True))[0] == 201
 
+    def send_elsewhere(js: dict[str, Any]) -> None:
+        pod = js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+        pod["nodeSelector"] = {"rack": "rack-0"}
+
     def tried(user: str) -> int:
-        """The answer to an update that sends the set elsewhere; again where the controller was faster."""
-        while True:
-            js = sets.get()
-            pod = js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
-            pod["nodeSelector"] = {"rack": "rack-0"}
-            code, _ = request(sets.cluster, "PUT", f"{path(sets, 'js')}?dryRun=All", js, user=user)
-            if code != 409:
-                return code
+        send = partial(request, sets.cluster, user=user)
+        return replace_object(send, f"{path(sets, 'js')}?dryRun=All", send_elsewhere)[0]
 
     users = ("ann", USERS["kueue"], USERS["trainer"])
     assert [tried(user) for user in users] == [422, 200, 422]

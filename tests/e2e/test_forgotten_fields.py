@@ -11,6 +11,7 @@ import json
 import pytest
 
 from api.keys import MULTIKUEUE, OWN_FIELDS_COPY, QUEUE_NAME, REMOVED_FIELDS
+from tests.support.cluster.client_calls import update
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.requests import MERGE, kubectl_apply, request
 from tests.support.corpus.go_crd import worker_copy
@@ -49,7 +50,7 @@ def test_a_client_of_gos_types_resumes_a_set_by_a_put_or_a_merge_patch(sets: Set
     place, stored = created(sets)
     spec = {**forget(stored)["spec"], "suspend": False}
     if write == "PUT":
-        status, answer = request(sets.cluster, write, place, {**(sets.get() or {}), "spec": spec})
+        status, answer = update(sets, lambda found: {**found, "spec": spec})
     else:
         status, answer = request(sets.cluster, write, place, {"spec": spec}, MERGE)
     assert status == 200, f"{answer}"

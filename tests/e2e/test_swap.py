@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from dev.cluster.cluster import Cluster
 from tests.support.cluster.go_manager import GoManager, condition, counts
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.manager import USER, ManagerProcess
-from tests.support.cluster.requests import listed, request, uids, wait_for
+from tests.support.cluster.requests import listed, replace_object, request, uids, wait_for
 from tests.support.corpus.go_crd import go_crd
 
 JSON = dict[str, Any]
@@ -35,10 +36,7 @@ def go(full_cluster: Cluster, namespace: str, manager_process: ManagerProcess) -
     manager_process.stop()
     for kind in ("mutating", "validating"):
         assert request(full_cluster, "DELETE", WEBHOOKS.format(kind, kind))[0] == 200
-    version = request(full_cluster, "GET", DEFINITION)[1]["metadata"]["resourceVersion"]
-    body = go_crd()
-    body["metadata"]["resourceVersion"] = version
-    assert request(full_cluster, "PUT", DEFINITION, body)[0] == 200
+    assert replace_object(partial(request, full_cluster), DEFINITION, lambda _: go_crd())[0] == 200
     path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets?dryRun=All&fieldValidation=Strict"
     probe = manifest(group(), executionPolicy={"executionPolicyOrder": "InOrder"})
     wait_for(lambda: request(full_cluster, "POST", path, probe)[0] == 400, what="the Go JobSet's CRD")

@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from dev.cluster.cluster import Cluster
 from manifests.naming import MUTATING_CONFIGURATION, NAMESPACE, VALIDATING_CONFIGURATION, WEBHOOK_SECRET
 from tests.support.cluster.admission_calls import manifest, path
-from tests.support.cluster.requests import MERGE, request
+from tests.support.cluster.requests import MERGE, replace_object, request
 from tests.support.objects.jobsets import rjob
 from tests.support.tls import trusting
 
@@ -39,6 +41,17 @@ def authorities(cluster: Cluster) -> str:
 def drop_authority_key(cluster: Cluster) -> None:
     """Make the manager replace its CA, as docs/certificates.md says."""
     status, answer = request(cluster, "PATCH", SECRET_PATH, {"data": {"ca.key": None}}, MERGE)
+    assert status == 200, answer
+
+
+def change_webhooks(cluster: Cluster, path: str, client_config: Callable[[dict[str, Any]], dict[str, str]]) -> None:
+    """Change how the API server calls each webhook of a configuration; `client_config` gives what changes of one."""
+
+    def change(found: dict[str, Any]) -> None:
+        for hook in found["webhooks"]:
+            hook["clientConfig"] |= client_config(hook)
+
+    status, answer = replace_object(partial(request, cluster), path, change)
     assert status == 200, answer
 
 

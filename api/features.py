@@ -24,6 +24,7 @@ GATES: Mapping[str, Gate] = {
     "ExecutionAttemptsTracking": Gate("Alpha", default=False),
     "InPlaceRestart": Gate("Alpha", default=False),
     "JobSetActiveDeadlineSeconds": Gate("Alpha", default=False),
+    "JobSetElasticReplicas": Gate("Alpha", default=False),
     "JobSetFailureEscalation": Gate("Alpha", default=False),
     "JobSetAvoidNodes": Gate("Alpha", default=False),
     "JobSetGangOfGangs": Gate("Alpha", default=False),

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import msgspec
 
+from api.elastic import Elastic
 from api.execution import ExecutionPolicy
 from api.jobset_status import JobSetStatus
 from api.keys import CONTROLLER_NAME, MAX_REPLICAS
@@ -115,6 +116,14 @@ class ReplicatedJob(Base, frozen=True, kw_only=True):
         doc(
             "Which exit codes fail the Job at once and which are retried for free; {} stands for the table of the"
             " training operators. Absent: as the Job's own rules say. Immutable.",
+            since_go=False,
+        ),
+    ] = None
+    elastic: Annotated[
+        Elastic | None,
+        doc(
+            "Bounds of `replicas`, also for a set that runs (feature gate JobSetElasticReplicas). Absent: none."
+            " Immutable.",
             since_go=False,
         ),
     ] = None

@@ -86,6 +86,10 @@ OWN_FIELDS: Fields = {
         "Jobs that are created from then on, after a restart too, treat all exit codes alike",
         "let the JobSet finish, or create it again with a podFailurePolicy in the Job template",
     ),
+    ("replicatedJobs", "*", "elastic"): Dropped(
+        "replicas never changes, and a set that runs with fewer Jobs gets the missing ones without a restart",
+        "let the JobSet finish, or suspend it and resume it afterwards",
+    ),
 }
 """By the path below `spec`; `*` stands for each item of a list whose items have names."""
 

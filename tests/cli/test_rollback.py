@@ -40,6 +40,7 @@ CASES = [
     ({"failurePolicy": {"rules": [{"then": [{"afterRestarts": 1}]}]}}, "spec.failurePolicy.rules[0].then"),
     ({"failurePolicy": {"rules": [{"action": "RestartReplicatedJob"}]}}, "spec.failurePolicy.rules[0].action"),
     ({"replicatedJobs": [{"exitCodePolicy": {}}]}, "spec.replicatedJobs[0].exitCodePolicy"),
+    ({"replicatedJobs": [{"elastic": {}}]}, "spec.replicatedJobs[0].elastic"),
 ]
 
 

@@ -53,6 +53,7 @@ OURS = {
     "reasons": {"failurePolicy": {"rules": [{**RULE, "onPodReasons": ["Evicted"]}]}},
     "action": {"failurePolicy": {"rules": [{**RULE, "action": "RestartReplicatedJob"}]}},
     "codes": {"replicatedJobs": [rjob("a"), rjob("b", exitCodePolicy={"permanent": [3]})]},
+    "elastic": {"replicatedJobs": [rjob("a", elastic={"min": 1, "max": 2})]},
     "theirs": {"managedBy": "example.com/other", "activeDeadlineSeconds": 60},
     "ended": {"activeDeadlineSeconds": 60},
     "robbed": {},

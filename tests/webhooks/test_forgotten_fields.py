@@ -34,6 +34,7 @@ VALUES: dict[tuple[str, ...], Any] = {
     ("failurePolicy", "rules", "*", "maxRestarts"): 0,
     ("failurePolicy", "rules", "*", "then"): [{"afterRestarts": 1, "action": "FailJobSet"}],
     ("replicatedJobs", "*", "exitCodePolicy"): {"permanent": [3]},
+    ("replicatedJobs", "*", "elastic"): {"min": 1, "max": 2},
 }
 POD = {
     "volumes": [{"name": "v", "emptyDir": {"mode": 493}}],

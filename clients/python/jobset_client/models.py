@@ -29,6 +29,15 @@ class ExitCodePolicy(Model):
     """The container, or init container, whose exit codes count. Absent: all of the pod."""
 
 
+class Elastic(Model):
+    """Bounds of the number of Jobs of a ReplicatedJob. Not in the Go JobSet."""
+
+    min: StrictInt
+    """The fewest Jobs with which its program can work."""
+    max: StrictInt
+    """The most Jobs that `replicas` may ask for."""
+
+
 class ReplicatedJob(Model):
     """A template and the number of Jobs made from it, named `<jobset>-<name>-<index>`."""
 
@@ -48,6 +57,11 @@ class ReplicatedJob(Model):
     exit_code_policy: ExitCodePolicy | None = None
     """Which exit codes fail the Job at once and which are retried for free; {} stands for the table of the
     training operators. Absent: as the Job's own rules say. Immutable. Not in the Go JobSet.
+    """
+    elastic: Elastic | None = None
+    """Bounds of `replicas`, also for a set that runs (feature gate JobSetElasticReplicas).
+
+    Absent: none. Immutable. Not in the Go JobSet.
     """
 
 
@@ -791,7 +805,7 @@ configMapKeyRef configMapRef container containerName containerPort containers co
 credentialBundlePath csi currentInPlaceRestartAttempt currentStage currentVolumeAttributesClassName dataSource
 dataSourceRef datasetName datasetUUID defaultMode defaultUser dependsOn detectedAfterSeconds devicePath directory
 diskName diskURI disruptionMode divisor dnsConfig dnsPolicy domain downwardAPI drainedAfterSeconds driver drop
-dropAfterSeconds durationSeconds effect emptyDir enableDNSHostnames enableServiceLinks endpoints env envFrom
+dropAfterSeconds durationSeconds effect elastic emptyDir enableDNSHostnames enableServiceLinks endpoints env envFrom
 ephemeral ephemeralContainers evictionResponders exec executionAttempts executionPolicy executionPolicyOrder
 exitCode exitCodePolicy exitCodes expirationSeconds failOn failed failedJob failedNodes failurePolicy
 failurePolicyRestarts failurePolicySteps failureThreshold failures fc fieldPath fieldRef fileKeyRef finalizers
@@ -802,8 +816,8 @@ hostnameOverride hostnames httpGet httpHeaders image imagePullPolicy imagePullSe
 initialDelaySeconds initiatorName ip iqn iscsi iscsiInterface items job jobIndex jobRestarts
 jobRestartsCountTowardsMax key keyPath keyType keyring kind labelSelector labels lastProbeTime lastRestart lastTime
 lastTransitionTime level lifecycle limits livenessProbe localhostProfile lostSeconds lun maintenance managedBy
-manualSelector matchExpressions matchFields matchLabelKeys matchLabels maxExpirationSeconds maxFailedIndexes
-maxNodes maxRestarts maxSkew medium message metadata minCount minDomains minGroupCount minSucceeded
+manualSelector matchExpressions matchFields matchLabelKeys matchLabels max maxExpirationSeconds maxFailedIndexes
+maxNodes maxRestarts maxSkew medium message metadata min minCount minDomains minGroupCount minSucceeded
 mismatchLabelKeys mode modifyVolumeStatus monitors mountPath mountPropagation moveTime moved name nameservers
 namespace namespaceSelector namespaces network nfs node nodeAffinity nodeAffinityPolicy nodeFailure nodeName
 nodePublishSecretRef nodeSelector nodeSelectorTerms nodeTaintsPolicy nodes notice noticeTime observedGeneration

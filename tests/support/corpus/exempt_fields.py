@@ -60,6 +60,8 @@ EXEMPT: dict[str, str] = {
     "spec.successPolicy.*": DOWN,
     "spec.successPolicy.minSucceeded": DOWN,
     "spec.successPolicy.targetReplicatedJobs[]": NAMES,
+    "spec.replicatedJobs[].elastic.min": DOWN,
+    "spec.replicatedJobs[].elastic.max": "how far replicas may be raised: that number is judged whenever it changes",
     "spec.failurePolicy.rules[].name": NAMES,
     "spec.failurePolicy.rules[].on*": "for which failures an action is taken: the action is judged whenever it is",
     "spec.failurePolicy.rules[].targetReplicatedJobs[]": "the same",

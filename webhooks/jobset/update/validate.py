@@ -18,7 +18,16 @@ from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 from kube.model.semantic import differences, semantically_equal
 from webhooks.jobset.default import by_name
-from webhooks.jobset.rules import Source, SubjectCheck, coordinator, execution, gated_fields, placement, suspension
+from webhooks.jobset.rules import (
+    Source,
+    SubjectCheck,
+    coordinator,
+    elastic,
+    execution,
+    gated_fields,
+    placement,
+    suspension,
+)
 from webhooks.jobset.subject import Subject, Unreadable, subject
 from webhooks.jobset.update.resize import JOBS, PODS, Change, size_findings, sizes
 from webhooks.jobset.update.resources import is_amount, restore, with_amounts_of
@@ -170,6 +179,7 @@ def _findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterato
     if sized or not semantically_equal(dig(old, "spec", "coordinator"), dig(new, "spec", "coordinator")):
         yield from coordinator.coordinator(js)
     yield from _new_faults(js, old, _placement)
+    yield from _new_faults(js, old, elastic.bounds)
     yield from _new_faults(js, old, gated_fields.deadline)
     yield from _new_faults(js, old, suspension.left_to_others)
     yield from _scheduling(js, old, new)

@@ -1,0 +1,79 @@
+"""Elastic ReplicatedJobs: the fewest Jobs have to be enough for all that counts on them. Pure.
+
+See docs/reference/validation.md#elastic-replicas.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from api import share
+from api.elastic import GATE
+from kube.model.field import FieldError
+from webhooks.jobset.rules import Source
+from webhooks.jobset.rules.coordinator import PATH as COORDINATOR
+from webhooks.jobset.rules.success import MIN_SUCCEEDED, units
+from webhooks.jobset.subject import Subject
+
+_DOCS = Source("docs/reference/validation.md#elastic-replicas")
+NO_GATE = _DOCS.gate("elastic-gate", GATE, "replicas has no bounds, and the set never runs with fewer Jobs")
+ORDER = _DOCS.error("elastic-min-above-max", "must be at most max, which is {most}", "lower min, or raise max")
+BOUNDS = _DOCS.error(
+    "elastic-replicas",
+    "must be from {least} to {most}, as elastic says: {why}",
+    "write a number from {least} to {most}, or create the JobSet with other bounds",
+)
+COORDINATOR_INDEX = _DOCS.error(
+    "elastic-coordinator",
+    "with {least} Jobs, which elastic of replicatedJob {name} allows, there is no Job {index} for the coordinator",
+    "use a number below {least}, or raise elastic.min",
+)
+MIN_SUCCEEDED_NEVER = _DOCS.error(
+    "elastic-min-succeeded",
+    "never met with the fewest Jobs that elastic allows: {units} that the success policy counts: {total}",
+    'write at most {total}, or a share such as "80%", or raise elastic.min',
+)
+
+
+def gate(subject: Subject) -> Iterator[FieldError]:
+    """The field is set while its feature gate is off."""
+    if not subject.gates[GATE]:
+        for entry in subject.entries:
+            if entry.rjob.elastic is not None:
+                yield NO_GATE.at(entry.path.at("elastic"))
+
+
+def bounds(subject: Subject) -> Iterator[FieldError]:
+    """The number of Jobs is within its bounds, and the coordinator is there with the fewest; holds for updates, too."""
+    if not subject.gates[GATE]:
+        return
+    for entry in subject.entries:
+        elastic, replicas = entry.rjob.elastic, entry.rjob.replicas
+        if elastic is None:
+            continue
+        if elastic.min > elastic.max:
+            yield ORDER.at(entry.path.at("elastic", "min"), elastic.min, most=elastic.max)
+        elif not elastic.min <= replicas <= elastic.max:
+            why = "its program works with no fewer" if replicas < elastic.min else "more were not planned for"
+            yield BOUNDS.at(entry.path.at("replicas"), replicas, least=elastic.min, most=elastic.max, why=why)
+    at = subject.js.spec.coordinator
+    named = subject.by_name.get(at.replicated_job) if at is not None else None
+    if at is not None and named is not None and named.rjob.elastic is not None:
+        least = named.rjob.elastic.min
+        if least <= at.job_index < named.rjob.replicas:
+            words = {"name": named.rjob.name, "index": at.job_index, "least": least}
+            yield COORDINATOR_INDEX.at(COORDINATOR.at("jobIndex"), at.job_index, **words)
+
+
+def enough(subject: Subject) -> Iterator[FieldError]:
+    """The success policy can be met with the fewest Jobs."""
+    spec, policy = subject.js.spec, subject.js.spec.success_policy
+    if policy is None or not isinstance(policy.min_succeeded, int) or not subject.gates[GATE]:
+        return
+    fewest = tuple(
+        rjob if rjob.elastic is None else msgspec.structs.replace(rjob, replicas=min(rjob.elastic.min, rjob.replicas))
+        for rjob in spec.replicated_jobs
+    )
+    before, total = share.total(spec), share.total(msgspec.structs.replace(spec, replicated_jobs=fewest))
+    if total is not None and before is not None and total < policy.min_succeeded <= before:
+        yield MIN_SUCCEEDED_NEVER.at(MIN_SUCCEEDED, policy.min_succeeded, total=total, units=units(policy))

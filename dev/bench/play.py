@@ -13,7 +13,7 @@ from cli import local
 from dev.bench.history import ordered_restart
 from dev.bench.phases import measure_pods
 from dev.bench.scene import CLEAR_SECONDS, JSON, MERGE, BenchmarkError, Scene, wait
-from dev.bench.sets import GROUP, attempt, check_exclusive, fail_one, jobs_of, running_pods, says
+from dev.bench.sets import GROUP, attempt, check_exclusive, fail_one, fail_real_pod, jobs_of, running_pods, says
 
 StartManager = Callable[[str], AbstractContextManager[local.Manager]]
 """A further manager of the kind under measurement, in a folder of that name, for the length of a block."""
@@ -71,7 +71,8 @@ class Play:
             ordered_restart(self.scene, old=old, jobs=self.jobs, pods=pods),
             measure_pods(self.scene, pods, selector=attempt(self.restarts), reported=reported) as phase,
         ):
-            fail_one(self.scene, self.pods)
+            fail = fail_real_pod if self.scene.cluster.plan.spec.real_nodes else fail_one
+            fail(self.scene, self.pods)
         return self._check_phase(phase, pods)
 
     def suspend(self) -> JSON:

@@ -20,7 +20,7 @@ from dev.bench.play import Play
 from dev.bench.proc import memory_mib, shared_once_mib
 from dev.bench.scenarios import SCENARIOS, Scenario
 from dev.bench.scene import JSON, BenchmarkError, Scene, say
-from dev.bench.sets import GROUP, TOPOLOGY, jobset, says
+from dev.bench.sets import GROUP, TOPOLOGY, jobset, real_jobset, says
 from dev.cluster.spec import ClusterSpec, FakeNodes
 
 NODES = {TOPOLOGY: 10}
@@ -54,7 +54,9 @@ def turns(bench: Bench) -> Iterator[JSON]:
             for scenarios in clusters:
                 due = [s for s in scenarios if (s.floors or not entry.floor) and (number == 1 or not s.once)]
                 if due:
-                    bench.say(f"round {number} of {bench.rounds}: {entry.name}: a cluster of {bench.nodes} fake nodes")
+                    real = scenarios[0].real_nodes
+                    nodes = f"{real} real nodes" if real else f"{bench.nodes} fake nodes"
+                    bench.say(f"round {number} of {bench.rounds}: {entry.name}: a cluster of {nodes}")
                     yield {"round": number, "manager": entry.name, **_turn(bench, entry, due)}
 
 
@@ -62,7 +64,9 @@ def _turn(bench: Bench, entry: Entry, scenarios: list[Scenario]) -> JSON:
     """One manager on a cluster of its own; errors are collected beside the phases."""
     record: JSON = {"phases": {}, "errors": []}
     sections = scenarios[0].sections
-    spec = ClusterSpec(name="bench", nodes=FakeNodes(count=bench.nodes, label_every=NODES))
+    real = scenarios[0].real_nodes
+    nodes = FakeNodes(count=0 if real else bench.nodes, label_every=NODES)
+    spec = ClusterSpec(name="bench", nodes=nodes, real_nodes=real)
     with scratch_cluster(spec) as (cluster, folder):
         first = folder / "manager"
 
@@ -73,7 +77,7 @@ def _turn(bench: Bench, entry: Entry, scenarios: list[Scenario]) -> JSON:
         try:
             with running_manager(cluster, first, entry, sections) as manager:
                 scene = Scene(cluster, manager.process.pid, "warm-up")
-                _warm_up(scene)
+                _warm_up(scene, real_jobset(1, 1) if real else jobset(1))
                 record["idle_rss_mib"], record["idle_pss_mib"] = memory_mib(scene.pid), shared_once_mib(scene.pid)
                 for number, scenario in enumerate(scenarios):
                     namespace = f"{scenario.codes[0].lower()}-{number}"
@@ -89,11 +93,11 @@ def _turn(bench: Bench, entry: Entry, scenarios: list[Scenario]) -> JSON:
     return record
 
 
-def _warm_up(scene: Scene) -> None:
+def _warm_up(scene: Scene, manifest: JSON) -> None:
     """Let one pod run and stay, so that the caches of the manager and the API server are filled."""
     scene.create_namespace()
     with scene.watch(scene.path("pods"), fieldSelector="status.phase=Running") as events:
-        scene.request("POST", scene.path("jobsets", GROUP), jobset(1))
+        scene.request("POST", scene.path("jobsets", GROUP), manifest)
         next(events)
         wait_for_status(lambda: says(scene, ready=1))
 

@@ -22,6 +22,7 @@ from dev.bench.sets import (
     attempt,
     end_pod,
     jobset,
+    real_jobset,
     running_pods,
     says,
     statuses,
@@ -41,7 +42,8 @@ class Scenario:
     """Phases that build on each other, by name; each begins with the code of a scenario. The first is always played.
 
     `floors`: floors play them, too. `once`: in the first round alone. `apart`: on a cluster of their own, with a
-    manager that has these `sections` in its configuration. `around` is entered for all of them.
+    manager that has these `sections` in its configuration, and with `real_nodes` instead of fake ones. `around` is
+    entered for all of them.
     """
 
     phases: Mapping[str, Act]
@@ -49,6 +51,7 @@ class Scenario:
     once: bool = False
     apart: bool = False
     sections: Mapping[str, JSON] = field(default_factory=dict)
+    real_nodes: int = 0
     around: Callable[[Scene], AbstractContextManager[None]] = lambda _: nullcontext()
 
     @property
@@ -66,6 +69,11 @@ class Scenario:
 def create(jobs: int, pods: int = 1, cpu: str = "", *, exclusive: bool = False) -> Act:
     """Create a JobSet of that many Jobs, scaled."""
     return lambda play: play.create(jobset(play.scale_count(jobs), pods, cpu=cpu, exclusive=exclusive))
+
+
+def create_real(play: Play) -> JSON:
+    """P23: create a JobSet of 6 Jobs of 2 pods for real nodes."""
+    return play.create(real_jobset(play.scale_count(6), 2))
 
 
 def create_many(sets: int, jobs: int) -> Act:
@@ -206,5 +214,10 @@ SCENARIOS = (
             "P19 deletion": many.delete_all,
         },
         many.ELECTION,
+    ),
+    Scenario(
+        {"P23 create": create_real, "P23 restart": Play.restart},
+        apart=True,
+        real_nodes=2,
     ),
 )

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from api import keys
+from cli import local
 from dev.bench.scene import JSON, MERGE, BenchmarkError, Scene
+from dev.cluster.real.assets import SHELL_IMAGE
 
 GROUP = f"/apis/{keys.API_VERSION}"
 BATCH = "/apis/batch/v1"
@@ -46,6 +48,16 @@ def jobset(jobs: int, pods: int = 1, *, name: str = "bench", cpu: str = "", excl
     }
 
 
+def real_jobset(jobs: int, pods: int) -> JSON:
+    """The same for real nodes: its containers run until they get a signal, and then fail."""
+    manifest = jobset(jobs, pods)
+    [group] = manifest["spec"]["replicatedJobs"]
+    [container] = group["template"]["spec"]["template"]["spec"]["containers"]
+    script = "trap 'exit 1' TERM; sleep 1000000 & wait"
+    container |= {"image": SHELL_IMAGE, "command": ["/bin/sh", "-c", script]}
+    return manifest
+
+
 def jobs_of(manifest: JSON) -> tuple[int, int]:
     """The number of Jobs of a JobSet, and of pods."""
     [group] = manifest["spec"]["replicatedJobs"]
@@ -79,6 +91,12 @@ def fail_one(scene: Scene, pods: list[JSON]) -> None:
     """Fail one pod: a follower if there are any, since the leader of a Job is the special case."""
     chosen = max(pods, key=lambda pod: pod["metadata"]["labels"].get(keys.COMPLETION_INDEX, "0") != "0")
     end_pod(scene, chosen["metadata"]["name"], code=1)
+
+
+def fail_real_pod(scene: Scene, pods: list[JSON]) -> None:
+    """Have the program of a pod on a real node fail; what ends it may end with it (137)."""
+    name = pods[-1]["metadata"]["name"]
+    local.kubectl(scene.cluster, "exec", f"--namespace={scene.namespace}", name, "--", "kill", "1", check=False)
 
 
 def end_pod(scene: Scene, pod: str, *, code: int) -> None:

@@ -27,6 +27,8 @@ TITLES = {
     "P19 start": "another manager starts that has all of them, until it is at rest",
     "P19 takeover": "the leader ends: seconds until a standby has the Lease",
     "P19 deletion": "the namespace is deleted",
+    "P23 create": "6 Jobs of two pods are created on two real nodes",
+    "P23 restart": "the program of one pod fails there, all Jobs are created again",
     "P13 finish": "their pods succeed, until all JobSets are Completed",
 }
 

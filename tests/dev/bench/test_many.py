@@ -1,4 +1,4 @@
-"""The benchmark of many JobSets on a real control plane, and its delays, which are from the audit log."""
+"""The benchmarks of many JobSets and of real nodes, and delays, which are from the audit log."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from dev.bench import many
 from dev.cluster.audit import Call
+from dev.cluster.real.preflight import real_nodes_missing
 from tests.dev.bench.commands import run_module
 
 CONTROLLER, MANAGER = "system:serviceaccount:kube-system:job-controller", "system:serviceaccount:x:manager"
@@ -59,3 +60,19 @@ def test_a_whole_run_as_small_as_can_be(binaries, tmp_path):
     changes = [started[kind] for kind in ("creates", "deletes", "status_writes")]
     assert changes == [0, 0, 0], "a manager that starts changes no JobSet at rest"
     assert len(phases["takeover"]["delays_ms"]) == 1
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_set_is_created_and_restarted_on_real_nodes(binaries, tmp_path):
+    if missing := real_nodes_missing():
+        pytest.skip(missing)
+    arguments = ("--scenarios=P23", "--rounds=1", "--scale=0.4", "--manager=jobset", f"--out={tmp_path}", "-o=json")
+    done = run_module("dev.bench", *arguments, timeout=280)
+    assert done.returncode == 0, done.stderr
+    [turn] = json.loads(done.stdout)["turns"]
+    assert {name: (phase["pods"], phase["manager"]["creates"]) for name, phase in turn["phases"].items()} == {
+        "P23 create": (4, 2),
+        "P23 restart": (4, 2),
+    }

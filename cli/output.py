@@ -9,7 +9,7 @@ from typing import Any, Final, TextIO
 import yaml
 
 from app.terminal import CONTROL, escape
-from cli.check.findings import printable
+from cli.messages import printable
 from jobset_client.scalars import plain_value
 
 FORMS: Final = ("json", "yaml")

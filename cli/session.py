@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from api.batch import Owned
 from api.jobset import JobSet
 from app.version import user_agent
-from cli.check.findings import printable
+from cli.messages import printable
 from controllers.resources import JOBSETS
 from httpserver.address import is_loopback
 from jobset_client.errors import NeverError, RefusedError

@@ -46,7 +46,7 @@ GROUPS = {
     },
     "on this machine": {
         "demo": Command(
-            "run a JobSet on a local control plane, as a story that is checked", "cli.demo_command", "add_demo"
+            "run a JobSet on a local control plane, as a story that is checked", "dev.demo.cli", "add_demo"
         ),
         "cluster": Command(
             "run a local Kubernetes control plane with fake or real nodes", "dev.cluster.cli", "add_cluster"

@@ -16,8 +16,8 @@ from api.pending import Trouble, first_trouble
 from api.pod import DetailedPod, Pod, PodCondition, Terminated
 from diagnose.needs import SeenSpec
 from diagnose.nodes import Nodes, SeenNode
-from diagnose.webhook_switch import State
 from kube.model.meta import Base, Condition, ObjectMeta, Owner
+from manifests.webhook_switch import State
 
 
 class _JobSpec(JobSpec, frozen=True, kw_only=True):

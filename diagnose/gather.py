@@ -27,7 +27,6 @@ from diagnose.look_up import PLACED
 from diagnose.manager_causes import all_completed
 from diagnose.misfits import lacking_resource
 from diagnose.nodes import Nodes, SeenNode
-from diagnose.reader import LOOKED_AT, MOST_PAGES, PAGE, Reader
 from diagnose.states import failed_lately
 from diagnose.survey import Survey, lacking, survey_jobs
 from diagnose.wording import ANTI_AFFINITY, CLAIMS, MISFIT
@@ -35,6 +34,7 @@ from kube.client import Client
 from kube.errors import NotFound
 from kube.model.meta import Owner, seconds_between
 from kube.options import COMMAND_TIMEOUT, METADATA_LIST, ListOptions
+from kube.reader import LOOKED_AT, MOST_PAGES, PAGE, Reader
 from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, NODES, POD_GROUPS, PODS
 
 REPLACED = 10.0

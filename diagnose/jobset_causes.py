@@ -25,9 +25,9 @@ from diagnose.remedies import UNVERSIONED, logs_of, make_again
 from diagnose.restart_causes import attempt, decisive_container, too_slow, why_it_failed
 from diagnose.states import State
 from diagnose.times import age, clock, seconds_since
-from diagnose.webhook_switch import State as Webhooks
 from kube.model.jsontree import dig
 from kube.model.meta import Condition, find
+from manifests.webhook_switch import State as Webhooks
 
 _DECISION = "FailurePolicy"
 """Part of the reasons of Warnings about a restart."""

@@ -24,11 +24,10 @@ from diagnose import kueue
 from diagnose.facts import SeenClaim, SeenLease, SeenNamespace, SeenPod, SeenQuota, SeenStorageClass, SeenWorkload
 from diagnose.nodes import SeenNode
 from diagnose.quota import quota_refusal
-from diagnose.reader import LOOKED_AT, MOST_PAGES, Reader
-from diagnose.webhook_switch import State, look
 from diagnose.wording import PREEMPTED
 from kube.errors import NotFound
 from kube.options import METADATA_LIST, ListOptions
+from kube.reader import LOOKED_AT, MOST_PAGES, Reader
 from kube.resources import (
     EVENTS,
     KUEUE_WORKLOADS,
@@ -44,6 +43,7 @@ from kube.resources import (
     STORAGE_CLASSES,
 )
 from manifests.naming import MUTATING_CONFIGURATION
+from manifests.webhook_switch import State, look
 
 ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
 """Reasons of events about pods that are ended from outside."""

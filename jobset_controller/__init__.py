@@ -12,8 +12,8 @@ from pathlib import Path
 
 DISTRIBUTION = "jobset-controller"
 PACKAGES = (
-    *("api", "app", "certs", "cli", "controllers", "dev"),
-    *("diagnose", "httpserver", "kube", "manifests", "policy", "webhooks"),
+    *("api", "app", "authoring", "certs", "cli", "controllers", "dev"),
+    *("diagnose", "httpserver", "kube", "manifests", "policy", "ui", "webhooks"),
 )
 """What is installed beside this package."""
 

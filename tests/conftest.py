@@ -17,7 +17,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from cli import local
+from dev import local
 from dev.cluster import cluster as clusters
 from dev.cluster.assets import Sources, locate
 from dev.cluster.certmanager import CERT_MANAGER

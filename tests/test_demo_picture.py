@@ -6,7 +6,7 @@ import json
 import re
 from xml.etree import ElementTree as ET
 
-from cli.stories import STORIES
+from dev.demo.stories import STORIES
 from dev.hack.demo_picture import CAST, COLUMNS, LAST, LONGEST_PAUSE, PICTURE, ROOT, ROWS, cast_of, lines, svg
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from functools import partial
 
+from api.keys import MANAGER_SELECTOR
 from app.health import passes
 from app.manager.api_server import await_jobsets
 from app.manager.caches import fill_caches, start_placement_watches
@@ -18,7 +19,6 @@ from app.manager.crd import warn_of_old_crd
 from app.manager.endpoints import start_endpoints
 from app.manager.leadership import lead, lease_of
 from app.manager.options import Deps, Options, Shared, StartError
-from app.manager.peers import is_reachable, watch_peers
 from app.manager.policies import record_decisions
 from app.manager.rights import look_ups_of, watch_rights
 from app.manager.supervisor import supervise
@@ -32,6 +32,7 @@ from httpserver.address import BindError
 from kube.client import Client
 from kube.config import explain_error, load, pod_namespace
 from kube.errors import KubeError, leaves
+from kube.peers import is_reachable, watch_peers
 from kube.transport import HttpTransport
 
 
@@ -71,7 +72,7 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
         deps.supervisor.start(watch_rights(deps.client, health, lease, look_ups_of(options)), "rights")
         if namespace := pod_namespace():
             probe = partial(is_reachable, port=options.settings.webhook.port)
-            deps.supervisor.start(watch_peers(deps.client, namespace, probe), "replicas")
+            deps.supervisor.start(watch_peers(deps.client, namespace, MANAGER_SELECTOR, probe), "replicas")
     placement = start_placement_watches(deps)
     if deps.options.webhooks:
         shared = shared or Shared(deps.supervisor.keep(bind_webhooks(deps.options.settings)))

@@ -9,8 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from cli import session
 from cli.break_glass.run import CONFIGURATIONS
-from cli.certificates.look import Found, Status, look
-from cli.check.findings import printable
+from cli.messages import printable
 from cli.output import FORMS, columns, dump
 from controllers.resources import JOBSETS
 from diagnose.answering import unreachable_services
@@ -20,6 +19,7 @@ from kube.errors import Forbidden, KubeError, NotFound
 from kube.model.meta import JSON
 from kube.options import COMMAND_TIMEOUT
 from kube.resources import CRDS, MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
+from manifests.certificates import Found, Status, look
 from manifests.naming import (
     NAMESPACE,
     POLICY_MUTATING_CONFIGURATION,

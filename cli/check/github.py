@@ -1,6 +1,7 @@
 """Findings as commands of a GitHub workflow, which shows them beside the changed lines of a pull request. Pure."""
 
-from cli.check.findings import Finding, Report, printable
+from authoring.findings import Finding, Report
+from cli.messages import printable
 
 LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 _TEXT = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})

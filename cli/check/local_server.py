@@ -9,14 +9,15 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from cli.check.checks import CheckError
-from cli.check.server_checks import ServerChecks, connect
-from cli.local import LocalError, install
+from authoring.checks import CheckError
+from authoring.server_checks import ServerChecks
+from cli.check.cluster import connect
 from dev.cluster.assets import Sources, present
 from dev.cluster.cluster import running
 from dev.cluster.errors import DevclusterError
 from dev.cluster.progress import step
 from dev.cluster.spec import ClusterSpec
+from dev.local import LocalError, install
 
 SPEC = ClusterSpec(name="validate", profile="api", audit=False)
 

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from app.version import current
-from cli.check.findings import Finding, Report
+from authoring.findings import Finding, Report
 from kube.model.field import FieldError, Rule, with_placeholders
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

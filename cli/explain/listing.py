@@ -6,8 +6,8 @@ from typing import Any, TextIO
 
 from api import keys
 from api.jobset import JobSet
-from cli.check.findings import printable
 from cli.explain.show import age_of, json_form, one_line
+from cli.messages import printable
 from cli.output import columns
 from controllers.resources import JOBSETS
 from diagnose import look_up
@@ -15,13 +15,13 @@ from diagnose.case import never_held, unheld, was_reconciled
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.gather import gather_about
 from diagnose.manager_causes import UNMANAGED, missing_manager
-from diagnose.reader import Reader
 from diagnose.reasons import Explanation, explain
 from kube.client import Client
 from kube.clock import now as wall_clock
 from kube.errors import KubeError
 from kube.options import COMMAND_TIMEOUT
 from kube.parallel import each
+from kube.reader import Reader
 
 MOST = 1000
 """JobSets of one list. Each that has not ended costs three to twelve calls."""

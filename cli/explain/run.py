@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any, TextIO
 
 from cli import session
-from cli.check.findings import colorful, printable
 from cli.explain import show
 from cli.explain.listing import MOST, listing
 from cli.explain.terminal import terminal_text
+from cli.messages import colorful, printable
 from cli.output import dump, width_of
 from diagnose.gather import gather
 from diagnose.reasons import explain

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from cli.check.findings import printable
 from cli.explain.commands import commands_in
 from cli.explain.show import lines
+from cli.messages import printable
 from cli.output import wrap
 from diagnose.finding import Level
 from diagnose.reasons import Explanation

@@ -4,12 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from cli.check.checks import locate_findings
-from cli.check.findings import Report, colorful, write_text
-from cli.check.manifest_files import Inputs
-from cli.init.convert import convert, is_convertible
-from cli.init.fields import ConvertError
-from cli.init.framework import COMMENTS, Wanted, head_comment, manifest
+from authoring.checks import locate_findings
+from authoring.convert.conversion import convert, is_convertible
+from authoring.convert.fields import ConvertError
+from authoring.convert.framework import COMMENTS, Wanted, head_comment, manifest
+from authoring.findings import Report
+from authoring.manifest_files import Inputs
+from cli.check.text import write_text
+from cli.init.cli import FRAMEWORKS
+from cli.messages import colorful
 from cli.output import dump
 
 
@@ -29,9 +32,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Print the manifest; gives the exit code."""
     if options.file:
         return _convert_file(options.file, out, err)
-    wanted = Wanted(
-        options.framework, options.nodes, options.gpus, options.name or options.framework, frozenset(options.without)
-    )
+    name, example = options.name or options.framework, FRAMEWORKS[options.framework]
+    wanted = Wanted(options.framework, example, options.nodes, options.gpus, name, frozenset(options.without))
     out.write(head_comment(wanted) + _with_comments(_yaml(manifest(wanted)), COMMENTS))
     return 0
 

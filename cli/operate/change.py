@@ -5,7 +5,7 @@ from typing import TextIO
 
 from api.jobset import JobSet
 from cli import session
-from cli.check.findings import printable
+from cli.messages import printable
 from controllers.resources import JOBSETS
 from diagnose import kueue
 from jobset_client.states import is_change, queue_of, queue_refusal, suspend_patch, title

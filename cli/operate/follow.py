@@ -10,7 +10,7 @@ import msgspec
 from api.jobset import JobSet
 from app.terminal import lines_of_programs
 from cli import session
-from cli.check.findings import printable
+from cli.messages import printable
 from cli.operate.unread import reasons, unread_log
 from cli.operate.wait import raise_refusal, watch_jobset
 from jobset_client.log_order import Log, LogPod, log_pod, logs, newest_attempt, selector

@@ -8,7 +8,7 @@ from api.jobset import JobSet
 from api.layout import layout_of
 from app.terminal import lines_of_programs
 from cli import session
-from cli.check.findings import printable
+from cli.messages import printable
 from cli.operate.follow import Follower
 from cli.operate.unread import Unread, reasons, unread_log
 from jobset_client.errors import RefusedError

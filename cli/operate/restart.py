@@ -6,7 +6,7 @@ from typing import TextIO
 
 from api.jobset import JobSet
 from cli import session
-from cli.check.findings import printable
+from cli.messages import printable
 from cli.operate.change import refuse_queued, write
 from cli.operate.wait import TIMED_OUT, until
 from jobset_client.errors import NeverError, RefusedError

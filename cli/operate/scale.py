@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from cli import session
-from cli.check.findings import printable
+from cli.messages import printable
 from cli.operate.change import write
 from jobset_client.states import scale_patch, title
 from kube.client import PatchType

@@ -13,8 +13,10 @@ import yaml
 
 from api.features import FeatureGates
 from app.settings import PolicySettings
-from cli.check.findings import Report, printable, write_text
-from cli.check.policies import exceptions_in, load, warn_of_conflicts, warn_of_exceptions
+from authoring.findings import Report
+from authoring.policies import exceptions_in, load, warn_of_conflicts, warn_of_exceptions
+from cli.check.text import write_text
+from cli.messages import printable
 from cli.output import write_list
 from kube.clock import now
 from kube.model.meta import JSON

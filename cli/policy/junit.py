@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as ET
 
-from cli.check.findings import printable
+from cli.messages import printable
 from policy.suites.judge import Result
 
 

@@ -13,16 +13,17 @@ from pathlib import Path
 
 from api.features import GATES, FeatureGates
 from app.settings import LeaderElectionSettings
-from cli import extras, local, session
-from cli.check.checks import CheckError
-from cli.local import LocalError
-from cli.policy.server import Server
-from cli.policy.suite import Loaded
+from authoring.checks import CheckError
+from authoring.suite_server import Server
+from authoring.suites import Loaded
+from cli import extras, session
+from dev import local
 from dev.cluster.assets import Sources, present
 from dev.cluster.cluster import running
 from dev.cluster.errors import DevclusterError
 from dev.cluster.progress import Report, step
 from dev.cluster.spec import ClusterSpec
+from dev.local import LocalError
 from kube.errors import KubeError
 from kube.model.field import Path as FieldPath
 from kube.model.meta import JSON

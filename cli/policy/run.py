@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from api.features import FeatureGates
-from cli.check.checks import CheckError
-from cli.check.findings import Report, colorful, locate, printable, write_text
-from cli.check.policy_kinds import SUITE_KIND
+from authoring.checks import CheckError
+from authoring.findings import Report, locate
+from authoring.policy_kinds import SUITE_KIND
+from authoring.suites import Loaded, admission, suites
 from cli.check.sarif import sarif
+from cli.check.text import write_text
+from cli.messages import colorful, printable
 from cli.output import FORMS, dump
 from cli.policy.junit import junit
-from cli.policy.suite import Loaded, admission, suites
 from jobset_client.words import count_noun
 from policy.suites.judge import Result, judge
 

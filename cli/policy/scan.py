@@ -11,9 +11,11 @@ from functools import partial
 from typing import Any, TextIO
 
 from api.features import FeatureGates
+from authoring.findings import Report
+from authoring.policies import Filed, judged_of, load, warn_of_conflicts
 from cli import session
-from cli.check.findings import Report, printable, write_text
-from cli.check.policies import Filed, judged_of, load, warn_of_conflicts
+from cli.check.text import write_text
+from cli.messages import printable
 from cli.output import FORMS, columns, dump
 from cli.policy.stored import (
     Namespaces,

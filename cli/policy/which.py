@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from api.features import FeatureGates
 from cli import session
-from cli.check.findings import printable
+from cli.messages import printable
 from cli.output import FORMS, columns, dump
 from cli.policy.stored import Namespaces, NoNamespaceError, stored_exceptions, stored_policies
 from kube.clock import now

@@ -5,9 +5,9 @@ import textwrap
 from dataclasses import asdict
 from typing import TextIO
 
-from cli.check.findings import printable
+from api.rollback import Concern
+from cli.messages import printable
 from cli.output import dump
-from cli.rollback.concerns import Concern
 
 _START = {"json": '{\n  "concerned": [', "yaml": "concerned:", "table": ""}
 _NOTHING = {"json": "]\n}\n", "yaml": " []\n", "table": "nothing would behave otherwise under the Go JobSet\n"}

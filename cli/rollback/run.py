@@ -10,9 +10,9 @@ from typing import TextIO
 
 from api.batch import Owned
 from api.keys import AWAITS_LEADER, JOBSET_NAME, PLACEMENT_GATE
+from api.rollback import has_completed_jobs, of_completed_jobs, of_jobset, of_pod
 from cli import session
-from cli.check.findings import printable
-from cli.rollback.concerns import has_completed_jobs, of_completed_jobs, of_jobset, of_pod
+from cli.messages import printable
 from cli.rollback.report import Report
 from controllers.resources import JOBSETS
 from kube.client import Client, PatchType

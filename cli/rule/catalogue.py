@@ -5,7 +5,7 @@ import pkgutil
 from importlib import import_module
 from types import ModuleType
 
-import cli.check
+import authoring
 import policy
 import webhooks.jobset
 from kube.model.field import Rule
@@ -38,7 +38,7 @@ def _constants(module: ModuleType) -> list[Rule]:
 def _modules() -> list[ModuleType]:
     """The files that define rules before those that use them: `rules` first, then the others by name."""
     found: list[ModuleType] = []
-    for package in (webhooks.jobset, cli.check, policy):
+    for package in (webhooks.jobset, authoring, policy):
         names = [info.name for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
         found += [import_module(name) for name in sorted(names, key=lambda name: (".rules." not in name, name))]
     return found

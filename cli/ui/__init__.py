@@ -1,5 +1,1 @@
-"""`jobset ui`: a page that shows JobSets as they change. It reads a cluster as who runs it, and writes nothing.
-
-caches keeps what the watches report (records says what is kept), views, timeline and topology make what the page shows
-of it, board knows which sets have changed since when, server answers browsers, run puts them together.
-"""
+"""`jobset ui`: serves the page that the package `ui` makes."""

@@ -10,10 +10,6 @@ from typing import TextIO
 from cli import session
 from cli.explain import show
 from cli.explain.commands import commands_in
-from cli.ui.board import Board
-from cli.ui.caches import Caches
-from cli.ui.guard import Guard, host_name
-from cli.ui.server import STREAM_SECONDS, Pages
 from controllers.resources import JOBSETS
 from diagnose.gather import gather
 from diagnose.reasons import explain
@@ -25,6 +21,10 @@ from kube.clock import now as wall_clock
 from kube.indexes import Key
 from kube.model.meta import JSON
 from kube.options import COMMAND_TIMEOUT
+from ui.board import Board
+from ui.caches import Caches
+from ui.guard import Guard, host_name
+from ui.server import STREAM_SECONDS, Pages
 
 LIMITS = ConnectionLimits(head_timeout=10.0, request_timeout=STREAM_SECONDS + 60, keep_alive=60, max_connections=256)
 """A stream is the longest request. A browser opens up to six connections."""

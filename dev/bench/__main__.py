@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from cli import local
+from dev import local
 from dev.bench import managers, once, plots, report, run, runs, show
 from dev.bench.ending import unwound_by_sigterm
 from dev.bench.output import JSON, command_line, machine, names_among, positive, print_result, revision

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cli import local
+from dev import local
 from dev.cluster import pki
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec

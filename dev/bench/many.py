@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 
-from cli import local
+from dev import local
 from dev.bench.counts import counts
 from dev.bench.phases import count_requests
 from dev.bench.play import Play

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from http.client import HTTPException
 
-from cli import local
+from dev import local
 from dev.bench import plan, saturation
 from dev.bench.managers import Entry, running_manager, scratch_cluster
 from dev.bench.output import JSON

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from api import keys
-from cli import local
+from dev import local
 from dev.bench.history import ordered_restart
 from dev.bench.phases import measure_pods
 from dev.bench.scene import CLEAR_SECONDS, JSON, MERGE, BenchmarkError, Scene, wait

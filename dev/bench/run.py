@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from http.client import HTTPException
 
-from cli import local
+from dev import local
 from dev.bench.managers import Entry, further_manager, running_manager, scratch_cluster
 from dev.bench.phases import wait_for_status
 from dev.bench.play import Play

@@ -12,10 +12,10 @@ import sys
 import time
 from pathlib import Path
 
-from cli.local import LocalError
 from dev.chaos.faults import ABOUT, GENTLE, Kind
 from dev.chaos.run import RESULTS, SETS, Options, report, run
 from dev.cluster.errors import DevclusterError
+from dev.local import LocalError
 
 EXAMPLES = """faults:
 {faults}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
-from cli.local import LocalError
+from dev.local import LocalError
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
-from cli import local
+from dev import local
 from dev.chaos.checks.admission import Window
 from dev.chaos.checks.calm import Stop
 from dev.chaos.events import MANAGER

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cli.local import LocalError
 from dev.bench import proc
 from dev.chaos import beside, load
 from dev.chaos.checks import calm
@@ -26,6 +25,7 @@ from dev.chaos.inject import inject
 from dev.chaos.judge import Record, judge
 from dev.chaos.stage import DROPPED, KEPT, STUCK, Stage, not_ready, stage
 from dev.cluster import audit
+from dev.local import LocalError
 
 JSON = dict[str, Any]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from cli import local
+from dev import local
 from dev.chaos.checks.admission import Window
 from dev.chaos.checks.leaders import CONTROLLED, LEASE
 from dev.chaos.client import Admin

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from app.settings import LeaderElectionSettings
-from cli.local import KEPT
 from dev.cluster import cluster
 from dev.cluster.errors import DevclusterError
 from dev.cluster.spec import default_state_root
+from dev.local import KEPT
 from kube.clock import now
 from manifests.naming import DEPLOYMENT, NAMESPACE
 

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from cli import local
-from cli.demo import Demo, Status, Story, events, jobs, run, until
-from cli.local import kubectl
+from dev import local
 from dev.cluster.cluster import Cluster
 from dev.cluster.real.load import load_image
 from dev.cluster.spec import ClusterSpec
+from dev.demo.demo import Demo, Status, Story, events, jobs, run, until
 from dev.hack.node_images import locate_images
+from dev.local import kubectl
 
 MANIFEST = Path(__file__).with_suffix(".yaml")
 INDEX = "batch.kubernetes.io/job-completion-index"

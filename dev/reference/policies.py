@@ -10,10 +10,10 @@ import msgspec
 from msgspec import inspect as mi
 
 from api.features import FeatureGates
-from cli.check.checks import Checks
-from cli.check.findings import Report
-from cli.check.policies import judged_of
-from cli.policy.suite import Loaded, admission, suites
+from authoring.checks import Checks
+from authoring.findings import Report
+from authoring.policies import judged_of
+from authoring.suites import Loaded, admission, suites
 from kube.model.field import Rule, with_placeholders
 from manifests.definition import schema_of
 from policy.evaluate import violations

@@ -12,7 +12,7 @@ import urllib.request
 import pytest
 import yaml
 
-from cli import local
+from dev import local
 from dev.bench.proc import cpu_seconds
 from tests.support.cluster import agents
 from tests.support.cluster.requests import kubectl, wait_for

@@ -35,7 +35,7 @@ async def test_nothing_outlives_its_client(name: str, path: str, state: str):
 def test_every_server_is_looked_at():
     makers = {
         str(file.relative_to(ROOT))
-        for room in ("app", "cli")
+        for room in ("app", "authoring", "cli", "ui")
         for file in (ROOT / room).rglob("*.py")
         if "from httpserver.server import Server" in (text := file.read_text())
         for node in ast.walk(ast.parse(text))

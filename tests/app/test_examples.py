@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cli import demo
 from cli import main as cli
+from dev.demo import demo
 from tests.support.pages.files import ROOT, yaml_blocks
 
 WHOLE_JOBSET = re.compile("^kind: JobSet$", re.MULTILINE)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 CERTIFICATES = (ROOT / "docs" / "certificates.md").read_text(encoding="utf-8")
 OURS = ("## The manager", "## A set that does not run")
-OUR_CODE = ("api", "app", "certs", "cli", "controllers", "diagnose", "kube", "webhooks")
+OUR_CODE = ("api", "app", "authoring", "certs", "cli", "controllers", "diagnose", "kube", "manifests", "ui", "webhooks")
 
 
 def quoted(page: str, heading: str) -> list[str]:

@@ -9,7 +9,7 @@ from string import Formatter
 from kube.model.field import Rule
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("api", "app", "cli", "controllers", "diagnose", "kube", "manifests", "policy", "webhooks")
+PACKAGES = ("api", "app", "authoring", "cli", "controllers", "diagnose", "kube", "manifests", "policy", "webhooks")
 
 
 def findings() -> Iterator[tuple[str, Rule, set[str]]]:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from authoring.server_checks import ServerChecks
 from cli import main as cli
 from cli import session
-from cli.check.server_checks import ServerChecks
 from kube.client import Client
 from tests.support.model.fake_cluster import Cluster
 
@@ -110,6 +110,6 @@ def ask_server(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         async def connected(*_: object) -> AsyncIterator[ServerChecks]:
             yield ServerChecks(Client(cluster), namespace)
 
-        monkeypatch.setattr("cli.check.server_checks.connect", connected)
+        monkeypatch.setattr("cli.check.cluster.connect", connected)
 
     return connect

@@ -12,11 +12,11 @@ from typing import Any, cast
 
 from rich.console import Console
 
-from cli import demo
 from cli import main as cli
-from cli.demo import explain_how_to_go_on
 from cli.ui.cli import ADDRESS
 from dev.cluster.spec import Layout
+from dev.demo import demo
+from dev.demo.demo import explain_how_to_go_on
 
 
 def test_who_keeps_the_demo_is_told_the_address_of_the_page_and_how_to_go_on():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.check.findings import locate
+from authoring.findings import locate
 from jobset_client import tree
 from tests.support.documents import only, read
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.check.findings import locate
+from authoring.findings import locate
 from jobset_client.scalars import plain_value
 from kube.model.field import ErrorType, FieldError
 from kube.model.field import Path as FieldPath

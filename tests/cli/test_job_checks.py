@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.features import FeatureGates
-from cli.check.checks import Checks
-from cli.check.job_checks import LATER
+from authoring.checks import Checks
+from authoring.job_checks import LATER
 from kube.model.jsontree import dig
 from tests.support.corpus.job_answers import recorded
 from tests.support.corpus.job_mistakes import CASES

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.local import LocalError, kubectl
+from dev.local import LocalError, kubectl
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from threading import Thread
 
 import pytest
 
-from cli.check.findings import locate
-from cli.check.manifest_files import Inputs
+from authoring.findings import locate
+from authoring.manifest_files import Inputs
 from kube.model.field import ErrorType, FieldError
 from kube.model.field import Path as FieldPath
 

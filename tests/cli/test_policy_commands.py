@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from api.features import FeatureGates
-from cli.check.policies import judged_of
+from authoring.policies import judged_of
 from tests.support.objects.jobsets import jobset, rjob
 from tests.support.objects.policies import exception, manifest, setting
 from tests.support.pages.files import ROOT

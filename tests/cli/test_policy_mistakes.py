@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from app.engine import exception_schema
-from cli.check.policies import policy_faults
+from authoring.policies import policy_faults
 from policy.registry import RULES
 from tests.cli.test_policy_commands import LARGE, SMALL, suite
 from tests.support.objects.policies import exception, manifest, setting

@@ -15,7 +15,8 @@ import yaml
 
 from api.features import FeatureGates
 from api.gang_api import Served
-from cli.check.render import Options, as_stored, by_stage, run
+from authoring.rendering import as_stored, by_stage
+from cli.check.render import Options, run
 from controllers.planning.actions import CreateClaim, CreateGroup, CreateJob, CreateService
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan

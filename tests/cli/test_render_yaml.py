@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.check.documents import documents
+from authoring.documents import documents
 from cli.check.render import to_yaml
 from jobset_client.source import Source
 

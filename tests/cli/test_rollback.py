@@ -7,7 +7,7 @@ import pytest
 
 from api.keys import PLACEMENT_GATE
 from api.own_fields import OWN_FIELDS
-from cli.rollback.concerns import UNREAD, has_completed_jobs, of_completed_jobs, of_jobset, of_pod
+from api.rollback import UNREAD, has_completed_jobs, of_completed_jobs, of_jobset, of_pod
 from manifests import crd
 from tests.support.corpus.go_crd import dropped
 

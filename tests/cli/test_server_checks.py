@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from api.features import FeatureGates
-from cli.check import server_checks
-from cli.check.checks import CheckError, Checks
-from cli.check.server_checks import ServerChecks
-from cli.check.validate import Options, check_manifests, exit_code
+from authoring.checks import CheckError, Checks
+from authoring.server_checks import ServerChecks
+from cli.check import cluster
+from cli.check.validate import Options, check, exit_code
 from kube.client import Client
 from kube.model.field import FieldError
 from kube.transport import Request, Response
@@ -95,7 +95,7 @@ async def test_a_user_that_the_cluster_does_not_know_is_told_how_to_get_in(monke
 
     monkeypatch.setattr("cli.session.HttpTransport", lambda *_, **__: Refusing())
     with pytest.raises(CheckError, match=r"context 'x'\): user 'u' is not accepted: .*; log in again"):
-        async with server_checks.connect(kubeconfig(tmp_path, "https://c:6443"), ""):
+        async with cluster.connect(kubeconfig(tmp_path, "https://c:6443"), ""):
             pass
 
 
@@ -110,7 +110,7 @@ async def test_jobsets_count_though_the_cluster_stops_answering(ask_server, writ
 
     ask_server(Tires(500, "webhooks do not answer"))
     documents = "---\n".join(yaml.safe_dump(jobset(name=name)) for name in ("first", "second", "third"))
-    report = await check_manifests(Options([write(documents)], FeatureGates(), server=True))
+    report = await check(Options([write(documents)], FeatureGates(), server=True))
     assert report.summary == "1 file, 3 JobSets, 0 errors, 0 warnings"
     (problem,) = report.problems
     assert "500 Unknown: webhooks do not answer; JobSets that were checked there: 1" in problem
@@ -122,7 +122,7 @@ async def test_a_check_that_a_missing_right_prevents_is_a_note_and_not_green_if_
 
     ask_server(refused)
     options = Options([write(jobset())], FeatureGates(), server=True, strict=strict)
-    report = await check_manifests(options)
+    report = await check(options)
     assert (report.errors, report.warnings, report.notes) == (0, 0, 1)
     assert exit_code(report, options) == code
     assert [("not everything was checked" in text) for text in report.problems] == [True] * strict
@@ -251,7 +251,7 @@ async def test_of_a_jobset_that_exists_it_is_said_that_references_were_not_looke
     cluster.stored = Response(200, {}, msgspec.json.encode(stored(jobset())))
 
     ask_server(cluster)
-    report = await check_manifests(Options([write(jobset())], FeatureGates(), server=True))
+    report = await check(Options([write(jobset())], FeatureGates(), server=True))
     assert report.summary == "1 file, 1 JobSet, 0 errors, 0 warnings, 1 note"
     [note] = report.findings
     assert (note.rule, note.severity) == ("references-not-looked-up", "note")
@@ -326,7 +326,7 @@ async def test_policies_read_the_namespace_of_the_cluster_unless_labels_are_give
     body = jobset(rjob(replicas=2))
     body["metadata"].pop("namespace", None)
     options = Options([write(body)], FeatureGates(), server=True, policies=[write(rules, "policy.yaml")])
-    report = await check_manifests(replace(options, namespace_labels=tuple(given.items())))
+    report = await check(replace(options, namespace_labels=tuple(given.items())))
     assert [each.rule for each in report.findings] == found
 
 
@@ -338,7 +338,7 @@ async def test_a_namespace_of_the_files_adds_to_the_one_of_the_cluster(ask_serve
     own = {"kind": "Namespace", "metadata": {"name": "default", "labels": {"jobs": "1"}}}
     files = [write(yaml.safe_dump_all([own, jobset(rjob(replicas=2))]))]
     options = Options(files, FeatureGates(), server=True, policies=[write(rules, "policy.yaml")])
-    (found,) = (await check_manifests(options)).findings
+    (found,) = (await check(options)).findings
     assert "2 Jobs, and at most 1 allowed by label jobs of the namespace" in found.message
 
 
@@ -359,7 +359,7 @@ async def test_defaults_of_local_policies_are_judged_and_not_sent_to_the_cluster
     setting["spec"]["defaults"] = {"ttlSecondsAfterFinished": 60}
     policies = write(setting, "policies/p.yaml")
     options = Options([write(jobset())], FeatureGates(), server=True, policies=[policies])
-    report = await check_manifests(options)
+    report = await check(options)
     assert (report.problems, report.errors, report.warnings) == ([], 0, 0), "with the default it meets the rule"
     assert cluster.tried
     assert b"ttlSecondsAfterFinished" not in cluster.tried

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from api.features import FeatureGates
-from cli.check.validate import Options, check_manifests
+from cli.check.validate import Options, check
 from kube.transport import Response
 from tests.cli.test_server_checks import Cluster
 from tests.support.objects.jobsets import jobset, rjob
@@ -37,5 +37,5 @@ async def test_what_makes_a_template_of_a_claim_may_stand_in_the_files(
     pod = {"resourceClaims": [{"name": "rdma", "resourceClaimTemplateName": "rdma"}]}
     first = {"apiVersion": "v1", "metadata": {"name": "rdma"}, **before}
     text = "---\n".join(yaml.safe_dump(body) for body in (first, jobset(rjob(pod=pod))))
-    report = await check_manifests(Options([write(text)], FeatureGates(), server=True))
+    report = await check(Options([write(text)], FeatureGates(), server=True))
     assert [found.rule for found in report.findings] == missing

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cli import stories
-from cli.demo_command import STORIES
-from cli.local import LocalError
+from dev.demo import stories
+from dev.demo.cli import STORIES
+from dev.local import LocalError
 
 
 def pod(name: str, phase: str, **limits: str) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.features import FeatureGates
-from cli.check import findings
-from cli.check.checks import with_defaults
+from authoring import findings
+from authoring.checks import with_defaults
 from cli.check.validate import Options, run
 from cli.rule.catalogue import rules
 from tests.support.kubeconfigs import kubeconfig

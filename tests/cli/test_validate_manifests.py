@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from api.features import FeatureGates
-from cli.check.findings import Report
-from cli.check.validate import Options, check_manifests
+from authoring.findings import Report
+from cli.check.validate import Options, check
 from tests.support.corpus.manifests import Case, cases
 
 CREATED = [case for case in cases("bad") if not case.before]
@@ -16,7 +16,7 @@ CREATED = [case for case in cases("bad") if not case.before]
 
 def report_on(case: Case) -> Report:
     options = Options([str(case.file)], FeatureGates(case.gates), namespace="a-namespace-of-a-team")
-    return asyncio.run(check_manifests(options))
+    return asyncio.run(check(options))
 
 
 @pytest.mark.parametrize("case", CREATED, ids=lambda case: case.id)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from cli.check.checks import Checks
+from authoring.checks import Checks
 from tests.support.objects.jobsets import JSON, jobset, rjob
 from webhooks.jobset.rules.success import NO_JOBS
 

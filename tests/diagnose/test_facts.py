@@ -9,12 +9,12 @@ import pytest
 from api import keys
 from diagnose.facts import Facts
 from diagnose.gather import gather
-from diagnose.reader import LOOKED_AT, MOST_PAGES, PAGE
 from diagnose.reasons import explain
 from diagnose.states import State
 from kube.client import Client
 from kube.errors import NotFound
 from kube.model.meta import NOBODY
+from kube.reader import LOOKED_AT, MOST_PAGES, PAGE
 from kube.transport import Request, Response
 from tests.support.explain.objects import (
     NOW,

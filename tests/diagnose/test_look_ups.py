@@ -62,7 +62,7 @@ async def test_a_waiting_set_is_explained_without_admission():
     async def explain() -> None:
         explanation_of(await gather(Client(cluster), "default", "train", NOW))
 
-    seen = await walk(explain, "api/", "app/", "cli/", "controllers/", "diagnose/", "kube/", "webhooks/")
+    seen = await walk(explain, "api/", "app/", "authoring/", "cli/", "controllers/", "diagnose/", "kube/", "webhooks/")
 
     assert not [file for file in seen.files if file.startswith(("app/", "webhooks/"))]
     assert len(seen.files) <= 50, seen

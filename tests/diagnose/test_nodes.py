@@ -11,8 +11,8 @@ from api.node_offers import in_words
 from diagnose.gather import gather
 from diagnose.needs import Requirement, SeenSpec, Toleration
 from diagnose.nodes import Nodes, SeenNode
-from diagnose.reader import MOST_PAGES, PAGE
 from kube.client import Client
+from kube.reader import MOST_PAGES, PAGE
 from kube.transport import Request, Response
 from tests.support.explain.objects import (
     NOW,

@@ -9,7 +9,7 @@ import pytest
 
 from diagnose.facts import SeenPod
 from diagnose.nodes import Nodes
-from diagnose.reader import MOST_PAGES, PAGE
+from kube.reader import MOST_PAGES, PAGE
 from tests.diagnose.test_look_ups import a_set as plain_set
 from tests.diagnose.test_look_ups import read
 from tests.diagnose.test_nodes import CORDON, node, nodes, requests, unscheduled

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from api.jobset import JobSet
-from cli.ui.records import kept_jobset
-from cli.ui.views import row
 from diagnose.reasons import explain
 from diagnose.states import State
 from jobset_client.models import JobSet as ClientJobSet
 from jobset_client.states import in_words
 from tests.support.explain.objects import MOMENT, NOW, at, condition, facts, job_of, lease, made
 from tests.support.objects.jobsets import jobset, rjob, stored
+from ui.records import kept_jobset
+from ui.views import row
 
 JSON = dict[str, Any]
 COUNTS = {"name": "workers", "ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import local
+from dev import local
 from dev.cluster.cluster import Cluster
 from manifests import policy_objects
 from tests.support.cluster import agents

@@ -18,8 +18,8 @@ import pytest
 from app.version import user_agent
 from certs.manager import service_hosts
 from certs.pki import Renewal, certificates, renew
-from cli import local
 from cli.certificates.run import Options, run
+from dev import local
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec

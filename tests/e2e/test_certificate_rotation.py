@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import local
+from dev import local
 from dev.chaos.failover import Failover
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running

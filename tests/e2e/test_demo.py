@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from cli.demo import ACCELERATOR, Demo
-from cli.stories import STORIES, TENANT
 from dev.cluster.contents import STORAGE_CLASS, create_volumes
+from dev.demo.demo import ACCELERATOR, Demo
+from dev.demo.stories import STORIES, TENANT
 from tests.support.cluster.requests import kubectl, more_capacity
 
 FIRST = next(iter(STORIES))

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli import local
-from cli.demo import SPEC
-from cli.stories import STORIES
+from dev import local
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
+from dev.demo.demo import SPEC
+from dev.demo.stories import STORIES
 from tests.support.cluster.jobs import Sets
 from tests.support.cluster.requests import empty, kubectl, listed, new_namespace, wait_for
 from tests.support.pages.files import ROOT

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cli import local
+from dev import local
 from tests.support.cluster.jobs import group, manifest
 from tests.support.cluster.requests import kubectl, wait_for
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.local import free_port
 from dev.cluster.cluster import Cluster
+from dev.local import free_port
 from manifests import NAMESPACE, objects
 from tests.support.cluster.kubelet import logging
 from tests.support.cluster.manager import ManagerProcess

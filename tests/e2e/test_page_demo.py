@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.demo_command import STORIES
 from dev.cluster.cluster import down, get
+from dev.demo.cli import STORIES
 from tests.support.pages.files import ROOT, commands
 from tests.support.pages.reader import Reader, installed_command
 from tests.support.pages.scenes import SCENES

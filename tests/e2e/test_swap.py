@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from api.keys import EXCLUSIVE_TOPOLOGY, PLACEMENT_GATE
-from cli import local
 from cli.main import main
+from dev import local
 from dev.cluster import audit
 from dev.cluster.cluster import Cluster
 from tests.support.cluster.go_manager import GoManager, condition, counts

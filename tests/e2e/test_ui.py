@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 import pytest
 
-from cli.local import free_port
 from dev.cluster.cluster import Cluster
+from dev.local import free_port
 from tests.support.browser import Tab, browser_tab
 from tests.support.cluster.helm import page_rules
 from tests.support.cluster.jobs import Sets, group, manifest

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.local import SERVED
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec, FakeNodes
+from dev.local import SERVED
 from manifests import files
 from tests.support.cluster.helm import CHART, GO_USER, NAMESPACE, RELEASE
 from tests.support.cluster.remains import collections, remains

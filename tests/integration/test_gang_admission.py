@@ -10,7 +10,7 @@ import pytest
 
 from api.features import FeatureGates
 from app.engine import engine
-from cli.check.render import as_stored, by_stage
+from authoring.rendering import as_stored, by_stage
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec

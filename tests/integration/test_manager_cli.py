@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from certs.self_signed import self_signed
-from cli import local
+from dev import local
 from dev.cluster.cluster import Cluster
 from tests.support.cluster.admission import GROUPS
 from tests.support.cluster.dry_run import container, granted, pod

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli import local
+from dev import local
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec

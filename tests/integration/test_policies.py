@@ -16,8 +16,8 @@ import urllib3
 import yaml
 
 from app.engine import exception_schema
-from cli import local
-from cli.check.policies import policy_faults
+from authoring.policies import policy_faults
+from dev import local
 from dev.cluster import audit
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import urllib3
 
-from cli import local
+from dev import local
 from dev.cluster.cluster import Cluster
 from manifests import policy_objects
 from tests.support.cluster.requests import MERGE, drop_namespace, new_namespace, request, wait_for

@@ -16,10 +16,10 @@ import yaml
 
 from api.features import FeatureGates
 from api.keys import NAMESPACE_NAME
-from cli.check.checks import Checks
-from cli.check.findings import Report
-from cli.check.policies import judged_of
-from cli.policy.suite import suites
+from authoring.checks import Checks
+from authoring.findings import Report
+from authoring.policies import judged_of
+from authoring.suites import suites
 from dev.cluster.cluster import Cluster
 from dev.reference.policies import EXAMPLES
 from kube.model.meta import JSON

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import urllib3
 
-from cli import local
+from dev import local
 from dev.cluster import audit
 from dev.cluster.cluster import Cluster
 from manifests import objects, policy_objects

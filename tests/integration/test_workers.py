@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from app.settings import LeaderElectionSettings
-from cli import local
 from controllers.resources import JOBSETS
+from dev import local
 from dev.bench import proc
 from dev.bench.load_generator import Load, run
 from dev.bench.saturation import reviews

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from cli.check.policies import policy_faults
+from authoring.policies import policy_faults
 from policy import defaults as defaults_module
 from policy.conflicts import conflicts
 from policy.defaults import defaults_for

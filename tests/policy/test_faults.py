@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine import policy_schema
-from cli.check.policies import policy_faults
+from authoring.policies import policy_faults
 from policy.faults import cautions
 from tests.support.objects.policies import manifest
 

@@ -10,9 +10,9 @@ import pytest
 
 from api.features import FeatureGates
 from app.engine import engine
-from cli.check.checks import Checks
-from cli.policy.server import _recording
-from cli.policy.suite import admission
+from authoring.checks import Checks
+from authoring.suite_server import _recording
+from authoring.suites import admission
 from kube.model.field import Path
 from policy.exception_types import JobSetPolicyException
 from policy.judged import Namespace

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.policy.server import Sent, _elsewhere, _place_jobset, _recording, _resource
+from authoring.suite_server import Sent, _elsewhere, _place_jobset, _recording, _resource
 from policy.exception_types import read_exception
 from policy.suites import probes
 from policy.suites.rounds import LEAST_LEFT, rounds, standing_exceptions

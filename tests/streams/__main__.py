@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cli import local
+from dev import local
 from dev.cluster import audit
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.components import ADMIN, CLIENTS

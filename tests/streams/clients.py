@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from cli import local
+from dev import local
 from dev.cluster import build, pki
 from dev.cluster.cluster import Cluster
 from tests.support.cluster.requests import request, wait_for

@@ -16,9 +16,6 @@ from app.engine import engine, policy_schemas
 from app.health import Health, passes
 from app.metrics import Metrics
 from app.metrics_server import Guard, MetricsApp, User
-from cli.ui.board import Board
-from cli.ui.guard import Guard as Page
-from cli.ui.server import Pages
 from dev.bench.admission import samples
 from dev.bench.admission.policies import Policies
 from httpserver.address import bind
@@ -30,6 +27,9 @@ from tests.support.objects.reviews import encode, review
 from tests.support.serving import LOCAL
 from tests.support.tls import context_with, material, trusting, until
 from tests.support.webhook_app import GOOD
+from ui.board import Board
+from ui.guard import Guard as Page
+from ui.server import Pages
 from webhooks.body import BODY_LIMITS, Bodies
 from webhooks.jobset.handlers import jobset_handlers
 from webhooks.jobset.policies import PolicyChecks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cli.check.documents import Document, documents
+from authoring.documents import Document, documents
 from jobset_client.source import Source
 
 

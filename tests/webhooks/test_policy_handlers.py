@@ -9,7 +9,7 @@ import pytest
 
 from api.features import FeatureGates
 from app.engine import policy_schemas
-from cli.check.policies import policy_faults
+from authoring.policies import policy_faults
 from kube.errors import TransportError
 from manifests.admission import policy_webhook_configurations
 from policy.judged import Namespace

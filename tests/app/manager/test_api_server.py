@@ -17,7 +17,7 @@ from app.manager.api_server import Waiting, await_jobsets
 from app.manager.options import Options, StartError
 from app.manager.run import run
 from app.settings_file import parse
-from cli.local import free_port
+from dev.local import free_port
 from kube.client import Client
 from kube.config import load
 from kube.errors import Forbidden, TransportError, Unauthorized

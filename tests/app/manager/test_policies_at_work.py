@@ -15,7 +15,7 @@ import aiohttp
 from api.features import FeatureGates
 from app.manager.options import Options
 from app.settings_file import parse
-from cli.local import free_port
+from dev.local import free_port
 from kube.transport import Request, Response
 from tests.app.manager.test_stages import Api, answer, living, mount
 from tests.support.objects.jobsets import jobset, rjob, stored

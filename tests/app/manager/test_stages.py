@@ -21,7 +21,7 @@ from app.manager.supervisor import DEFAULT, Supervisor, supervise
 from app.metrics import Metrics
 from app.settings_file import parse
 from certs.self_signed import self_signed
-from cli.local import free_port
+from dev.local import free_port
 from kube.client import Client
 from kube.errors import from_response
 from kube.transport import Request, Response

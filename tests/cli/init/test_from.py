@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.check.validate import CONVERTIBLE
-from cli.init.convert import _CONVERSIONS
+from authoring.convert.conversion import _CONVERSIONS
+from authoring.validation import CONVERTIBLE
 from tests.support.cluster.local_pods import pods
 from tests.support.pages.files import ROOT, yaml_blocks
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from cli.ui import board as boards
-from cli.ui.board import Board
+from ui import board as boards
+from ui.board import Board
 
 
 class Shown:

@@ -8,11 +8,7 @@ import msgspec
 import pytest
 
 from api.gang_status import StoredGroup
-from cli.ui.board import Board
-from cli.ui.guard import Guard
 from cli.ui.run import LIMITS
-from cli.ui.server import Pages
-from cli.ui.views import detail, row
 from httpserver.address import bind
 from httpserver.server import Server
 from tests.support.browser import browser_tab
@@ -20,6 +16,10 @@ from tests.support.explain.objects import NOW
 from tests.support.objects.jobsets import rjob
 from tests.support.objects.page_rows import a_job, a_node, a_pod, a_set, counts
 from tests.support.serving import LOCAL, serving
+from ui.board import Board
+from ui.guard import Guard
+from ui.server import Pages
+from ui.views import detail, row
 
 HTML = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 KEY = ("default", "train")

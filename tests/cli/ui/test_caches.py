@@ -11,9 +11,6 @@ import msgspec
 import pytest
 
 from api.batch import Job
-from cli.ui import caches as module
-from cli.ui.board import Board
-from cli.ui.caches import BoundedStore, Caches
 from kube.client import Client
 from kube.clock import now, rfc3339
 from kube.errors import from_response
@@ -23,6 +20,9 @@ from tests.support.model.faults import status_body
 from tests.support.model.memory_api import MemoryApi
 from tests.support.objects.jobsets import jobset, stored
 from tests.support.objects.kube_objects import thing
+from ui import caches as module
+from ui.board import Board
+from ui.caches import BoundedStore, Caches
 
 pytestmark = pytest.mark.looptime
 LOADED = 5.0

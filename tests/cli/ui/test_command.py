@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cli.local import free_port
 from cli.ui import run
+from dev.local import free_port
 from httpserver.address import bind, parse_bind_address
 from tests.support.explain.objects import made
 from tests.support.objects.jobsets import jobset, stored

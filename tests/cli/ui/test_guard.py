@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cli.ui.guard import HEADERS, Guard
 from httpserver.asgi import respond
 from tests.support.asgi import post
+from ui.guard import HEADERS, Guard
 
 
 async def page(_scope, _receive, send) -> None:

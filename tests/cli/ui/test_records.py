@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from api.pod import DetailedPod
-from cli.ui.records import LONGEST_TEXT, MOST_KEPT, kept_pod, topologies
 from tests.support.explain.objects import job_of, made, pod_of
 from tests.support.objects.jobsets import jobset, rjob, stored
 from tests.support.objects.page_rows import a_set, counts
+from ui.records import LONGEST_TEXT, MOST_KEPT, kept_pod, topologies
 
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 

@@ -9,15 +9,15 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from cli.ui import server as servers
-from cli.ui.board import Board
-from cli.ui.guard import HEADERS, Guard
 from cli.ui.run import LIMITS
-from cli.ui.server import Pages
 from httpserver.address import bind
 from httpserver.server import Server
 from kube.errors import Forbidden, Status, TransportError
 from tests.support.serving import LOCAL, serving
+from ui import server as servers
+from ui.board import Board
+from ui.guard import HEADERS, Guard
+from ui.server import Pages
 
 KEY = ("ns", "train")
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cli.ui.server import STATIC
+from ui.server import STATIC
 
 FILES = sorted(STATIC.iterdir())
 SCRIPT = (STATIC / "ui.js").read_text(encoding="utf-8")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cli.ui.records import LONGEST_TEXT
-from cli.ui.timeline import timeline as timeline_of
 from diagnose.states import state_of
 from tests.support.explain.objects import MOMENT, at
 from tests.support.objects.page_rows import a_set
+from ui.records import LONGEST_TEXT
+from ui.timeline import timeline as timeline_of
 
 CREATED = at(MOMENT)
 FIRST, SECOND, END = "2026-11-21T14:10:00Z", "2026-11-21T14:20:00Z", "2026-11-21T14:30:00Z"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cli.ui import topology
-from cli.ui.topology import domain_map
 from tests.support.objects.page_rows import a_node, a_pod
+from ui import topology
+from ui.topology import domain_map
 
 NODES = [a_node(f"n{index}", rack=f"rack-{index}") for index in (10, 2, 1)] + [a_node("bare")]
 

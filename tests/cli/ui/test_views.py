@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from api.gang_status import StoredGroup
-from cli.ui import views
 from cli.ui.run import with_commands
-from cli.ui.views import detail, row
 from diagnose.states import state_of
 from tests.support.explain.objects import MOMENT, NOW, at
 from tests.support.objects.jobsets import rjob
 from tests.support.objects.page_rows import a_job, a_set, counts
+from ui import views
+from ui.views import detail, row
 
 READY = [counts(ready=1)]
 RESTARTING = [{"type": "RestartingJobSet", "status": "True"}]

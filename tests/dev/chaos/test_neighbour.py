@@ -10,9 +10,9 @@ from dataclasses import asdict
 
 import pytest
 
-from cli.local import LocalError
 from dev.chaos import beside, hostile, neighbour, prober
 from dev.chaos.checks.strangers import LIVENESS, NO_ANSWER, REVIEW, Answer
+from dev.local import LocalError
 from tests.support.tls import context_with, material, serving, until
 from tests.support.webhook_app import APP, PATHS, ask
 from webhooks.body import BODY_LIMITS

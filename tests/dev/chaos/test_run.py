@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.local import LocalError
 from dev.chaos.checks.outcomes import EXPECTED
 from dev.chaos.driver import WOKEN
 from dev.chaos.faults import Kind
 from dev.chaos.load import EXIT_CODE
 from dev.chaos.run import require_ends, whole
+from dev.local import LocalError
 from kube.model.validation import qualified_name
 
 ROOT = Path(__file__).parents[3]

@@ -16,7 +16,7 @@ import pytest
 
 from api.keys import NOT_READY
 from app.settings import LeaderElectionSettings
-from cli import local
+from dev import local
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running, statuses
 from dev.cluster.components import Component, Plan

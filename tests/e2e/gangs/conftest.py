@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import local
+from dev import local
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from tests.support.cluster.gangs import GATES, SPEC, GangNamespace, create_priorities

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cli import local
+from dev import local
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec, FakeNodes

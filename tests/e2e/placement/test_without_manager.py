@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from api import keys
-from cli import local
+from dev import local
 from manifests import PodAdmission, pod_policies
 from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 from tests.support.cluster.manager import LEASE

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli import local
+from dev import local
 from dev.cluster.cluster import Cluster
 from dev.cluster.real.load import load_image
 from dev.hack.node_images import locate_images

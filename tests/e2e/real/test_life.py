@@ -9,13 +9,13 @@ from contextlib import contextmanager
 import pytest
 import yaml
 
-from app.manager.peers import LIST_EVERY
 from dev.cluster import node_faults
 from dev.cluster.cluster import Cluster
 from dev.cluster.kubectl import run_kubectl
 from dev.cluster.real import faults
 from dev.cluster.real.layout import find_node
 from dev.cluster.rest import Connection
+from kube.peers import LIST_EVERY
 from manifests import IMAGE
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.racks import condition

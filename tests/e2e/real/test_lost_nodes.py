@@ -148,7 +148,7 @@ def test_explain_names_what_the_node_of_an_evicted_pod_was_low_on(real_sets: Set
 
 
 def test_a_kubelet_takes_back_the_mark_on_a_replica_that_lives(real_sets: Sets):
-    """What a replica writes that cannot reach another one (`app/manager/peers.py`)."""
+    """What a replica writes that cannot reach another one (`kube/peers.py`)."""
     cluster = real_sets.cluster
     name = listed(cluster, MANAGERS)[0]["metadata"]["name"]
     mark = {"type": "Ready", "status": "False", "reason": "NoAnswer", "lastTransitionTime": "2026-01-01T00:00:00Z"}

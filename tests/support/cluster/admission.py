@@ -14,7 +14,7 @@ from app.engine import engine
 from certs.manager import CertManager, CertOptions, service_hosts
 from certs.source import Live
 from certs.tls import server_context
-from cli import local
+from dev import local
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.settings import LeaderElectionSettings
-from cli import local
+from dev import local
 from dev.cluster import audit
 from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE, SERVICE_ACCOUNT

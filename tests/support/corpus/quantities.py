@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from cli import local
+from dev import local
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec
 from tests.support.cluster import requests as clusters

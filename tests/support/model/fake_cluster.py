@@ -12,8 +12,8 @@ import msgspec
 
 from dev.simulator.selectors import parse
 from dev.simulator.storage import Plain, Scope
-from diagnose.reader import PAGE
 from kube.errors import from_response
+from kube.reader import PAGE
 from kube.transport import Request, Response
 
 JSON = dict[str, Any]

@@ -8,9 +8,9 @@ import msgspec
 
 from api.batch import Job
 from api.jobset import JobSet
-from cli.ui.records import PlacedPod, SeenNode, kept_jobset
 from tests.support.explain.objects import job_of, made
 from tests.support.objects.jobsets import jobset, rjob, stored
+from ui.records import PlacedPod, SeenNode, kept_jobset
 
 JSON = dict[str, Any]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from api import keys
-from cli.init.fields import ConvertError, Fields, containers
+from authoring.convert.fields import ConvertError, Fields, containers
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 from kube.model.validation import MAX_LABEL, byte_length

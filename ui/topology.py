@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from cli.ui.records import PlacedPod, SeenNode
 from diagnose.domains import noun
 from kube.model.meta import JSON
+from ui.records import PlacedPod, SeenNode
 
 MOST_DOMAINS = 400
 """Domains of one map."""

@@ -2,9 +2,9 @@
 
 from api.jobset import JobSet
 from api.jobset_status import FailedAttempt
-from cli.ui.records import cut
 from diagnose.restart_causes import why_it_failed
 from kube.model.meta import JSON, find
+from ui.records import cut
 
 
 def timeline(js: JobSet, state: str) -> JSON:

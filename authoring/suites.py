@@ -9,13 +9,13 @@ import msgspec
 from msgspec import inspect as mi
 
 from api.features import FeatureGates
-from cli.check.checks import Checks
-from cli.check.documents import Document
-from cli.check.findings import Report, locate
-from cli.check.manifest_files import Inputs
-from cli.check.object_checks import is_jobset
-from cli.check.policies import exceptions_in, judged_of, policies_in, warn_of_conflicts, with_policy_defaults
-from cli.check.policy_kinds import is_exception, is_policy, is_suite, kind_faults
+from authoring.checks import Checks
+from authoring.documents import Document
+from authoring.findings import Report, locate
+from authoring.manifest_files import Inputs
+from authoring.object_checks import is_jobset
+from authoring.policies import exceptions_in, judged_of, policies_in, warn_of_conflicts, with_policy_defaults
+from authoring.policy_kinds import is_exception, is_policy, is_suite, kind_faults
 from kube.model.jsontree import dig, without_nulls
 from kube.model.meta import JSON
 from manifests.definition import schema_of

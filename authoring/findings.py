@@ -1,30 +1,23 @@
-"""Findings with their places in files, and how they are written for people and for programs.
+"""Findings with their places in files, and the report of a run. Pure.
 
-The JSON form is an interface: members are added, never renamed. Writes only to what it is given.
+The JSON form is an interface: members are added, never renamed.
 """
 
-import os
-import unicodedata
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import Any
 
 from api import keys
-from cli.check.documents import Document
-from cli.check.policy_kinds import intended_kind
+from authoring.documents import Document
+from authoring.policy_kinds import intended_kind
 from jobset_client.source import Span
 from jobset_client.words import count_noun
 from kube.model.field import MAX_SHOWN_VALUE, ErrorType, FieldError, Path, shorten
 from kube.model.jsontree import dig
-from webhooks.jobset.ignored_rules import can_be_ignored
 
 MAX_FINDINGS = 5000
 """Findings that are kept; the rest is counted."""
-_LINE_WIDTH = 160
-"""Characters of an offending line that are shown, around the place."""
-_COLORS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "note": "\x1b[1;36m"}
-_BOLD, _RESET, _GREEN = "\x1b[1m", "\x1b[0m", "\x1b[1;32m"
 NOTES = {
     "dry-run-incomplete", "stored-unreadable", "references-not-looked-up", "children-not-allowed", "jobset-not-tried",
     "policy-no-match", "immutable-replace", "workflow-manifest-unchecked",
@@ -222,50 +215,3 @@ class Report:
         explained = {"policies": self.explanations} if self.explanations else {}
         findings = [finding.json() for finding in self.findings]
         return {**counts, "problems": self.problems, **explained, "findings": findings}
-
-
-def colorful(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that shows colours, and the user wants them."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, named: Container[str] = ()) -> None:
-    """Each finding as compilers do it: place, message, the line, a mark under the place.
-
-    `named`: files with several JobSets, of which each finding names its own.
-    """
-    for finding in findings:
-        where = f"{printable(finding.file)}:{finding.line}:{finding.column}:"
-        severity = f"{finding.severity}:"
-        if color:
-            where, severity = f"{_BOLD}{where}{_RESET}", f"{_COLORS[finding.severity]}{severity}{_RESET}"
-        who = f"{finding.kind} {finding.jobset}: " if finding.file in named and finding.jobset else ""
-        rule = f" [{finding.rule}]" if can_be_ignored(finding.error) and finding.rule not in NOTES else ""
-        out.write(f"{where} {severity} {printable(who + finding.message)}{rule}\n")
-        out.writelines(f"{line}\n" for line in _excerpt(finding, color=color))
-
-
-def _excerpt(finding: Finding, *, color: bool) -> Iterator[str]:
-    """The offending line and the mark under it; of a long line what is around the place."""
-    at = finding.column - 1
-    first = 0 if len(finding.text) <= _LINE_WIDTH else max(0, at - _LINE_WIDTH // 2)
-    shown = finding.text[first : first + _LINE_WIDTH]
-    if not shown.strip():
-        return
-    before = printable(shown[: at - first])
-    marked = printable(shown[at - first : finding.end_column - 1 - first])
-    lead = "".join("\t" if char == "\t" else " " * _width(char) for char in before)
-    mark = "^" + "~" * (sum(map(_width, marked)) - 1)
-    yield f"  {printable(shown)}"
-    yield f"  {lead}{_GREEN}{mark}{_RESET}" if color else f"  {lead}{mark}"
-
-
-def printable(text: str) -> str:
-    """The text without what could move the cursor or change the colours of a terminal; one for one."""
-    return "".join(char if char.isprintable() or char == "\t" else "\N{REPLACEMENT CHARACTER}" for char in text)
-
-
-def _width(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1

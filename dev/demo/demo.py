@@ -1,4 +1,4 @@
-"""`make demo`: a JobSet on a real control plane; cli/stories.py has what happens to it.
+"""`make demo`: a JobSet on a real control plane; dev/demo/stories.py has what happens to it.
 
 Everything is real but the nodes: etcd, API server, controller manager and scheduler run here, and the manager runs as
 its own process with the rights it has in a cluster. Nothing is left behind unless it is asked for.
@@ -20,15 +20,15 @@ from rich.live import Live
 from rich.table import Table
 
 from app.terminal import raw_stream
-from cli import local
-from cli.extras import EXAMPLES
-from cli.local import LocalError, kubectl
+from authoring.examples import EXAMPLES
 from cli.ui.cli import ADDRESS
+from dev import local
 from dev.cluster.assets import Sources, locate
 from dev.cluster.cluster import Cluster, down, up
 from dev.cluster.cluster import running as cluster_running
 from dev.cluster.errors import DevclusterError
 from dev.cluster.spec import ClusterSpec, FakeNodes
+from dev.local import LocalError, kubectl
 from policy.kinds import GATE as POLICIES_GATE
 
 METRICS_READERS = "jobset-metrics-reader"

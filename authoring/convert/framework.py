@@ -10,8 +10,7 @@ from typing import Any
 
 import yaml
 
-from cli.extras import EXAMPLES
-from cli.init.cli import FRAMEWORKS
+from authoring.examples import EXAMPLES
 
 JSON = dict[str, Any]
 _SIZES = {
@@ -46,9 +45,13 @@ COMMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the manifest is for: `nodes` pods with `gpus` GPUs each; `without` names parts to leave out."""
+    """What the manifest is for: `nodes` pods with `gpus` GPUs each; `without` names parts to leave out.
+
+    `example`: the file in examples/frameworks that it is made of.
+    """
 
     framework: str
+    example: str
     nodes: int
     gpus: int
     name: str
@@ -66,7 +69,7 @@ def head_comment(wanted: Wanted) -> str:
 
 def manifest(wanted: Wanted) -> list[JSON]:
     """The objects: ConfigMap, claim for checkpoints, JobSet."""
-    program, jobset = _example(f"frameworks/{FRAMEWORKS[wanted.framework]}.yaml", wanted)
+    program, jobset = _example(f"frameworks/{wanted.example}.yaml", wanted)
     _, claim, guarded = _example("watchdog.yaml")
     groups = jobset["spec"]["replicatedJobs"]
     del groups[wanted.nodes :]  # Ray's head alone, where one pod is wanted

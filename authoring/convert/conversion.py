@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from api import keys
-from cli.init.fields import ConvertError, Fields, containers
-from cli.init.kubeflow import convert_mpi, convert_pytorch
+from authoring.convert.fields import ConvertError, Fields, containers
+from authoring.convert.kubeflow import convert_mpi, convert_pytorch
 from jobset_client.words import as_json
 from kube.model.jsontree import dig
 from kube.model.meta import JSON

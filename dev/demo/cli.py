@@ -1,4 +1,4 @@
-"""The command `jobset demo`. Parses and calls; cli/stories.py has what it shows."""
+"""The command `jobset demo`. Parses and calls; dev/demo/stories.py has what it shows."""
 
 import argparse
 
@@ -24,6 +24,6 @@ def add_demo(commands: Commands) -> None:
 
 
 def _demo(parsed: argparse.Namespace) -> int:
-    from cli.stories import play  # noqa: PLC0415 (no command pays for what another one imports)
+    from dev.demo.stories import play  # noqa: PLC0415 (no command pays for what another one imports)
 
     return play(parsed.story, keep=parsed.keep)

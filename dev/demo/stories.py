@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import yaml
 
-from cli.demo import ACCELERATOR, STEP_SECONDS, Demo, Status, Story, events, jobs, run, until
-from cli.extras import EXAMPLES, EXTRA
-from cli.local import LocalError, kubectl
+from authoring.examples import EXAMPLES
+from cli.extras import EXTRA
+from dev.demo.demo import ACCELERATOR, STEP_SECONDS, Demo, Status, Story, events, jobs, run, until
+from dev.local import LocalError, kubectl
 from kube.clock import now, rfc3339
 from kube.model.versions import COMPILED_RULES, parse_version
 

@@ -11,12 +11,12 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.staticfiles import StaticFiles
 
-from cli.ui.board import Board
 from httpserver.asgi import Message, Receive, Send
 from kube.errors import ApiError, KubeError
 from kube.indexes import Key
 from kube.model.expiring import Expiring
 from kube.model.meta import JSON
+from ui.board import Board
 
 STATIC = Path(__file__).parent / "static"
 

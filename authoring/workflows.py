@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cli.check.documents import Document, Fault, documents
-from cli.check.object_checks import is_jobset
+from authoring.documents import Document, Fault, documents
+from authoring.object_checks import is_jobset
 from jobset_client.source import Source
 from kube.model.field import ErrorType, Layer, Path, Rule, Severity
 from kube.model.jsontree import dig, items

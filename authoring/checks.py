@@ -10,10 +10,10 @@ from typing import Any
 
 from api.features import FeatureGates
 from app.engine import crd_schema, engine
-from cli.check.documents import KEYS_TWICE, TEMPLATE_HINT, Document, Fault
-from cli.check.findings import Finding, locate
-from cli.check.job_checks import with_job_faults
-from cli.check.object_checks import check_object
+from authoring.documents import KEYS_TWICE, TEMPLATE_HINT, Document, Fault
+from authoring.findings import Finding, locate
+from authoring.job_checks import with_job_faults
+from authoring.object_checks import check_object
 from kube.model.field import SPEC, FieldError, Path, render_value
 from kube.model.jsontree import dig
 from kube.model.meta import JSON

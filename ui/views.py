@@ -12,12 +12,12 @@ from api.gang_status import INITIALLY_SCHEDULED, StoredGroup
 from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import ReplicatedJobStatus
 from api.stages import Stage, in_order, stage_name, stages
-from cli.ui.records import PlacedPod, SeenNode, cut, topologies
-from cli.ui.timeline import timeline
-from cli.ui.topology import domain_map
 from diagnose.restart_causes import attempt_words
 from diagnose.states import State, state_of
 from kube.model.meta import JSON, NO_TEXTS, find
+from ui.records import PlacedPod, SeenNode, cut, topologies
+from ui.timeline import timeline
+from ui.topology import domain_map
 
 MOST_JOBS = 300
 """Jobs that are listed one by one; the others are counted."""

@@ -10,10 +10,6 @@ from api.batch import Job
 from api.gang_status import StoredGroup
 from api.jobset import JobSet
 from api.pod import DetailedPod
-from cli.ui.board import Board
-from cli.ui.records import PlacedPod, SeenNode, kept_jobset, kept_pod, topologies
-from cli.ui.topology import domain_map
-from cli.ui.views import detail, row
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.clock import now as wall_clock
@@ -24,6 +20,10 @@ from kube.model.meta import JSON
 from kube.reflector import WatchOptions
 from kube.resources import COMPOSITE_POD_GROUPS, JOBS, NODES, POD_GROUPS, PODS, Resource
 from kube.store import Changes, Dropped, Object, Store, Unreadable, key_of
+from ui.board import Board
+from ui.records import PlacedPod, SeenNode, kept_jobset, kept_pod, topologies
+from ui.topology import domain_map
+from ui.views import detail, row
 
 MOST_SETS = 2_000
 MOST_JOBS = 20_000

@@ -1,8 +1,8 @@
-"""Takes replicas whose machine is gone out of the Service of the webhooks, long before their nodes count as lost.
+"""Takes replicas whose machine is gone out of their Service, long before their nodes count as lost.
 
-The endpoint of such a pod stays for 40 to 50 s, and each admission request that is sent there waits for its whole time
-limit. A replica that leaves its neighbours without any answer is marked as not ready. If its kubelet runs, it takes
-that back with its next report; a connection that is refused is an answer, and the business of that kubelet.
+The endpoint of such a pod stays for 40 to 50 s, and each request that is sent there waits for its whole time limit. A
+replica that leaves its neighbours without any answer is marked as not ready. If its kubelet runs, it takes that back
+with its next report; a connection that is refused is an answer, and the business of that kubelet.
 """
 
 import asyncio
@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 
-from api.keys import MANAGER_SELECTOR
 from kube import clock
 from kube.client import Client, PatchType
 from kube.errors import KubeError
@@ -70,14 +69,14 @@ async def is_reachable(address: str, port: int) -> bool:
     return True
 
 
-async def watch_peers(client: Client, namespace: str, probe: Probe) -> None:
+async def watch_peers(client: Client, namespace: str, selector: str, probe: Probe) -> None:
     """Look at the other replicas as long as this one runs. `probe`: whether the machine of an address answers.
 
     Only silence after an answer counts, and once: where a network policy keeps replicas apart, nothing is marked.
     """
     silent: dict[str, int] = {}
     while True:
-        peers = await _peers(client, namespace)
+        peers = await _peers(client, namespace, selector)
         names = {pod.metadata.name for pod in peers}
         silent = {name: times for name, times in silent.items() if name in names}
         for _ in range(int(LIST_EVERY / CHECK_PERIOD)):
@@ -94,9 +93,9 @@ async def watch_peers(client: Client, namespace: str, probe: Probe) -> None:
                 break
 
 
-async def _peers(client: Client, namespace: str) -> list[_Pod]:
+async def _peers(client: Client, namespace: str, selector: str) -> list[_Pod]:
     try:
-        page = await client.list(PODS, type=_Pod, namespace=namespace, label_selector=MANAGER_SELECTOR, limit=MOST)
+        page = await client.list(PODS, type=_Pod, namespace=namespace, label_selector=selector, limit=MOST)
     except KubeError as error:
         log.debug("the other replicas are not known: %s", error)
         return []

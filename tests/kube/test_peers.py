@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from api.keys import MANAGER_SELECTOR
-from app.manager.peers import CHECK_PERIOD, LIST_EVERY, SILENT, is_reachable, watch_peers
 from kube.client import Client
+from kube.peers import CHECK_PERIOD, LIST_EVERY, SILENT, is_reachable, watch_peers
 from tests.support.model.memory_api import MemoryApi
 
 LABEL, _, VALUE = MANAGER_SELECTOR.partition("=")
@@ -37,7 +37,7 @@ async def watching(api: MemoryApi, answering: set[str]) -> AsyncIterator[list[st
         asked.append(address)
         return address in answering
 
-    task = asyncio.create_task(watch_peers(Client(api), "ns", probe))
+    task = asyncio.create_task(watch_peers(Client(api), "ns", MANAGER_SELECTOR, probe))
     yield asked
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):

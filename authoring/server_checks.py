@@ -4,18 +4,15 @@ Findings are those that `kubectl apply` would meet: the rules of updates where t
 children, the manager's feature gates, other policies and webhooks. All requests are dry runs (`dryRun=All`).
 """
 
-import asyncio
-import contextlib
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
 from http import HTTPStatus
 
 from api.features import FeatureGates
-from cli import session
-from cli.check.checks import CheckError, Checks, Sent
-from cli.check.manifest_files import Named
+from authoring.checks import CheckError, Checks, Sent
+from authoring.manifest_files import Named
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, KubeError, NotFound
@@ -129,7 +126,7 @@ class ServerChecks:
         try:
             return await self._check(checks, sent, created)
         except (KubeError, TimeoutError) as error:
-            raise CheckError(_reason(error)) from error
+            raise CheckError(failure_text(error)) from error
 
     async def namespace(self, name: str) -> Namespace | None:
         """The namespace of manifests that name this one, or none; None if it does not exist, or may not be read."""
@@ -138,7 +135,7 @@ class ServerChecks:
         except (NotFound, Forbidden):
             return None
         except (KubeError, TimeoutError) as error:
-            raise CheckError(_reason(error)) from error
+            raise CheckError(failure_text(error)) from error
         return Namespace(sent.metadata.name, sent.metadata.labels, sent.metadata.annotations)
 
     async def _check(self, checks: Checks, sent: Sent, created: AbstractSet[Named]) -> Findings:
@@ -343,25 +340,8 @@ def _as_update(obj: JSON, stored: JSON) -> JSON:
     return {**new, "status": stored["status"]} if "status" in stored else new
 
 
-@contextlib.asynccontextmanager
-async def connect(kubeconfig: str, context: str, *, empty: bool = False) -> AsyncIterator[ServerChecks]:
-    """Checks at the cluster of a kubeconfig. `CheckError` when it cannot be reached or does not serve JobSets.
-
-    `empty` is that of `ServerChecks`.
-    """
-    path = f"/apis/{JOBSETS.api_version}"
-    try:
-        async with session.connect(kubeconfig=kubeconfig, context=context) as to:
-            async with asyncio.timeout(TIMEOUT):
-                await to.client.raw(path)
-            yield ServerChecks(to.client, to.namespace, empty=empty)
-    except NotFound as error:
-        raise CheckError(f"the cluster does not serve JobSets ({path}): apply manifests/install.yaml first") from error
-    except (KubeError, TimeoutError) as error:
-        raise CheckError(_reason(error)) from error
-
-
-def _reason(error: Exception) -> str:
+def failure_text(error: Exception) -> str:
+    """What to say about a question without an answer."""
     if isinstance(error, TimeoutError):
         return f"the API server did not answer within {TIMEOUT:g} s"
     return str(error)

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from api.keys import NAMESPACE_NAME
-from cli.check.checks import CheckError
-from cli.policy.suite import Loaded
+from authoring.checks import CheckError
+from authoring.suites import Loaded
 from controllers.resources import JOBSETS
 from kube.client import Client, warning_texts
 from kube.clock import now, rfc3339

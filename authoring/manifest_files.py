@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cli.check.documents import Document, Fault, documents
-from cli.check.object_checks import is_jobset
-from cli.check.workflows import jobsets_in_workflow
+from authoring.documents import Document, Fault, documents
+from authoring.object_checks import is_jobset
+from authoring.workflows import jobsets_in_workflow
 from jobset_client.documents import MAX_TEXT
 from jobset_client.source import Source
 from kube.model.field import ErrorType, Rule

@@ -9,11 +9,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from api.features import FeatureGates
 from api.keys import NAMESPACE_NAME
 from app.engine import exception_schema, policy_schema
-from cli.check.checks import Sent
-from cli.check.documents import Document
-from cli.check.findings import Report, line_of, locate
-from cli.check.manifest_files import Inputs
-from cli.check.policy_kinds import is_either, is_exception, kind_faults
+from authoring.checks import Sent
+from authoring.documents import Document
+from authoring.findings import Report, line_of, locate
+from authoring.manifest_files import Inputs
+from authoring.policy_kinds import is_either, is_exception, kind_faults
 from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule, Severity
 from kube.model.jsontree import dig, without_nulls
 from kube.model.meta import JSON

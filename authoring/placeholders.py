@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from cli.check.findings import Finding
+from authoring.findings import Finding
 from kube.model.field import ErrorType, Rule, Severity, shorten
 from kube.model.jsontree import dig
 from webhooks.jobset.rules.variables import UNEXPANDED

@@ -1,0 +1,1 @@
+"""JobSets from the objects of other controllers, and from the examples of frameworks."""

@@ -1,0 +1,115 @@
+"""The objects that the controller would create for a JobSet, without a cluster. Pure.
+
+They are built by what the controller builds them with (api/children.py), one at a time: a JobSet of a hundred thousand
+Jobs takes no more memory than one of ten; groups (spec.scheduling) alone are all worked out before. Two things are only
+known once the JobSet is stored: its uid, and the random end of a generated name, which is xxxxx here. Where the
+manifest has no uid, owner references and the keys of uid and attempt are left out: the API server refuses an invented
+uid, and another attempt, as a change of an object that exists, so `kubectl diff` would fail.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from api import keys
+from api.children import NO_UID, build_job, build_service, build_volume_claim, in_group, mounted_names
+from api.features import FeatureGates
+from api.gang_objects import build_group, build_workload
+from api.gangs import Forest, forest, sequenced
+from api.jobset import JobSet, ReplicatedJob
+from api.jobset_status import JobSetStatus
+from api.layout import layout_of
+from api.stages import stage_name, stages
+from kube.model.jsontree import dig, set_in
+from kube.model.meta import JSON
+from webhooks.jobset.subject import subject
+
+DEFAULT_NAMESPACE = "default"
+_STORED_KEYS = {keys.JOBSET_UID, keys.RESTART_ATTEMPT, keys.JOB_RESTART_ATTEMPT, keys.EXECUTION_ATTEMPT}
+"""Labels and annotations whose values only a stored JobSet has."""
+
+
+def as_stored(obj: JSON, gates: FeatureGates) -> JobSet:
+    """The JobSet as the controller would read it, with stand-ins for what it gets when it is stored."""
+    js, restarts = subject(obj, gates).js, dig(obj, "status", "restarts")
+    namespace, uid = js.metadata.namespace or DEFAULT_NAMESPACE, js.metadata.uid or NO_UID
+    status = JobSetStatus(restarts=restarts if isinstance(restarts, int) else 0)
+    metadata = msgspec.structs.replace(js.metadata, uid=uid, namespace=namespace)
+    return msgspec.structs.replace(js, metadata=metadata, status=status)
+
+
+def without_owner(body: JSON) -> JSON:
+    """The body without what its JobSet has only once it is stored: owner references, and keys of uid and attempt."""
+    metadata = {key: value for key, value in body["metadata"].items() if key != "ownerReferences"}
+    bare = {**body, "metadata": _without_stored_keys(metadata)}
+    template = dig(body, "spec", "template", "metadata")
+    return bare if template is None else set_in(bare, ("spec", "template", "metadata"), _without_stored_keys(template))
+
+
+def _without_stored_keys(metadata: JSON) -> JSON:
+    kept = {
+        field: {key: value for key, value in metadata[field].items() if key not in _STORED_KEYS}
+        for field in ("labels", "annotations")
+        if metadata.get(field)
+    }
+    return {**metadata, **kept}
+
+
+def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
+    """All bodies in the order in which the controller creates them, each with its stage in words (empty: no stages)."""
+    in_stages = stages(js.spec)
+    layout = layout_of(js)
+    ranges = layout.by_name()
+    claimed: set[str] = set()
+    gangs = _Gangs(js)
+    for number, stage in enumerate(in_stages or (js.spec.replicated_jobs,), 1):
+        heading = f"{js.metadata.name}: stage {number} of {len(in_stages)}: {stage_name(stage)}" if in_stages else ""
+        if js.dns_enabled and number == 1:
+            yield heading, build_service(js)
+        mounted = set().union(*(mounted_names(rjob.pod_spec) for rjob in stage)) if in_stages else None
+        yield from ((heading, claim) for claim in _claims(js, mounted, claimed))
+        # What waits inside a stage gets its groups when it is released.
+        for part in [(rjob,) for rjob in stage] if sequenced(js.spec) and not in_stages else [stage]:
+            yield from ((heading, group) for group in gangs.objects_of(part))
+            for jobs in (ranges[rjob.name] for rjob in part):
+                for position in jobs.positions(js.metadata.name):
+                    job = build_job(js, jobs, position, gates=gates, global_replicas=layout.global_replicas)
+                    yield heading, gangs.with_group(job)
+
+
+class _Gangs:
+    """The groups of one set, each created once; none where it asks for none."""
+
+    def __init__(self, js: JobSet) -> None:
+        self._js = js
+        self._forest: Forest | None = forest(js)
+        self._made: set[str] = set()
+
+    def objects_of(self, rjobs: Sequence[ReplicatedJob]) -> Iterator[JSON]:
+        """What has to be there for Jobs of these and is not yet, parents first. A suspended set has no groups."""
+        wanted, names = self._forest, {rjob.name for rjob in rjobs}
+        if wanted is None or self._js.suspended:
+            return
+        if not self._made:
+            self._made.add(wanted.workload)
+            yield build_workload(self._js, wanted)
+        found = [place for root in wanted.roots for place in root.with_parents()]
+        for group, parent in sorted(found, key=lambda place: not place[0].composite):
+            if group.name not in self._made and not names.isdisjoint(group.replicated_jobs):
+                self._made.add(group.name)
+                yield build_group(self._js, wanted, group, parent, group.gang)
+
+    def with_group(self, job: JSON) -> JSON:
+        """The Job with its group."""
+        group = None if self._forest is None else self._forest.of_job(job["metadata"]["name"])
+        return job if group is None else in_group(job, group.template, group.name)
+
+
+def _claims(js: JobSet, mounted: set[str] | None, claimed: set[str]) -> Iterator[JSON]:
+    """The claims of the volumes in `mounted` (None: all) but those in `claimed`, which they are added to."""
+    for policy in js.spec.volume_claim_policies:
+        for template in policy.templates:
+            name: str = template["metadata"]["name"]
+            if name not in claimed and (mounted is None or name in mounted):
+                claimed.add(name)
+                yield build_volume_claim(js, policy, template)

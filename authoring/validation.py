@@ -1,0 +1,219 @@
+"""Checks manifests as the webhook would, before they are sent, with what a server says that is asked as well."""
+
+import contextlib
+import shlex
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from api.features import FeatureGates
+from authoring.checks import CheckError, Checks, Sent, locate_findings
+from authoring.documents import Document
+from authoring.findings import MAX_FINDINGS, Report, line_of, name_of
+from authoring.kustomize import with_hint
+from authoring.manifest_files import Inputs, Named
+from authoring.object_checks import is_jobset
+from authoring.placeholders import with_placeholders_once
+from authoring.policy_kinds import is_either
+from authoring.shared_names import NAME, Names, Services
+from authoring.stored_defaults import without_defaults
+from jobset_client.words import count_noun
+from kube.clock import now
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
+from webhooks.jobset.engine import Findings
+
+if TYPE_CHECKING:
+    from authoring.policies import FiledPolicies
+    from authoring.server_checks import ServerChecks
+    from policy.judged import Namespace
+
+CONVERTIBLE = ("Job", "MPIJob", "PyTorchJob")
+"""Kinds that `jobset init --from` makes JobSets of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to check.
+
+    `server`: a cluster is asked as well, which sets defaults of its own. `allow_none`: files without any JobSet are not
+    a problem. At most `most_findings` are shown; the rest is counted.
+
+    `policies`: files and directories with JobSetPolicies and exceptions from them, for the time `at` and a namespace of
+    these labels and annotations; `explain` shows what each of their rules decides.
+    """
+
+    names: Sequence[str]
+    gates: FeatureGates
+    recursive: bool = False
+    namespace: str = ""
+    strict: bool = False
+    allow_none: bool = False
+    server: bool = False
+    most_findings: int = MAX_FINDINGS
+    policies: Sequence[str] = ()
+    at: datetime = field(default_factory=now)
+    namespace_labels: Sequence[tuple[str, str]] = ()
+    namespace_annotations: Sequence[tuple[str, str]] = ()
+    explain: bool = False
+
+
+async def check_manifests(options: Options, server: "AbstractAsyncContextManager[ServerChecks | None]") -> Report:
+    """Everything that was found; `server`: what is asked as well, if anything."""
+    report = Report(most_findings=options.most_findings)
+    wanted = is_jobset if options.policies else _is_checked
+    inputs = Inputs(
+        options.names,
+        recursive=options.recursive,
+        wanted=wanted,
+        allow_none=options.allow_none,
+        problems=report.problems,
+    )
+    of_policies: list[Document] = []
+    checks, names, services = Checks(options.gates, options.namespace), Names(), Services()
+    held_to = _held_to(options, report, inputs) if options.policies else None
+    filled_in: set[str] = set()
+    async with contextlib.AsyncExitStack() as stack:
+        asked = _Asked(checks, report)
+        await asked.connect(stack, server)
+        for document in inputs.documents():
+            findings = None
+            if isinstance(document.value, dict) and not is_jobset(document.value):
+                of_policies.append(document)
+                continue
+            if not document.broken and isinstance(document.value, dict):
+                report.saw_jobset(document.source.name)
+                document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
+                sent = checks.prepare(document.value)
+                if held_to and held_to.policies:
+                    await asked.know(_namespace(sent.object), held_to.known)
+                # A cluster sets the defaults of its own policies.
+                known = sent if options.server or not held_to else held_to.with_defaults(sent, checks.gates)
+                findings = await asked.about(known, inputs.named)
+                findings = findings.and_also(services.warnings(findings.object))
+                line = line_of(document, NAME)
+                findings = findings.and_also(names.warnings(findings.object, document.source.name, line))
+                findings = findings.and_elsewhere(without_defaults(sent.object))
+                findings = with_hint(findings, document.source.name)
+                if held_to:
+                    findings = _with_policies(findings, held_to, options, report)
+            located = locate_findings(document, findings)
+            report.add(with_placeholders_once(located, document.value, filled_in))
+    if of_policies:
+        from authoring.policies import check_each_file  # noqa: PLC0415 (rules of policies, where there are any)
+
+        check_each_file(of_policies, report, options.gates)
+    if held_to:
+        held_to.warn(report, options.gates, everywhere=not options.names)
+    allow_none, hint = options.allow_none or bool(of_policies), _conversion_hint(options.names, inputs.named)
+    report.finish(inputs.files, inputs.other_objects, allow_none=allow_none, hint=hint)
+    if options.strict and report.not_made:
+        left = count_noun(report.not_made, "note")
+        report.problems.append(f"not everything was checked, which --strict asks for: {left} above named what and why")
+    return report
+
+
+def _held_to(options: Options, report: Report, inputs: Inputs) -> "FiledPolicies":
+    """The policies and exceptions that are named; the report gets what is wrong with them."""
+    from authoring.policies import FiledPolicies, exceptions_in, load  # noqa: PLC0415 (as above)
+
+    rules, excepting = load(options.policies, report)
+    filed = exceptions_in(excepting, report)
+    return FiledPolicies(
+        [each.value for each in rules],
+        [each.value for each in filed],
+        options.at,
+        dict(options.namespace_labels),
+        dict(options.namespace_annotations),
+        inputs.namespaces,
+        rules,
+        filed,
+    )
+
+
+def _conversion_hint(names: Sequence[str], passed_over: AbstractSet[Named]) -> str:
+    """How to make JobSets of objects that were passed over; empty where they have no conversion."""
+    kind = next((kind for kind, _, _ in sorted(passed_over) if kind in CONVERTIBLE), "")
+    file = shlex.quote(names[0]) if len(names) == 1 else "FILE"
+    return f"; to make a JobSet of this {kind}, run `jobset init --from {file}`" if kind else ""
+
+
+def _is_checked(obj: JSON) -> bool:
+    """Whether an object is checked where no policies are named to hold JobSets to."""
+    return is_jobset(obj) or is_either(obj)
+
+
+class _Asked:
+    """Findings with those of a server while it answers. What follows is checked without it, and a problem says so."""
+
+    def __init__(self, checks: Checks, report: Report) -> None:
+        self._checks = checks
+        self._report = report
+        self._server: ServerChecks | None = None
+        self._asked_about = 0
+        self._asked_for: set[str] = set()
+
+    async def connect(
+        self, stack: contextlib.AsyncExitStack, server: "AbstractAsyncContextManager[ServerChecks | None]"
+    ) -> None:
+        try:
+            self._server = await stack.enter_async_context(server)
+        except CheckError as error:
+            self._without(error)
+
+    async def about(self, sent: Sent, created: AbstractSet[Named]) -> Findings:
+        if self._server is not None:
+            try:
+                found = await self._server.check(self._checks, sent, created)
+            except CheckError as error:
+                self._without(error)
+            else:
+                self._asked_about += 1
+                return found
+        return self._checks.create(sent)
+
+    async def know(self, name: str, known: "dict[str, Namespace]") -> None:
+        """Have `known` hold the namespace as the cluster has it, asked once, with what a file adds to it.
+
+        Without an answer only the file counts.
+        """
+        from policy.judged import Namespace  # noqa: PLC0415 (as above)
+
+        if self._server is None or name in self._asked_for:
+            return
+        self._asked_for.add(name)
+        try:
+            there = await self._server.namespace(name) or Namespace(name)
+        except CheckError as error:
+            self._without(error)
+        else:
+            own = known.get(name, there)
+            labels, annotations = {**there.labels, **own.labels}, {**there.annotations, **own.annotations}
+            known[name] = Namespace(there.name, labels, annotations)
+
+    def _without(self, error: CheckError) -> None:
+        self._server = None
+        self._report.problems.append(f"{error}; JobSets that were checked there: {self._asked_about}")
+
+
+def _namespace(obj: JSON) -> str:
+    name = dig(obj, "metadata", "namespace")
+    return name if isinstance(name, str) else ""
+
+
+def _with_policies(findings: Findings, policies: "FiledPolicies", options: Options, report: Report) -> Findings:
+    """The findings, and what the JobSet breaks of the policies; places that are wrong anyway are left out."""
+    from authoring.policies import explanation, judged_of  # noqa: PLC0415 (as above)
+
+    policies.saw(_namespace(findings.object))
+    new = Sent(findings.object, ())
+    new = policies.with_defaults(new, options.gates) if options.server else new  # else they were set before
+    judged = judged_of(new.object, options.gates) if policies.policies else None
+    if judged is None:
+        return findings
+    if options.explain:
+        report.explanations += explanation(policies, judged, name_of(findings.object))
+    return findings.and_elsewhere(policies.findings(judged))

@@ -1,0 +1,29 @@
+"""Checks of manifests at the cluster of a kubeconfig, with the rights of the user."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from authoring.checks import CheckError
+from authoring.server_checks import TIMEOUT, ServerChecks, failure_text
+from cli import session
+from controllers.resources import JOBSETS
+from kube.errors import KubeError, NotFound
+
+
+@contextlib.asynccontextmanager
+async def connect(kubeconfig: str, context: str, *, empty: bool = False) -> AsyncIterator[ServerChecks]:
+    """Checks at the cluster of a kubeconfig. `CheckError` when it cannot be reached or does not serve JobSets.
+
+    `empty` is that of `ServerChecks`.
+    """
+    path = f"/apis/{JOBSETS.api_version}"
+    try:
+        async with session.connect(kubeconfig=kubeconfig, context=context) as to:
+            async with asyncio.timeout(TIMEOUT):
+                await to.client.raw(path)
+            yield ServerChecks(to.client, to.namespace, empty=empty)
+    except NotFound as error:
+        raise CheckError(f"the cluster does not serve JobSets ({path}): apply manifests/install.yaml first") from error
+    except (KubeError, TimeoutError) as error:
+        raise CheckError(failure_text(error)) from error

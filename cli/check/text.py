@@ -1,0 +1,51 @@
+"""Findings as compilers write them, for people: place, message, the line, a mark under the place."""
+
+import unicodedata
+from collections.abc import Container, Iterator, Sequence
+from typing import TextIO
+
+from authoring.findings import NOTES, Finding
+from cli.messages import printable
+from webhooks.jobset.ignored_rules import can_be_ignored
+
+_LINE_WIDTH = 160
+"""Characters of an offending line that are shown, around the place."""
+_COLORS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "note": "\x1b[1;36m"}
+_BOLD, _RESET, _GREEN = "\x1b[1m", "\x1b[0m", "\x1b[1;32m"
+
+
+def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, named: Container[str] = ()) -> None:
+    """Each finding as compilers do it: place, message, the line, a mark under the place.
+
+    `named`: files with several JobSets, of which each finding names its own.
+    """
+    for finding in findings:
+        where = f"{printable(finding.file)}:{finding.line}:{finding.column}:"
+        severity = f"{finding.severity}:"
+        if color:
+            where, severity = f"{_BOLD}{where}{_RESET}", f"{_COLORS[finding.severity]}{severity}{_RESET}"
+        who = f"{finding.kind} {finding.jobset}: " if finding.file in named and finding.jobset else ""
+        rule = f" [{finding.rule}]" if can_be_ignored(finding.error) and finding.rule not in NOTES else ""
+        out.write(f"{where} {severity} {printable(who + finding.message)}{rule}\n")
+        out.writelines(f"{line}\n" for line in _excerpt(finding, color=color))
+
+
+def _excerpt(finding: Finding, *, color: bool) -> Iterator[str]:
+    """The offending line and the mark under it; of a long line what is around the place."""
+    at = finding.column - 1
+    first = 0 if len(finding.text) <= _LINE_WIDTH else max(0, at - _LINE_WIDTH // 2)
+    shown = finding.text[first : first + _LINE_WIDTH]
+    if not shown.strip():
+        return
+    before = printable(shown[: at - first])
+    marked = printable(shown[at - first : finding.end_column - 1 - first])
+    lead = "".join("\t" if char == "\t" else " " * _width(char) for char in before)
+    mark = "^" + "~" * (sum(map(_width, marked)) - 1)
+    yield f"  {printable(shown)}"
+    yield f"  {lead}{_GREEN}{mark}{_RESET}" if color else f"  {lead}{mark}"
+
+
+def _width(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1

@@ -17,7 +17,7 @@ from api.pod import DetailedPod, Pod, PodCondition, Terminated
 from diagnose.needs import SeenSpec
 from diagnose.nodes import Nodes, SeenNode
 from kube.model.meta import Base, Condition, ObjectMeta, Owner
-from manifests.webhook_switch import State
+from manifests.installed.webhook_switch import State
 
 
 class _JobSpec(JobSpec, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from diagnose.states import State
 from diagnose.times import age, clock, seconds_since
 from kube.model.jsontree import dig
 from kube.model.meta import Condition, find
-from manifests.webhook_switch import State as Webhooks
+from manifests.installed.webhook_switch import State as Webhooks
 
 _DECISION = "FailurePolicy"
 """Part of the reasons of Warnings about a restart."""

@@ -42,8 +42,8 @@ from kube.resources import (
     SERVICES,
     STORAGE_CLASSES,
 )
+from manifests.installed.webhook_switch import State, look
 from manifests.naming import MUTATING_CONFIGURATION
-from manifests.webhook_switch import State, look
 
 ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
 """Reasons of events about pods that are ended from outside."""

@@ -17,6 +17,7 @@ from diagnose.states import State
 from diagnose.survey import Survey
 from diagnose.times import age, seconds_since
 from kube.model.meta import find
+from manifests.naming import OTHER_MANAGER, THIS_ONE_AGAIN
 
 IDLE = 60.0
 """Seconds within which a manager begins with a set."""
@@ -39,12 +40,6 @@ NOTED = 60.0
 _NOTE = re.compile(r"(?P<time>\S+) (?P<manager>\S+): (?P<why>.+)", re.DOTALL)
 _NO_RIGHT = re.compile("403 Forbidden|the manager may not")
 RIGHTS = "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"
-
-OTHER_MANAGER = "another program is the manager, and fields that the Go JobSet does not have are stored without effect"
-THIS_ONE_AGAIN = (
-    f"kubectl {_WHERE} get deployments -o wide shows whose image runs; to have this program again, apply its chart, or"
-    " kubectl apply --server-side --force-conflicts -f manifests/install.yaml"
-)
 
 
 def no_manager(case: Case, left: frozenset[str]) -> Iterator[Answer]:

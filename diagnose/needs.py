@@ -7,6 +7,7 @@ import msgspec
 
 from api.pod import Affinity, PodSpec
 from kube.model.meta import Base
+from kube.model.node_affinity import NodeAffinity, Requirement, Toleration
 from kube.model.requests import Amounts, pod_requests
 
 
@@ -43,67 +44,10 @@ class _Container(Base, frozen=True, kw_only=True):
     startup_probe: _Probe | None = None
 
 
-class Toleration(Base, frozen=True, kw_only=True):
-    """core/v1 Toleration. An empty key with operator Exists tolerates all, an empty effect all effects."""
-
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
-
-    def tolerates(self, key: str, value: str, effect: str) -> bool:
-        if (self.effect and self.effect != effect) or (self.key and self.key != key):
-            return False
-        return self.operator == "Exists" or self.value == value
-
-
-class Requirement(Base, frozen=True, kw_only=True):
-    """core/v1 NodeSelectorRequirement."""
-
-    key: str = ""
-    operator: str = ""
-    values: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.key} {self.operator}" + (f" [{', '.join(self.values)}]" if self.values else "")
-
-    def is_met(self, value: str | None) -> bool:
-        """Whether the value of a label meets it; None = the node lacks the label."""
-        match self.operator:
-            case "In":
-                return value in self.values
-            case "NotIn":
-                return value not in self.values
-            case "Exists":
-                return value is not None
-            case "DoesNotExist":
-                return value is None
-        try:
-            given, limit = int(value or ""), int(self.values[0])
-        except (ValueError, IndexError):
-            return False
-        return given > limit if self.operator == "Gt" else given < limit
-
-
-class _Term(Base, frozen=True, kw_only=True):
-    """core/v1 NodeSelectorTerm: all of these; `match_fields` knows metadata.name only."""
-
-    match_expressions: tuple[Requirement, ...] = ()
-    match_fields: tuple[Requirement, ...] = ()
-
-
-class _NodeSelector(Base, frozen=True, kw_only=True):
-    node_selector_terms: tuple[_Term, ...] = ()
-
-
-class _NodeAffinity(Base, frozen=True, kw_only=True):
-    required: _NodeSelector | None = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
-
-
 class SeenAffinity(Affinity, frozen=True, kw_only=True):
     """core/v1 Affinity with what it asks of nodes."""
 
-    node_affinity: _NodeAffinity = _NodeAffinity()
+    node_affinity: NodeAffinity = NodeAffinity()
 
 
 class _ClaimSource(Base, frozen=True, kw_only=True):
@@ -145,14 +89,8 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
     volumes: tuple[_Volume, ...] = ()
 
     @property
-    def _terms(self) -> tuple[_Term, ...]:
-        """The terms of its required node affinity, of which a node has to meet one."""
-        required = self.affinity.node_affinity.required
-        return () if required is None else required.node_selector_terms
-
-    @property
     def _expressions(self) -> Iterator[Requirement]:
-        for term in self._terms:
+        for term in self.affinity.node_affinity.terms:
             yield from term.match_expressions
 
     @property
@@ -191,9 +129,7 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
     @property
     def affinity_words(self) -> str:
         """Its required node affinity: `pool In [a, b]`, terms joined by `or`; empty without one."""
-        return " or ".join(
-            " and ".join(map(str, (*term.match_expressions, *term.match_fields))) for term in self._terms
-        )
+        return " or ".join(map(str, self.affinity.node_affinity.terms))
 
     @property
     def demands(self) -> Iterator[Requirement]:
@@ -205,13 +141,8 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
                 yield Requirement(key=expression.key, operator="Exists")
 
     def likes(self, name: str, labels: dict[str, str]) -> bool:
-        """Whether a node with this name and labels meets its required node affinity. No node meets an empty term."""
-        return self.affinity.node_affinity.required is None or any(
-            all(requirement.is_met(labels.get(requirement.key)) for requirement in term.match_expressions)
-            and all(requirement.is_met(name) for requirement in term.match_fields)
-            and bool(term.match_expressions or term.match_fields)
-            for term in self._terms
-        )
+        """Whether a node with this name and labels meets its required node affinity."""
+        return self.affinity.node_affinity.is_met(name, labels)
 
     def tolerates(self, key: str, value: str, effect: str) -> bool:
         return any(toleration.tolerates(key, value, effect) for toleration in self.tolerations)

@@ -30,6 +30,12 @@ POLICY_VALIDATING_CONFIGURATION = "jobset-policy-validating-webhook-configuratio
 APPLY_CRD = "kubectl apply --server-side --force-conflicts -k manifests/crd"
 """The command that installs the CRD and nothing else, whatever else is installed."""
 
+OTHER_MANAGER = "another program is the manager, and fields that the Go JobSet does not have are stored without effect"
+THIS_ONE_AGAIN = (
+    f"kubectl -n {NAMESPACE} get deployments -o wide shows whose image runs; to have this program again, apply its"
+    " chart, or kubectl apply --server-side --force-conflicts -f manifests/install.yaml"
+)
+
 LABELS = {
     "app.kubernetes.io/name": "jobset",
     "app.kubernetes.io/instance": "jobset",

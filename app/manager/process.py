@@ -18,7 +18,6 @@ from api.features import GATES
 from app.debug.pages import COMMANDS, page
 from app.heap import keep_large_blocks_apart
 from app.logs import set_level
-from app.manager.crd import jobset_fields
 from app.manager.options import Options, Shared, StartError
 from app.manager.run import run
 from app.manager.workers import bind_webhooks
@@ -27,6 +26,7 @@ from app.workers import STOP, Records, WorkerError, fork_workers
 from httpserver.address import BindError
 from kube.config import describe_target
 from kube.errors import KubeconfigError
+from manifests.crd_fields import jobset_fields
 
 log = logging.getLogger(__name__)
 

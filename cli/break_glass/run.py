@@ -10,14 +10,14 @@ from cli import session
 from cli.messages import printable
 from cli.output import FORMS, dump
 from controllers.resources import JOBSETS
-from diagnose.answering import foreign_managers, unreachable_services
 from kube.client import Client
 from kube.clock import now, rfc3339
 from kube.errors import Conflict, KubeError, NotFound
 from kube.model.meta import JSON
 from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
+from manifests.installed.answering import foreign_managers, unreachable_services
+from manifests.installed.webhook_switch import Configuration, State, look, switched_off, switched_on
 from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
-from manifests.webhook_switch import Configuration, State, look, switched_off, switched_on
 
 CONFIGURATIONS = (
     (MUTATING_WEBHOOK_CONFIGURATIONS, MUTATING_CONFIGURATION),

@@ -12,14 +12,14 @@ from cli.break_glass.run import CONFIGURATIONS
 from cli.messages import printable
 from cli.output import FORMS, columns, dump
 from controllers.resources import JOBSETS
-from diagnose.answering import unreachable_services
 from kube.client import Client
 from kube.clock import now
 from kube.errors import Forbidden, KubeError, NotFound
 from kube.model.meta import JSON
 from kube.options import COMMAND_TIMEOUT
 from kube.resources import CRDS, MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
-from manifests.certificates import Found, Status, look
+from manifests.installed.answering import unreachable_services
+from manifests.installed.certificates import Found, Status, look
 from manifests.naming import (
     NAMESPACE,
     POLICY_MUTATING_CONFIGURATION,

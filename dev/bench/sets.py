@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from api import keys
-from cli import local
+from dev import local
 from dev.bench.scene import JSON, MERGE, BenchmarkError, Scene
 from dev.cluster.real.assets import SHELL_IMAGE
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from manifests import install_objects
-from manifests.webhook_switch import HELD, State, look, switched_off, switched_on
+from manifests.installed.webhook_switch import HELD, State, look, switched_off, switched_on
 from tests.support.endpoints import endpoints
 
 NOW = "2026-01-01T00:00:00Z"

@@ -20,7 +20,7 @@ from certs.remedies import APPLY_AGAIN
 from cli.certificates.run import write
 from cli.main import main
 from manifests import crd, install_objects, policy_objects
-from manifests.certificates import CERT_MANAGER, Found, Status, look
+from manifests.installed.certificates import CERT_MANAGER, Found, Status, look
 from tests.support.bad_certificates import BAD, curve, key_pem
 from tests.support.endpoints import endpoints
 from tests.support.tls import DAY, NOW, fresh, material

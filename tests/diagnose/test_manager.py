@@ -11,8 +11,8 @@ import pytest
 from diagnose.facts import Facts, SeenPod
 from diagnose.gather import gather
 from kube.client import Client
+from manifests.installed.webhook_switch import State, switched_off
 from manifests.naming import MUTATING_CONFIGURATION
-from manifests.webhook_switch import State, switched_off
 from tests.diagnose.test_look_ups import Refusing
 from tests.support.explain.objects import NOW, at, causes, event, explained, explanation_of, facts, job_of, lease, made
 from tests.support.explain.stuck import JSON, a_set, condition

@@ -9,9 +9,10 @@ import pytest
 
 from api.node_offers import in_words
 from diagnose.gather import gather
-from diagnose.needs import Requirement, SeenSpec, Toleration
+from diagnose.needs import SeenSpec
 from diagnose.nodes import Nodes, SeenNode
 from kube.client import Client
+from kube.model.node_affinity import Requirement, Toleration
 from kube.reader import MOST_PAGES, PAGE
 from kube.transport import Request, Response
 from tests.support.explain.objects import (

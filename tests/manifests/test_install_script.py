@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from manifests.webhook_switch import HELD
+from manifests.installed.webhook_switch import HELD
 
 ROOT = Path(__file__).parents[2]
 CONFLICT = (

@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.manager.crd import DOCUMENT, lacking, warn_of_old_crd
+from app.manager.crd import DOCUMENT, warn_of_old_crd
 from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response
 from manifests import crd
+from manifests.crd_fields import lacking
 from tests.support.model.memory_api import MemoryApi
 
 pytestmark = pytest.mark.looptime

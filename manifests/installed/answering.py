@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from api.keys import MANAGER_SELECTOR
-from diagnose.manager_causes import OTHER_MANAGER, THIS_ONE_AGAIN
 from kube.client import Client
 from kube.errors import Forbidden
 from kube.model.meta import JSON
 from kube.options import COMMAND_TIMEOUT
 from kube.resources import ENDPOINT_SLICES, PODS
-from manifests.naming import DEPLOYMENT
+from manifests.naming import DEPLOYMENT, OTHER_MANAGER, THIS_ONE_AGAIN
 
 
 class _Conditions(msgspec.Struct, frozen=True):

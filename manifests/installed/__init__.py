@@ -1,0 +1,1 @@
+"""How what is installed stands: webhooks that are off, who answers them, and the certificates that callers trust."""

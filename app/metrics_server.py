@@ -10,10 +10,10 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -27,17 +27,11 @@ from httpserver.address import Address, bind
 from httpserver.asgi import Message, Receive, Send, respond
 from httpserver.limits import ENDPOINT_LIMITS
 from httpserver.server import Server
-from kube.client import Client
 from kube.errors import KubeError
 from kube.model.expiring import Expiring
-from kube.resources import Resource
+from kube.reviews import REVIEW_TIMEOUT, Reviewer, User
 
 log = logging.getLogger(__name__)
-
-TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
-SUBJECT_ACCESS_REVIEWS = Resource(
-    "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
-)
 
 PATH: Final = "/metrics"
 
@@ -63,7 +57,7 @@ class ScrapeLimits:
     reviews_at_once: int = 4
     """Reviews sent side by side: clients of this port must not be able to overload the API server."""
 
-    review_timeout: float = 10.0
+    review_timeout: float = REVIEW_TIMEOUT
     """Seconds for one review, waiting for its turn included."""
 
     max_token: int = 16 << 10
@@ -71,72 +65,6 @@ class ScrapeLimits:
 
 
 SCRAPE_LIMITS = ScrapeLimits()
-
-
-class User(msgspec.Struct, frozen=True):
-    """Who a token speaks for (TokenReview `status.user`)."""
-
-    username: str = ""
-    uid: str = ""
-    groups: list[str] = []
-    extra: dict[str, list[str]] = {}
-
-
-class _TokenStatus(msgspec.Struct, frozen=True):
-    authenticated: bool = False
-    user: User = User()
-
-
-class _TokenReview(msgspec.Struct, frozen=True):
-    status: _TokenStatus = _TokenStatus()
-
-
-class _AccessStatus(msgspec.Struct, frozen=True):
-    allowed: bool = False
-
-
-class _AccessReview(msgspec.Struct, frozen=True):
-    status: _AccessStatus = _AccessStatus()
-
-
-class Reviewer(Protocol):
-    """Asks the API server. Errors are those of `kube.errors`."""
-
-    async def authenticate(self, token: str) -> User | None:
-        """None: the token is not good."""
-
-    async def authorize(self, user: User, verb: str, path: str) -> bool:
-        """Whether the user may use `verb` on the non-resource path."""
-
-
-class ApiReviewer:
-    """The real one."""
-
-    def __init__(self, client: Client, limits: ScrapeLimits = SCRAPE_LIMITS) -> None:
-        self._client = client
-        self._timeout = limits.review_timeout
-
-    async def authenticate(self, token: str) -> User | None:
-        """A review that names an error (a bad signature, say) is a bad token too: the caller can correct it."""
-        body = _review(TOKEN_REVIEWS, {"token": token})
-        review = await self._client.create(TOKEN_REVIEWS, body, type=_TokenReview, timeout=self._timeout)
-        return review.status.user if review.status.authenticated else None
-
-    async def authorize(self, user: User, verb: str, path: str) -> bool:
-        spec = {
-            "user": user.username,
-            "uid": user.uid,
-            "groups": user.groups,
-            "extra": user.extra,
-            "nonResourceAttributes": {"path": path, "verb": verb},
-        }
-        body = _review(SUBJECT_ACCESS_REVIEWS, spec)
-        review = await self._client.create(SUBJECT_ACCESS_REVIEWS, body, type=_AccessReview, timeout=self._timeout)
-        return review.status.allowed
-
-
-def _review(resource: Resource, spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
 
 
 class RefusedError(Exception):

@@ -14,9 +14,10 @@ from app.health import (
     passes,
 )
 from app.manager.options import Deps
-from app.metrics_server import ApiReviewer, Guard, MetricsApp, metrics_server
+from app.metrics_server import Guard, MetricsApp, metrics_server
 from app.workers import Worker
 from httpserver.address import parse_bind_address
+from kube.reviews import ApiReviewer
 
 STOPPING = "the manager is stopping"
 

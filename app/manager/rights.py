@@ -8,8 +8,6 @@ import logging
 from collections.abc import Collection
 from typing import NamedTuple
 
-import msgspec
-
 from api.keys import GROUP, PLURAL
 from app.health import Health, fails, passes
 from app.manager.options import Options
@@ -18,14 +16,10 @@ from kube.client import Client
 from kube.errors import KubeError
 from kube.interruptions import APPLY_ROLES
 from kube.leader import LeaseConfig
-from kube.resources import LEASES, Resource
+from kube.resources import LEASES
+from kube.reviews import has_right
 
 log = logging.getLogger(__name__)
-
-REVIEWS = Resource(
-    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
-)
-"""Every user may create them."""
 
 
 class Right(NamedTuple):
@@ -67,15 +61,6 @@ ASK_AGAIN = 10.0
 
 LOG_EVERY = 60.0
 """Seconds between two warnings about the same missing rights."""
-
-
-class _Status(msgspec.Struct, frozen=True):
-    allowed: bool = True
-    """An API server says it in any case."""
-
-
-class _Review(msgspec.Struct, frozen=True):
-    status: _Status = _Status()
 
 
 async def watch_rights(
@@ -144,10 +129,8 @@ async def _missing(client: Client, rights: tuple[Right, ...]) -> str:
 
 async def _allowed(client: Client, right: Right) -> bool:
     attributes = {key: value for key, value in right._asdict().items() if value}
-    body = {"apiVersion": REVIEWS.api_version, "kind": REVIEWS.kind, "spec": {"resourceAttributes": attributes}}
     try:
-        review = await client.create(REVIEWS, body, type=_Review)
+        return await has_right(client, attributes)
     except KubeError as error:
         log.info("whether the manager may %s is not known: %s", right, error)
         return True
-    return review.status.allowed

@@ -9,13 +9,11 @@ from cryptography import x509
 
 from app.metrics import Metrics
 from app.metrics_server import (
-    ApiReviewer,
     Guard,
     MetricsApp,
     MetricsServer,
     RefusedError,
     ScrapeLimits,
-    User,
     metrics_server,
 )
 from app.settings import TLSSettings
@@ -24,6 +22,7 @@ from httpserver.address import bind
 from httpserver.server import Server
 from kube.client import Client
 from kube.errors import TransportError
+from kube.reviews import ApiReviewer, User
 from kube.transport import Request, Response
 from tests.support.cluster.requests import eventually
 from tests.support.serving import LOCAL, fetch, serving

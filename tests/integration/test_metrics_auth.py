@@ -11,11 +11,12 @@ import pytest
 
 from app.debug.pages import Debug
 from app.metrics import Metrics
-from app.metrics_server import ApiReviewer, Guard, MetricsApp, metrics_server
+from app.metrics_server import Guard, MetricsApp, metrics_server
 from app.settings import TLSSettings
 from dev.cluster.cluster import Cluster
 from kube.client import Client
 from kube.config import load
+from kube.reviews import ApiReviewer
 from kube.transport import HttpTransport
 from manifests import NAMESPACE
 from manifests.objects import RBAC, objects

@@ -9,6 +9,7 @@ The page is for the browser that opened it, and for no other page in that browse
 
 from collections.abc import Iterable, Mapping
 
+from httpserver.address import Address, ip_of, is_loopback
 from httpserver.asgi import App, Message, Receive, Send, respond
 
 POLICY = (
@@ -68,3 +69,26 @@ def host_name(header: str) -> str:
     if header.startswith("["):
         return "".join(header.partition("]")[:2]).lower()
     return header.partition(":")[0].lower()
+
+
+def shown_host(address: Address) -> str:
+    """The host to open in a browser: the loopback one where the server listens on all interfaces."""
+    host = address[0] or "127.0.0.1"
+    ip = ip_of(host)
+    if ip is not None and ip.is_unspecified:
+        host = "127.0.0.1" if ip.version == 4 else "::1"
+    return f"[{host}]" if ":" in host else host
+
+
+def reached_by_others(address: Address) -> str:
+    """The warning about an address that other machines may reach; empty for one of this machine only."""
+    host = address[0]
+    if is_loopback(host):
+        return ""
+    ip = ip_of(host)
+    where = "on all interfaces" if not host or (ip is not None and ip.is_unspecified) else f"on {host}"
+    return (
+        f"jobset ui: warning: it listens {where}. Whoever reaches this port from another machine sees what you may"
+        " see, and is not asked for a name. Leave out --address to serve this machine only; for others, put a proxy"
+        " before it that asks who it is.\n"
+    )

@@ -10,21 +10,10 @@ from cli import session
 from cli.messages import printable
 from cli.output import FORMS, dump
 from controllers.resources import JOBSETS
-from kube.client import Client
-from kube.clock import now, rfc3339
-from kube.errors import Conflict, KubeError, NotFound
-from kube.model.meta import JSON
-from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
+from kube.errors import KubeError
 from manifests.installed.answering import foreign_managers, unreachable_services
-from manifests.installed.webhook_switch import Configuration, State, look, switched_off, switched_on
-from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
-
-CONFIGURATIONS = (
-    (MUTATING_WEBHOOK_CONFIGURATIONS, MUTATING_CONFIGURATION),
-    (VALIDATING_WEBHOOK_CONFIGURATIONS, VALIDATING_CONFIGURATION),
-)
-TRIES = 5
-"""Writes of one configuration while somebody else writes it, too: the manager renews its CA bundle."""
+from manifests.installed.configurations import CONFIGURATIONS, switch
+from manifests.installed.webhook_switch import Configuration, State, look
 
 NOT_ENFORCED = (
     "while they are off, JobSets get no defaults (their pods have no DNS names) and no checks but the CRD's schema, and"
@@ -69,7 +58,7 @@ async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[
     The latter only for `status`: who switches them on may just have started the manager.
     """
     async with session.connect(kubeconfig=options.kubeconfig, context=options.context) as to:
-        stored = [await _switch(to.client, resource, name, options.wanted) for resource, name in CONFIGURATIONS]
+        stored = [await switch(to.client, resource, name, options.wanted) for resource, name in CONFIGURATIONS]
         found = [look(resource.kind, name, body) for (resource, name), body in zip(CONFIGURATIONS, stored, strict=True)]
         missing = all(each.state is State.MISSING for each in found)
         if missing and JOBSETS.plural not in await to.client.served_resources(JOBSETS.api_version):
@@ -78,25 +67,6 @@ async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[
         if options.wanted == "status":
             faults = [*await unreachable_services(to.client, stored), *await foreign_managers(to.client, stored)]
         return found, apply_again(stored), faults
-
-
-async def _switch(client: Client, resource: Resource, name: str, wanted: str) -> JSON | None:
-    """Bring one configuration into the wanted state; gives what is stored then."""
-    for last in (False,) * (TRIES - 1) + (True,):
-        try:
-            stored: JSON | None = await client.get(resource, name)
-        except NotFound:
-            stored = None
-        found = look(resource.kind, name, stored)
-        if stored is None or wanted == "status" or found.state is State.MISSING or found.state.value == wanted:
-            return stored
-        body = switched_off(stored, rfc3339(now())) if wanted == "off" else switched_on(stored)
-        try:
-            return await client.replace(resource, name, body)
-        except Conflict:
-            if last:
-                raise
-    raise AssertionError("unreachable: the last conflict is raised")
 
 
 def _write(found: Sequence[Configuration], output: str, out: TextIO) -> None:

@@ -1,6 +1,5 @@
 """One run of `jobset certs status`: connect, read what there is, write what is said about it."""
 
-import contextlib
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TextIO
@@ -8,31 +7,16 @@ from typing import Any, TextIO
 from pydantic.alias_generators import to_camel
 
 from cli import session
-from cli.break_glass.run import CONFIGURATIONS
 from cli.messages import printable
 from cli.output import FORMS, columns, dump
-from controllers.resources import JOBSETS
-from kube.client import Client
 from kube.clock import now
-from kube.errors import Forbidden, KubeError, NotFound
-from kube.model.meta import JSON
-from kube.options import COMMAND_TIMEOUT
-from kube.resources import CRDS, MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
-from manifests.installed.answering import unreachable_services
-from manifests.installed.certificates import Found, Status, look
+from kube.errors import KubeError
+from manifests.installed.certificates import Status, look
+from manifests.installed.read_certificates import read_certificates
 from manifests.naming import (
     NAMESPACE,
-    POLICY_MUTATING_CONFIGURATION,
-    POLICY_VALIDATING_CONFIGURATION,
     WEBHOOK_SECRET,
 )
-
-_OF_POLICIES = (
-    (MUTATING_WEBHOOK_CONFIGURATIONS, POLICY_MUTATING_CONFIGURATION),
-    (VALIDATING_WEBHOOK_CONFIGURATIONS, POLICY_VALIDATING_CONFIGURATION),
-)
-"""The webhook configurations of manifests/policy, which not every installation has."""
-_CRD = f"{JOBSETS.plural}.{JOBSETS.group}"
 
 
 @dataclass(frozen=True)
@@ -50,40 +34,15 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def _run(options: Options, out: TextIO) -> int:
-    status = look(await _look(options), now())
-    write(status, options.output, out)
-    return session.FAILED if status.problems else session.DONE
-
-
-async def _look(options: Options) -> Found:
     session.check_name(options.namespace)
     session.check_name(options.secret)
-    async with session.connect(kubeconfig=options.kubeconfig, context=options.context) as to:
-        client = to.client
-        secret = await _get(client, SECRETS, options.secret, options.namespace)
-        configurations = {(kind.kind, name): await _get(client, kind, name) for kind, name in CONFIGURATIONS}
-        for kind, name in _OF_POLICIES:
-            with contextlib.suppress(Forbidden):  # mostly there is none
-                if stored := await _get(client, kind, name):
-                    configurations[kind.kind, name] = stored
-        found = Found(
-            f"{options.namespace}/{options.secret}",
-            secret,
-            configurations,
-            _CRD,
-            await _get(client, CRDS, _CRD),
-            tuple(await unreachable_services(client, configurations.values())),
-        )
+    async with session.connect_to(options) as to:
+        found = await read_certificates(to.client, options.namespace, options.secret)
     if not (found.secret or found.crd or any(found.configurations.values())):
         raise KubeError(session.NOT_INSTALLED)
-    return found
-
-
-async def _get(client: Client, resource: Resource, name: str, namespace: str | None = None) -> JSON | None:
-    try:
-        return await client.get(resource, name, namespace=namespace, timeout=COMMAND_TIMEOUT)
-    except NotFound:
-        return None
+    status = look(found, now())
+    write(status, options.output, out)
+    return session.FAILED if status.problems else session.DONE
 
 
 def write(status: Status, output: str, out: TextIO) -> None:

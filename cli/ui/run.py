@@ -13,7 +13,7 @@ from cli.explain.commands import commands_in
 from controllers.resources import JOBSETS
 from diagnose.gather import gather
 from diagnose.reasons import explain
-from httpserver.address import Address, BindError, bind, ip_of, is_loopback, parse_bind_address
+from httpserver.address import Address, BindError, bind, parse_bind_address
 from httpserver.limits import ConnectionLimits
 from httpserver.server import Server
 from kube.client import Client
@@ -23,7 +23,7 @@ from kube.model.meta import JSON
 from kube.options import COMMAND_TIMEOUT
 from ui.board import Board
 from ui.caches import Caches
-from ui.guard import Guard, host_name
+from ui.guard import Guard, host_name, reached_by_others, shown_host
 from ui.server import STREAM_SECONDS, Pages
 
 LIMITS = ConnectionLimits(head_timeout=10.0, request_timeout=STREAM_SECONDS + 60, keep_alive=60, max_connections=256)
@@ -93,29 +93,6 @@ def _bind_server(guard: Guard, address: Address) -> Server:
         return Server(guard, bind(address, "the page"), limits=LIMITS)
     except BindError as error:
         raise session.UsageError(str(error)) from error
-
-
-def shown_host(address: Address) -> str:
-    """The host to open in a browser: the loopback one where the server listens on all interfaces."""
-    host = address[0] or "127.0.0.1"
-    ip = ip_of(host)
-    if ip is not None and ip.is_unspecified:
-        host = "127.0.0.1" if ip.version == 4 else "::1"
-    return f"[{host}]" if ":" in host else host
-
-
-def reached_by_others(address: Address) -> str:
-    """The warning about an address that other machines may reach; empty for one of this machine only."""
-    host = address[0]
-    if is_loopback(host):
-        return ""
-    ip = ip_of(host)
-    where = "on all interfaces" if not host or (ip is not None and ip.is_unspecified) else f"on {host}"
-    return (
-        f"jobset ui: warning: it listens {where}. Whoever reaches this port from another machine sees what you may"
-        " see, and is not asked for a name. Leave out --address to serve this machine only; for others, put a proxy"
-        " before it that asks who it is.\n"
-    )
 
 
 async def _explain(client: Client, key: Key) -> JSON:

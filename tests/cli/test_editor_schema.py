@@ -9,8 +9,8 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from cli.editor_schema import editor_schema
 from manifests.definition import crd
+from manifests.editor_schema import editor_schema
 from tests.support.objects.jobsets import jobset
 from tests.support.objects.policies import exception, manifest
 from tests.support.pages.files import ROOT

@@ -1,0 +1,46 @@
+"""Reads from a cluster what is said about the certificates of the webhooks."""
+
+import contextlib
+
+from api.keys import GROUP, PLURAL
+from kube.client import Client
+from kube.errors import Forbidden, NotFound
+from kube.model.meta import JSON
+from kube.options import COMMAND_TIMEOUT
+from kube.resources import CRDS, MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
+from manifests.installed.answering import unreachable_services
+from manifests.installed.certificates import Found
+from manifests.installed.configurations import CONFIGURATIONS
+from manifests.naming import POLICY_MUTATING_CONFIGURATION, POLICY_VALIDATING_CONFIGURATION
+
+_OF_POLICIES = (
+    (MUTATING_WEBHOOK_CONFIGURATIONS, POLICY_MUTATING_CONFIGURATION),
+    (VALIDATING_WEBHOOK_CONFIGURATIONS, POLICY_VALIDATING_CONFIGURATION),
+)
+"""The webhook configurations of manifests/policy, which not every installation has."""
+_CRD = f"{PLURAL}.{GROUP}"
+
+
+async def read_certificates(client: Client, namespace: str, secret: str) -> Found:
+    """The Secret, the configurations and the CRD, None where there is nothing; and who does not answer."""
+    stored_secret = await _get(client, SECRETS, secret, namespace)
+    configurations = {(kind.kind, name): await _get(client, kind, name) for kind, name in CONFIGURATIONS}
+    for kind, name in _OF_POLICIES:
+        with contextlib.suppress(Forbidden):  # mostly there is none
+            if stored := await _get(client, kind, name):
+                configurations[kind.kind, name] = stored
+    return Found(
+        f"{namespace}/{secret}",
+        stored_secret,
+        configurations,
+        _CRD,
+        await _get(client, CRDS, _CRD),
+        tuple(await unreachable_services(client, configurations.values())),
+    )
+
+
+async def _get(client: Client, resource: Resource, name: str, namespace: str | None = None) -> JSON | None:
+    try:
+        return await client.get(resource, name, namespace=namespace, timeout=COMMAND_TIMEOUT)
+    except NotFound:
+        return None

@@ -82,18 +82,23 @@ class Informer(Generic[T]):
         for obj in self.store.list():
             handler(ChangeKind.ADDED, None, obj)
 
-    def enqueue(self, queue: WorkQueue[K], keys: Callable[[T], Iterable[K]]) -> None:
-        """Add the keys that an object, before and after its change, maps to.
+    def enqueue(
+        self,
+        queue: WorkQueue[K],
+        keys: Callable[[T], Iterable[K]],
+        priority: Callable[[T | None, T | None], int] = lambda _old, _new: 0,
+    ) -> None:
+        """Add the keys that an object, before and after its change, maps to, at the priority of the change.
 
         At low priority those of the first list, and of what is here already: a process that takes over has all of it.
         """
         here = True
 
         def handle(_: ChangeKind, old: T | None, new: T | None) -> None:
-            priority = LOW_PRIORITY if here or not self.synced else 0
+            urgency = LOW_PRIORITY if here or not self.synced else priority(old, new)
             for obj in (old, new):
                 for key in () if obj is None else keys(obj):
-                    queue.add(key, priority)
+                    queue.add(key, urgency)
 
         self.on_event(handle)
         here = False

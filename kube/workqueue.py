@@ -1,8 +1,9 @@
 """The keyed work queue between watches and workers: level-triggered, de-duplicating, delaying.
 
-A key waits at most once, with the highest priority and the earliest time it was added for. A key being worked on is not
-handed out again until `done`; if it was added meanwhile it runs once more. Single event loop, no locks. Must not know
-what a key means.
+A key waits at most once, with the highest priority and the earliest time it was added for. Every fourth key that is
+taken is the oldest, whatever its priority: a key behind n older ones is among the next 4(n + 1), however many are
+added. A key being worked on is not handed out again until `done`; if it was added meanwhile it runs once more. Single
+event loop, no locks. Must not know what a key means.
 """
 
 import asyncio
@@ -16,6 +17,12 @@ K = TypeVar("K", bound=Hashable)
 
 LOW_PRIORITY = -100
 """For objects of the initial list: after a restart, what changes now goes before what merely exists."""
+
+COUNT_PRIORITY = -10
+"""For changes that are only counted: what asks for a decision goes before."""
+
+OLDEST_EVERY = 4
+"""Of so many keys that are taken one is the oldest; the others are those of the highest priority."""
 
 BASE_DELAY = 0.005
 """Seconds before the first retry of a failing key; doubles with every failure."""
@@ -56,7 +63,9 @@ class WorkQueue(Generic[K]):
         self._metrics = metrics or QueueMetrics()
         self._now = clock or (lambda: asyncio.get_running_loop().time())
         self._waiting: dict[K, _Waiting] = {}
-        self._ready: list[tuple[int, int, K]] = []
+        self._ready: dict[int, list[tuple[int, K]]] = {}
+        """Heaps by priority, of the order of addition and the key. Superseded entries are skipped."""
+        self._taken = 0
         self._delayed: list[tuple[float, int, K]] = []
         self._working: dict[K, float] = {}
         self._failures: Counter[K] = Counter()
@@ -169,7 +178,7 @@ class WorkQueue(Generic[K]):
             self._push_ready(key, entry)
 
     def _push_ready(self, key: K, entry: _Waiting) -> None:
-        heapq.heappush(self._ready, (-entry.priority, entry.token, key))
+        heapq.heappush(self._ready.setdefault(entry.priority, []), (entry.token, key))
         self._wake()
 
     def _wake(self) -> None:
@@ -180,18 +189,23 @@ class WorkQueue(Generic[K]):
                 return
 
     def _take(self) -> K | None:
-        """Heap entries whose token is not the key's current one were superseded and are skipped."""
-        while self._ready:
-            _, token, key = heapq.heappop(self._ready)
-            entry = self._waiting.get(key)
-            if entry is None or entry.token != token:
-                continue
-            del self._waiting[key]
-            now = self._now()
-            self._working[key] = now
-            self._metrics.on_take(now - entry.since)
-            return key
-        return None
+        first = {priority: heap[0][0] for priority, heap in self._ready.items() if self._drop_taken(heap)}
+        if not first:
+            return None
+        self._taken += 1
+        oldest = self._taken % OLDEST_EVERY == 0
+        _, key = heapq.heappop(self._ready[min(first, key=first.__getitem__) if oldest else max(first)])
+        entry = self._waiting.pop(key)
+        now = self._now()
+        self._working[key] = now
+        self._metrics.on_take(now - entry.since)
+        return key
+
+    def _drop_taken(self, heap: list[tuple[int, K]]) -> bool:
+        """Drop entries whose token is not the key's current one from the top of a heap; whether one is left."""
+        while heap and ((entry := self._waiting.get(heap[0][1])) is None or entry.token != heap[0][0]):
+            heapq.heappop(heap)
+        return bool(heap)
 
     def _arm(self) -> None:
         """Keep one timer, for the earliest delayed key."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube.workqueue import LOW_PRIORITY, WorkQueue
+from kube.workqueue import COUNT_PRIORITY, LOW_PRIORITY, OLDEST_EVERY, WorkQueue
 from tests.support.model.virtual import run
 
 pytestmark = pytest.mark.looptime
@@ -63,6 +63,22 @@ async def test_higher_priority_first_then_first_come():
     queue.add("changed")
     assert queue.depth() == {LOW_PRIORITY: 2, 0: 1}
     assert await drain(queue) == ["changed", "initial-1", "initial-2"]
+
+
+@pytest.mark.parametrize("priority", [COUNT_PRIORITY, LOW_PRIORITY])
+async def test_a_flood_of_higher_priority_holds_up_no_key_for_long(priority: int):
+    """A key behind n older ones is among the next OLDEST_EVERY * (n + 1), and a flood goes before most of them."""
+    queue, taken = WorkQueue[str](), list[str]()
+    for number in range(5):
+        queue.add(f"old-{number}", priority)
+    for number in range(5 * OLDEST_EVERY):
+        queue.add(f"new-{number}")
+        queue.add(f"newer-{number}")
+        key = await queue.get()
+        taken.append(key)
+        queue.done(key)
+    places = [taken.index(f"old-{number}") + 1 for number in range(5)]
+    assert places == [OLDEST_EVERY * (number + 1) for number in range(5)]
 
 
 async def test_a_key_gets_the_highest_priority_it_was_added_with():

@@ -1,0 +1,77 @@
+"""Which JobSet is looked at first where many wait for a worker."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from api import keys
+from api.features import FeatureGates
+from controllers.jobset.watches import Watches
+from kube.client import Client
+from kube.controller import Request
+from kube.workqueue import OLDEST_EVERY, WorkQueue
+from tests.support.model.memory_api import MemoryApi
+
+pytestmark = pytest.mark.looptime
+
+RUNS = {"active": 1, "ready": 1, "startTime": "2026-01-01T00:00:00Z"}
+FAILS = {"conditions": [{"type": "FailureTarget", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+
+
+class Namespace:
+    """JobSets in an API server, each with a Job and a Service, and the queue of a manager that watches them."""
+
+    def __init__(self) -> None:
+        self.api, self.queue = MemoryApi(), WorkQueue[Request]()
+        self.watches = Watches(Client(self.api), FeatureGates())
+
+    def put(self, plural: str, name: str, generation: int = 1, **fields: Any) -> None:
+        owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": name, "uid": name}
+        meta = {"labels": {keys.JOBSET_NAME: name}, "ownerReferences": [{**owner, "controller": True}]}
+        meta["generation"] = generation
+        self.api.put(plural, name, metadata={"uid": name} if plural == "jobsets" else meta, **fields)
+
+    async def order(self, *names: str) -> list[str]:
+        """Whose turn it is, one after the other; so many wait."""
+        async with asyncio.timeout(10):
+            requests = [await self.queue.get() for _ in names]
+        for request in requests:
+            self.queue.done(request)
+        return [request.name for request in requests]
+
+
+@pytest.mark.parametrize(
+    "urgent",
+    [
+        pytest.param(lambda space: space.put("jobsets", "urgent", spec={}), id="a new JobSet"),
+        pytest.param(lambda space: space.put("jobs", "urgent", status=FAILS), id="a Job fails"),
+        pytest.param(lambda space: space.put("jobs", "urgent", 2, spec={"suspend": True}), id="a Job is suspended"),
+        pytest.param(lambda space: space.api.drop("jobs", "urgent"), id="a Job is gone"),
+        pytest.param(lambda space: space.api.drop("services", "urgent"), id="a Service is gone"),
+    ],
+)
+async def test_what_asks_for_a_decision_goes_before_counts(urgent):
+    """Of 150 small sets that are created at once, the last does not wait until the first are counted."""
+    space, names = Namespace(), ("idle", "starts", "created", "urgent")
+    assert len(names) == OLDEST_EVERY, "after as many, the oldest has had its turn"
+    for name in names:
+        space.put("jobsets", name, spec={"network": {"enableDNSHostnames": True}})
+    for name in ("starts", "urgent"):
+        space.put("jobs", name, spec={}, status={})
+        space.put("services", name, spec={})
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(space.watches.run())
+        await space.watches.wait_synced(60)
+        space.watches.feed(space.queue)
+        await space.order(*names)
+        space.put("jobs", "starts", spec={}, status=RUNS)
+        space.put("jobs", "created", spec={}, status={})
+        space.put("services", "created", spec={})
+        await asyncio.sleep(1)
+        urgent(space)
+        await asyncio.sleep(1)
+        assert await space.order("urgent", "starts", "created") == ["urgent", "starts", "created"]
+        running.cancel()

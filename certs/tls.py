@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from kube.tls import read_by_record
+
 VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 
 CIPHERS = {
@@ -94,7 +96,7 @@ def check_options(min_version: str, cipher_suites: Sequence[str]) -> None:
 def server_context(min_version: str = "", cipher_suites: Sequence[str] = ()) -> ssl.SSLContext:
     """A context for HTTP/1.1 over TLS (1.2 or later) without a certificate yet: `install` one before serving."""
     check_options(min_version, cipher_suites)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = read_by_record(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
     context.minimum_version = VERSIONS[min_version or "VersionTLS12"]
     ciphers = openssl_ciphers(cipher_suites)
     if ciphers:

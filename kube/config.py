@@ -34,6 +34,7 @@ from kube.loaders import (
     load_incluster_config,
     load_kube_config,
 )
+from kube.tls import read_by_record
 
 log = logging.getLogger(__name__)
 
@@ -354,7 +355,7 @@ def _fingerprint(configuration: Configuration) -> bytes:
 def _tls(configuration: Configuration, where: str) -> ssl.SSLContext:
     part = "certificate authority"
     try:
-        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        context = read_by_record(ssl.create_default_context(cafile=configuration.ssl_ca_cert))
         if configuration.cert_file:
             part = "client certificate or its key"
             context.load_cert_chain(configuration.cert_file, configuration.key_file)

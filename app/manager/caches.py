@@ -1,6 +1,5 @@
 """The stage of caches: every replica fills them, so that a new leader starts warm."""
 
-import asyncio
 import logging
 
 from app.health import Health, passes
@@ -13,11 +12,11 @@ from controllers.placement.watches import PlacementWatches
 log = logging.getLogger(__name__)
 
 SYNC_TIMEOUT = 120.0
-"""Seconds until the caches have to be filled."""
+"""Seconds until the caches have to be filled, and as many for those of exclusive placement."""
 
 
 def start_placement_watches(deps: Deps) -> PlacementWatches:
-    """What admission of pods and the placement controller read; filled in the background."""
+    """What admission of pods and the placement controller read; filled in the background once a Job needs it."""
     watches = PlacementWatches(deps.client)
     deps.supervisor.start(watches.run(), "placement-watches")
     return watches
@@ -44,10 +43,12 @@ async def fill_caches(deps: Deps, health: Health, placement: PlacementWatches) -
     async def crd() -> str | None:
         return NOT_SERVED if watches.jobsets.not_served else None
 
+    placement.begin_with(watches.jobs)
     health.set_readiness("caches", check)
     health.set_readiness("crd", crd)
     deps.supervisor.start(watches.run(), "watches")
-    await asyncio.gather(watches.wait_synced(SYNC_TIMEOUT), placement.wait_synced(SYNC_TIMEOUT))
+    await watches.wait_synced(SYNC_TIMEOUT)
+    await placement.wait_synced(SYNC_TIMEOUT)  # the Jobs say whether it is needed
     health.set_readiness("caches", passes)
     freeze()
     log.info("caches are synced: %d JobSets, %d Jobs", len(watches.jobsets.store), len(watches.jobs.store))

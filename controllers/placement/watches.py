@@ -1,5 +1,6 @@
 """What exclusive placement reads: leader pods, followers that wait, and the nodes' topology labels.
 
+Nothing is watched before the first Job that is placed exclusively: each pod of a set of small Jobs is a leader.
 Of pods, only leaders and gated followers are kept, of nodes only the labels by which leaders are placed: some hundred
 bytes for each. Followers and nodes are requested as metadata only.
 """
@@ -9,6 +10,8 @@ from collections import Counter
 from math import inf
 
 from api import keys
+from api.batch import Job
+from api.exclusive import topology_of
 from api.pod import DetailedPod, PodMetadata
 from api.topology import Follower, Leader, Node, NodeMetadata, follower, leader, node_keeping
 from kube.client import Client
@@ -36,7 +39,10 @@ RELIST_PAUSE = 5.0
 
 
 class PlacementWatches(InformerGroup):
-    """Synced on every replica: the webhooks of all of them read it, and a new leader of the manager starts warm."""
+    """Synced on every replica: the webhooks of all of them read it, and a new leader of the manager starts warm.
+
+    `begin` begins to watch, for good.
+    """
 
     def __init__(self, client: Client) -> None:
         self._asked: tuple[str, ...] = COMMON_KEYS
@@ -46,6 +52,7 @@ class PlacementWatches(InformerGroup):
         Without it the nodes are listed again.
         """
         self._new_key = asyncio.Event()
+        self._begun = asyncio.Event()
         self._users: dict[str, Counter[str]] = {}
         """By topology, how many bound leaders each namespace has that are placed by it."""
         self.leaders: Informer[Leader] = Informer(
@@ -76,6 +83,34 @@ class PlacementWatches(InformerGroup):
         self.nodes.on_event(self._node_changed)
         self.informers = self.leaders, self.followers, self.nodes
         self.beside = (self._relist,)
+
+    def begin(self) -> None:
+        """A Job is placed exclusively."""
+        self._begun.set()
+
+    def begin_with(self, jobs: Informer[Job]) -> None:
+        """Begin when the first of these Jobs is placed exclusively."""
+
+        def handle(_kind: ChangeKind, _old: Job | None, new: Job | None) -> None:
+            if new is not None and topology_of(new.spec.template.metadata.annotations) is not None:
+                self.begin()
+
+        jobs.on_event(handle)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        await self._begun.wait()
+        await super().run()
+
+    async def wait_synced(self, timeout: float) -> None:
+        """Wait until every first list is complete, if somebody needs it."""
+        if self._begun.is_set():
+            await super().wait_synced(timeout)
+
+    @property
+    def lacks(self) -> list[str]:
+        """What keeps first lists from being complete; nothing while nobody needs them."""
+        return super().lacks if self._begun.is_set() else []
 
     async def _relist(self) -> None:
         """List the nodes for new keys, with pauses in which a list can be completed."""

@@ -34,6 +34,7 @@ class Cluster:
         self.api = MemoryApi()
         self.client = Client(self.api)
         self.watches = PlacementWatches(self.client)
+        self.watches.begin()
         self.where = Map(self.watches.leaders.store, self.watches.nodes.store)
         labels = {f"key-{number}": f"value-{number}" for number in range(200)} | dict.fromkeys(COMMON_KEYS, "common")
         self.api.put("nodes", "n", "", metadata={"name": "n", "namespace": "", "labels": labels})

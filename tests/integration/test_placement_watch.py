@@ -119,6 +119,7 @@ async def nodes(client: Client, key: str, values: dict[str, str]) -> AsyncIterat
 @contextlib.asynccontextmanager
 async def watching(client: Client) -> AsyncIterator[PlacementWatches]:
     watches = PlacementWatches(client)
+    watches.begin()
     async with asyncio.TaskGroup() as group:
         task = group.create_task(watches.run())
         await watches.wait_synced(20)

@@ -100,6 +100,7 @@ class Crowd:
         client, options = Client(self.api), Options(Settings(), self.gates)
         deps = Deps(options, client, self.metrics, supervisor)
         self.watches, leaders = Watches(client, options.gates), PlacementWatches(client)
+        leaders.begin()
         supervisor.start(leaders.run(), "placement-watches")
         supervisor.start(self.watches.run(), "watches")
         await asyncio.gather(self.watches.wait_synced(60), leaders.wait_synced(60))

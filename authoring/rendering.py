@@ -20,6 +20,9 @@ from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import JobSetStatus
 from api.layout import layout_of
 from api.stages import stage_name, stages
+from authoring.checks import Checks, locate_findings
+from authoring.findings import Report
+from authoring.manifest_files import Inputs
 from kube.model.jsontree import dig, set_in
 from kube.model.meta import JSON
 from webhooks.jobset.subject import subject
@@ -27,6 +30,20 @@ from webhooks.jobset.subject import subject
 DEFAULT_NAMESPACE = "default"
 _STORED_KEYS = {keys.JOBSET_UID, keys.RESTART_ATTEMPT, keys.JOB_RESTART_ATTEMPT, keys.EXECUTION_ATTEMPT}
 """Labels and annotations whose values only a stored JobSet has."""
+
+
+def jobsets_in(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSet]:
+    """The JobSets of files without faults, as the controller would read them; the report gets the faults of others."""
+    for document in inputs.documents():
+        if document.broken or not isinstance(document.value, dict):
+            report.add(locate_findings(document))
+            continue
+        report.saw_jobset(document.source.name)
+        document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
+        findings = checks.create(checks.prepare(document.value))
+        report.add([finding for finding in locate_findings(document, findings) if not finding.error.is_warning])
+        if not findings.errors and all(fault.error.is_warning for fault in document.faults):
+            yield as_stored(findings.object, checks.gates)
 
 
 def as_stored(obj: JSON, gates: FeatureGates) -> JobSet:

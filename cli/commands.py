@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any, NoReturn, TypeAlias
 
 from app.terminal import raw_stream
+from cli.table import COMMANDS
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (it has no public name)
 _CHOICE = re.compile(r"invalid choice: '?([^']*)'? \(choose from (.*)\)$")
@@ -82,17 +83,32 @@ def set_gates(parsed: argparse.Namespace) -> None:
 
 
 def add_command(
-    commands: Commands, name: str, text: str, examples: str, description: str = ""
+    commands: Commands, name: str, examples: str, description: str = "", *, text: str = ""
 ) -> argparse.ArgumentParser:
-    """Register a command. `text`: what it does, in lower case; the description, too, unless that says more."""
+    """Register a command. `text`: what it does, in lower case; by default that of the table of commands.
+
+    `description`: the same as a sentence, unless it says more.
+    """
+    text = text or COMMANDS[name].text
     return commands.add_parser(
         name,
         help=text,
-        description=description or f"{text[0].upper()}{text[1:]}.",
+        description=description or _sentence(text),
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+
+
+def add_group(commands: Commands, name: str, note: str = "") -> Commands:
+    """Register a command with commands of its own; gives what these are added to. `note`: about all of them."""
+    text = COMMANDS[name].text
+    parser = commands.add_parser(name, help=text, description=_sentence(text), epilog=note or None, allow_abbrev=False)
+    return parser.add_subparsers(dest="part", required=True, metavar="COMMAND")
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def run_module(module: str, prepare: Callable[[argparse.Namespace], None] | None = None) -> Handler:

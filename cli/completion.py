@@ -32,7 +32,6 @@ def add_completion(commands: Commands) -> None:
     parser = add_command(
         commands,
         "completion",
-        "print the code that lets a shell complete jobset",
         EXAMPLES,
         "Print the code that lets a shell complete commands, flags and names of JobSets.",
     )

@@ -27,7 +27,6 @@ def add_schema(commands: Commands) -> None:
     parser = add_command(
         commands,
         "schema",
-        "print a JSON schema of manifests for editors",
         EXAMPLES,
         "Print a JSON schema of manifests, draft 7, with a description of each field.",
     )

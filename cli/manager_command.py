@@ -27,7 +27,6 @@ def add_manager(commands: Commands) -> None:
     parser = add_command(
         commands,
         "manager",
-        "run the webhooks and the reconcile loop",
         MANAGER_EXAMPLES,
         "Run the admission webhooks and, on the replica that holds the lease, the reconcile loop.",
     )

@@ -4,20 +4,14 @@ The flags are the Go manager's, and a few more. See docs/reference/configuration
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
-
-from pydantic.alias_generators import to_camel
 
 from api.features import FeatureGateError, FeatureGates, gate_faults, parse_feature_gates
+from app.ports import listening_addresses, shared_ports
 from app.settings import Settings, SettingsError
 from app.settings_file import load
 from cli.commands import number, whole_number
-from httpserver.address import Address, parse_bind_address
-
-_ALL_HOSTS = {"", "0.0.0.0", "::"}  # noqa: S104 -- compared with, not listened on
 
 _OVERRIDES = {
     "metrics_bind_address": ("metrics", "bind_address"),
@@ -75,28 +69,11 @@ def choose(parsed: argparse.Namespace, file: str) -> Chosen:
     faults += (f"flag --feature-gates: {message}" for _, message in gate_faults(by_flag))
     if faults:
         raise (SettingsError if of_file else FlagError)("\n".join(faults))
-    addresses = _addresses(settings, webhooks=parsed.webhooks)
-    if faults := list(_shared_ports(addresses)):
+    addresses = listening_addresses(settings, webhooks=parsed.webhooks)
+    if faults := list(shared_ports(addresses)):
         raise (FlagError if given.keys() & addresses.keys() else SettingsError)("\n".join(faults))
     gates = FeatureGates({**settings.feature_gates, **by_flag})
     return Chosen(settings, gates, frozenset(given), frozenset(by_flag))
-
-
-def _addresses(settings: Settings, *, webhooks: bool) -> dict[tuple[str, str], Address]:
-    """What the manager listens on, by section and name of the setting; without ports that the system chooses."""
-    addresses = {("webhook", "port"): (settings.webhook.host, settings.webhook.port)} if webhooks else {}
-    for section, name in (("metrics", "bind_address"), ("health", "health_probe_bind_address")):
-        if address := parse_bind_address(getattr(getattr(settings, section), name)):
-            addresses[section, name] = address
-    return {place: address for place, address in addresses.items() if address[1]}
-
-
-def _shared_ports(addresses: Mapping[tuple[str, str], Address]) -> Iterator[str]:
-    """A line for each two settings that ask for one port of one address."""
-    for (place, (host, port)), (other, (host_of_other, port_of_other)) in combinations(addresses.items(), 2):
-        if port == port_of_other and (host == host_of_other or {host, host_of_other} & _ALL_HOSTS):
-            names = " and ".join(f"{section}.{to_camel(name)}" for section, name in (place, other))
-            yield f"{names}: both listen on port {port}; give each a port of its own"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from api.batch import Owned
 from api.jobset import JobSet
 from app.version import user_agent
-from cli.messages import printable
+from cli.messages import write_messages
 from controllers.resources import JOBSETS
 from httpserver.address import is_loopback
 from jobset_client.errors import NeverError, RefusedError
@@ -55,6 +55,13 @@ class Where:
     kubeconfig: str = ""
     context: str = ""
     namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedJobSet(Where):
+    """What flags name, and the JobSet."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +114,18 @@ def connect_to(where: Where) -> contextlib.AbstractAsyncContextManager[Session]:
 
 
 async def get_jobset(session: Session, name: str) -> JobSet:
-    """The JobSet of that name in the namespace that the user means."""
-    return await session.client.get(JOBSETS, name, namespace=session.namespace, type=JobSet, timeout=COMMAND_TIMEOUT)
+    """The JobSet of that name in the namespace that the user means. Raises `NoJobSetError`."""
+    where = session.namespace
+    async with naming(session, name):
+        return await session.client.get(JOBSETS, name, namespace=where, type=JobSet, timeout=COMMAND_TIMEOUT)
+
+
+@contextlib.asynccontextmanager
+async def open_jobset(named: NamedJobSet) -> AsyncIterator[tuple[Session, JobSet]]:
+    """Connect, and read the JobSet. Where it is gone later, that is a `NoJobSetError`, too."""
+    name = jobset_name(named.name)
+    async with connect_to(named) as to, naming(to, name):
+        yield to, await get_jobset(to, name)
 
 
 def _hint(error: KubeError, server: str) -> str:
@@ -190,7 +207,7 @@ def run(
         code, text = FAILED, str(error)
     except (UsageError, KubeError, TimeoutError) as error:
         code, text = NOT_DONE, _reason(error, right, everywhere=everywhere)
-    err.write(f"jobset {command}: {printable(text)}\n")
+    write_messages(command, [text], err)
     return code
 
 

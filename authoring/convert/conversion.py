@@ -5,12 +5,15 @@ unnoticed. Left out without a word is only what the API server and controllers s
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from api import keys
+from authoring.checks import locate_findings
 from authoring.convert.fields import ConvertError, Fields, containers
 from authoring.convert.kubeflow import convert_mpi, convert_pytorch
+from authoring.documents import Document
+from authoring.findings import Report
 from jobset_client.words import as_json
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
@@ -49,6 +52,24 @@ def convert(obj: JSON) -> tuple[list[JSON], list[str]]:
     notes += _old_names(spec["replicatedJobs"], fields.name)
     hidden = [f"and {len(notes) - _MOST_NOTES} more"] if len(notes) > _MOST_NOTES else []
     return [*more, jobset], [f"{who}: {note}" for note in [*notes[:_MOST_NOTES], *hidden]]
+
+
+def convert_documents(documents: Iterable[Document], report: Report) -> tuple[list[JSON], list[str]]:
+    """The same for all objects of files; the report gets what is wrong with the others."""
+    objects: list[JSON] = []
+    lines: list[str] = []
+    for document in documents:
+        report.add(locate_findings(document))
+        if document.broken or not isinstance(document.value, dict) or document.faults:
+            continue
+        try:
+            made, notes = convert(document.value)
+        except ConvertError as error:
+            report.problems.append(f"{document.source.name}: {error}")
+            continue
+        objects += made
+        lines += notes
+    return objects, lines
 
 
 def _old_names(groups: list[JSON], name: str) -> Iterator[str]:

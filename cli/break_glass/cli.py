@@ -24,7 +24,6 @@ def add_webhooks(commands: Commands) -> None:
     parser = add_command(
         commands,
         "webhooks",
-        "take the webhooks out of the way in an emergency, and put them back",
         EXAMPLES,
         "Take the webhooks of JobSet out of the way of the API server, and put them back.",
     )

@@ -7,7 +7,7 @@ from typing import TextIO
 
 from certs.remedies import apply_again
 from cli import session
-from cli.messages import printable
+from cli.messages import printable, write_messages
 from cli.output import FORMS, dump
 from controllers.resources import JOBSETS
 from kube.errors import KubeError
@@ -38,15 +38,14 @@ async def _run(options: Options, out: TextIO, err: TextIO) -> int:
     found, remedy, faults = await _switch_all(options)
     _write(found, options.output, out)
     missing = [each.name for each in found if each.state is State.MISSING]
-    if missing:
-        err.write(f"jobset webhooks: {' and '.join(missing)}: no webhooks are there: {remedy}\n")
     wrong = [hook for each in found for hook in each.misdirected]
+    texts = [f"{' and '.join(missing)}: no webhooks are there: {remedy}"] if missing else []
     if wrong:
-        said = f"called where the manager does not serve them: {', '.join(wrong)}: {remedy}"
-        err.write(printable(f"jobset webhooks: {said}") + "\n")
-    err.writelines(printable(f"jobset webhooks: {fault}") + "\n" for fault in faults)
+        texts.append(f"called where the manager does not serve them: {', '.join(wrong)}: {remedy}")
+    texts += faults
     if any(each.state is State.OFF for each in found):
-        err.write(f"jobset webhooks: {NOT_ENFORCED}\n")
+        texts.append(NOT_ENFORCED)
+    write_messages("webhooks", texts, err)
     if options.wanted == "off":
         return 0
     return 0 if not (wrong or faults) and all(each.state is State.ON for each in found) else 1

@@ -1,6 +1,6 @@
 """The command `jobset certs`. Parses and calls; it decides nothing."""
 
-from cli.commands import Commands, add_cluster_flags, add_command, run_module
+from cli.commands import Commands, add_cluster_flags, add_command, add_group, run_module
 
 STATUS = """examples:
   %(prog)s                            of an installation by install.yaml, kustomize or `helm install jobset`
@@ -17,15 +17,12 @@ exit codes:
 
 def add_certs(commands: Commands) -> None:
     """Register `certs`."""
-    text = "show the certificates of the webhooks"
-    parser = commands.add_parser("certs", help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
-    parts = parser.add_subparsers(dest="part", required=True, metavar="COMMAND")
     status = add_command(
-        parts,
+        add_group(commands, "certs"),
         "status",
-        "which there are, until when, and whether the API server trusts them",
         STATUS,
         "Show the certificates of the webhooks, and whether each caller trusts them.",
+        text="which there are, until when, and whether the API server trusts them",
     )
     add = status.add_argument
     add("-n", "--namespace", default="", metavar="NAME", help="of the manager; default: jobset-system")

@@ -1,10 +1,10 @@
 """One run of `jobset certs status`: connect, read what there is, write what is said about it."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TextIO
+from typing import TextIO
 
-from pydantic.alias_generators import to_camel
+import msgspec
 
 from cli import session
 from cli.messages import printable
@@ -48,15 +48,9 @@ async def _run(options: Options, out: TextIO) -> int:
 def write(status: Status, output: str, out: TextIO) -> None:
     """As a table for people, or with the same facts for programs."""
     if output in FORMS:
-        out.write(dump(_camel(asdict(status)), output))
+        out.write(dump(msgspec.to_builtins(status), output))
     else:
         _table(status, out)
-
-
-def _camel(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {to_camel(key): _camel(part) for key, part in value.items()}
-    return [_camel(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _table(status: Status, out: TextIO) -> None:

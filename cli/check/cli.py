@@ -58,7 +58,7 @@ exit codes:
 
 def add_validate(commands: Commands) -> None:
     """Register `validate`."""
-    parser = _command(commands, "validate", "check JobSet manifests without creating them", VALIDATE_EXAMPLES)
+    parser = _command(commands, "validate", VALIDATE_EXAMPLES)
     add = parser.add_argument
     add("-o", "--output", choices=("text", "json", "yaml", "sarif", "github"), default="text", help="default: text")
     add("--strict", action="store_true", help="warnings count as faults: exit code 1")
@@ -76,13 +76,13 @@ def add_validate(commands: Commands) -> None:
 
 def add_render(commands: Commands) -> None:
     """Register `render`."""
-    parser = _command(commands, "render", "print the objects that a JobSet manifest leads to", RENDER_EXAMPLES)
+    parser = _command(commands, "render", RENDER_EXAMPLES)
     parser.add_argument("-o", "--output", choices=("yaml", "json", "tree"), default="yaml", help="default: yaml")
     parser.set_defaults(handler=run_module("cli.check.render", _prepare))
 
 
-def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
-    parser = add_command(commands, name, text, examples)
+def _command(commands: Commands, name: str, examples: str) -> argparse.ArgumentParser:
+    parser = add_command(commands, name, examples)
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE|DIR|-", help="a file, a directory, or - for standard input")
     add("-f", "--filename", action="append", default=[], metavar="FILE|DIR|-", help="the same; repeatable")

@@ -6,14 +6,14 @@ quotas.
 
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 from authoring.checks import CheckError
 from authoring.server_checks import ServerChecks
 from cli.check.cluster import connect
 from dev.cluster.assets import Sources, present
-from dev.cluster.cluster import running
+from dev.cluster.cluster import Cluster, running
 from dev.cluster.errors import DevclusterError
 from dev.cluster.progress import step
 from dev.cluster.spec import ClusterSpec
@@ -22,18 +22,34 @@ from dev.local import LocalError, install
 SPEC = ClusterSpec(name="validate", profile="api", audit=False)
 
 
+@contextlib.contextmanager
+def local_cluster(
+    flag: str, spec: ClusterSpec, beside: str, prepare: Callable[[Cluster, Path, contextlib.ExitStack], None]
+) -> Iterator[Cluster]:
+    """A control plane, made ready by `prepare`, for the length of the block. `CheckError` when none can be started.
+
+    `flag`: what the user asked for it by. `beside`: what else is started, in words.
+    """
+    if not present(Sources()):
+        raise CheckError(f"{flag} needs kube-apiserver and etcd: `jobset cluster fetch` brings them here, once")
+    try:
+        with contextlib.ExitStack() as stack:
+            with step(f"starting a local API server{beside}"):
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"jobset-{spec.name}-")))
+                cluster = stack.enter_context(running(spec, state_root=folder))
+                prepare(cluster, folder, stack)
+            yield cluster
+    except (DevclusterError, LocalError) as error:
+        raise CheckError(f"the local API server: {error}") from error
+
+
 @contextlib.asynccontextmanager
 async def start_server() -> AsyncIterator[ServerChecks]:
     """Checks against an API server that runs for the length of the block. `CheckError` when there is none to start."""
-    if not present(Sources()):
-        raise CheckError("--local-server needs kube-apiserver and etcd: `jobset cluster fetch` brings them here, once")
-    try:
-        with contextlib.ExitStack() as stack:
-            with step("starting a local API server"):
-                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="jobset-validate-"))
-                cluster = stack.enter_context(running(SPEC, state_root=Path(folder)))
-                install(cluster, webhook_port=None)
-            async with connect(str(cluster.kubeconfig), "", empty=True) as checks:
-                yield checks
-    except (DevclusterError, LocalError) as error:
-        raise CheckError(f"the local API server: {error}") from error
+    with local_cluster("--local-server", SPEC, "", _install) as cluster:
+        async with connect(str(cluster.kubeconfig), "", empty=True) as checks:
+            yield checks
+
+
+def _install(cluster: Cluster, _folder: Path, _stack: contextlib.ExitStack) -> None:
+    install(cluster, webhook_port=None)

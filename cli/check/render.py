@@ -6,14 +6,13 @@ from typing import TextIO
 
 from api.children import NO_UID
 from api.features import FeatureGates
-from api.jobset import JobSet
-from authoring.checks import Checks, locate_findings
+from authoring.checks import Checks
 from authoring.findings import Report
 from authoring.manifest_files import Inputs
-from authoring.rendering import as_stored, by_stage, without_owner
+from authoring.rendering import by_stage, jobsets_in, without_owner
 from cli.check.gang_tree import picture
-from cli.check.text import write_text
-from cli.messages import colorful, printable
+from cli.check.text import write_faults
+from cli.messages import colorful
 from cli.output import dump, write_list
 from kube.model.meta import JSON
 
@@ -35,14 +34,11 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the objects to `out`, or, if any JobSet has faults, only those to `err`; gives the exit code."""
     report = Report()
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
-    jobsets = list(_jobsets(inputs, Checks(options.gates, options.namespace), report))
+    jobsets = list(jobsets_in(inputs, Checks(options.gates, options.namespace), report))
     report.finish(inputs.files, inputs.other_objects)
-    if report.errors or report.problems:
-        write_text(report.findings, err, color=colorful(err), named=report.files_with_several)
-        err.writelines(f"jobset render: {printable(problem)}\n" for problem in report.problems)
-        if report.errors:
-            err.write(f"{report.summary}; nothing is rendered\n")
-        return 2 if report.problems else 1
+    if code := write_faults("render", report, err, color=colorful(err)):
+        err.write(f"{report.summary}; nothing is rendered\n" if report.errors else "")
+        return code
     for js in jobsets:
         if not js.is_ours:
             err.write(
@@ -67,19 +63,6 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     else:
         _write_yaml(bodies, out)
     return 0
-
-
-def _jobsets(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSet]:
-    for document in inputs.documents():
-        if document.broken or not isinstance(document.value, dict):
-            report.add(locate_findings(document))
-            continue
-        report.saw_jobset(document.source.name)
-        document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
-        findings = checks.create(checks.prepare(document.value))
-        report.add([finding for finding in locate_findings(document, findings) if not finding.error.is_warning])
-        if not findings.errors and all(fault.error.is_warning for fault in document.faults):
-            yield as_stored(findings.object, checks.gates)
 
 
 def to_yaml(body: JSON) -> str:

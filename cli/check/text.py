@@ -4,8 +4,8 @@ import unicodedata
 from collections.abc import Container, Iterator, Sequence
 from typing import TextIO
 
-from authoring.findings import NOTES, Finding
-from cli.messages import printable
+from authoring.findings import NOTES, Finding, Report
+from cli.messages import printable, write_messages
 from webhooks.jobset.ignored_rules import can_be_ignored
 
 _LINE_WIDTH = 160
@@ -28,6 +28,13 @@ def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, named: 
         rule = f" [{finding.rule}]" if can_be_ignored(finding.error) and finding.rule not in NOTES else ""
         out.write(f"{where} {severity} {printable(who + finding.message)}{rule}\n")
         out.writelines(f"{line}\n" for line in _excerpt(finding, color=color))
+
+
+def write_faults(command: str, report: Report, err: TextIO, *, color: bool = False) -> int:
+    """Write what is wrong in files, and why not all was read; gives the exit code: 2 for that, 1 for faults, else 0."""
+    write_text(report.findings, err, color=color, named=report.files_with_several)
+    write_messages(command, report.problems, err)
+    return 2 if report.problems else 1 if report.errors else 0
 
 
 def _excerpt(finding: Finding, *, color: bool) -> Iterator[str]:

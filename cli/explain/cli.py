@@ -30,7 +30,7 @@ exit codes:
 def add_explain(commands: Commands) -> None:
     """Register `explain`."""
     description = "Say why a JobSet waits, or how it ended, in plain words."
-    parser = add_command(commands, "explain", "say why a JobSet waits, or how it ended", EXAMPLES, description)
+    parser = add_command(commands, "explain", EXAMPLES, description)
     add = parser.add_argument
     text = "name of the JobSet, jobset/NAME or jobset NAME; default: all"
     completes_names(add("name", nargs="*", metavar="NAME", help=text))

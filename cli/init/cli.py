@@ -32,9 +32,7 @@ exit codes:
 def add_init(commands: Commands) -> None:
     """Register `init`."""
     description = "Print a manifest for a framework, or convert a PyTorchJob, an MPIJob or a Job."
-    parser = add_command(
-        commands, "init", "print a manifest to begin with, or convert a PyTorchJob", EXAMPLES, description
-    )
+    parser = add_command(commands, "init", EXAMPLES, description)
     add = parser.add_argument
     add("framework", nargs="?", choices=tuple(FRAMEWORKS), help="torchrun, jax, mpi or ray")
     add("--from", dest="file", metavar="FILE", help="convert the objects of this file, or of standard input (-)")

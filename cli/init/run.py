@@ -4,9 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from authoring.checks import locate_findings
-from authoring.convert.conversion import convert, is_convertible
-from authoring.convert.fields import ConvertError
+from authoring.convert.conversion import convert_documents, is_convertible
 from authoring.convert.framework import COMMENTS, Wanted, head_comment, manifest
 from authoring.findings import Report
 from authoring.manifest_files import Inputs
@@ -41,19 +39,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 def _convert_file(file: str, out: TextIO, err: TextIO) -> int:
     report = Report()
     inputs = Inputs([file], wanted=is_convertible, problems=report.problems)
-    objects: list[dict[str, Any]] = []
-    lines: list[str] = []
-    for document in inputs.documents():
-        report.add(locate_findings(document))
-        if document.broken or not isinstance(document.value, dict) or document.faults:
-            continue
-        try:
-            made, notes = convert(document.value)
-        except ConvertError as error:
-            report.problems.append(f"{document.source.name}: {error}")
-            continue
-        objects += made
-        lines += notes
+    objects, lines = convert_documents(inputs.documents(), report)
     write_text(report.findings, err, color=colorful(err))
     if not (objects or report.errors or report.problems):
         report.problems.append(f"{file}: no PyTorchJob, MPIJob or Job in it")

@@ -1,11 +1,12 @@
 """One run of `jobset suspend` or `jobset resume`: writes `spec.suspend`, if that means anything."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TextIO
 
 from api.jobset import JobSet
 from cli import session
-from cli.messages import printable
+from cli.messages import write_messages
 from controllers.resources import JOBSETS
 from diagnose import kueue
 from jobset_client.states import is_change, queue_of, queue_refusal, suspend_patch, title
@@ -17,10 +18,9 @@ FIELD_MANAGER = "jobset-cli"
 
 
 @dataclass(frozen=True, slots=True)
-class Options(session.Where):
+class Options(session.NamedJobSet):
     """Which JobSet, and whether its pods shall run."""
 
-    name: str
     suspend: bool
 
 
@@ -29,16 +29,13 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     command = "suspend" if options.suspend else "resume"
 
     async def work() -> int:
-        name = session.jobset_name(options.name)
-        async with session.connect_to(options) as to, session.naming(to, name):
-            js = await session.get_jobset(to, name)
+        async with session.open_jobset(options) as (to, js):
             if not is_change(js, suspend=options.suspend):
                 text = "is suspended already" if options.suspend else "is not suspended: there is nothing to resume"
                 out.write(f"{title(js)}: {text}\n")
                 return session.DONE
             await refuse_queued(to, js, command)
-            warnings = await write(to, js, suspend_patch(js, suspend=options.suspend))
-            err.writelines(f"jobset {command}: warning: {printable(text)}\n" for text in warnings)
+            write_warnings(command, await write(to, js, suspend_patch(js, suspend=options.suspend)), err)
         out.write(f"{title(js)}: {'suspended' if options.suspend else 'resumed'}\n")
         return session.DONE
 
@@ -59,6 +56,11 @@ async def write(to: session.Session, js: JobSet, body: Body, patch_type: PatchTy
         timeout=COMMAND_TIMEOUT,
     )
     return warnings
+
+
+def write_warnings(command: str, texts: Iterable[str], err: TextIO) -> None:
+    """Write what the API server warned of."""
+    write_messages(command, (f"warning: {text}" for text in texts), err)
 
 
 async def refuse_queued(to: session.Session, js: JobSet, command: str) -> None:

@@ -89,7 +89,7 @@ RESUMED = "Clears spec.suspend: Jobs that have not succeeded get pods again, in 
 
 def add_logs(commands: Commands) -> None:
     """Register `logs`."""
-    parser = _command(commands, "logs", "print what the pods of a JobSet have written", LOGS_EXAMPLES)
+    parser = _command(commands, "logs", LOGS_EXAMPLES)
     add = parser.add_argument
     add("--job", default="", metavar="JOB", help="only pods of this Job, such as train-workers-0")
     add("-c", "--container", default="", metavar="NAME", help="only containers of this name")
@@ -103,7 +103,7 @@ def add_logs(commands: Commands) -> None:
 
 def add_wait(commands: Commands) -> None:
     """Register `wait`."""
-    parser = _command(commands, "wait", "wait until a JobSet is in a state", WAIT_EXAMPLES)
+    parser = _command(commands, "wait", WAIT_EXAMPLES)
     parser.add_argument("--for", dest="state", required=True, choices=STATES, help="the state")
     parser.add_argument(
         "--timeout", type=_seconds, default=0.0, metavar="DURATION", help="such as 90s, 1h30m; default: without end"
@@ -113,7 +113,7 @@ def add_wait(commands: Commands) -> None:
 
 def add_restart(commands: Commands) -> None:
     """Register `restart`."""
-    parser = _command(commands, "restart", "end the pods of a JobSet and start them again", RESTART_EXAMPLES)
+    parser = _command(commands, "restart", RESTART_EXAMPLES)
     parser.add_argument(
         "--timeout", type=_seconds, default=300.0, metavar="DURATION", help="for its Jobs to be suspended; default: 5m"
     )
@@ -122,7 +122,7 @@ def add_restart(commands: Commands) -> None:
 
 def add_scale(commands: Commands) -> None:
     """Register `scale`."""
-    parser = _command(commands, "scale", "change how many Jobs the ReplicatedJobs of a JobSet have", SCALE_EXAMPLES)
+    parser = _command(commands, "scale", SCALE_EXAMPLES)
     text = "a ReplicatedJob and its number of Jobs, such as workers=6"
     parser.add_argument("replicas", nargs="+", action=_Sizes, type=_size, metavar="NAME=JOBS", help=text)
     parser.set_defaults(handler=run_module("cli.operate.scale"))
@@ -131,19 +131,19 @@ def add_scale(commands: Commands) -> None:
 def add_suspend(commands: Commands) -> None:
     """Register `suspend`."""
     examples = CHANGE_EXAMPLES.format(what=SUSPENDED, more="")
-    parser = _command(commands, "suspend", "end the pods of a JobSet and keep its Jobs", examples)
+    parser = _command(commands, "suspend", examples)
     parser.set_defaults(handler=run_module("cli.operate.change"), suspend=True)
 
 
 def add_resume(commands: Commands) -> None:
     """Register `resume`."""
     examples = CHANGE_EXAMPLES.format(what=RESUMED, more=", or one that a queue resumes")
-    parser = _command(commands, "resume", "let the pods of a suspended JobSet run", examples)
+    parser = _command(commands, "resume", examples)
     parser.set_defaults(handler=run_module("cli.operate.change"), suspend=False)
 
 
-def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
-    parser = add_command(commands, name, text, examples)
+def _command(commands: Commands, name: str, examples: str) -> argparse.ArgumentParser:
+    parser = add_command(commands, name, examples)
     completes_names(parser.add_argument("name", metavar="NAME", help="name of the JobSet, or jobset/NAME"))
     parser.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
     add_cluster_flags(parser)

@@ -33,14 +33,13 @@ _RIGHT = "ask for the right to list pods and to get pods/log"
 
 
 @dataclass(frozen=True, slots=True)
-class Options(session.Where):
+class Options(session.NamedJobSet):
     """Whose logs to show. Empty: all Jobs, all containers.
 
     `attempt` None: the latest that has pods. `tail`: last lines of each log; negative for all. `follow`: go on with
     what is written from then on, until the set has ended. `previous`: what the status keeps of attempts that failed.
     """
 
-    name: str
     job: str = ""
     container: str = ""
     attempt: int | None = None
@@ -61,8 +60,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         if options.job:
             session.check_name(options.job)
         async with session.connect_to(options) as to:
-            async with session.naming(to, name):
-                js = await session.get_jobset(to, name)
+            js = await session.get_jobset(to, name)
             try:
                 if options.previous:
                     return _write_previous(js, options, out)

@@ -6,18 +6,16 @@ from typing import TextIO
 
 from api.jobset import JobSet
 from cli import session
-from cli.messages import printable
-from cli.operate.change import refuse_queued, write
+from cli.operate.change import refuse_queued, write, write_warnings
 from cli.operate.wait import TIMED_OUT, until
 from jobset_client.errors import NeverError, RefusedError
 from jobset_client.states import is_change, suspend_patch, title
 
 
 @dataclass(frozen=True, slots=True)
-class Options(session.Where):
+class Options(session.NamedJobSet):
     """Which JobSet, and for how many seconds its Jobs may take to be suspended."""
 
-    name: str
     timeout: float
 
 
@@ -33,8 +31,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
             async with session.naming(to, name):
                 js = await session.get_jobset(to, name)
                 await _refuse(to, js)
-                warnings = await write(to, js, suspend_patch(js, suspend=True))
-                err.writelines(f"jobset restart: warning: {printable(text)}\n" for text in warnings)
+                write_warnings("restart", await write(to, js, suspend_patch(js, suspend=True)), err)
             out.write(f"{title(js)}: suspended; waits until its Jobs are\n")
             out.flush()
             waiting = asyncio.timeout(options.timeout)

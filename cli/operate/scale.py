@@ -5,17 +5,15 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from cli import session
-from cli.messages import printable
-from cli.operate.change import write
+from cli.operate.change import write, write_warnings
 from jobset_client.states import scale_patch, title
 from kube.client import PatchType
 
 
 @dataclass(frozen=True, slots=True)
-class Options(session.Where):
+class Options(session.NamedJobSet):
     """Which JobSet, and the wanted number of Jobs of each ReplicatedJob that changes."""
 
-    name: str
     replicas: Mapping[str, int]
 
 
@@ -23,16 +21,13 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the numbers; say to `out` what is so now, or to `err` why not; gives the exit code."""
 
     async def work() -> int:
-        name = session.jobset_name(options.name)
-        async with session.connect_to(options) as to, session.naming(to, name):
-            js = await session.get_jobset(to, name)
+        async with session.open_jobset(options) as (to, js):
             patch = scale_patch(js, options.replicas)
             sizes = ", ".join(f"{rjob} has {number}" for rjob, number in options.replicas.items())
             if not patch:
                 out.write(f"{title(js)}: {sizes} already\n")
                 return session.DONE
-            warnings = await write(to, js, patch, PatchType.JSON)
-            err.writelines(f"jobset scale: warning: {printable(text)}\n" for text in warnings)
+            write_warnings("scale", await write(to, js, patch, PatchType.JSON), err)
         out.write(f"{title(js)}: scaled: {sizes}\n")
         return session.DONE
 

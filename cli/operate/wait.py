@@ -19,10 +19,9 @@ TIMED_OUT = 124
 
 
 @dataclass(frozen=True, slots=True)
-class Options(session.Where):
+class Options(session.NamedJobSet):
     """What to wait for. `timeout` in seconds; 0 is without end."""
 
-    name: str
     state: str
     timeout: float = 0
 
@@ -40,9 +39,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
             waiting = asyncio.timeout(options.timeout or None)
             try:
                 async with waiting:
-                    async with session.naming(to, name):
-                        js = await session.get_jobset(to, name)
-                    js = await until(to, js, options.state)
+                    js = await until(to, await session.get_jobset(to, name), options.state)
             except TimeoutError:
                 if not waiting.expired():
                     raise

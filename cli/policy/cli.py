@@ -3,7 +3,7 @@
 import argparse
 
 from cli.check.cli import add_namespace_flags
-from cli.commands import Commands, add_cluster_flags, add_command, add_namespaces, run_module, set_gates
+from cli.commands import Commands, add_cluster_flags, add_command, add_group, add_namespaces, run_module, set_gates
 
 FLAGS = "-p names files of policies and exceptions, -f files of JobSets. `test` takes suites, which name both."
 
@@ -71,11 +71,7 @@ exit codes:
 
 def add_policy(commands: Commands) -> None:
     """Register `policy` with its commands."""
-    text = "judge JobSets by JobSetPolicies, and test policies"
-    parser = commands.add_parser(
-        "policy", help=text, description=f"{text[0].upper()}{text[1:]}.", epilog=FLAGS, allow_abbrev=False
-    )
-    parts = parser.add_subparsers(dest="part", required=True, metavar="COMMAND")
+    parts = add_group(commands, "policy", FLAGS)
     _add_eval(parts)
     _add_test(parts)
     _add_scan(parts)
@@ -84,7 +80,7 @@ def add_policy(commands: Commands) -> None:
 
 
 def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
-    parser = add_command(commands, name, text, examples)
+    parser = add_command(commands, name, examples, text=text)
     gates = "as the manager in the cluster has them"
     parser.add_argument("--feature-gates", default="", metavar="A=true,B=false", help=gates)
     return parser
@@ -113,7 +109,7 @@ def _add_test(commands: Commands) -> None:
 
 
 def _add_scan(commands: Commands) -> None:
-    parser = add_command(commands, "scan", "say which JobSets of a cluster policies would refuse", SCAN_EXAMPLES)
+    parser = add_command(commands, "scan", SCAN_EXAMPLES, text="say which JobSets of a cluster policies would refuse")
     add = parser.add_argument
     add("-p", "--policies", action="append", default=[], metavar="FILE|DIR", help="default: those of the cluster")
     add_namespaces(parser, all_text="JobSets of all namespaces")
@@ -123,7 +119,7 @@ def _add_scan(commands: Commands) -> None:
 
 
 def _add_which(commands: Commands) -> None:
-    parser = add_command(commands, "which", "show the policies that are about a namespace", WHICH_EXAMPLES)
+    parser = add_command(commands, "which", WHICH_EXAMPLES, text="show the policies that are about a namespace")
     add = parser.add_argument
     add("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
     add("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")

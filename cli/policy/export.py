@@ -15,8 +15,7 @@ from api.features import FeatureGates
 from app.settings import PolicySettings
 from authoring.findings import Report
 from authoring.policies import exceptions_in, load, warn_of_conflicts, warn_of_exceptions
-from cli.check.text import write_text
-from cli.messages import printable
+from cli.check.text import write_faults
 from cli.output import write_list
 from kube.clock import now
 from kube.model.meta import JSON
@@ -55,10 +54,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     filed = exceptions_in(excepting, report)
     exceptions = [in_default(each.value) for each in filed]
     warn_of_exceptions(filed, policies, None, moment, report)
-    write_text(report.findings, err, color=False)
-    err.writelines(f"jobset policy export: {printable(problem)}\n" for problem in report.problems)
-    if report.problems or report.errors:
-        return 2 if report.problems else 1
+    if code := write_faults("policy export", report, err):
+        return code
     lasting = [each for each in exceptions if _too_long(each, policies, moment)]
     exceptions = [each for each in exceptions if each not in lasting]
     beside = Circumstances(options.queue_controllers or PolicySettings().queue_controllers, exceptions, moment)

@@ -6,7 +6,6 @@ One API server and one manager serve all suites. The manager never gets the leas
 import asyncio
 import contextlib
 import json
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +16,11 @@ from authoring.checks import CheckError
 from authoring.suite_server import Server
 from authoring.suites import Loaded
 from cli import extras, session
+from cli.check.local_server import local_cluster
 from dev import local
-from dev.cluster.assets import Sources, present
-from dev.cluster.cluster import running
-from dev.cluster.errors import DevclusterError
+from dev.cluster.cluster import Cluster
 from dev.cluster.progress import Report, step
 from dev.cluster.spec import ClusterSpec
-from dev.local import LocalError
 from kube.errors import KubeError
 from kube.model.field import Path as FieldPath
 from kube.model.meta import JSON
@@ -41,35 +38,30 @@ Suites = Sequence[tuple[Loaded, list[Result]]]
 
 def judge_online(suites: Suites, gates: FeatureGates) -> list[list[Result]]:
     """The results of all tests, with what an API server says about those that could be judged. Raises `CheckError`."""
-    with _servers(gates) as (kubeconfig, audit_log):
+    with _servers(gates) as cluster:
         try:
-            return asyncio.run(_judge_suites(suites, kubeconfig, audit_log))
+            return asyncio.run(_judge_suites(suites, cluster.kubeconfig, cluster.audit_log))
         except (KubeError, TimeoutError) as error:
             raise CheckError(f"the local API server: {str(error) or 'no answer in time'}") from error
 
 
 @contextlib.contextmanager
-def _servers(gates: FeatureGates) -> Iterator[tuple[Path, Path]]:
-    """An API server and a manager for the length of the block: the administrator's kubeconfig, and the audit log."""
+def _servers(gates: FeatureGates) -> Iterator[Cluster]:
+    """An API server and a manager for the length of the block."""
     if missing := extras.missing():
         raise CheckError(f"--server starts the manager, and {missing} is not installed: install {extras.EXTRA}")
-    if not present(Sources()):
-        raise CheckError("--server needs kube-apiserver and etcd: `jobset cluster fetch` brings them here, once")
     on = {name: gates[name] for name, gate in GATES.items() if not gate.locked} | {GATE: True}
-    try:
-        with contextlib.ExitStack() as stack:
-            with step("starting a local API server and the manager"):
-                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="jobset-policy-test-")))
-                cluster = stack.enter_context(running(SPEC, state_root=folder))
-                port = local.free_port()
-                local.install(cluster, webhook_port=port)
-                local.install_policies(cluster, webhook_port=port)
-                local.kubectl(cluster, "create", "-f", "-", stdin=json.dumps(_lease()))
-                manager = local.start(cluster, folder / "manager", webhook_port=port, sections={"featureGates": on})
-                stack.callback(local.stop, manager)
-            yield cluster.kubeconfig, cluster.audit_log
-    except (DevclusterError, LocalError) as error:
-        raise CheckError(f"the local API server: {error}") from error
+
+    def prepare(cluster: Cluster, folder: Path, stack: contextlib.ExitStack) -> None:
+        port = local.free_port()
+        local.install(cluster, webhook_port=port)
+        local.install_policies(cluster, webhook_port=port)
+        local.kubectl(cluster, "create", "-f", "-", stdin=json.dumps(_lease()))
+        manager = local.start(cluster, folder / "manager", webhook_port=port, sections={"featureGates": on})
+        stack.callback(local.stop, manager)
+
+    with local_cluster("--server", SPEC, " and the manager", prepare) as cluster:
+        yield cluster
 
 
 def _lease() -> JSON:

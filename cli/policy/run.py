@@ -15,7 +15,7 @@ from authoring.policy_kinds import SUITE_KIND
 from authoring.suites import Loaded, admission, suites
 from cli.check.sarif import sarif
 from cli.check.text import write_text
-from cli.messages import colorful, printable
+from cli.messages import colorful, printable, write_messages
 from cli.output import FORMS, dump
 from cli.policy.junit import junit
 from jobset_client.words import count_noun
@@ -55,7 +55,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     if not (results or report.problems or report.errors):
         report.problems.append(f"no {SUITE_KIND} found in {', '.join(options.names)}")
     _write(options.output, report, results, out)
-    err.writelines(f"jobset policy test: {printable(problem)}\n" for problem in report.problems)
+    write_messages("policy test", report.problems, err)
     if report.problems:
         return 2
     if any(result.differs for each in results.values() for result in each):

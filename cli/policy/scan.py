@@ -14,8 +14,7 @@ from api.features import FeatureGates
 from authoring.findings import Report
 from authoring.policies import Filed, judged_of, load, warn_of_conflicts
 from cli import session
-from cli.check.text import write_text
-from cli.messages import printable
+from cli.check.text import write_faults
 from cli.output import FORMS, columns, dump
 from cli.policy.stored import (
     Namespaces,
@@ -129,9 +128,7 @@ def _from_files(names: Sequence[str], err: TextIO) -> list[Filed[JobSetPolicy]] 
     report = Report()
     policies, _ = load(names, report)
     warn_of_conflicts(policies, report, _GATES)
-    write_text(report.findings, err, color=False)
-    err.writelines(f"jobset policy scan: {printable(problem)}\n" for problem in report.problems)
-    return None if report.problems or report.errors else policies
+    return None if write_faults("policy scan", report, err) else policies
 
 
 def _places(given: Sequence[Filed[JobSetPolicy]]) -> dict[tuple[str, str], tuple[str, int]]:

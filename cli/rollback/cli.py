@@ -18,7 +18,6 @@ def add_rollback_check(commands: Commands) -> None:
     parser = add_command(
         commands,
         "rollback-check",
-        "name what would behave otherwise under the Go JobSet",
         EXAMPLES,
         "Name every JobSet and pod that would behave otherwise under the Go JobSet, and what to do.",
     )

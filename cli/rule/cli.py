@@ -15,6 +15,6 @@ exit codes:
 
 def add_rule(commands: Commands) -> None:
     """Register `rule`."""
-    parser = add_command(commands, "rule", "explain a rule of admission, with examples", EXAMPLES)
+    parser = add_command(commands, "rule", EXAMPLES)
     parser.add_argument("id", nargs="?", default="", metavar="ID", help="default: list all rules")
     parser.set_defaults(handler=run_module("cli.rule.run"))

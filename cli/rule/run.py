@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TextIO
 
-from cli.rule.catalogue import all_rules
+from authoring.rule_catalogue import all_rules
 from cli.rule.text import rule_lines
 from kube.model.suggest import nearest
 

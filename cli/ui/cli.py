@@ -32,7 +32,7 @@ ADDRESS = "127.0.0.1:8790"
 def add_ui(commands: Commands) -> None:
     """Register `ui`."""
     description = "Show JobSets on a page in the browser, as they change."
-    parser = add_command(commands, "ui", "show JobSets on a page in the browser", EXAMPLES, description)
+    parser = add_command(commands, "ui", EXAMPLES, description)
     add_namespaces(parser, type=single_namespace)
     add = parser.add_argument
     add("--address", default=ADDRESS, metavar="HOST:PORT", help=f"where to listen (default {ADDRESS})")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from cli.rule.catalogue import rules
+from authoring.rule_catalogue import rules
 from dev.hack import generated
 from dev.hack.generated import DOCS, beginning
 from dev.reference import configuration as config_reference

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cli.rule.catalogue import all_rules
+from authoring.rule_catalogue import all_rules
 from cli.rule.explanations import Explanation, explanations
 from kube.model.field import Rule, with_placeholders
 

@@ -1,14 +1,16 @@
 """What is said about the certificates of the webhooks: which there are, and whether each caller trusts them. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from urllib.parse import urlsplit
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
+from msgspec.structs import replace
 
 from certs.bundles import bundle_of, injector
 from certs.handshake import refusal
@@ -49,8 +51,7 @@ class Found:
     """What is said about Services that lead to no replica."""
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(msgspec.Struct, frozen=True, rename="camel"):
     """One certificate. `use`: serving, CA or earlier CA. Times are RFC 3339; `renewal` "": nobody knows here."""
 
     use: str
@@ -64,8 +65,7 @@ class Certificate:
     renewal: str
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True, rename="camel"):
     """One webhook, as the API server calls it. `problem` "": it trusts the certificate that is in the Secret."""
 
     kind: str
@@ -76,8 +76,7 @@ class Caller:
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(msgspec.Struct, frozen=True, rename="camel"):
     """All of it. `conversion`: the strategy of the CRD."""
 
     secret: str

@@ -6,7 +6,7 @@ import pytest
 
 from api.features import FeatureGates
 from app.engine import engine
-from cli.rule.catalogue import all_rules
+from authoring.rule_catalogue import all_rules
 from cli.rule.explanations import explanations
 from kube.model.field import FieldError, Layer, Severity
 from tests.support.corpus.rule_examples import IN_PARTS, with_part

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from api.features import FeatureGates
 from authoring import findings
 from authoring.checks import with_defaults
+from authoring.rule_catalogue import rules
 from cli.check.validate import Options, run
-from cli.rule.catalogue import rules
 from tests.support.kubeconfigs import kubeconfig
 from tests.support.objects.jobsets import jobset, rjob, stored
 from tests.support.objects.validated import GOOD, TYPO, WARNED

@@ -2,7 +2,7 @@
 
 import re
 
-from cli.rule.catalogue import all_rules, rules
+from authoring.rule_catalogue import all_rules, rules
 from dev.reference import pages as reference
 from kube.client import PAGE
 from kube.model.field import MAX_SHOWN_ERRORS

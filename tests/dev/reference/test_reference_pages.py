@@ -10,8 +10,8 @@ from api import execution, jobset, jobset_status, keys, policies
 from api.features import GATES
 from app.settings import Settings
 from app.settings_file import parse
+from authoring.rule_catalogue import all_rules
 from cli import main as cli
-from cli.rule.catalogue import all_rules
 from dev.reference.pages import words
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"

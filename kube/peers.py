@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 CHECK_PERIOD: Final = 2.0
 LIST_EVERY: Final = 10.0
-"""Seconds between two lists of the replicas."""
+"""Seconds from one list of the replicas to the next, after the check that runs then."""
 SILENT: Final = 3
 """Connections in a row without an answer after which a replica counts as gone."""
 MOST: Final = 20
@@ -75,11 +75,13 @@ async def watch_peers(client: Client, namespace: str, selector: str, probe: Prob
     Only silence after an answer counts, and once: where a network policy keeps replicas apart, nothing is marked.
     """
     silent: dict[str, int] = {}
+    clock_now = asyncio.get_running_loop().time
     while True:
         peers = await _peers(client, namespace, selector)
         names = {pod.metadata.name for pod in peers}
         silent = {name: times for name, times in silent.items() if name in names}
-        for _ in range(int(LIST_EVERY / CHECK_PERIOD)):
+        until = clock_now() + LIST_EVERY  # a check takes longer where a replica does not answer
+        while clock_now() < until:
             await asyncio.sleep(CHECK_PERIOD)
             answered = await asyncio.gather(*(probe(pod.status.pod_ip) for pod in peers))
             for pod, answer in zip(peers, answered, strict=True):

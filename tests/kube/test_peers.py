@@ -29,12 +29,17 @@ def ready_of(api: MemoryApi, name: str) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def watching(api: MemoryApi, answering: set[str]) -> AsyncIterator[list[str]]:
-    """Looks at the replicas for the length of the block; gives the addresses that are asked."""
+async def watching(api: MemoryApi, answering: set[str], silence: float = 0) -> AsyncIterator[list[str]]:
+    """Looks at the replicas for the length of the block; gives the addresses that are asked.
+
+    So many seconds pass until it is clear that one does not answer.
+    """
     asked = []
 
     async def probe(address: str) -> bool:
         asked.append(address)
+        if address not in answering:
+            await asyncio.sleep(silence)
         return address in answering
 
     task = asyncio.create_task(watch_peers(Client(api), "ns", MANAGER_SELECTOR, probe))
@@ -86,6 +91,18 @@ async def test_it_asks_the_api_server_every_ten_seconds_while_all_is_well():
     async with watching(api, {"10.0.0.2"}):
         await asyncio.sleep(10 * LIST_EVERY - 1)
     assert [request.verb for request in api.requests] == ["list"] * 10
+
+
+@pytest.mark.looptime
+async def test_a_new_replica_is_asked_in_time_beside_one_that_never_answers():
+    """As after a rollout: pods that have just ended are still listed, and nothing answers at their addresses."""
+    api = MemoryApi()
+    replica(api, "ended", "10.0.0.1")
+    async with watching(api, {"10.0.0.2"}, silence=CHECK_PERIOD) as asked:
+        await asyncio.sleep(1)
+        replica(api, "new", "10.0.0.2")
+        await asyncio.sleep(LIST_EVERY + 2 * CHECK_PERIOD)
+        assert "10.0.0.2" in asked
 
 
 async def test_a_port_that_refuses_connections_is_an_answer():

@@ -232,6 +232,14 @@ class RestartAgent(Base, frozen=True, kw_only=True):
         int | None,
         doc("Sidecar: port of the startup probe. Absent: 8081.", minimum=1, maximum=65535, **INT32),
     ] = None
+    image_volume: Annotated[
+        bool,
+        doc(
+            "MainContainer: pods mount the image of the agent, and start sooner than with an init container that copies"
+            " it. Kubernetes 1.35 or newer, and containerd 2.1 or newer, or CRI-O 1.33 or newer, on every node."
+            " Absent: false."
+        ),
+    ] = False
 
 
 class AvoidNodes(Base, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from api.policies import RestartAgent
 from kube.model.meta import JSON
 
 NAME: Final = "jobset-agent"
-"""Name of the container that is added and, where the agent is copied, of the volume."""
+"""Name of the container or volume that is added."""
 
 DEFAULT_PORT: Final = 8081
 FOLDER: Final = "/jobset-agent"
@@ -122,8 +122,17 @@ def _restart_all(operator: str, code: int) -> JSON:
 
 
 def _in_main_container(agent: RestartAgent, pod: JSON) -> JSON:
-    """A copy of the agent runs the command of the first container, without a shell."""
+    """The agent of the volume runs the command of the first container, without a shell."""
     mount = {"name": NAME, "mountPath": FOLDER}
+    containers: list[JSON] = pod.get("containers") or []
+    source: JSON = {"image": {"reference": agent.image}} if agent.image_volume else {"emptyDir": {}}
+    result = {
+        **pod,
+        "containers": [_run_by_agent(containers[0], mount), *containers[1:]] if containers else containers,
+        "volumes": [*(pod.get("volumes") or []), {"name": NAME, **source}],
+    }
+    if agent.image_volume:
+        return result
     install: JSON = {
         "name": NAME,
         "image": agent.image,
@@ -132,13 +141,7 @@ def _in_main_container(agent: RestartAgent, pod: JSON) -> JSON:
         "resources": RESOURCES,
         "securityContext": _SECURITY,
     }
-    containers: list[JSON] = pod.get("containers") or []
-    return {
-        **pod,
-        "initContainers": [*(pod.get("initContainers") or []), install],
-        "containers": [_run_by_agent(containers[0], mount), *containers[1:]] if containers else containers,
-        "volumes": [*(pod.get("volumes") or []), {"name": NAME, "emptyDir": {}}],
-    }
+    return {**result, "initContainers": [*(pod.get("initContainers") or []), install]}
 
 
 def _run_by_agent(container: JSON, mount: dict[str, Any]) -> JSON:

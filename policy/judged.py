@@ -136,7 +136,7 @@ def _added_by(item: JSON, parts: Sequence[str | int]) -> Path:
     """The field of the JobSet that has added a container or volume to a pod; `rest` leads on inside of that."""
     if item.get("name") != restart_agent.NAME:
         return SPEC.at("volumeClaimPolicies")
-    return AGENT_IMAGE if parts == ["image"] else AGENT
+    return AGENT_IMAGE if parts[:1] == ["image"] else AGENT
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ COMPILED_RULES: Final = Feature("rules of policies in the API server", (1, 34), 
 COMPILED_DEFAULTS: Final = Feature("defaults of policies in the API server", (1, 36), plural=True)
 POD_POLICIES: Final = Feature("admission of pods inside the API server", (1, 36))
 AGENT_SIDECAR: Final = Feature("mode Sidecar", (1, 36))
+AGENT_VOLUME: Final = Feature("imageVolume", (1, 35))
 GANGS: Final = Feature("scheduling groups", (1, 37), plural=True)
 
 

@@ -47,10 +47,11 @@ def _agents(root: Root) -> Cel:
     wanted = f"{policy}.?agent.hasValue() && {policy}.?restartStrategy.orValue('') == 'InPlaceRestart'"
     waits = f"{jobs}.map(o, o.?dependsOn.orValue([]).filter(d, d.status == 'Complete').map(d, d.name)).flatten()"
     taken = f"p[?f].orValue([]).exists(c, c.?name.orValue('') == {text(restart_agent.NAME)})"
-    sidecar = f"({policy}.?agent.?mode.orValue('') == 'MainContainer' ? '' : 'Always')"
+    main = f"{policy}.?agent.?mode.orValue('') == 'MainContainer'"
+    volume = f"{main} && {policy}.?agent.?imageVolume.orValue(false)"
     container = (
-        f"{{'image': dyn({policy}.?agent.?image.orValue('')), 'restartPolicy': dyn({sidecar}),"
-        f" 'resources': dyn({literal(restart_agent.RESOURCES)})}}"
+        f"{{'image': dyn({policy}.?agent.?image.orValue('')), 'restartPolicy': dyn({main} ? '' : 'Always'),"
+        f" 'resources': {volume} ? dyn({{}}) : dyn({literal(restart_agent.RESOURCES)})}}"
     )
     each = f"!(j.name in w) && ![{root.variable('pods')}[i]].exists(p, {lists}.exists(f, {taken})) ? [{container}] : []"
     return Cel(f"[{wanted} ? {waits} : []].map(w, {jobs}.transformList(i, j, {wanted} && {each}))[0]")

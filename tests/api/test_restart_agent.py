@@ -83,6 +83,17 @@ def test_a_copy_runs_the_command_of_the_first_container():
     assert logs == other
 
 
+def test_the_image_of_the_agent_can_be_a_volume():
+    worker = {"name": "main", "image": "train", "command": ["train"]}
+    [copied] = pods(group(containers=[worker], volumes=None), agent=MAIN)
+    [mounted] = pods(group(containers=[worker], volumes=None), agent=MAIN | {"imageVolume": True})
+    assert mounted["containers"] == copied["containers"], "the agent is at the same path"
+    assert mounted["volumes"] == [{"name": "jobset-agent", "image": {"reference": "agent:v1"}}]
+    assert "initContainers" not in mounted
+    [sidecar] = pods(group(), agent=AGENT | {"imageVolume": True})
+    assert sidecar == pods(group())[0], "there is nothing to mount beside a worker"
+
+
 def test_the_container_whose_agent_reports_how_its_worker_failed():
     asking = {"name": "b", "image": "b", "env": [{"name": "RESTART_FAILED_WORKER", "value": "true"}]}
     silent = {"name": "a", "image": "a", "command": ["a"], "env": [{"name": "RESTART_FAILED_WORKER", "value": "false"}]}

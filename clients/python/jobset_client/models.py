@@ -250,6 +250,11 @@ class RestartAgent(Model):
     """
     probe_port: StrictInt | None = None
     """Sidecar: port of the startup probe. Absent: 8081."""
+    image_volume: StrictBool | None = None
+    """MainContainer: pods mount the image of the agent, and start sooner than with an init container that copies
+    it. Kubernetes 1.35 or newer, and containerd 2.1 or newer, or CRI-O 1.33 or newer, on every node. Absent:
+    false.
+    """
 
 
 class FailurePolicy(Model):
@@ -812,8 +817,8 @@ failurePolicyRestarts failurePolicySteps failureThreshold failures fc fieldPath 
 flexVolume flocker forSeconds forceDeletePods fsGroup fsGroupChangePolicy fsType gang gateway gcePersistentDisk
 gitRepo glusterfs gmsaCredentialSpec gmsaCredentialSpecName goodput group groupName grpc healthConditions
 healthStatus host hostAliases hostIP hostIPC hostNetwork hostPID hostPath hostPort hostProcess hostUsers hostname
-hostnameOverride hostnames httpGet httpHeaders image imagePullPolicy imagePullSecrets inPlaceRestarts initContainers
-initialDelaySeconds initiatorName ip iqn iscsi iscsiInterface items job jobIndex jobRestarts
+hostnameOverride hostnames httpGet httpHeaders image imagePullPolicy imagePullSecrets imageVolume inPlaceRestarts
+initContainers initialDelaySeconds initiatorName ip iqn iscsi iscsiInterface items job jobIndex jobRestarts
 jobRestartsCountTowardsMax key keyPath keyType keyring kind labelSelector labels lastProbeTime lastRestart lastTime
 lastTransitionTime level lifecycle limits livenessProbe localhostProfile lostSeconds lun maintenance managedBy
 manualSelector matchExpressions matchFields matchLabelKeys matchLabels max maxExpirationSeconds maxFailedIndexes

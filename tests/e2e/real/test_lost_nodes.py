@@ -72,16 +72,18 @@ def tainted_at(cluster: Cluster, name: str) -> float:
     return max((datetime.fromisoformat(text).timestamp() for text in times if text), default=0)
 
 
-@pytest.mark.parametrize("in_place", [False, True], ids=["created again", "in place"])
-def test_twelve_pods_run_again_after_the_power_of_a_node_was_cut(real_sets: Sets, in_place: bool, record_property):
+@pytest.mark.parametrize("how", ["created again", "in place", "in place, image volume"])
+def test_twelve_pods_run_again_after_the_power_of_a_node_was_cut(real_sets: Sets, how: str, record_property):
     cluster = real_sets.cluster
     kept, lost = dns_node_and_other(cluster)
     policy: JSON = {"maxRestarts": 3, "nodeFailure": {"afterSeconds": AFTER_SECONDS, "forceDeletePods": True}}
     workers = group(replicas=12, pod=spread(ENDS_AT_SIGTERM))
+    in_place = how != "created again"
     if in_place:
         pod = spread(ENDS_AT_SIGTERM, serviceAccountName=account(real_sets), restartPolicy="OnFailure")
         workers = group(pods_per_job=12, pod=pod, job=IN_PLACE)
-        policy |= {"restartStrategy": "InPlaceRestart", "agent": {"image": AGENT, "mode": "MainContainer"}}
+        agent = {"image": AGENT, "mode": "MainContainer", "imageVolume": how.endswith("image volume")}
+        policy |= {"restartStrategy": "InPlaceRestart", "agent": agent}
     real_sets.apply(manifest(workers, failurePolicy=policy))
     real_sets.wait_ready(workers["replicas"], timeout=120)
     if in_place:
@@ -100,8 +102,7 @@ def test_twelve_pods_run_again_after_the_power_of_a_node_was_cut(real_sets: Sets
         # Six failed pods of one Job would have it wait for 320 s.
         wait_for(all_run_again, timeout=60, what="all pods", last=real_sets.explain)
         seconds = time.time() - since - AFTER_SECONDS
-        kind = "in place" if in_place else "created again"
-        record_property(f"ms beyond afterSeconds until 12 pods ran again, {kind}", round(seconds * 1000))
+        record_property(f"ms beyond afterSeconds until 12 pods ran again, {how}", round(seconds * 1000))
         assert (before <= uids(real_sets.pods())) == in_place
 
 

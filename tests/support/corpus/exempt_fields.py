@@ -79,6 +79,7 @@ EXEMPT: dict[str, str] = {
     "spec.failurePolicy.avoidNodes.maxNodes": "the same",
     "spec.failurePolicy.agent.mode": "how the agent is run, whose image and requests are judged",
     "spec.failurePolicy.agent.probePort": "the same",
+    "spec.failurePolicy.agent.imageVolume": "the same",
     "spec.scheduling.*": GROUPS,
     **{f"{level}.schedulingConstraints.topology[].key": GROUPS for level in _GROUP_LEVELS},
     "spec.scheduling.schedulingPolicy.gang.minGroupCount": GROUPS,

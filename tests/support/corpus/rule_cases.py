@@ -214,6 +214,13 @@ WAYS_AROUND = (
         "EVIL/agent",
         {**_AGENT, "spec.failurePolicy.agent.mode": "MainContainer"},
     ),
+    Case(
+        "imageRegistries",
+        _AGENT_IMAGE,
+        _HUB,
+        "EVIL/agent",
+        {**_AGENT, "spec.failurePolicy.agent.mode": "MainContainer", "spec.failurePolicy.agent.imageVolume": True},
+    ),
     Case("maxTotals", _AGENT_IMAGE, {"resources": [{"name": "memory", "max": "1Mi"}]}, "x", _AGENT),
     Case("maxTotals", _AGENT_IMAGE, {"resources": [{"name": "cpu", "max": "9m"}]}, "x", _AGENT),
     Case(

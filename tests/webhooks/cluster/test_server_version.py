@@ -9,8 +9,13 @@ from tests.support.objects.jobsets import JSON, jobset, rjob
 
 pytestmark = pytest.mark.looptime
 
-PLACE = "spec.failurePolicy.agent.mode"
-SAID = "mode Sidecar needs Kubernetes 1.36 or newer, and the API server is 1.33; set mode: MainContainer"
+AGENT = "spec.failurePolicy.agent"
+SIDECAR = (
+    f"{AGENT}.mode: mode Sidecar needs Kubernetes 1.36 or newer, and the API server is 1.33; set mode: MainContainer"
+)
+VOLUME = (
+    f"{AGENT}.imageVolume: imageVolume needs Kubernetes 1.35 or newer, and the API server is 1.34; remove the field"
+)
 
 
 def answering(minor: str) -> Script:
@@ -18,26 +23,34 @@ def answering(minor: str) -> Script:
     return Script({"get version": lambda _: Response(200, {}, body)})
 
 
-def restarted_in_place(mode: str = "Sidecar") -> JSON:
-    agent = {"image": "agent", "mode": mode}
+def restarted_in_place(mode: str, *, volume: bool = False) -> JSON:
+    agent = {"image": "agent", "mode": mode, "imageVolume": volume}
     return jobset(
         rjob(pod={"restartPolicy": "OnFailure"}),
         failurePolicy={"restartStrategy": "InPlaceRestart", "maxRestarts": 1, "agent": agent},
     )
 
 
-async def about_mode(server: Script, js: JSON) -> list[str]:
-    texts = (text.removeprefix(f"{PLACE}: ") for text in warnings(await create(server, js)) if text.startswith(PLACE))
-    return list(texts)
+async def about_agent(server: Script, js: JSON) -> list[str]:
+    return [text for text in warnings(await create(server, js)) if text.startswith(AGENT)]
 
 
-@pytest.mark.parametrize(("minor", "said"), [("33", [SAID]), ("36", []), ("", [])])
-async def test_a_sidecar_agent_on_an_older_api_server(minor: str, said: list[str]):
-    assert await about_mode(answering(minor), restarted_in_place()) == said
+@pytest.mark.parametrize(
+    ("mode", "volume", "minor", "said"),
+    [
+        ("Sidecar", False, "33", [SIDECAR]),
+        ("Sidecar", True, "36", []),
+        ("Sidecar", False, "", []),
+        ("MainContainer", True, "34", [VOLUME]),
+        ("MainContainer", True, "35", []),
+    ],
+)
+async def test_an_agent_on_an_older_api_server(mode: str, volume: bool, minor: str, said: list[str]):
+    assert await about_agent(answering(minor), restarted_in_place(mode, volume=volume)) == said
 
 
 async def test_other_sets_do_not_ask_for_the_version():
     for js in (restarted_in_place("MainContainer"), jobset(rjob())):
         server = answering("33")
-        assert await about_mode(server, js) == []
+        assert await about_agent(server, js) == []
         assert "get version" not in server.asked()

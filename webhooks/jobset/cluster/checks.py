@@ -52,7 +52,7 @@ from webhooks.jobset.cluster.new_findings import new_findings
 from webhooks.jobset.cluster.nodes import Nodes
 from webhooks.jobset.cluster.questions import PER_REVIEW, Ask, BusyError, NotAskedError, Questions, answers
 from webhooks.jobset.cluster.quota import Quotas, requests_anything
-from webhooks.jobset.cluster.server_version import ServerVersion, has_sidecar_agent
+from webhooks.jobset.cluster.server_version import ServerVersion, agent_need
 from webhooks.jobset.cluster.verdict import busy_or_away, warning, why
 from webhooks.jobset.default import by_name
 from webhooks.jobset.places import at_existing_places
@@ -223,7 +223,8 @@ class ClusterChecks:
         """Warnings about names that its pods need and that do not exist, and quotas and nodes that are too small."""
         if not self._asks_about(request):
             return []
-        asks: list[Ask] = [partial(self._version.shortfalls, request.client)] if has_sidecar_agent(request.js) else []
+        need = agent_need(request.js)
+        asks: list[Ask] = [partial(self._version.shortfalls, *need, request.client)] if need else []
         judged = Judged(request.js)
         if requests := await compute(requests_anything, judged):
             asks.append(partial(self._quotas.too_small, judged, request.client))

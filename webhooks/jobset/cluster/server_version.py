@@ -4,7 +4,7 @@ from api.jobset import JobSet
 from api.restart_agent import agent_of
 from kube.client import Client
 from kube.model.field import SPEC, FieldError
-from kube.model.versions import AGENT_SIDECAR, Version
+from kube.model.versions import AGENT_SIDECAR, AGENT_VOLUME, Feature, Version
 from webhooks.jobset.cluster.lookups import Lookups
 from webhooks.jobset.cluster.verdict import warning
 
@@ -14,14 +14,19 @@ FRESH = 300.0
 AGENT_TOO_NEW = warning(
     "restart-agent-version",
     "{text}",
-    "set mode: MainContainer",
+    "{how}",
 )
+_REMEDIES = {"mode": "set mode: MainContainer", "imageVolume": "remove the field"}
 
 
-def has_sidecar_agent(js: JobSet) -> bool:
-    """Whether the agent is added as a container that restarts the others."""
+def agent_need(js: JobSet) -> tuple[str, Feature] | None:
+    """The field of the agent that an older API server has nothing for, and the feature that it needs."""
     agent = agent_of(js)
-    return agent is not None and agent.mode != "MainContainer"
+    if agent is None:
+        return None
+    if agent.mode != "MainContainer":
+        return "mode", AGENT_SIDECAR
+    return ("imageVolume", AGENT_VOLUME) if agent.image_volume else None
 
 
 class ServerVersion:
@@ -30,8 +35,8 @@ class ServerVersion:
     def __init__(self) -> None:
         self._known: Lookups[str, Version | None] = Lookups(1)
 
-    async def shortfalls(self, client: Client) -> list[FieldError]:
-        """A warning about a set with that agent, where the API server is too old for it."""
+    async def shortfalls(self, field: str, feature: Feature, client: Client) -> list[FieldError]:
+        """A warning about this field of the agent, where the API server is too old for its feature."""
         version = await self._known.get("", client.server_version, lambda _: FRESH)
-        text = AGENT_SIDECAR.shortfall(version)
-        return [AGENT_TOO_NEW.at(SPEC.at("failurePolicy", "agent", "mode"), text=text)] if text else []
+        text, how = feature.shortfall(version), _REMEDIES[field]
+        return [AGENT_TOO_NEW.at(SPEC.at("failurePolicy", "agent", field), text=text, how=how)] if text else []

@@ -102,15 +102,26 @@ def test_the_examples_of_the_configuration_can_be_used():
     parse("".join(examples))
 
 
+VALIDATION = "\n".join(page(f"validation{part}") for part in ("", "-failures", "-pods", "-queues", "-updates"))
+
+
 def rows() -> dict[str, tuple[str, str]]:
-    """Of each rule on the page of validation the anchor of its section, and the words that stand there."""
+    """Of each rule on the pages of validation the anchor of its section, and the words that stand there."""
     found, anchor = {}, ""
-    for line in page("validation").splitlines():
+    for line in VALIDATION.splitlines():
         if line.startswith("#"):
             anchor = line.lstrip("# ").lower().replace(" ", "-")
         elif row := re.match(r"\| `([a-z-]+)`(?: \(warning\))? \|.*?\|.*?\| (.*) \|$", line):
             found[row[1]] = (anchor, row[2])
     return found
+
+
+def test_the_anchors_that_rules_cite_are_on_the_page_of_validation_itself():
+    """Where a section has moved to another page, its heading says so."""
+    headings = {
+        line.lstrip("# ").lower().replace(" ", "-") for line in page("validation").splitlines() if line[:1] == "#"
+    }
+    assert {cited[1] for rule in RULES.values() if (cited := CITATION.search(rule.source))} <= headings
 
 
 def test_rules_stand_on_the_page_of_validation_in_the_section_that_they_cite():
@@ -125,5 +136,5 @@ def test_rules_have_on_the_page_of_validation_the_words_that_users_get():
 
 
 def test_warnings_are_marked_as_such_on_the_page_of_validation():
-    marked = set(re.findall(r"^\| `([a-z-]+)` \(warning\)", page("validation"), re.MULTILINE))
+    marked = set(re.findall(r"^\| `([a-z-]+)` \(warning\)", VALIDATION, re.MULTILINE))
     assert marked == {name for name in rows() if RULES[name].severity.value == "warning"}

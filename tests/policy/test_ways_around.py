@@ -32,6 +32,12 @@ def test_what_the_agent_adds_to_pods_is_judged_once_where_its_author_names_it():
     ]
 
 
+def test_the_image_of_an_agent_that_is_a_volume_is_judged_where_its_author_names_it():
+    agent = {"image": "evil.example/agent:1", "mode": "MainContainer", "imageVolume": True}
+    js = judged(rjob("a"), rjob("b"), failurePolicy={"restartStrategy": "InPlaceRestart", "agent": agent})
+    assert places(js, imageRegistries={"allowed": ["docker.io"]}) == [f"{AGENT}.image"]
+
+
 def test_a_template_of_which_no_pod_can_be_built_is_judged_as_it_is_written():
     nameless = {"containers": [{"image": "evil.example/x", "volumeMounts": [{"mountPath": "/d"}]}]}
     claims = [{"templates": [{"metadata": {"name": "data"}}]}]

@@ -38,9 +38,10 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Success. `requeue_after` asks for another reconcile in that many seconds."""
+    """Success. `requeue_after` asks for another reconcile in that many seconds, then at this priority."""
 
     requeue_after: float | None = None
+    priority: int = 0
 
 
 Reconcile = Callable[[K], Awaitable[Result | None]]
@@ -63,7 +64,7 @@ def settle(queue: WorkQueue[K], request: K, outcome: Result | Exception) -> str:
         return "error"
     queue.forget(request)
     if isinstance(outcome, Result) and outcome.requeue_after is not None:
-        queue.add_after(request, outcome.requeue_after)
+        queue.add_after(request, outcome.requeue_after, outcome.priority)
         return "requeue_after"
     return "success"
 

@@ -21,6 +21,9 @@ LOW_PRIORITY = -100
 COUNT_PRIORITY = -10
 """For changes that are only counted: what asks for a decision goes before."""
 
+COUNT_DELAY = 0.05
+"""Seconds in which changes that are only counted are gathered: Jobs of one JobSet mostly start together."""
+
 OLDEST_EVERY = 4
 """Of so many keys that are taken one is the oldest; the others are those of the highest priority."""
 

@@ -59,6 +59,7 @@ from kube.indexes import IndexKey
 from kube.informer import Informer
 from kube.log_fields import add_log_fields
 from kube.store import ChangeKind
+from kube.workqueue import COUNT_PRIORITY
 
 log = logging.getLogger(__name__)
 
@@ -189,7 +190,10 @@ class JobSetReconciler:
         waiting = self._unscheduled if js.spec.scheduling is None else self._stalled
         delay = await waiting.check(observed, memory.stalled)
         again = (decided.requeue_after, group_retry if group_retry > 0 else None, delay)
-        return Result(min((seconds for seconds in again if seconds is not None), default=None))
+        return Result(
+            min((seconds for seconds in again if seconds is not None), default=None),
+            COUNT_PRIORITY if decided.counts_wait else 0,
+        )
 
     def _begins_at(self, memory: Memory, time: float) -> float:
         """When a new suspended set may get its first Jobs."""

@@ -25,7 +25,7 @@ from kube.indexes import IndexKey
 from kube.informer import Informer, InformerGroup
 from kube.model.meta import Identity
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, PRIORITY_CLASSES, SERVICES
-from kube.workqueue import COUNT_PRIORITY, WorkQueue
+from kube.workqueue import WorkQueue
 
 BY_SET = "set"
 """Index of Jobs by the JobSet name on their label, whoever owns them."""
@@ -73,8 +73,8 @@ class Watches(InformerGroup):
         """From now on, put the JobSet of every change into the queue."""
         self.jobsets.on_event(lambda _, old, new: _forget_failures(queue, old, new))
         self.jobsets.enqueue(queue, lambda js: [Request(js.metadata.namespace, js.metadata.name)])
-        self.jobs.enqueue(queue, lambda job: owner_requests(job.metadata), job_priority)
-        self.services.enqueue(queue, self._jobsets_of_service, lambda _, new: 0 if new is None else COUNT_PRIORITY)
+        self.jobs.enqueue(queue, lambda job: owner_requests(job.metadata), is_only_counted)
+        self.services.enqueue(queue, self._jobsets_of_service, lambda _, new: new is not None)
         self.claims.enqueue(
             queue, lambda c: [Request(c.metadata.namespace, c.metadata.labels.get(keys.JOBSET_NAME, ""))]
         )
@@ -123,12 +123,11 @@ def set_name(job: Job) -> Iterable[str]:
     return [job.metadata.labels.get(keys.JOBSET_NAME, "")]
 
 
-def job_priority(old: Job | None, new: Job | None) -> int:
-    """Of a change of a Job: whether there is something to decide, or a Job that was created or started is counted."""
+def is_only_counted(old: Job | None, new: Job | None) -> bool:
+    """Whether a Job was created or has started: nothing has to be decided but what follows from the number of Jobs."""
     if new is None or new.status.conditions:
-        return 0
-    same = old is None or (old.metadata.generation == new.metadata.generation and not old.status.conditions)
-    return COUNT_PRIORITY if same else 0
+        return False
+    return old is None or (old.metadata.generation == new.metadata.generation and not old.status.conditions)
 
 
 def owner_requests(meta: Identity) -> list[Request]:

@@ -12,7 +12,7 @@ from api.features import FeatureGates
 from controllers.jobset.watches import Watches
 from kube.client import Client
 from kube.controller import Request
-from kube.workqueue import OLDEST_EVERY, WorkQueue
+from kube.workqueue import COUNT_DELAY, OLDEST_EVERY, WorkQueue
 from tests.support.model.memory_api import MemoryApi
 
 pytestmark = pytest.mark.looptime
@@ -74,4 +74,27 @@ async def test_what_asks_for_a_decision_goes_before_counts(urgent):
         urgent(space)
         await asyncio.sleep(1)
         assert await space.order("urgent", "starts", "created") == ["urgent", "starts", "created"]
+        running.cancel()
+
+
+async def test_jobs_that_start_together_are_counted_together():
+    space, clock = Namespace(), asyncio.get_running_loop().time
+    space.put("jobsets", "js", spec={})
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(space.watches.run())
+        await space.watches.wait_synced(60)
+        space.watches.feed(space.queue)
+        await space.order("js")
+        began = clock()
+        for ready in range(1, 5):
+            space.put("jobs", "js", spec={}, status={**RUNS, "ready": ready})
+            await asyncio.sleep(COUNT_DELAY / 5)
+        await space.order("js")
+        assert clock() - began == pytest.approx(COUNT_DELAY, abs=0.001)
+        assert len(space.queue) == 0
+        space.put("jobs", "js", spec={}, status=RUNS)
+        space.put("jobs", "js", spec={}, status=FAILS)
+        began = clock()
+        await space.order("js")
+        assert clock() - began < COUNT_DELAY / 5, "a failure does not wait for counts"
         running.cancel()

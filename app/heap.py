@@ -7,6 +7,10 @@ import sys
 LARGE = 128 * 1024
 """Bytes from which a block stands alone and goes back to the system as soon as it is freed."""
 
+YOUNG = 5_000
+"""New objects after which Python looks for cycles among them. With its own 700 that takes a tenth of the time of a
+reconcile, and finds next to nothing."""
+
 _M_MMAP_THRESHOLD = -3
 
 
@@ -25,6 +29,7 @@ def freeze() -> None:
 
     Frozen objects are still freed as soon as nothing refers to them. glibc gives back the pages that are free.
     """
+    gc.set_threshold(YOUNG)
     gc.collect()
     gc.freeze()
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):

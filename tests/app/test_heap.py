@@ -35,3 +35,24 @@ print(resident() - before)
 def test_large_blocks_go_back_to_the_system() -> None:
     done = subprocess.run([sys.executable, "-c", BURST], check=True, capture_output=True, text=True, timeout=60)  # noqa: S603 (ourselves)
     assert int(done.stdout) < 4 << 20
+
+
+CYCLES = """
+import gc
+from app.heap import freeze
+
+freeze()
+found = []
+gc.callbacks.append(lambda phase, info: found.append(info["collected"]) if phase == "stop" else None)
+kept = [[] for _ in range(4_000)]
+few = len(found)
+for _ in range(20_000):
+    loop = []
+    loop.append(loop)
+print(few, sum(found) > 10_000)
+"""
+
+
+def test_short_work_is_not_held_up_by_a_search_for_cycles_which_are_found_all_the_same() -> None:
+    done = subprocess.run([sys.executable, "-c", CYCLES], check=True, capture_output=True, text=True, timeout=60)  # noqa: S603 (ourselves)
+    assert done.stdout.split() == ["0", "True"]

@@ -15,7 +15,7 @@ from kube.reflector import Target, WatchOptions, watch
 from kube.resources import Resource
 from kube.store import Change, ChangeKind, Object, Store, Unreadable
 from kube.watcher import Apply, Delete, Event, Init, InitDone, Progress
-from kube.workqueue import COUNT_DELAY, COUNT_PRIORITY, LOW_PRIORITY, WorkQueue
+from kube.workqueue import AT_ONCE, LOW_PRIORITY, Turn, WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -86,19 +86,16 @@ class Informer(Generic[T]):
         self,
         queue: WorkQueue[K],
         keys: Callable[[T], Iterable[K]],
-        only_counts: Callable[[T | None, T | None], bool] = lambda _old, _new: False,
+        turn: Callable[[T | None, T | None], Turn] = lambda _old, _new: AT_ONCE,
     ) -> None:
-        """Add the keys that an object, before and after its change, maps to. `only_counts`: whether it is only counted.
+        """Add the keys that an object, before and after its change, maps to, with the `turn` of the change.
 
         At low priority those of the first list, and of what is here already: a process that takes over has all of it.
         """
         here = True
 
         def handle(_: ChangeKind, old: T | None, new: T | None) -> None:
-            if here or not self.synced:
-                delay, priority = 0.0, LOW_PRIORITY
-            else:
-                delay, priority = (COUNT_DELAY, COUNT_PRIORITY) if only_counts(old, new) else (0.0, 0)
+            delay, priority = Turn(0.0, LOW_PRIORITY) if here or not self.synced else turn(old, new)
             for obj in (old, new):
                 for key in () if obj is None else keys(obj):
                     queue.add_after(key, delay, priority)

@@ -11,18 +11,29 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
 LOW_PRIORITY = -100
 """For objects of the initial list: after a restart, what changes now goes before what merely exists."""
 
-COUNT_PRIORITY = -10
-"""For changes that are only counted: what asks for a decision goes before."""
 
-COUNT_DELAY = 0.05
-"""Seconds in which changes that are only counted are gathered: Jobs of one JobSet mostly start together."""
+class Turn(NamedTuple):
+    """When a key is to be worked on: after that many seconds, at that priority."""
+
+    delay: float
+    priority: int
+
+
+AT_ONCE = Turn(0.0, 0)
+"""For what asks for a decision."""
+
+SOON = Turn(0.05, 0)
+"""For what mostly comes in numbers, such as pods that end: they are looked at together."""
+
+COUNTED = Turn(SOON.delay, -10)
+"""For what is only counted, such as Jobs that start: what asks for a decision goes before."""
 
 OLDEST_EVERY = 4
 """Of so many keys that are taken one is the oldest; the others are those of the highest priority."""

@@ -59,7 +59,7 @@ from kube.indexes import IndexKey
 from kube.informer import Informer
 from kube.log_fields import add_log_fields
 from kube.store import ChangeKind
-from kube.workqueue import COUNT_PRIORITY
+from kube.workqueue import COUNTED
 
 log = logging.getLogger(__name__)
 
@@ -192,7 +192,7 @@ class JobSetReconciler:
         again = (decided.requeue_after, group_retry if group_retry > 0 else None, delay)
         return Result(
             min((seconds for seconds in again if seconds is not None), default=None),
-            COUNT_PRIORITY if decided.counts_wait else 0,
+            COUNTED.priority if decided.counts_wait else 0,
         )
 
     def _begins_at(self, memory: Memory, time: float) -> float:

@@ -18,7 +18,7 @@ from kube.controller import Request
 from kube.informer import Informer, SyncTimeoutError
 from kube.resources import PODS
 from kube.store import ChangeKind
-from kube.workqueue import WorkQueue
+from kube.workqueue import SOON, WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -32,12 +32,12 @@ class LeftoverPods:
     def __init__(self, client: Client, memories: Memories) -> None:
         self._client = client
         self._memories = memories
-        self._enqueue: Callable[[Request], None] = lambda _: None
+        self._enqueue: Callable[[Request, float], None] = lambda _request, _delay: None
         self._new: asyncio.Queue[tuple[Request, Followed]] = asyncio.Queue()
 
     def feed(self, queue: WorkQueue[Request]) -> None:
         """From now on, put a JobSet into the queue when its first list is complete and when a pod has ended."""
-        self._enqueue = queue.add
+        self._enqueue = queue.add_after
 
     def names(self, js: JobSet) -> frozenset[str] | None:
         """The names of Jobs with pods left of earlier attempts; None while that is not known."""
@@ -74,7 +74,7 @@ class LeftoverPods:
             metadata_only=True,
         )
         # Only a pod that has ended can let a Job be created.
-        pods.on_event(lambda kind, *_: self._enqueue(request) if kind is ChangeKind.DELETED else None)
+        pods.on_event(lambda kind, *_: self._enqueue(request, SOON.delay) if kind is ChangeKind.DELETED else None)
         memory.followed = Followed(attempt, pods)
         self._new.put_nowait((request, memory.followed))
 
@@ -101,7 +101,7 @@ class LeftoverPods:
                     await followed.pods.wait_synced(FIRST_LIST_TIMEOUT)
                 except SyncTimeoutError as error:
                     log.warning("%s/%s cannot go on with its restart: %s", request.namespace, request.name, error)
-            self._enqueue(request)
+            self._enqueue(request, 0.0)
 
     def _current(self, js: JobSet) -> Followed | None:
         memory = self._memories.get(_request(js), js.metadata.uid)

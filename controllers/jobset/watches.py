@@ -25,7 +25,7 @@ from kube.indexes import IndexKey
 from kube.informer import Informer, InformerGroup
 from kube.model.meta import Identity
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, PRIORITY_CLASSES, SERVICES
-from kube.workqueue import WorkQueue
+from kube.workqueue import AT_ONCE, COUNTED, SOON, Turn, WorkQueue
 
 BY_SET = "set"
 """Index of Jobs by the JobSet name on their label, whoever owns them."""
@@ -73,8 +73,8 @@ class Watches(InformerGroup):
         """From now on, put the JobSet of every change into the queue."""
         self.jobsets.on_event(lambda _, old, new: _forget_failures(queue, old, new))
         self.jobsets.enqueue(queue, lambda js: [Request(js.metadata.namespace, js.metadata.name)])
-        self.jobs.enqueue(queue, lambda job: owner_requests(job.metadata), is_only_counted)
-        self.services.enqueue(queue, self._jobsets_of_service, lambda _, new: new is not None)
+        self.jobs.enqueue(queue, lambda job: owner_requests(job.metadata), job_turn)
+        self.services.enqueue(queue, self._jobsets_of_service, lambda _, new: COUNTED if new else AT_ONCE)
         self.claims.enqueue(
             queue, lambda c: [Request(c.metadata.namespace, c.metadata.labels.get(keys.JOBSET_NAME, ""))]
         )
@@ -123,11 +123,14 @@ def set_name(job: Job) -> Iterable[str]:
     return [job.metadata.labels.get(keys.JOBSET_NAME, "")]
 
 
-def is_only_counted(old: Job | None, new: Job | None) -> bool:
-    """Whether a Job was created or has started: nothing has to be decided but what follows from the number of Jobs."""
-    if new is None or new.status.conditions:
-        return False
-    return old is None or (old.metadata.generation == new.metadata.generation and not old.status.conditions)
+def job_turn(old: Job | None, new: Job | None) -> Turn:
+    """The turn of the JobSet of a Job that has changed. One that was created, or whose pods start, is only counted."""
+    if new is None:
+        return AT_ONCE if old is None or old.outcome or old.doomed else SOON
+    if old is None:
+        return AT_ONCE if new.status.conditions else COUNTED
+    same = old.metadata.generation == new.metadata.generation and old.status.conditions == new.status.conditions
+    return COUNTED if same else AT_ONCE
 
 
 def owner_requests(meta: Identity) -> list[Request]:

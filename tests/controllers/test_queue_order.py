@@ -12,7 +12,7 @@ from api.features import FeatureGates
 from controllers.jobset.watches import Watches
 from kube.client import Client
 from kube.controller import Request
-from kube.workqueue import COUNT_DELAY, OLDEST_EVERY, WorkQueue
+from kube.workqueue import COUNTED, OLDEST_EVERY, WorkQueue
 from tests.support.model.memory_api import MemoryApi
 
 pytestmark = pytest.mark.looptime
@@ -88,13 +88,13 @@ async def test_jobs_that_start_together_are_counted_together():
         began = clock()
         for ready in range(1, 5):
             space.put("jobs", "js", spec={}, status={**RUNS, "ready": ready})
-            await asyncio.sleep(COUNT_DELAY / 5)
+            await asyncio.sleep(COUNTED.delay / 5)
         await space.order("js")
-        assert clock() - began == pytest.approx(COUNT_DELAY, abs=0.001)
+        assert clock() - began == pytest.approx(COUNTED.delay, abs=0.001)
         assert len(space.queue) == 0
         space.put("jobs", "js", spec={}, status=RUNS)
         space.put("jobs", "js", spec={}, status=FAILS)
         began = clock()
         await space.order("js")
-        assert clock() - began < COUNT_DELAY / 5, "a failure does not wait for counts"
+        assert clock() - began < COUNTED.delay / 5, "a failure does not wait for counts"
         running.cancel()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube.workqueue import COUNT_PRIORITY, LOW_PRIORITY, OLDEST_EVERY, WorkQueue
+from kube.workqueue import COUNTED, LOW_PRIORITY, OLDEST_EVERY, WorkQueue
 from tests.support.model.virtual import run
 
 pytestmark = pytest.mark.looptime
@@ -65,7 +65,7 @@ async def test_higher_priority_first_then_first_come():
     assert await drain(queue) == ["changed", "initial-1", "initial-2"]
 
 
-@pytest.mark.parametrize("priority", [COUNT_PRIORITY, LOW_PRIORITY])
+@pytest.mark.parametrize("priority", [COUNTED.priority, LOW_PRIORITY])
 async def test_a_flood_of_higher_priority_holds_up_no_key_for_long(priority: int):
     """A key behind n older ones is among the next OLDEST_EVERY * (n + 1), and a flood goes before most of them."""
     queue, taken = WorkQueue[str](), list[str]()

@@ -183,6 +183,9 @@ class Requests(set):
     def add(self, request: Request, _priority: int = 0) -> None:
         super().add(request)
 
+    def add_after(self, request: Request, _seconds: float, _priority: int = 0) -> None:
+        super().add(request)
+
     def forget(self, _request: Request) -> None:
         """There is no back-off here."""
 

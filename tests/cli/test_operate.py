@@ -159,6 +159,16 @@ def test_a_set_that_has_ended_is_not_changed_and_when_is_said(command, connected
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "suspend"),
+    [(["suspend", "train"], False), (["resume", "train"], True), (["scale", "train", "workers=4"], False)],
+)
+def test_what_the_api_server_warns_of_is_said(command, connected, words: list[str], suspend: bool):
+    connected(a_set(suspend=suspend)).warning = "spec.network: \x1b[2J no effect"
+    code, _, err = command(*words)
+    assert (code, err) == (0, f"jobset {words[0]}: warning: spec.network: \N{REPLACEMENT CHARACTER}[2J no effect\n")
+
+
 def test_a_set_that_is_being_deleted_is_not_waited_for(command, connected):
     body = a_set()
     body["metadata"]["deletionTimestamp"] = at(MOMENT)

@@ -22,7 +22,7 @@ JSON = dict[str, Any]
 class Cluster:
     """Answers by path and query, in pages; `endless` names collections of which there is always another page.
 
-    `logs` are texts by pod and container; `unread` says of a pod why its logs cannot be read. `changes` are the events of a watch, as (type, object); when they are over, the watch stays open. `has_namespaces`: every namespace is there; else those among the objects.
+    `logs` are texts by pod and container; `unread` says of a pod why its logs cannot be read. `changes` are the events of a watch, as (type, object); when they are over, the watch stays open. `has_namespaces`: every namespace is there; else those among the objects. `warning`: what it warns of each patch.
     """
 
     def __init__(self, *objects: JSON, endless: tuple[str, ...] = ()) -> None:
@@ -34,6 +34,7 @@ class Cluster:
         self._read: dict[str, asyncio.Event] = {}
         self.changes: list[tuple[str, JSON]] = []
         self.has_namespaces = True
+        self.warning = ""
         self._refusals: list[tuple[str, Response]] = []
 
     def refuse(self, paths: str, message: str = "no right", code: int = 403) -> None:
@@ -54,6 +55,8 @@ class Cluster:
             found = [body for body in self.objects if body["metadata"]["name"] == plural]
             if not found and self.has_namespaces and request.path == f"/api/v1/namespaces/{plural}":
                 return _answer({"kind": "Namespace", "metadata": {"name": plural}})
+            if found and request.verb == "patch" and self.warning:
+                return Response(200, {"warning": f'299 - "{self.warning}"'}, msgspec.json.encode(found[0]))
             return _answer(found[0]) if found else Response(404, {}, b'{"kind":"Status","details":{"kind":"x"}}')
         items = [body for body in self.objects if _plural(body["kind"]) == plural and _chosen(body, query)]
         first = int(query.get("continue") or 0)

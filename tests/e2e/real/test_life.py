@@ -125,10 +125,14 @@ def test_a_replica_on_a_lost_node_leaves_the_service_before_the_node_counts_as_l
 
 
 def dns_node_and_other(cluster: Cluster) -> tuple[str, str]:
-    """The node that the cluster's DNS runs on, and the other one."""
-    [dns] = {
-        pod["spec"]["nodeName"] for pod in listed(cluster, "/api/v1/namespaces/kube-system/pods", "k8s-app=kube-dns")
-    }
+    """The node that the cluster's DNS runs on, once a rollout of it has ended, and the other one."""
+
+    def hosts() -> set[str]:
+        found = listed(cluster, "/api/v1/namespaces/kube-system/pods", "k8s-app=kube-dns")
+        return {pod["spec"].get("nodeName", "") for pod in found}
+
+    wait_for(lambda: len(hosts()) == 1, timeout=60, what="the DNS on one node", last=hosts)
+    [dns] = hosts()
     [other] = {node["metadata"]["name"] for node in listed(cluster, "/api/v1/nodes")} - {dns}
     return dns, other
 

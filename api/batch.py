@@ -100,6 +100,7 @@ class JobStatus(Base, frozen=True, kw_only=True):
     active: int = 0
     ready: int | None = None
     succeeded: int = 0
+    failed: int = 0
     terminating: int | None = None
     start_time: str | None = None
     conditions: tuple[Condition, ...] = ()

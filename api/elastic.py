@@ -12,3 +12,25 @@ class Elastic(Base, frozen=True, kw_only=True):
 
     min: Annotated[int, doc("The fewest Jobs with which its program can work.", minimum=1, format="int32")]
     max: Annotated[int, doc("The most Jobs that `replicas` may ask for.", minimum=1, format="int32")]
+
+
+class WhenNoCapacity(Base, frozen=True, kw_only=True):
+    """When elastic ReplicatedJobs continue with fewer Jobs. Not in the Go JobSet."""
+
+    shrink_after_seconds: Annotated[
+        int,
+        doc(
+            "Seconds for which a pod that came in place of another has been unschedulable before its ReplicatedJob"
+            " continues without that Job.",
+            minimum=1,
+            format="int32",
+        ),
+    ]
+
+
+class ReducedReplicas(Base, frozen=True, kw_only=True):
+    """A ReplicatedJob that runs with fewer Jobs than `replicas`. Not in the Go JobSet."""
+
+    name: Annotated[str, doc("Name of the ReplicatedJob.")]
+    replicas: Annotated[int, doc("Jobs that it has now.", format="int32")]
+    since: Annotated[str, doc("Since when: RFC 3339, seconds.", format="date-time")] = ""

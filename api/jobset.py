@@ -334,6 +334,20 @@ class JobSet(Base, frozen=True, kw_only=True):
         return policy is not None and policy.restart_strategy == "InPlaceRestart"
 
     @property
+    def at_current_size(self) -> "JobSet":
+        """The same with as many Jobs as it has now: `replicas`, or what the status says where that is less."""
+        if not self.status.reduced_replicas:
+            return self
+        fewer = {entry.name: entry.replicas for entry in self.status.reduced_replicas}
+        rjobs = tuple(
+            msgspec.structs.replace(rjob, replicas=fewer[rjob.name])
+            if fewer.get(rjob.name, rjob.replicas) < rjob.replicas
+            else rjob
+            for rjob in self.spec.replicated_jobs
+        )
+        return msgspec.structs.replace(self, spec=msgspec.structs.replace(self.spec, replicated_jobs=rjobs))
+
+    @property
     def dns_enabled(self) -> bool:
         """Whether there is a headless Service: network present and enableDNSHostnames true."""
         return self.spec.network is not None and bool(self.spec.network.enable_dns_hostnames)

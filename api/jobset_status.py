@@ -5,6 +5,7 @@ Records only, turned into the CRD like those of api/jobset.py.
 
 from typing import Annotated
 
+from api.elastic import ReducedReplicas
 from api.failure_actions import MAX_REPLICAS_TO_RESTART
 from api.maintenance import MOST_LEFT_NODES
 from api.policies import ATOMIC, INT32, INT64, MAP_BY_NAME, MOST_FAILED_NODES
@@ -170,8 +171,8 @@ class LastRestart(Base, frozen=True, kw_only=True):
     reason: Annotated[
         str,
         doc(
-            "DefaultFailurePolicy, FailurePolicy_ with the name of the rule, InPlaceRestartImpossible, or, if the move"
-            " was planned, NodeMaintenance."
+            "DefaultFailurePolicy, FailurePolicy_ with the name of the rule, InPlaceRestartImpossible, or, if it was"
+            " planned, NodeMaintenance or ReplicasReduced."
         ),
     ] = ""
     start_time: Annotated[str, doc("When it was decided: RFC 3339, seconds.", format="date-time")] = ""
@@ -321,6 +322,15 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
             since_go=False,
         ),
     ] = None
+    reduced_replicas: Annotated[
+        tuple[ReducedReplicas, ...],
+        doc(
+            "ReplicatedJobs that run with fewer Jobs than spec says, by failurePolicy.nodeFailure.whenNoCapacity"
+            " (feature gate JobSetElasticReplicas). Absent: none.",
+            since_go=False,
+            **MAP_BY_NAME,
+        ),
+    ] = ()
     previous_in_place_restart_attempt: Annotated[
         int | None,
         doc("Highest in-place attempt that is to be left (feature gate InPlaceRestart).", minimum=0, **INT32),

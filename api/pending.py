@@ -78,6 +78,12 @@ def why_pending(pod: DetailedPod) -> str:
     return f"{first_trouble(pod) or slow} (node {pod.spec.node_name})"
 
 
+def is_unschedulable(pod: DetailedPod) -> bool:
+    """Whether the scheduler has said that it finds no node for a pod."""
+    said = pod.status.condition("PodScheduled")
+    return not pod.spec.node_name and said is not None and said.status == "False" and said.reason == "Unschedulable"
+
+
 def may_lack_a_node(pod: DetailedPod) -> bool:
     """Whether a pod has no node, and might find one if its node affinity were other.
 

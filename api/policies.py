@@ -8,6 +8,7 @@ behaves as it would there.
 from typing import Annotated, Final
 
 from api import failure_actions
+from api.elastic import WhenNoCapacity
 from api.maintenance import Maintenance
 from kube.model.meta import Base, doc
 
@@ -213,6 +214,13 @@ class NodeFailure(Base, frozen=True, kw_only=True):
             " waited for, unless the node does not exist."
         ),
     ] = False
+    when_no_capacity: Annotated[
+        WhenNoCapacity | None,
+        doc(
+            "Lets elastic ReplicatedJobs continue with fewer Jobs where pods find no node, by a restart that does not"
+            " count against maxRestarts (feature gate JobSetElasticReplicas). Absent: the set waits."
+        ),
+    ] = None
 
 
 class RestartAgent(Base, frozen=True, kw_only=True):

@@ -30,6 +30,9 @@ RESTARTS = 6
 """Bytes for each Job of those that may be restarted alone: two lists of numbers of two digits. The Go JobSet has the
 same lists."""
 
+REDUCED = 200
+"""Bytes for an elastic ReplicatedJob beside its name: how many Jobs it has, since when, and managedFields."""
+
 LISTS = 120
 """Bytes for the names of these two lists."""
 
@@ -51,4 +54,5 @@ def _entry(rjob: ReplicatedJob, long: int, alone: bool) -> int:
     digits = len(str(rjob.replicas))
     indexes = min(rjob.replicas * (digits + 1), max(long, rjob.replicas // 6 + 16))
     restarts = LISTS + RESTARTS * min(rjob.replicas, MAX_REPLICAS_TO_RESTART) if alone else 0
-    return ENTRY + 2 * len(rjob.name) + NUMBERS * digits + indexes + restarts
+    reduced = REDUCED + len(rjob.name) if rjob.elastic is not None else 0
+    return reduced + ENTRY + 2 * len(rjob.name) + NUMBERS * digits + indexes + restarts

@@ -276,11 +276,25 @@ def maintenance_notice(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     yield Answer(Finding(Level.NOTE, "maintenance-notice", message, since=notice.notice_time))
 
 
+def reduced_replicas(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
+    """The ReplicatedJobs that run with fewer Jobs than wanted, because pods have found no node."""
+    js = case.facts.jobset
+    if js.status.terminal_state:
+        return
+    wanted = {rjob.name: rjob.replicas for rjob in js.spec.replicated_jobs}
+    for entry in js.status.reduced_replicas:
+        message = (
+            f"ReplicatedJob {entry.name} runs with {entry.replicas} of {pluralize(wanted.get(entry.name, 0), 'Job')}"
+            f" since {clock(entry.since, case.facts.now)}: there was no node for the pods of the others"
+        )
+        yield Answer(Finding(Level.NOTE, "reduced-replicas", message, since=entry.since))
+
+
 def unreadable_jobs(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """The Jobs may not be read: what the status says about them."""
     if case.facts.jobs is not None:
         return
-    js = case.facts.jobset
+    js = case.facts.jobset.at_current_size
     counts = {count.name: count for count in js.status.replicated_jobs_status}
     for rjob in js.spec.replicated_jobs:
         settled, numbers = 0, ""

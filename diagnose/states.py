@@ -83,4 +83,4 @@ def failed_lately(js: JobSet, now: datetime) -> list[FailedAttempt]:
 def _is_settled(js: JobSet) -> bool:
     """Whether every Job of the set is ready or has succeeded, as its status says."""
     counts = {counts.name: counts.ready + counts.succeeded for counts in js.status.replicated_jobs_status}
-    return all(counts.get(rjob.name, 0) >= rjob.replicas for rjob in js.spec.replicated_jobs)
+    return all(counts.get(rjob.name, 0) >= rjob.replicas for rjob in js.at_current_size.spec.replicated_jobs)

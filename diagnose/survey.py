@@ -82,6 +82,7 @@ def lacking(job: Job) -> int:
 def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
     """Sort the Jobs that `js` owns. The manager's feature gates show in what it wrote."""
     gates = FeatureGates({"RestartJob": any(counts.job_restarts for counts in js.status.replicated_jobs_status)})
+    js = js.at_current_size
     layout = layout_of(js)
     children = sort_jobs(js, jobs, layout, gates)
     order = Stages(js, counters.count(js, children), children)

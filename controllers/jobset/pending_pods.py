@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from api import keys
 from api.event import SeenEvent
 from api.owners import owning_job
-from api.pending import clean_words, may_lack_a_node, why_pending
+from api.pending import clean_words, is_unschedulable, may_lack_a_node, why_pending
 from api.pod import DetailedPod
 from controllers.planning.observed import Observed, PendingPod
 from controllers.planning.start_timeout import is_late, limits, next_check
@@ -37,6 +37,7 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
     meta = observed.jobset.metadata
     first: dict[str, PendingPod] = {}
     nodeless: dict[str, PendingPod] = {}
+    unschedulable: dict[str, PendingPod] = {}
     jobs = {job.metadata.uid for job in observed.jobs}
     pages = client.pages(
         PODS,
@@ -57,8 +58,13 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
         _keep_first(first, uid, seen)
         if may_lack_a_node(pod):
             _keep_first(nodeless, uid, seen)
+        if is_unschedulable(pod):
+            _keep_first(unschedulable, uid, seen)
     asked = limits(observed.jobset)
-    found = {uid: dataclasses.replace(pod, nodeless=nodeless.get(uid)) for uid, pod in first.items()}
+    found = {
+        uid: dataclasses.replace(pod, nodeless=nodeless.get(uid), unschedulable=unschedulable.get(uid))
+        for uid, pod in first.items()
+    }
     late = [uid for uid, pod in found.items() if asked.start is not None and is_late(pod, asked.start, observed.now)]
     for uid in [uid for uid in late if found[uid].node][:MOST_EXPLAINED]:
         if warning := await _latest_warning(client, meta.namespace, found[uid].name):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from api import elastic
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
@@ -29,7 +30,8 @@ class Context:
     """One JobSet as it was observed. From step to step only `status` and `job_budget` change.
 
     - `now`: RFC 3339 in UTC, seconds.
-    - `js`: the JobSet as stored. `children`: its Jobs by state. `counts`: its Jobs by number, for each ReplicatedJob.
+    - `js`: the JobSet as stored, with as many Jobs as it has now. `children`: its Jobs by state. `counts`: its Jobs by
+      number, for each ReplicatedJob.
     - `stages`: which ReplicatedJobs may start. `groups`: what to do about groups, and which Jobs wait for them.
     - `leftovers`: names of Jobs that do not exist and of which pods of earlier attempts are left; None: not known.
       `may_leave_pods`: whether there may be such pods.
@@ -88,7 +90,7 @@ def context(
 
     `known`: the Jobs as they were sorted for the plan before; only what has changed is sorted then.
     """
-    js = observed.jobset
+    js = observed.jobset.at_current_size if gates[elastic.GATE] else observed.jobset
     layout = layout_of(js)
     ranges = layout.by_name()
     sort = sort_jobs if known is None else known.sort

@@ -47,9 +47,10 @@ def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
     """The Jobs that failed by their pods, by UID."""
     policy, observed = ctx.js.spec.failure_policy, ctx.observed
     found = _failed_by_workers(ctx) if ctx.restarts_in_place else {}
-    if policy is not None and policy.start_timeout_seconds is not None and observed.pending_pods:
+    limit = policy.start_timeout_seconds if policy is not None and ctx.gates[start_timeout.GATE] else None
+    if limit is not None and observed.pending_pods:
         pending = observed.pending_pods
-        for child in start_timeout.late(ctx.children.active, pending, policy.start_timeout_seconds, ctx.now):
+        for child in start_timeout.late(ctx.children.active, pending, limit, ctx.now):
             pod = pending[child.job.metadata.uid]
             found[child.job.metadata.uid] = FailedByPod(child, FailedContainer(pod.name, pod.node), pod.created)
     of_nodes = policy.node_failure if policy is not None else None

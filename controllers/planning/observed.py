@@ -62,8 +62,8 @@ class FailedPod:
 class PendingPod:
     """A pod of phase Pending without a scheduling gate. `created`: RFC 3339. `why`: what keeps it from running.
 
-    `nodeless`: of the pods of the same Job the one that was created first of those for which the scheduler has found no
-    node, and for which one more node may be of use; None if there is none.
+    `unschedulable`: of the pods of the same Job the one that was created first of those for which the scheduler has
+    found no node; None if there is none. `nodeless`: the same of those for which one more node may be of use.
     """
 
     name: str
@@ -71,6 +71,7 @@ class PendingPod:
     created: str
     why: str
     nodeless: "PendingPod | None" = None
+    unschedulable: "PendingPod | None" = None
 
 
 @dataclass(frozen=True, slots=True)

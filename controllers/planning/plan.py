@@ -18,6 +18,7 @@ from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import Observed
 from controllers.planning.partial import NOTHING, Stop, combine
 from controllers.planning.sorted_jobs import SortedJobs
+from controllers.planning.steps.adapt_replicas import adapt_replicas
 from controllers.planning.steps.apply_failure_policy import apply_failure_policy
 from controllers.planning.steps.arrange_groups import arrange_groups
 from controllers.planning.steps.complete import complete
@@ -55,6 +56,7 @@ STEPS: tuple[Step, ...] = (
     apply_failure_policy,
     complete,
     leave_nodes,
+    adapt_replicas,
     release_stages,
     arrange_groups,
     create_service,

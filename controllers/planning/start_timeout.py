@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from api import avoided_nodes
 from api.batch import Job
 from api.jobset import JobSet
+from controllers.planning import elastic
 from controllers.planning.child_jobs import Child, as_failed
 from controllers.planning.observed import PendingPod
 from kube.model.meta import age
@@ -29,15 +30,19 @@ LOOKS = 20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds that a pod may take. `start`: until it runs. `node`: until it has a node (avoidNodes). None: any time."""
+    """Seconds that a pod may take. None: any time.
+
+    `start`: until it runs. `node`: until it has a node (avoidNodes). `capacity`: the same (whenNoCapacity).
+    """
 
     start: int | None = None
     node: int | None = None
+    capacity: int | None = None
 
     @property
     def seconds(self) -> tuple[int, ...]:
         """The limits that are set."""
-        return tuple(seconds for seconds in (self.start, self.node) if seconds is not None)
+        return tuple(seconds for seconds in (self.start, self.node, self.capacity) if seconds is not None)
 
 
 def starting(job: Job) -> bool:
@@ -54,10 +59,11 @@ def seconds_left(jobs: Iterable[Job], seconds: int, now: str, next_start_check: 
 
 def limits(js: JobSet) -> Limits:
     """The time limits of the pods of a set, whether or not their gates are on."""
-    policy, away = js.spec.failure_policy, avoided_nodes.policy_of(js)
+    policy, away, smaller = js.spec.failure_policy, avoided_nodes.policy_of(js), elastic.policy_of(js)
     return Limits(
         start=None if policy is None else policy.start_timeout_seconds,
         node=None if away is None else away.drop_after_seconds,
+        capacity=None if smaller is None else smaller.shrink_after_seconds,
     )
 
 
@@ -71,6 +77,10 @@ def next_check(pods: Collection[PendingPod], limits: Limits, now: str) -> str:
     nodeless = (pod.nodeless for pod in pods)
     if limits.node is not None:
         waits += [limits.node - age(pod.created, now, unknown=0) for pod in nodeless if pod is not None]
+    if limits.capacity is not None:  # those that are late stay so while no Job may be left out
+        unbound = (each for pod in pods for each in (pod, pod.unschedulable) if each is not None and not each.node)
+        left = (limits.capacity - age(pod.created, now, unknown=0) for pod in unbound)
+        waits += [seconds for seconds in left if seconds > 0]
     wait = max(min(waits), least / LOOKS, 1.0)
     return (datetime.fromisoformat(now) + timedelta(seconds=wait)).isoformat()
 
@@ -79,6 +89,12 @@ def without_node(pending: Mapping[str, PendingPod] | None, seconds: int, now: st
     """The pods that have found no node for that long, by the UID of their Job; one of each Job."""
     found = {uid: pod.nodeless for uid, pod in (pending or {}).items() if pod.nodeless is not None}
     return {uid: pod for uid, pod in found.items() if age(pod.created, now, unknown=0) >= seconds}
+
+
+def unschedulable(pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> dict[str, PendingPod]:
+    """The pods that the scheduler has found no node for, for that long, by the UID of their Job; one of each Job."""
+    found = {uid: pod.unschedulable for uid, pod in (pending or {}).items() if pod.unschedulable is not None}
+    return {uid: pod for uid, pod in found.items() if is_late(pod, seconds, now)}
 
 
 def late(children: Iterable[Child], pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> list[Child]:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from api.elastic import ReducedReplicas
 from api.indexes import Indexes, format_indexes, longest_text
 from api.jobset import JobSet
 from api.jobset_status import (
@@ -62,9 +63,10 @@ TIMES = AttemptTimes(
 )
 
 
-def shape(groups: int, replicas: int, rules: int = 0, **more: Any) -> JobSet:
+def shape(groups: int, replicas: int, rules: int = 0, elastic: Any = None, **more: Any) -> JobSet:
     policy = {"rules": [{"name": f"rule{n}", "action": "RestartJob"} for n in range(rules)], **more}
-    raw = jobset(*(rjob(f"workers-{n}", replicas=replicas) for n in range(groups)), failurePolicy=policy)
+    own = {} if elastic is None else {"elastic": elastic}
+    raw = jobset(*(rjob(f"workers-{n}", replicas=replicas, **own) for n in range(groups)), failurePolicy=policy)
     return msgspec.convert({"metadata": raw["metadata"], "spec": raw["spec"]}, JobSet)
 
 
@@ -104,6 +106,11 @@ def fullest(js: JobSet, *, alone: bool = False) -> JobSetStatus:
             for n in range(MOST_FAILED_NODES)
         ),
         maintenance=_nodes_left() if js.spec.failure_policy and js.spec.failure_policy.maintenance else None,
+        reduced_replicas=tuple(
+            ReducedReplicas(name=each.name, replicas=each.replicas, since=NOW)
+            for each in js.spec.replicated_jobs
+            if each.elastic
+        ),
         previous_in_place_restart_attempt=MAX_INT32,
         current_in_place_restart_attempt=MAX_INT32,
     )
@@ -162,7 +169,7 @@ def test_the_status_of_100000_jobs_stays_below_100_kib(groups, replicas):
     assert size(fullest(shape(groups, replicas))) < 100 * KIB
 
 
-@pytest.mark.parametrize("more", [{}, {"maintenance": {"taintKeys": ["drain"]}}])
+@pytest.mark.parametrize("more", [{}, {"maintenance": {"taintKeys": ["drain"]}}, {"elastic": {"min": 1, "max": 9}}])
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize(
     ("groups", "replicas", "rules"),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
-from tests.support.model.histories import Histories, InPlaceHistories, RuledHistories, schedules
+from tests.support.model.histories import CrowdedHistories, Histories, InPlaceHistories, RuledHistories, schedules
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,6 +44,21 @@ class TestInPlaceHistories(InPlaceHistories.TestCase):
     """A few of those, always."""
 
     settings = settings(max_examples=20, stateful_step_count=50, deadline=None)
+
+
+@pytest.mark.no_cover
+class TestCrowdedHistories(CrowdedHistories.TestCase):
+    """A few of those, always."""
+
+    settings = settings(max_examples=30, stateful_step_count=50, deadline=None)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+class TestManyCrowdedHistories(CrowdedHistories.TestCase):
+    """The same, for long."""
+
+    settings = settings(max_examples=3_000, stateful_step_count=50, deadline=None)
 
 
 @pytest.mark.slow

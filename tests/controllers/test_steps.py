@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import controllers.planning.steps as package
 from api import keys
+from api.elastic import ReducedReplicas
 from api.failure_actions import ACTIONS, Scope
 from api.features import GATES
 from api.jobset_status import (
@@ -94,6 +95,7 @@ KEPT = {
     "recovery",
     "failed_nodes",
     "maintenance",
+    "reduced_replicas",
     "previous_in_place_restart_attempt",
     "current_in_place_restart_attempt",
 }
@@ -120,6 +122,7 @@ def test_every_field_of_a_status_is_counted_reset_or_kept_by_a_restart():
         recovery=Recovery(lost_seconds=1),
         failed_nodes=(FailedNode(name="n1"),),
         maintenance=MaintenanceStatus(notice_time="x"),
+        reduced_replicas=(ReducedReplicas(name="a", replicas=1),),
         previous_in_place_restart_attempt=7,
         current_in_place_restart_attempt=7,
     )

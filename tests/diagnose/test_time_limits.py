@@ -185,3 +185,13 @@ def test_nodes_that_the_set_is_about_to_leave_are_named_with_the_time():
     assert (body["state"], body["level"]) == ("runs", "note")
     js["status"]["maintenance"] = {"nodes": nodes}
     assert "maintenance-notice" not in causes(explained(js, [running(js, 0)])[1])
+
+
+def test_a_set_that_runs_with_fewer_jobs_than_wanted_says_so_and_lacks_none():
+    fewer = [{"name": "workers", "replicas": 2, "since": at(NOW - timedelta(minutes=5))}]
+    js = a_set(rjob(replicas=4, elastic={"min": 2, "max": 4}), status={"reducedReplicas": fewer})
+    text, body = explained(js, [running(js, 0), running(js, 1)])
+    assert "ReplicatedJob workers runs with 2 of 4 Jobs since" in text
+    assert (body["state"], body["level"]) == ("runs", "note")
+    js["status"]["terminalState"] = "Completed"
+    assert "reduced-replicas" not in causes(explained(js, [])[1])

@@ -99,3 +99,27 @@ def test_the_bounds_never_change(bounds):
     old = stored(workers())
     new = changed(old, "replicatedJobs", 0, "elastic", to=bounds)
     assert {rule for _, rule in updated(old, new)} == {"immutable-replicated-job"}
+
+
+WHEN = "spec.failurePolicy.nodeFailure.whenNoCapacity"
+
+
+def shrinking(bounds: Any = BOUNDS, **more: Any) -> JSON:
+    node_failure = {"afterSeconds": 30, "whenNoCapacity": {"shrinkAfterSeconds": 60}}
+    return workers(3, bounds, failurePolicy={"maxRestarts": 3, "nodeFailure": node_failure}, **more)
+
+
+def shrinks(js: JSON, gates: FeatureGates) -> list[tuple[str, str]]:
+    """Path and id of each broken rule and of each warning about whenNoCapacity."""
+    found = engine(gates).create(js)
+    return [(str(e.path), e.rule.id) for e in (*found.errors, *found.warnings) if str(e.path) == WHEN]
+
+
+def test_fewer_jobs_need_an_elastic_group_and_pods_that_are_scheduled_alone():
+    names = ("JobSetElasticReplicas", "JobSetNodeFailure", "JobSetWorkloadAwareSchedulingAPI")
+    gates = FeatureGates(dict.fromkeys(names, True))
+    assert shrinks(shrinking(), gates) == []
+    assert shrinks(shrinking({"min": 3, "max": 9}), gates) == [(WHEN, "no-capacity-no-group")]
+    assert shrinks(shrinking(None), gates) == [(WHEN, "no-capacity-no-group")]
+    assert shrinks(shrinking(scheduling={"schedulingPolicy": {"gang": {}}}), gates) == [(WHEN, "no-capacity-gang")]
+    assert shrinks(shrinking(None), FeatureGates({"JobSetNodeFailure": True})) == [(WHEN, "elastic-gate")]

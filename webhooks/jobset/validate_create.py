@@ -99,6 +99,7 @@ AFTER: tuple[SubjectCheck, ...] = (
     success.min_succeeded,
     elastic.bounds,
     elastic.enough,
+    elastic.no_capacity,
     failure.failure_rules,
     escalation.steps,
     escalation.in_place,

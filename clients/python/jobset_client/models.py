@@ -164,6 +164,15 @@ class FailurePolicyRule(Model):
     """
 
 
+class WhenNoCapacity(Model):
+    """When elastic ReplicatedJobs continue with fewer Jobs. Not in the Go JobSet."""
+
+    shrink_after_seconds: StrictInt
+    """Seconds for which a pod that came in place of another has been unschedulable before its ReplicatedJob
+    continues without that Job.
+    """
+
+
 class NodeFailure(Model):
     """When a pod counts as failed because of its node, and what follows. Not in the Go JobSet."""
 
@@ -181,6 +190,10 @@ class NodeFailure(Model):
 
     If the node is only cut off, its processes go on beside those of the next attempt. Absent: their end is waited
     for, unless the node does not exist.
+    """
+    when_no_capacity: WhenNoCapacity | None = None
+    """Lets elastic ReplicatedJobs continue with fewer Jobs where pods find no node, by a restart that does not
+    count against maxRestarts (feature gate JobSetElasticReplicas). Absent: the set waits.
     """
 
 
@@ -610,8 +623,8 @@ class LastRestart(Model):
     """The last restart of the whole set. Not in the Go JobSet."""
 
     reason: str | None = None
-    """DefaultFailurePolicy, FailurePolicy_ with the name of the rule, InPlaceRestartImpossible, or, if the move
-    was planned, NodeMaintenance.
+    """DefaultFailurePolicy, FailurePolicy_ with the name of the rule, InPlaceRestartImpossible, or, if it was
+    planned, NodeMaintenance or ReplicasReduced.
     """
     start_time: str | None = None
     """When it was decided: RFC 3339, seconds."""
@@ -728,6 +741,17 @@ class MaintenanceStatus(Model):
     """Nodes with one of the taints that have, or had, pods of the set."""
 
 
+class ReducedReplicas(Model):
+    """A ReplicatedJob that runs with fewer Jobs than `replicas`. Not in the Go JobSet."""
+
+    name: str | None = None
+    """Name of the ReplicatedJob."""
+    replicas: StrictInt | None = None
+    """Jobs that it has now."""
+    since: str | None = None
+    """Since when: RFC 3339, seconds."""
+
+
 class JobSetStatus(Model):
     """What is."""
 
@@ -778,6 +802,10 @@ class JobSetStatus(Model):
     """Nodes that the set leaves by failurePolicy.maintenance (feature gate JobSetNodeMaintenance).
 
     Absent: none. Not in the Go JobSet.
+    """
+    reduced_replicas: list[ReducedReplicas] = Field(default_factory=list)
+    """ReplicatedJobs that run with fewer Jobs than spec says, by failurePolicy.nodeFailure.whenNoCapacity (feature
+    gate JobSetElasticReplicas). Absent: none. Not in the Go JobSet.
     """
     previous_in_place_restart_attempt: StrictInt | None = None
     """Highest in-place attempt that is to be left (feature gate InPlaceRestart)."""
@@ -833,8 +861,8 @@ podIndex podReason podReplacementPolicy podsUntil pool port portals ports portwo
 preemptionPolicy preference preferredDuringSchedulingIgnoredDuringExecution prefix previousInPlaceRestartAttempt
 priority priorityClassName privileged probePort procMount projected protectionDomain protocol
 publishNotReadyAddresses pullPolicy quobyte rbd readOnly readOnlyRootFilesystem readinessGates readinessProbe ready
-readyAfterSeconds readyJobs reason recovery recursiveReadOnly reference registry released remaining replicas
-replicatedJob replicatedJobs replicatedJobsStatus repository request requests
+readyAfterSeconds readyJobs reason recovery recursiveReadOnly reducedReplicas reference registry released remaining
+replicas replicatedJob replicatedJobs replicatedJobsStatus repository request requests
 requiredDuringSchedulingIgnoredDuringExecution resizePolicy resource resourceClaimName resourceClaimTemplateName
 resourceClaims resourceFieldRef resourceName resources restartPolicy restartPolicyRules restartStrategy restarts
 restartsCountTowardsMax retentionPolicy retryable revision role rules runAsGroup runAsNonRoot runAsUser
@@ -842,18 +870,18 @@ runAsUserName running runningSeconds runtimeClassName scaleIO schedulerName sche
 schedulingGates schedulingGroup schedulingPolicy scheme scope seLinuxChangePolicy seLinuxOptions searches
 seccompProfile seconds secret secretFile secretKeyRef secretName secretRef securityContext selector
 sequentialReplicatedJobs server service serviceAccount serviceAccountName serviceAccountToken setHostnameAsFQDN
-shareName shareProcessNamespace signal signerName since single sizeLimit sleep sources spec sslEnabled startTime
-startTimeoutSeconds started startupPolicy startupPolicyOrder startupProbe status stdin stdinOnce step stopSignal
-storageClassName storageMode storagePolicyID storagePolicyName storagePool storageos subPath subPathExpr subdomain
-succeeded succeededCount succeededIndexes successPolicy successThreshold supplementalGroups supplementalGroupsPolicy
-suspend suspended sysctls system taint taintKeys targetContainerName targetPortal targetReplicatedJobs
-targetVolumeAttributesClassName targetWWNs tcpSocket template templates tenant terminalState
-terminationGracePeriodSeconds terminationMessage terminationMessagePath terminationMessagePolicy then time
-timeoutSeconds times tolerationSeconds tolerations topology topologyKey topologySpreadConstraints
+shareName shareProcessNamespace shrinkAfterSeconds signal signerName since single sizeLimit sleep sources spec
+sslEnabled startTime startTimeoutSeconds started startupPolicy startupPolicyOrder startupProbe status stdin
+stdinOnce step stopSignal storageClassName storageMode storagePolicyID storagePolicyName storagePool storageos
+subPath subPathExpr subdomain succeeded succeededCount succeededIndexes successPolicy successThreshold
+supplementalGroups supplementalGroupsPolicy suspend suspended sysctls system taint taintKeys targetContainerName
+targetPortal targetReplicatedJobs targetVolumeAttributesClassName targetWWNs tcpSocket template templates tenant
+terminalState terminationGracePeriodSeconds terminationMessage terminationMessagePath terminationMessagePolicy then
+time timeoutSeconds times tolerationSeconds tolerations topology topologyKey topologySpreadConstraints
 ttlSecondsAfterFinished tty type unit user userAnnotations value valueFrom values volume volumeAttributes
 volumeAttributesClassName volumeClaimPolicies volumeClaimTemplate volumeDevices volumeID volumeMode volumeMounts
-volumeName volumeNamespace volumePath volumes vsphereVolume waitSeconds weight whenDeleted whenUnsatisfiable
-windowsOptions withinSeconds workingDir wwids
+volumeName volumeNamespace volumePath volumes vsphereVolume waitSeconds weight whenDeleted whenNoCapacity
+whenUnsatisfiable windowsOptions withinSeconds workingDir wwids
 """
 FIELDS = frozenset(_NAMES.split())
 """Names of the fields that a JobSet may have anywhere, in its templates too."""

@@ -1,13 +1,16 @@
-"""Step: ask for pods that may have been pending for too long (gates JobSetStartTimeout and JobSetAvoidNodes).
+"""Step: ask for pods that may have been pending for too long.
 
-See docs/concepts/deadlines.md#a-time-limit-for-the-start. Of the next steps `drop_failed_nodes` looks at pods that
-found no node, and `apply_failure_policy` judges the Jobs of pods that are late.
+Gates JobSetStartTimeout, JobSetAvoidNodes and JobSetElasticReplicas. See
+docs/concepts/deadlines.md#a-time-limit-for-the-start. Of the next steps `drop_failed_nodes` and `adapt_replicas` look
+at pods that found no node, and `apply_failure_policy` judges the Jobs of pods that are late.
 """
 
+from api import elastic
 from api.avoided_nodes import avoided_by
 from controllers.planning import failed_nodes
 from controllers.planning.actions import PendingPodQuery
 from controllers.planning.context import Context
+from controllers.planning.elastic import is_replaced, reducible
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
 from controllers.planning.start_timeout import GATE, Limits, limits, next_check, seconds_left, starting
 
@@ -22,12 +25,15 @@ def watch_start(ctx: Context) -> Partial:
         draft.warn_of_gate("spec.failurePolicy.startTimeoutSeconds", GATE)
     waiting = [child for child in ctx.children.active if starting(child.job) and not child.deleting]
     avoiding = [child for child in waiting if avoided_by(child.job.metadata.annotations)]
+    names = reducible(ctx.js) if ctx.gates[elastic.GATE] else frozenset()
+    replaced = [child for child in waiting if child.replicated_job in names and is_replaced(ctx.js, child)]
     times = Limits(
         start=asked.start if ctx.gates[GATE] else None,
         node=asked.node if avoiding and failed_nodes.avoid_policy(ctx) is not None else None,
+        capacity=asked.capacity if replaced else None,
     )
     if times.start is None:
-        waiting = avoiding
+        waiting = [*avoiding, *replaced]
     if not times.seconds or ctx.js.suspended or not waiting:
         return of_draft(draft)
     jobs, found = [child.job for child in waiting], ctx.observed.pending_pods

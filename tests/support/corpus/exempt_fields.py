@@ -72,6 +72,7 @@ EXEMPT: dict[str, str] = {
     "spec.failurePolicy.startTimeoutSeconds": DOWN,
     "spec.failurePolicy.nodeFailure.afterSeconds": DOWN,
     "spec.failurePolicy.nodeFailure.forceDeletePods": "whose pods are ended is the author's own affair",
+    "spec.failurePolicy.nodeFailure.whenNoCapacity.shrinkAfterSeconds": DOWN,
     "spec.failurePolicy.maintenance.taintKeys[]": "which nodes a set leaves is the author's own affair",
     "spec.failurePolicy.maintenance.notice.waitSeconds": DOWN,
     "spec.failurePolicy.maintenance.notice.signal": "the set's own agents send it to the set's own workers",

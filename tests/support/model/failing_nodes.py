@@ -36,6 +36,7 @@ class FailingNodes(ApiServer):
         self.seconds = 0
         self.tables: dict[str, Any] = {}
         self.failed_nodes: dict[str, int] = {}
+        self.no_room: set[str] = set()
         self.drained: dict[str, dict[str, str]] = {}
         self.drains: set[str] = set()
 
@@ -93,6 +94,22 @@ class FailingNodes(ApiServer):
         """The pods on a node, as a list gives them."""
         pods = (stored.content for stored in self.tables["pods"].live.values())
         return [msgspec.convert(pod, DetailedPod) for pod in pods if pod["spec"]["nodeName"] == node]
+
+    def lose_room(self, name: str) -> None:
+        """The pod of a Job that may run is another one from now on, for which no node has room."""
+        self.no_room.add(self.jobs[name].uid)
+        self.pend(name)
+
+    def without_room(self) -> set[str]:
+        """UIDs of Jobs with a pod that has no node."""
+        pods = (stored for stored in self.tables["pods"].live.values() if not stored.content["spec"]["nodeName"])
+        return {pod.meta["ownerReferences"][0]["uid"] for pod in pods}
+
+    def make_room(self) -> None:
+        """There are nodes for all pods."""
+        for uid in self.no_room:
+            self.end_pods(uid)
+        self.no_room = set()
 
     def lost_jobs(self) -> set[str]:
         """UIDs of Jobs that may count as failed now because of their pod's node."""

@@ -12,9 +12,9 @@ from api.restart_agent import jobs_without_agent
 from api.suspension import deletes_jobs
 from controllers.planning.child_jobs import integer
 from tests.support.model.moves import SIZES, Moves
-from tests.support.model.pod_moves import AGENT_MOVES
+from tests.support.model.pod_moves import AGENT_MOVES, CROWDED_MOVES
 from tests.support.model.replica import REQUEST
-from tests.support.model.setups import IN_PLACE, NAMES, RULED, SOME_GATES
+from tests.support.model.setups import CROWDED, IN_PLACE, NAMES, RULED, SOME_GATES
 
 ROUNDS = 120
 """Rounds in which a set has to come to rest without interference; each is one plan or one move of the cluster."""
@@ -71,7 +71,7 @@ class Histories(Moves):
         return job.metadata.uid not in self.ledger.places or job.metadata.uid in self.ledger.broken
 
     def _right_jobs(self):
-        js, status = self.js, self.js.status
+        js, status = self.ledger.sized(self.js), self.js.status
         if status.terminal_state:
             running = [n for n, s in self.server.jobs.items() if s.obj.outcome is None]
             assert not running, f"{running} run after the end"
@@ -106,7 +106,7 @@ class Histories(Moves):
 
     def _one_attempt_runs(self):
         """Where workers restart in place, all run the attempt that the status says, if all Jobs are there."""
-        js, early = self.js, jobs_without_agent(self.js)
+        js, early = self.ledger.sized(self.js), jobs_without_agent(self.js)
         if not js.restarts_in_place or js.suspended or js.status.terminal_state or self._helpless():
             return
         with_agents = [of for of in js.spec.replicated_jobs if of.name not in early]
@@ -130,7 +130,7 @@ class Histories(Moves):
 
     def _released(self, number: int) -> bool:
         """Whether a stage may have started; the cluster has made ready whatever runs."""
-        js = self.js
+        js = self.ledger.sized(self.js)
         policy = js.spec.execution_policy
         if js.suspended:
             waits = js.spec.replicated_jobs[number].depends_on or (policy and number)
@@ -198,4 +198,16 @@ class InPlaceHistories(Histories):
 
     @rule(move=st.sampled_from(AGENT_MOVES), data=st.data())
     def move_agents(self, move, data):
+        self.move(move, data)
+
+
+class CrowdedHistories(Histories):
+    """The same in a cluster without room, where sets continue with fewer Jobs."""
+
+    @initialize(setup=CROWDED, gates=SOME_GATES, old_server=st.booleans(), large=SIZES)
+    def start(self, setup, gates, old_server, large):
+        self.begin(setup, gates | {"JobSetElasticReplicas"}, on_resume=False, old_server=old_server, large=large)
+
+    @rule(move=st.sampled_from(CROWDED_MOVES), data=st.data())
+    def move_pods(self, move, data):
         self.move(move, data)

@@ -8,7 +8,7 @@ it planned is given by `begin`. Must not change anything.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -52,6 +52,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
     lost: Callable[[], set[str]] = set
     """Jobs that may count as failed because of a node."""
     nodeless: Callable[[str], bool] = lambda _: False
+    without_room: Callable[[], set[str]] = set
     """Whether the pods of a Job keep away from all nodes that have room, for too long."""
     view: View | None = None
     places: dict[str, Place] = field(default_factory=dict)
@@ -97,7 +98,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
             self._job_changed(obj)
 
     def _spec_changed(self, js: JobSet) -> None:
-        uid = js.metadata.uid
+        js, uid = self.sized(js), js.metadata.uid
         policy = js.spec.failure_policy
         self.doomed_fail = policy is not None and policy.fail_on == "FailureTarget"
         for rjob in js.spec.replicated_jobs:
@@ -149,7 +150,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
     # What the controller writes
 
     def begin(self, view: View) -> None:
-        self.view = view
+        self.view = replace(view, jobset=self.sized(view.jobset))
         self.late.clear()
         self.lost_before = self.lost()
 
@@ -336,6 +337,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
 
     def status_written(self, js: JobSet, new: JobSetStatus, now: datetime) -> None:
         """`js` is what is stored: the write is conditional on it."""
+        js = self.sized(js)
         self._of(js.metadata.uid)
         old = js.status
         restarted = new.restarts - old.restarts
@@ -362,7 +364,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         moved = self._moved(js, new)
         counted = self._restarts_of_jobs(js, new)
         if restarted:
-            by_agents = moved or self._restarted_by_agents(js, new)
+            by_agents = moved or self._made_smaller(js, new) or self._restarted_by_agents(js, new)
             assert by_agents or self.failed_in(js) - counted, "a restart without a failure that was not counted yet"
         else:
             self._completed_stays(js, new)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from api import keys
+from api import elastic, keys
 from api.avoided_nodes import avoided_by, policy_of
 from api.batch import Job
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from api.policies import MOST_FAILED_NODES
+from controllers.planning.elastic import REASON as REDUCED
 from controllers.planning.maintenance import GATE, REASON, left_nodes
 from controllers.planning.maintenance import policy_of as leaves_nodes
 from kube.model.meta import find
@@ -59,6 +60,25 @@ class NodeRules:
         self.moved[uid] = self.moved.get(uid, 0) + 1
         assert self.moved[uid] <= self.drains, f"{self.moved[uid]} moves for {self.drains} drains"
         return bool(restarts)
+
+    def sized(self, js: JobSet) -> JobSet:
+        """The set as a plan sees it: with the Jobs that it has now."""
+        return js.at_current_size if self.gates[elastic.GATE] else js
+
+    def _made_smaller(self, js: JobSet, new: JobSetStatus) -> bool:
+        """Whether the set continues with fewer Jobs, within its bounds and because some have no room. It costs nothing."""
+        if new.last_restart is None or new.last_restart.reason != REDUCED:
+            return False
+        assert self.gates[elastic.GATE] and not js.suspended  # noqa: PT018 -- one thing
+        assert self.without_room(), "smaller although all pods have room"
+        assert new.restarts_count_towards_max == js.status.restarts_count_towards_max, "a planned restart counts"
+        assert new.attempt_history == js.status.attempt_history, "a planned restart is called a failure"
+        now, rjobs = {entry.name: entry.replicas for entry in new.reduced_replicas}, js.spec.replicated_jobs
+        assert all(r.elastic.min <= now[r.name] <= r.replicas for r in rjobs if r.name in now), (
+            f"{now} is out of bounds"
+        )
+        assert any(now.get(r.name, r.replicas) < r.replicas for r in rjobs), "a planned restart that changes nothing"
+        return True
 
     def _failed_nodes(self, js: JobSet, new: JobSetStatus) -> None:
         """A node fails a set with a decision about a Job that failed on it, and is forgotten later."""

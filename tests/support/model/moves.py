@@ -54,6 +54,7 @@ MOVES = {
     "node_is_drained": 2,
     "drain_ends": 1,
     "pod_is_late": 2,
+    "room_is_gone": 2,
     "agent_acts": 2,
     "agents_act": 1,
     "worker_fails": 1,
@@ -108,6 +109,7 @@ class Moves(PodMoves, RuleBasedStateMachine):
         self.agents = Agents(self.server)
         self.ledger.spec_of = lambda: self.server.jobset
         self.ledger.lost, self.ledger.nodeless = self.server.lost_jobs, self.server.waits_for_a_node
+        self.ledger.without_room = self.server.without_room
         self.loop = ModelTimeLoop(lambda: float(self.server.seconds))
         self.template = spec_of(**setup)
         self.server.new_jobset(self.template)

@@ -20,11 +20,28 @@ AGENT_MOVES = (
     "node_fails",
     "node_is_drained",
     "pod_is_late",
+    "room_is_gone",
     "all_goes_well",
     "all_goes_well",
     "all_goes_well",
 )
 """Those that make restarts in place, and what follows from them."""
+CROWDED_MOVES = (
+    "room_is_gone",
+    "room_is_gone",
+    "room_is_gone",
+    "plan",
+    "plan_on_what_is_seen",
+    "events_arrive",
+    "process_restarts",
+    "job_fails",
+    "job_completes",
+    "flip",
+    "scale",
+    "all_goes_well",
+    "all_goes_well",
+)
+"""Those that make sets smaller, and what else changes their size."""
 
 
 class PodMoves:
@@ -60,6 +77,14 @@ class PodMoves:
             self.server.seconds += data.draw(st.sampled_from([1, 2, 4, 6]))
             self._plan(data)
 
+    def _room_is_gone(self, data):
+        """The pod of a Job is another one for which no node has room, and after a while the controller may look."""
+        name = self.pick(data, self.server.runnable) if self.gates["JobSetElasticReplicas"] else None
+        if name:
+            self.server.lose_room(name)
+            self.server.seconds += data.draw(st.sampled_from([1, 2, 4, 6]))
+            self._plan(data)
+
     def _agent_acts(self, data):
         if names := self.agents.pods():
             self.agents.act(data.draw(st.sampled_from(names)))
@@ -78,6 +103,7 @@ class PodMoves:
         """What the Job controller, the garbage collector, kubelets and agents do if all goes well."""
         server = self.server
         server.collect()
+        server.make_room()
         for uid in server.orphans():
             server.end_pods(uid)
         for name, stored in list(server.jobs.items()):

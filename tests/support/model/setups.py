@@ -50,7 +50,10 @@ RULES_FOR_A_PART = st.fixed_dictionaries(
 )
 NODE_FAILURES = st.fixed_dictionaries(
     {"afterSeconds": st.sampled_from([0, 2]), "forceDeletePods": st.booleans()},
-    optional={"action": ACTION},
+    optional={
+        "action": ACTION,
+        "whenNoCapacity": st.sampled_from([{"shrinkAfterSeconds": 2}, {"shrinkAfterSeconds": 4}]),
+    },
 )
 AVOIDED = st.fixed_dictionaries(
     {"dropAfterSeconds": st.just(3)},
@@ -101,6 +104,7 @@ GATES = (
     "JobSetFailureEscalation",
     "JobSetRecoveryTimes",
     "JobSetAvoidNodes",
+    "JobSetElasticReplicas",
 )
 SOME_GATES = st.frozensets(st.sampled_from(GATES)) | st.just(frozenset(GATES))
 """Any of them, and often all."""
@@ -157,7 +161,10 @@ IN_PLACE = st.fixed_dictionaries(
                 "maxRestarts": st.sampled_from([1, 2, 9, 9]),
                 "restartStrategy": st.just("InPlaceRestart"),
                 "rules": st.lists(RULES | RULES_FOR_A_PART, max_size=1),
-                "nodeFailure": st.fixed_dictionaries({"afterSeconds": st.just(1), "forceDeletePods": st.booleans()}),
+                "nodeFailure": st.fixed_dictionaries(
+                    {"afterSeconds": st.just(1), "forceDeletePods": st.booleans()},
+                    optional={"whenNoCapacity": st.just({"shrinkAfterSeconds": 2})},
+                ),
             },
             optional={name: of for name, of in BACK_IN_SECONDS.items() if name != "nodeFailure"},
         ),
@@ -171,6 +178,30 @@ IN_PLACE = st.fixed_dictionaries(
     }
 )
 """Sets whose pods restart in place."""
+CROWDED = st.fixed_dictionaries(
+    {
+        "replicas": st.lists(st.sampled_from([1, 2, 3, 3]), min_size=1, max_size=2),
+        "order": st.sampled_from(ORDERS),
+        "alone": st.none(),
+        "policy": st.fixed_dictionaries(
+            {
+                "maxRestarts": st.sampled_from([2, 9]),
+                "restartStrategy": st.sampled_from(["Recreate", "BlockingRecreate", "InPlaceRestart"]),
+                "rules": st.lists(RULES_FOR_A_PART, max_size=1),
+                "nodeFailure": st.just({"afterSeconds": 1, "whenNoCapacity": {"shrinkAfterSeconds": 2}}),
+            },
+            optional={name: of for name, of in BACK_IN_SECONDS.items() if name != "nodeFailure"},
+        ),
+        "success": st.none() | SUCCESS,
+        "suspend": st.sampled_from([False, False, True]),
+        "claims": st.just(False),
+        "ttl": st.none(),
+        "deadline": st.sampled_from([None, None, 20]),
+        "exit_codes": st.none(),
+        "exclusive": st.sampled_from([False, False, True]),
+    }
+)
+"""Elastic sets in a cluster without room."""
 
 SHAPES = ("whole", "whole", "basic", "entries", "jobs", "gangs", "levels", "mixed", "one")
 
@@ -218,6 +249,8 @@ def spec_of(
         extra = {} if exit_codes is None else {"exitCodePolicy": exit_codes}
         if order in {"Ready", "Complete"} and number:
             extra["dependsOn"] = [{"name": NAMES[number - 1], "status": order}]
+        if count and policy and "whenNoCapacity" in policy.get("nodeFailure", {}):
+            extra["elastic"] = {"min": 1, "max": 3}
         rjobs.append(rjob(NAMES[number], count, parallelism=1, completions=1, **extra))
     extra = {} if shape is None else {"scheduling": in_groups(shape, NAMES[: len(replicas)])}
     if policy:

@@ -205,7 +205,8 @@ class Server(FailingNodes):
             spec["nodeName"], phase = "", "Pending"
         elif spec["nodeName"] not in self.failed_nodes:
             self.add_node(spec["nodeName"])
-        self.put("pods", {"metadata": pod, "spec": spec, "status": {"phase": phase}})
+        said = [] if spec["nodeName"] else [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
+        self.put("pods", {"metadata": pod, "spec": spec, "status": {"phase": phase, "conditions": said}})
 
     def _set_phase(self, pod: Stored, phase: str) -> None:
         self.put("pods", {**pod.content, "status": {**pod.content["status"], "phase": phase}})
@@ -214,11 +215,10 @@ class Server(FailingNodes):
         """The pod of a Job, if there is one."""
         return self.tables["pods"].live.get(f"pod-of-{job_uid}")
 
-    @staticmethod
-    def nodeless(job: JSON) -> bool:
-        """Whether the pods of a Job keep away from the only node that has room for them."""
+    def nodeless(self, job: JSON) -> bool:
+        """Whether no node has room for the pods of a Job, or they keep away from the only one that has."""
         meta = job["metadata"]
-        return node_of_job(meta["name"]) in avoided_by(meta.get("annotations") or {})
+        return meta["uid"] in self.no_room or node_of_job(meta["name"]) in avoided_by(meta.get("annotations") or {})
 
     def waits_for_a_node(self, job_uid: str) -> bool:
         """Whether the pods of a Job find no node, and have waited for one for as long as the set wants."""

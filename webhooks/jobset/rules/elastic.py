@@ -9,7 +9,7 @@ import msgspec
 
 from api import share
 from api.elastic import GATE
-from kube.model.field import FieldError
+from kube.model.field import SPEC, ErrorType, FieldError
 from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.coordinator import PATH as COORDINATOR
 from webhooks.jobset.rules.success import MIN_SUCCEEDED, units
@@ -34,10 +34,26 @@ MIN_SUCCEEDED_NEVER = _DOCS.error(
     'write at most {total}, or a share such as "80%", or raise elastic.min',
 )
 
+GANG = _DOCS.error(
+    "no-capacity-gang",
+    "not together with spec.scheduling: where the pods of a gang find no nodes, all of them wait, and it is not known"
+    " for how many there is room",
+    "remove whenNoCapacity, or spec.scheduling",
+    ErrorType.FORBIDDEN,
+)
+NO_GROUP = _DOCS.warning(
+    "no-capacity-no-group",
+    "no effect: no ReplicatedJob may run with fewer Jobs than replicas says",
+    "write elastic with a min below replicas into a ReplicatedJob, or remove whenNoCapacity",
+)
+WHEN_NO_CAPACITY = SPEC.at("failurePolicy", "nodeFailure", "whenNoCapacity")
+
 
 def gate(subject: Subject) -> Iterator[FieldError]:
-    """The field is set while its feature gate is off."""
+    """The fields are set while their feature gate is off."""
     if not subject.gates[GATE]:
+        if _has_policy(subject):
+            yield NO_GATE.at(WHEN_NO_CAPACITY)
         for entry in subject.entries:
             if entry.rjob.elastic is not None:
                 yield NO_GATE.at(entry.path.at("elastic"))
@@ -77,3 +93,19 @@ def enough(subject: Subject) -> Iterator[FieldError]:
     before, total = share.total(spec), share.total(msgspec.structs.replace(spec, replicated_jobs=fewest))
     if total is not None and before is not None and total < policy.min_succeeded <= before:
         yield MIN_SUCCEEDED_NEVER.at(MIN_SUCCEEDED, policy.min_succeeded, total=total, units=units(policy))
+
+
+def no_capacity(subject: Subject) -> Iterator[FieldError]:
+    """A set that may continue with fewer Jobs has some that it may leave out, and its pods are scheduled one by one."""
+    if not (_has_policy(subject) and subject.gates[GATE]):
+        return
+    if subject.js.spec.scheduling is not None:
+        yield GANG.at(WHEN_NO_CAPACITY)
+    elastic = ((entry.rjob, entry.rjob.elastic) for entry in subject.entries if entry.rjob.elastic is not None)
+    if not any(bounds.min < rjob.replicas for rjob, bounds in elastic):
+        yield NO_GROUP.at(WHEN_NO_CAPACITY)
+
+
+def _has_policy(subject: Subject) -> bool:
+    node_failure = subject.failure_policy.node_failure
+    return node_failure is not None and node_failure.when_no_capacity is not None

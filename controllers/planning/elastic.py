@@ -1,0 +1,42 @@
+"""Which ReplicatedJobs may continue with fewer Jobs, and after which pods (`nodeFailure.whenNoCapacity`).
+
+See docs/concepts/elastic.md. `JobSet.at_current_size` is the set with the Jobs that it has now; all of a plan counts
+with those. The wish stays in `spec.replicas`, which this program never writes.
+"""
+
+from api.elastic import WhenNoCapacity
+from api.jobset import JobSet
+from controllers.planning.attempts import requested_attempt
+from controllers.planning.child_jobs import Child
+
+REASON = "ReplicasReduced"
+"""Reason of the restart, and of the event, by which a set continues with fewer Jobs."""
+
+
+def policy_of(js: JobSet) -> WhenNoCapacity | None:
+    """What the set says about pods that find no node; None: nothing."""
+    policy = js.spec.failure_policy
+    node_failure = policy.node_failure if policy is not None else None
+    return node_failure.when_no_capacity if node_failure is not None else None
+
+
+def reducible(js: JobSet) -> frozenset[str]:
+    """Names of the ReplicatedJobs that may continue with fewer Jobs than they have now."""
+    if policy_of(js) is None:
+        return frozenset()
+    rjobs = (rjob for rjob in js.spec.replicated_jobs if rjob.elastic is not None)
+    return frozenset(rjob.name for rjob in rjobs if rjob.elastic is not None and rjob.replicas > rjob.elastic.min)
+
+
+def is_replaced(js: JobSet, child: Child) -> bool:
+    """Whether pods of the Job came in the place of others: the set, the Job or one of its pods has been replaced.
+
+    So a set that starts, or is resumed, waits for all of its capacity.
+    """
+    status = js.status
+    return bool(
+        status.restarts
+        or requested_attempt(status)
+        or child.job.status.failed
+        or any(any(entry.job_restarts) for entry in status.replicated_jobs_status if entry.name == child.replicated_job)
+    )

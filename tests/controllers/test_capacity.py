@@ -1,0 +1,266 @@
+"""Sets that continue with fewer Jobs where pods find no node (`nodeFailure.whenNoCapacity`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from api import keys
+from controllers.planning.observed import PendingPod
+from controllers.planning.start_timeout import Limits, next_check
+from tests.support.model.lives import restart, resume, suspend
+from tests.support.model.start_checks import StartChecks
+from tests.support.objects.stored_sets import jobset, rjob
+
+GATES = {"JobSetElasticReplicas": True, "JobSetNodeFailure": True}
+AFTER = 60
+POLICY: dict[str, Any] = {"afterSeconds": 10, "whenNoCapacity": {"shrinkAfterSeconds": AFTER}}
+NO_ROOM = "Unschedulable: 0/3 nodes are available: 3 Insufficient cpu."
+BOUNDS = {"min": 2, "max": 4}
+
+
+def at(second: int) -> str:
+    return f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
+
+
+class FullCluster(StartChecks):
+    """`nodeless`: when the pod was created that finds no node, by the name of its Job."""
+
+    def __init__(self, js: Any, **gates: bool) -> None:
+        super().__init__(js, **gates)
+        self.nodeless: dict[str, int] = {}
+
+    def waiting(self) -> dict[str, PendingPod]:
+        pods = {name: PendingPod(f"{name}-0", "", at(second), NO_ROOM) for name, second in self.nodeless.items()}
+        return {name: replace(pod, unschedulable=pod) for name, pod in pods.items()}
+
+    def lack(self, *names: str) -> None:
+        """From now on the pods of these Jobs, which have just been created, find no node; all others run."""
+        self.nodeless = dict.fromkeys(names, self.seconds)
+        for name in self.jobs:
+            self.run(name, ready=name not in names)
+        self.settle()
+
+    def pass_time(self, seconds: int) -> None:
+        self.seconds += seconds
+        self.settle()
+
+    def finish_restart(self) -> None:
+        """The old Jobs go, the new ones come and all of them run."""
+        self.nodeless = {}
+        self.collect()
+        self.settle()
+        self.run()
+        self.settle()
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {entry.name: entry.replicas for entry in self.status.reduced_replicas}
+
+
+def running(*rjobs: dict, gates: dict[str, bool] = GATES, **policy: Any) -> FullCluster:
+    """A set of four Jobs that all run; by default `workers` may have from two to four."""
+    own = rjobs or (rjob("workers", 4, elastic=BOUNDS),)
+    world = FullCluster(jobset(*own, failurePolicy={"maxRestarts": 2, "nodeFailure": POLICY, **policy}), **gates)
+    world.settle()
+    world.run()
+    world.settle()
+    return world
+
+
+def stranded(*names: str, **options: Any) -> FullCluster:
+    """One that has restarted once, and of which pods of these Jobs find no node."""
+    world = running(**options)
+    restart(world, "js-workers-3")
+    world.lack(*(names or ("js-workers-3",)))
+    return world
+
+
+def labels(world: FullCluster, key: str) -> dict[str, str]:
+    return {name: job["spec"]["template"]["metadata"]["labels"][key] for name, job in world.jobs.items()}
+
+
+class TestFewer:
+    def test_the_set_continues_without_the_job_and_the_workers_are_told_their_number(self):
+        world = stranded()
+        world.pass_time(AFTER - 1)
+        assert (world.status.restarts, world.sizes) == (1, {})
+        world.pass_time(1)
+        assert (world.status.restarts, world.sizes) == (2, {"workers": 3})
+        world.finish_restart()
+        assert sorted(world.jobs) == ["js-workers-0", "js-workers-1", "js-workers-2"]
+        assert set(labels(world, keys.REPLICATED_JOB_REPLICAS).values()) == {"3"}
+        assert set(labels(world, keys.GLOBAL_REPLICAS).values()) == {"3"}
+        assert set(labels(world, keys.RESTART_ATTEMPT).values()) == {"2"}
+        assert world.status.ready_jobs == "3/3"
+        assert world.js.spec.replicated_jobs[0].replicas == 4, "what the user wants is the user's"
+
+    def test_indexes_stay_dense_whichever_job_has_no_node(self):
+        world = stranded("js-workers-0", "js-workers-1")
+        world.pass_time(AFTER)
+        world.finish_restart()
+        assert sorted(world.jobs) == ["js-workers-0", "js-workers-1"]
+
+    def test_it_is_planned_does_not_count_and_is_no_failure(self):
+        world = stranded()
+        history = world.status.attempt_history
+        world.pass_time(AFTER)
+        said = (
+            "replicatedJob workers continues with 3 of 4 Jobs: pod js-workers-3-0 has found no node for 60 s"
+            f" ({NO_ROOM}); this restart is planned, and does not count towards maxRestarts"
+        )
+        assert world.condition("RestartingJobSet") == ("True", "ReplicasReduced", said)
+        assert ("Normal", "ReplicasReduced", said) in [(e.type, e.reason, e.note) for e in world.events]
+        assert world.status.restarts_count_towards_max == 1
+        assert world.status.attempt_history == history
+        assert world.status.last_restart.reason == "ReplicasReduced"
+
+    def test_never_below_the_fewest_and_then_it_waits_without_a_call(self):
+        world = stranded("js-workers-1", "js-workers-2", "js-workers-3")
+        world.pass_time(AFTER)
+        assert world.sizes == {"workers": 2}
+        world.finish_restart()
+        restart(world, "js-workers-0")
+        world.lack("js-workers-0")
+        checks = world.checks
+        for _ in range(5):
+            world.pass_time(AFTER)
+        assert (world.status.restarts, world.sizes, world.checks) == (3, {"workers": 2}, checks)
+
+    def test_a_second_loss_makes_it_smaller_still(self):
+        world = stranded()
+        world.pass_time(AFTER)
+        world.finish_restart()
+        restart(world, "js-workers-0")
+        world.lack("js-workers-0")
+        world.pass_time(AFTER)
+        assert world.sizes == {"workers": 2}
+
+    def test_a_failure_of_a_smaller_set_counts_and_keeps_its_size(self):
+        world = stranded()
+        world.pass_time(AFTER)
+        world.finish_restart()
+        restart(world, "js-workers-0")
+        world.run()
+        world.settle()
+        assert (world.status.restarts_count_towards_max, world.sizes, len(world.jobs)) == (2, {"workers": 3}, 3)
+
+    def test_all_elastic_groups_are_adapted_by_one_restart(self):
+        groups = (rjob("workers", 4, elastic=BOUNDS), rjob("ps", 2, elastic={"min": 1, "max": 2}), rjob("other", 2))
+        world = running(*groups)
+        restart(world, "js-workers-3")
+        world.lack("js-workers-3", "js-ps-0", "js-other-1")
+        world.pass_time(AFTER)
+        assert (world.status.restarts, world.sizes) == (2, {"workers": 3, "ps": 1})
+        world.finish_restart()
+        assert set(labels(world, keys.GLOBAL_REPLICAS).values()) == {"6"}
+
+    def test_the_set_completes_with_the_jobs_that_it_has(self):
+        world = stranded()
+        world.pass_time(AFTER)
+        world.finish_restart()
+        for name in list(world.jobs):
+            world.finish(name)
+        world.settle()
+        assert world.status.terminal_state == "Completed"
+
+
+class TestWhoWaits:
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"nodeFailure": {"afterSeconds": 10}},
+            {"rjobs": (rjob("workers", 4),)},
+            {"rjobs": (rjob("workers", 4, elastic={"min": 4, "max": 4}),)},
+        ],
+    )
+    def test_sets_that_do_not_ask_for_it_look_for_no_pods(self, options):
+        world = running(*options.pop("rjobs", ()), **options)
+        restart(world, "js-workers-3")
+        world.lack("js-workers-3")
+        for _ in range(3):
+            world.pass_time(AFTER)
+        assert (world.status.restarts, world.checks) == (1, 0)
+
+    def test_a_set_that_starts_waits_for_all_of_its_capacity(self):
+        world = FullCluster(
+            jobset(rjob("workers", 4, elastic=BOUNDS), failurePolicy={"maxRestarts": 2, "nodeFailure": POLICY}), **GATES
+        )
+        world.settle()
+        world.lack("js-workers-3")
+        world.pass_time(10 * AFTER)
+        assert (world.status.restarts, world.checks) == (0, 0)
+
+    def test_a_job_that_has_replaced_a_pod_itself_counts(self):
+        world = running()
+        world.jobs["js-workers-2"]["status"]["failed"] = 1
+        world.lack("js-workers-2")
+        world.pass_time(AFTER)
+        assert world.sizes == {"workers": 3}
+
+    def test_a_pod_that_has_a_node_is_waited_for(self):
+        world = stranded()
+        slow = PendingPod("js-workers-3-0", "n1", at(0), "container main: ContainerCreating (node n1)")
+        world.waiting = lambda: {"js-workers-3": slow}
+        world.pass_time(AFTER)
+        assert (world.status.restarts, world.checks) == (1, 1)
+        world.pass_time(AFTER - 1)
+        assert world.checks == 1, "once in that time is enough"
+
+    def test_pods_that_are_created_later_are_looked_for_in_time(self):
+        pod = PendingPod("p", "", at(55), NO_ROOM)
+        limits = Limits(capacity=AFTER)
+        assert next_check([replace(pod, unschedulable=pod)], limits, at(60)) == "2026-01-01T00:01:55+00:00"
+        assert next_check([pod], limits, at(113)) == "2026-01-01T00:01:56+00:00", "at most 20 checks in the time"
+
+    def test_a_limit_for_the_start_whose_gate_is_off_fails_no_pod_that_was_listed(self):
+        world = stranded(startTimeoutSeconds=30)
+        world.pass_time(AFTER)
+        assert world.status.last_restart.reason == "ReplicasReduced"
+
+
+class TestWhoseNumber:
+    def smaller(self) -> FullCluster:
+        world = stranded()
+        world.pass_time(AFTER)
+        world.finish_restart()
+        assert world.sizes == {"workers": 3}
+        return world
+
+    def scale(self, world: FullCluster, replicas: int) -> None:
+        [group] = world.js.spec.replicated_jobs
+        world.edit(replicated_jobs=(msgspec.structs.replace(group, replicas=replicas),))
+        world.settle()
+        world.collect()
+        world.settle()
+
+    def test_a_resume_begins_with_all_that_is_wanted(self):
+        world = self.smaller()
+        suspend(world)
+        assert world.sizes == {}
+        resume(world)
+        assert len(world.jobs) == 4
+        assert set(labels(world, keys.REPLICATED_JOB_REPLICAS).values()) == {"4"}
+
+    @pytest.mark.parametrize("wanted", [2, 3])
+    def test_a_wish_that_is_met_clears_it(self, wanted):
+        world = self.smaller()
+        world.gates = type(world.gates)({**GATES, "ElasticJobSet": True})
+        self.scale(world, wanted)
+        assert (world.sizes, len(world.jobs)) == ({}, wanted)
+
+    def test_a_greater_wish_changes_nothing_yet(self):
+        world = self.smaller()
+        world.gates = type(world.gates)({**GATES, "ElasticJobSet": True})
+        self.scale(world, 6)
+        assert (world.sizes, len(world.jobs)) == ({"workers": 3}, 3)
+
+    def test_without_the_gate_the_spec_alone_counts(self):
+        world = self.smaller()
+        world.gates = type(world.gates)({"JobSetNodeFailure": True})
+        world.settle()
+        assert (world.sizes, len(world.jobs)) == ({}, 4)
+        assert "JobSetElasticReplicas" in world.warnings[0].note

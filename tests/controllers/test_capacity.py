@@ -40,8 +40,9 @@ class FullCluster(StartChecks):
     def lack(self, *names: str) -> None:
         """From now on the pods of these Jobs, which have just been created, find no node; all others run."""
         self.nodeless = dict.fromkeys(names, self.seconds)
-        for name in self.jobs:
-            self.run(name, ready=name not in names)
+        for name, job in self.jobs.items():
+            if "deletionTimestamp" not in job["metadata"]:
+                self.run(name, ready=name not in names)
         self.settle()
 
     def pass_time(self, seconds: int) -> None:
@@ -197,7 +198,24 @@ class TestWhoWaits:
     def test_a_job_that_has_replaced_a_pod_itself_counts(self):
         world = running()
         world.jobs["js-workers-2"]["status"]["failed"] = 1
-        world.lack("js-workers-2")
+        world.lack("js-workers-2", "js-workers-3")
+        world.jobs["js-workers-2"]["status"]["failed"] = 1
+        world.settle()
+        world.pass_time(AFTER)
+        assert world.sizes == {"workers": 3}, "the pod of the other one is its first"
+
+    def test_old_pods_that_are_not_gone_yet_may_make_room(self):
+        world = running()
+        world.fail("js-workers-3")
+        world.settle()
+        kept = world.jobs["js-workers-0"]
+        world.collect()
+        world.jobs["js-workers-0"] = kept
+        world.settle()
+        world.lack("js-workers-3")
+        world.pass_time(2 * AFTER)
+        assert (world.status.restarts, world.sizes) == (1, {})
+        world.collect()
         world.pass_time(AFTER)
         assert world.sizes == {"workers": 3}
 

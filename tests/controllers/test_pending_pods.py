@@ -87,6 +87,25 @@ class TestTheLook:
         assert query["labelSelector"] == f"{keys.JOBSET_UID}=js-uid"
         assert query["fieldSelector"] == "status.phase=Pending"
 
+    @pytest.mark.parametrize(
+        ("spec", "status", "counts"),
+        [
+            ({}, unscheduled("Unschedulable", "0/3 nodes are available: 3 Insufficient cpu."), True),
+            ({}, unscheduled("SchedulerError", "no answer"), False),
+            ({}, {}, False),
+            ({"nodeName": "n"}, {}, False),
+            ({"schedulingGates": [{"name": "g"}]}, unscheduled("Unschedulable", "0/3 nodes are available"), False),
+        ],
+    )
+    async def test_the_first_pod_is_named_for_which_the_scheduler_finds_no_node(self, spec, status, counts):
+        api = MemoryApi()
+        self.add(api, "a", 10, spec={"nodeName": "n"})
+        self.add(api, "c", 30, spec=spec, **status)
+        self.add(api, "b", 20, spec=spec, **status)
+        found, _ = await self.look(api)
+        named = found["u0"].unschedulable
+        assert (found["u0"].name, named.name if named else "") == ("a", "b" if counts else "")
+
     @pytest.mark.parametrize("allowed", [True, False])
     async def test_what_the_kubelet_says_of_a_late_pod_is_in_its_events(self, allowed: bool):
         api = MemoryApi()

@@ -44,6 +44,10 @@ BASE_DELAY = 0.005
 MAX_DELAY = 1000.0
 """Longest back-off in seconds."""
 
+EARLY = 0.001
+"""Seconds that a key may come early. The clock of uvloop counts milliseconds: with what a sum of floats is beyond the
+time of the timer, it would be called again and again for the rest of the millisecond."""
+
 SPARE_DELAYS = 64
 """Superseded delays that are kept on top of as many as there are keys: dropping them visits all."""
 
@@ -245,7 +249,7 @@ class WorkQueue(Generic[K]):
     def _promote(self) -> None:
         now = self._now()
         self._timer = None
-        while self._delayed and (self._delayed[0][0] <= now or not self._current(self._delayed[0])):
+        while self._delayed and (self._delayed[0][0] <= now + EARLY or not self._current(self._delayed[0])):
             item = heapq.heappop(self._delayed)
             if self._current(item):
                 self._make_ready(item[2], self._waiting[item[2]], now)

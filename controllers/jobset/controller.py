@@ -59,7 +59,7 @@ from kube.indexes import IndexKey
 from kube.informer import Informer
 from kube.log_fields import add_log_fields
 from kube.store import ChangeKind
-from kube.workqueue import COUNTED
+from kube.workqueue import COUNTED, EARLY
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ class JobSetReconciler:
             memory.namespace_ends_until,
             self._begins_at(memory, began) if cached.spec.suspend and not cached.status.replicated_jobs_status else 0,
         )
-        if earliest > began:
+        if earliest > began + EARLY:
             return Result(earliest - began)
         js = unpack(cached)
         observed = self._observe(js, memory)

@@ -4,6 +4,7 @@ import asyncio
 import random
 
 import pytest
+import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -116,6 +117,28 @@ async def test_a_delayed_key_comes_in_time_and_the_earliest_delay_wins():
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(100):
             await queue.get()
+
+
+def test_a_key_that_is_due_takes_one_call_of_a_timer():
+    """The clock of uvloop counts milliseconds: a delay may end between two of them."""
+
+    async def main() -> int:
+        queue, calls = WorkQueue[int](), 0
+        promote = queue._promote
+
+        def count() -> None:
+            nonlocal calls
+            calls += 1
+            promote()
+
+        queue._promote = count
+        for number in range(20):
+            queue.add_after(number, 0.0054)
+            queue.done(await queue.get())
+        return calls
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(main()) == 20
 
 
 async def test_a_higher_priority_does_not_put_a_key_off():

@@ -11,7 +11,7 @@ from app.metrics import Metrics
 from app.settings import Settings
 from app.workers import Records, Worker
 from kube.client import Client
-from kube.config import pod_namespace
+from kube.config import Credentials, pod_namespace
 
 
 class StartError(Exception):
@@ -37,6 +37,8 @@ class Shared:
     workers: Sequence[Worker] = ()
     records: Records | None = None
     """Where a worker counts what it answers."""
+    credentials: Credentials | None = None
+    """Read before the fork: what that writes to is in memory once. Each process renews its own. None: yet to read."""
 
 
 @dataclass(frozen=True, slots=True)

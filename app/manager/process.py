@@ -12,7 +12,9 @@ import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from api.features import GATES
 from app.debug.pages import COMMANDS, page
@@ -24,11 +26,13 @@ from app.manager.workers import bind_webhooks
 from app.version import current
 from app.workers import STOP, Records, WorkerError, fork_workers
 from httpserver.address import BindError
-from kube.config import describe_target
+from kube.config import describe_target, load
 from kube.errors import KubeconfigError
 from manifests.crd_fields import jobset_fields
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 def main(options: Options) -> None:
@@ -47,10 +51,11 @@ def main(options: Options) -> None:
         return
     try:
         listener = bind_webhooks(options.settings)
-    except BindError as error:
+        shared = Shared(listener, credentials=_in_loop(load(options.kubeconfig or None)))
+    except (BindError, KubeconfigError) as error:
         raise StartError(str(error)) from error
-    with fork_workers(workers, lambda channel: serve_as_worker(options, listener, channel)) as processes:
-        _in_loop(_run_until_signal(options, Shared(listener, processes)))
+    with fork_workers(workers, lambda channel: serve_as_worker(options, shared, channel)) as processes:
+        _in_loop(_run_until_signal(options, replace(shared, workers=processes)))
 
 
 def prepare(options: Options) -> None:
@@ -60,6 +65,7 @@ def prepare(options: Options) -> None:
         "app.manager.admission": options.webhooks,
         "certs.manager": options.webhooks and options.settings.internal_cert_management.enable,
     }
+    BaseModel.model_config["defer_build"] = True  # validators of FastAPI's OpenAPI models, which no page here needs
     for part in (name for name, is_needed in parts.items() if is_needed):
         import_module(part)
     if options.webhooks:
@@ -70,18 +76,18 @@ def prepare(options: Options) -> None:
     loop_factory()
 
 
-def serve_as_worker(options: Options, listener: socket.socket, channel: socket.socket) -> None:
+def serve_as_worker(options: Options, shared: Shared, channel: socket.socket) -> None:
     """Serve webhooks and nothing else until the manager sends `STOP`. Raises `WorkerError`."""
     try:
-        _in_loop(_work(options, listener, channel))
+        _in_loop(_work(options, shared, channel))
     except StartError as error:
         raise WorkerError(str(error)) from error
 
 
-def _in_loop(part: Coroutine[Any, Any, None]) -> None:
+def _in_loop(part: Coroutine[Any, Any, T]) -> T:
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.get_loop().set_exception_handler(_log_unless_closed)
-        runner.run(part)
+        return runner.run(part)
 
 
 def _log_unless_closed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -121,7 +127,7 @@ async def obey(reader: asyncio.StreamReader, records: Records, stop: asyncio.Eve
             set_level(command[0])
 
 
-async def _work(options: Options, listener: socket.socket, channel: socket.socket) -> None:
+async def _work(options: Options, shared: Shared, channel: socket.socket) -> None:
     """Raises `StartError`, after a last report."""
     settings = options.settings.override("metrics", bind_address="0").override("health", health_probe_bind_address="0")
     reader, writer = await asyncio.open_connection(sock=channel)
@@ -138,7 +144,7 @@ async def _work(options: Options, listener: socket.socket, channel: socket.socke
         beside = [group.create_task(hear()), group.create_task(records.send(writer))]
         alone = replace(options, settings=settings, controllers=False)
         try:
-            await run(alone, stop, Shared(listener, records=records))
+            await run(alone, stop, replace(shared, records=records))
         except StartError as error:
             failed = error  # raised below: the group would wrap it
         for task in beside:

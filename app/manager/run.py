@@ -30,7 +30,7 @@ from app.workers import WorkerError
 from certs.tls import CertificateError
 from httpserver.address import BindError
 from kube.client import Client
-from kube.config import explain_error, load, pod_namespace
+from kube.config import Credentials, explain_error, load, pod_namespace
 from kube.errors import KubeError, leaves
 from kube.peers import is_reachable, watch_peers
 from kube.transport import HttpTransport
@@ -39,7 +39,7 @@ from kube.transport import HttpTransport
 async def run(options: Options, stop: asyncio.Event, shared: Shared | None = None) -> None:
     """Run until `stop` is set (clean stop) or a part fails. Raises `StartError` with what went wrong."""
     try:
-        async with _connect(options) as (client, metrics):
+        async with _connect(options, shared.credentials if shared else None) as (client, metrics):
             await supervise(lambda supervisor: stages(Deps(options, client, metrics, supervisor), shared), stop)
     except (KubeError, BindError, CertificateError) as error:
         raise StartError(str(error)) from error
@@ -95,12 +95,12 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _connect(options: Options) -> AsyncIterator[tuple[Client, Metrics]]:
-    """A client for the cluster of the kubeconfig."""
+async def _connect(options: Options, credentials: Credentials | None) -> AsyncIterator[tuple[Client, Metrics]]:
+    """A client with these credentials, else for the cluster of the kubeconfig."""
     metrics = Metrics()
     limits = options.settings.client_connection
     transport = HttpTransport(
-        await load(options.kubeconfig or None),
+        credentials or await load(options.kubeconfig or None),
         user_agent=user_agent(),
         qps=limits.qps,
         burst=limits.burst,

@@ -84,6 +84,14 @@ def test_a_manager_imports_no_package_that_it_has_no_use_for(
     assert modules & unused == set()
 
 
+def test_no_validators_are_made_that_no_process_uses() -> None:
+    code = (
+        f"{PREPARE.format(controllers=True, webhooks=True)}from fastapi.openapi.models import OpenAPI\n"
+        "assert not OpenAPI.__pydantic_complete__"
+    )
+    imported_by(code)
+
+
 AT_THE_END = """\
 import atexit, os, sys
 end = os._exit

@@ -2,17 +2,22 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import socket
+import subprocess
 import time
 from collections.abc import AsyncIterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 
 import pytest
+import yaml
 
 from api.features import FeatureGates
 from app.debug.pages import COMMANDS
-from app.manager.options import Options
+from app.manager.options import Options, Shared
 from app.manager.process import obey, serve_as_worker
 from app.metrics import Metrics
 from app.settings import Settings
@@ -27,8 +32,10 @@ from app.workers import (
     WorkerError,
     fork_workers,
 )
+from dev.local import OURSELVES, configuration, free_port
 from httpserver.address import bind
 from policy.kinds import PolicyId
+from tests.support.kubeconfigs import Quiet, kubeconfig, serving_http
 from tests.support.serving import LOCAL
 from tests.support.tls import until
 
@@ -127,7 +134,7 @@ def test_a_worker_that_cannot_start_says_why_in_one_line(capfd: pytest.CaptureFi
     options = Options(Settings(), FeatureGates(), kubeconfig="/nowhere/kubeconfig")
     with (
         contextlib.closing(bind(LOCAL, "webhooks")) as listener,
-        fork_workers(1, lambda channel: serve_as_worker(options, listener, channel)) as [worker],
+        fork_workers(1, lambda channel: serve_as_worker(options, Shared(listener), channel)) as [worker],
         pytest.raises(WorkerError, match=f"admission worker {worker.pid} ended"),
     ):
         asyncio.run(worker.watch(RecordedMetrics()))
@@ -135,6 +142,34 @@ def test_a_worker_that_cannot_start_says_why_in_one_line(capfd: pytest.CaptureFi
     assert len(lines) == 1, lines
     assert lines[0].startswith(f"jobset manager: admission worker {worker.pid}: ")
     assert "/nowhere/kubeconfig" in lines[0]
+
+
+class NoJobSets(Quiet, BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = b'{"resources": []}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def test_credentials_are_read_before_the_fork_by_one_process_for_all(tmp_path: Path):
+    times = tmp_path / "times"
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "t"}}
+    plugin = {
+        "apiVersion": credential["apiVersion"],
+        "command": "sh",
+        "args": ["-c", f"echo >> {times}; echo '{json.dumps(credential)}'"],
+        "interactiveMode": "Never",
+    }
+    (tmp_path / "manager.yaml").write_text(
+        yaml.safe_dump(configuration(free_port(), free_port(), leaderElection={"leaderElect": False}))
+    )
+    with serving_http(NoJobSets) as (_, address):
+        flags = [f"--config={tmp_path / 'manager.yaml'}", f"--kubeconfig={kubeconfig(tmp_path, address, exec=plugin)}"]
+        done = subprocess.run([*OURSELVES, *flags], check=False, capture_output=True, text=True, timeout=60)  # noqa: S603 (ourselves)
+    assert "the cluster does not serve jobsets" in done.stderr
+    assert times.read_text() == "\n"
 
 
 def test_workers_finish_their_requests_after_the_manager_has_failed():

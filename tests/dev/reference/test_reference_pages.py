@@ -102,7 +102,9 @@ def test_the_examples_of_the_configuration_can_be_used():
     parse("".join(examples))
 
 
-VALIDATION = "\n".join(page(f"validation{part}") for part in ("", "-cluster", "-failures", "-pods", "-queues", "-updates"))
+VALIDATION = "\n".join(
+    page(f"validation{part}") for part in ("", "-cluster", "-failures", "-pods", "-queues", "-updates")
+)
 
 
 def rows() -> dict[str, tuple[str, str]]:

@@ -12,25 +12,25 @@ from tests.support.cluster.jobs import Sets, group, manifest
 def waited(sets: Sets, state: str) -> tuple[int, str]:
     out, err = io.StringIO(), io.StringIO()
     to = {"namespace": sets.namespace, "kubeconfig": str(sets.cluster.kubeconfig)}
-    code = wait.run(wait.Options("js", state, timeout=60, **to), out, err)
+    code = wait.run(wait.Options(name="js", state=state, timeout=60, **to), out, err)
     return code, out.getvalue() + err.getvalue()
 
 
 def changed(sets: Sets, *, suspend: bool) -> int:
     to = {"namespace": sets.namespace, "kubeconfig": str(sets.cluster.kubeconfig)}
-    return change.run(change.Options("js", suspend, **to), io.StringIO(), io.StringIO())
+    return change.run(change.Options(name="js", suspend=suspend, **to), io.StringIO(), io.StringIO())
 
 
 def restarted(sets: Sets) -> int:
     to = {"namespace": sets.namespace, "kubeconfig": str(sets.cluster.kubeconfig)}
-    return restart.run(restart.Options("js", timeout=60, **to), io.StringIO(), io.StringIO())
+    return restart.run(restart.Options(name="js", timeout=60, **to), io.StringIO(), io.StringIO())
 
 
 def logged(sets: Sets) -> tuple[int, str]:
     """The nodes are fake: the API server is asked for the log of each pod, and has none."""
     out, err = io.StringIO(), io.StringIO()
     to = {"namespace": sets.namespace, "kubeconfig": str(sets.cluster.kubeconfig)}
-    return logs.run(logs.Options("js", **to), out, err), out.getvalue() + err.getvalue()
+    return logs.run(logs.Options(name="js", **to), out, err), out.getvalue() + err.getvalue()
 
 
 def test_a_set_is_suspended_resumed_and_waited_for(sets: Sets):

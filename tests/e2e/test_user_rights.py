@@ -49,7 +49,7 @@ def by(sets, kubeconfig: str, *args: str, stdin: str | None = None) -> str:
 
 
 def suspended(sets, kubeconfig: str, *, suspend: bool) -> int:
-    options = change.Options("js", suspend, namespace=sets.namespace, kubeconfig=kubeconfig)
+    options = change.Options(name="js", suspend=suspend, namespace=sets.namespace, kubeconfig=kubeconfig)
     return change.run(options, io.StringIO(), io.StringIO())
 
 

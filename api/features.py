@@ -32,6 +32,7 @@ GATES: Mapping[str, Gate] = {
     "JobSetNodeMaintenance": Gate("Alpha", default=False),
     "JobSetPolicies": Gate("Alpha", default=False),
     "JobSetRecoveryTimes": Gate("Alpha", default=False),
+    "JobSetSpares": Gate("Alpha", default=False),
     "JobSetStartTimeout": Gate("Alpha", default=False),
     "JobSetSuspensionOptions": Gate("Alpha", default=False),
     "JobSetWorkloadAwareSchedulingAPI": Gate("Alpha", default=False),

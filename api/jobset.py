@@ -127,6 +127,15 @@ class ReplicatedJob(Base, frozen=True, kw_only=True):
             since_go=False,
         ),
     ] = None
+    spare_for: Annotated[
+        str,
+        doc(
+            "Name of the ReplicatedJob for whose pods the pods of this one hold places (feature gate JobSetSpares)."
+            " The mutating webhook fills in its template. Absent: no spares. Immutable.",
+            since_go=False,
+            minLength=1,
+        ),
+    ] = ""
 
     @property
     def job_spec(self) -> JSON:

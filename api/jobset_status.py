@@ -232,6 +232,14 @@ class Recovery(Base, frozen=True, kw_only=True):
     ] = ()
 
 
+class SpareStatus(Base, frozen=True, kw_only=True):
+    """Jobs of a ReplicatedJob with `spareFor`. Not in the Go JobSet."""
+
+    name: Annotated[str, doc("Name of the ReplicatedJob.")]
+    ready: Annotated[int, doc("Jobs of which every pod holds a place.", **INT32)] = 0
+    missing: Annotated[int, doc("Jobs that do not exist, or have a pod without a place.", **INT32)] = 0
+
+
 class JobSetStatus(Base, frozen=True, kw_only=True):
     """What is."""
 
@@ -330,6 +338,10 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
             since_go=False,
             **MAP_BY_NAME,
         ),
+    ] = ()
+    spares: Annotated[
+        tuple[SpareStatus, ...],
+        doc("Spares of the set (feature gate JobSetSpares). Absent: none.", since_go=False, **MAP_BY_NAME),
     ] = ()
     previous_in_place_restart_attempt: Annotated[
         int | None,

@@ -90,6 +90,10 @@ OWN_FIELDS: Fields = {
         "replicas never changes, and a set that runs with fewer Jobs gets the missing ones without a restart",
         "let the JobSet finish, or suspend it and resume it afterwards",
     ),
+    ("replicatedJobs", "*", "spareFor"): Dropped(
+        "the spares count as workers, and never complete",
+        _IMMUTABLE,
+    ),
 }
 """By the path below `spec`; `*` stands for each item of a list whose items have names."""
 

@@ -10,9 +10,9 @@ _PERCENT = re.compile(r"(100|[1-9][0-9]?)%", re.ASCII)
 
 
 def targets(spec: JobSetSpec) -> tuple[ReplicatedJob, ...]:
-    """The ReplicatedJobs that the success policy counts: those it names, or all."""
+    """The ReplicatedJobs that the success policy counts: those it names, or all that are no spares."""
     names = frozenset(spec.success_policy.target_replicated_jobs if spec.success_policy else ())
-    return tuple(rjob for rjob in spec.replicated_jobs if not names or rjob.name in names)
+    return tuple(rjob for rjob in spec.replicated_jobs if (rjob.name in names if names else not rjob.spare_for))
 
 
 def completions(rjob: ReplicatedJob) -> int | None:

@@ -29,6 +29,7 @@ from controllers.jobset.memory import Memories, Memory, Until
 from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.node_watches import NodeWatches
 from controllers.jobset.pending_pods import find_pending_pods
+from controllers.jobset.spare_places import SparePlaces
 from controllers.jobset.unscheduled_pods import UnscheduledPods
 from controllers.jobset.watches import BY_SET
 from controllers.planning.actions import (
@@ -48,6 +49,7 @@ from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
 from controllers.planning.sorted_jobs import SortedJobs
+from controllers.planning.spares import set_apart
 from controllers.planning.summary import summary
 from controllers.resources import JOBSETS
 from kube.client import Client
@@ -77,8 +79,7 @@ CATCH_UP = 1.0
 """Seconds that a process which has just become the leader leaves to the watches after a conflict."""
 
 NAMESPACE_RETRY = 60.0
-"""Seconds until the next plan for a set in a namespace that is being deleted. Every creation there is refused, and each
-Job that goes would otherwise bring another plan."""
+"""Seconds until the next plan for a set in a namespace that ends: all creations are refused, as often as a Job goes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +113,7 @@ class JobSetReconciler:
         self._executor = Executor(client, caches, recorder)
         self._stalled = StalledGangs(client, self._executor.event)
         self._unscheduled = UnscheduledPods(client, self._executor.event)
+        self._spare_places = SparePlaces(client, gates, self._executor.event)
         self._contested = ContestedJobs(client, self._executor.event)
         self._stopwatch = Stopwatch(milestones)
         self._beginnings = Beginnings()
@@ -148,8 +150,8 @@ class JobSetReconciler:
         )
         if earliest > began + EARLY:
             return Result(earliest - began)
-        js = unpack(cached)
-        observed = self._observe(js, memory)
+        observed = set_apart(self._observe(unpack(cached), memory))
+        js = observed.jobset
         moment = self._options.wall_clock().timestamp()
         memory.attempt_times = self._stopwatch.saw(memory.attempt_times, js, observed.jobs, moment)
         decided = self._plan(observed, memory)
@@ -186,10 +188,14 @@ class JobSetReconciler:
             waiting_jobs = decided.queued + len(started)
             if started and waiting_jobs >= self._options.limits.queued_jobs:
                 memory.job_window = memory.job_window.watch(started[-1], waiting_jobs, began)
-        group_retry = memory.group_error.time - clock()
         waiting = self._unscheduled if js.spec.scheduling is None else self._stalled
         delay = await waiting.check(observed, memory.stalled)
-        again = (decided.requeue_after, group_retry if group_retry > 0 else None, delay)
+        again = (
+            decided.requeue_after,
+            max(memory.group_error.time - clock(), 0) or None,
+            delay,
+            await self._spare_places.check(observed, memory) if observed.spares else None,
+        )
         return Result(
             min((seconds for seconds in again if seconds is not None), default=None),
             COUNTED.priority if decided.counts_wait else 0,

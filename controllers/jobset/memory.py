@@ -101,6 +101,10 @@ class Memory:
     """What was reported of gangs that the scheduler says nothing about and of pods that it finds no node for, until it
     changes. Without it the same event is sent again, or not at all."""
 
+    spare_checks: Reports | None = None
+    """When to look next for pods that need the place of a spare, for a set with spares whose pods are not all ready.
+    Without it they are looked for at once. For speed: a list of pods each second at most, later each ten seconds."""
+
     next_start_check: str = ""
     """RFC 3339: before this moment no check of pending pods can find one that is late. Without it they are listed at
     once. For speed: at most 20 lists in the time that a pod may take, in place of one for each change of a pod."""

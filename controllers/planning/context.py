@@ -13,7 +13,7 @@ from api.features import FeatureGates
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from api.layout import JobRange, Layout, layout_of
-from controllers.planning import batch_deletion, counters, groups
+from controllers.planning import batch_deletion, counters, groups, spares
 from controllers.planning.actions import CreateJob
 from controllers.planning.child_jobs import ChildJobs, sort_jobs
 from controllers.planning.groups import GroupPlan
@@ -99,7 +99,11 @@ def context(
     stages = Stages(js, counts, children)
     may_leave_pods = batch_deletion.may_leave_pods(js, children, layout, gates, limits)
     leftovers = batch_deletion.leftovers(observed.leftovers, children) if may_leave_pods else frozenset()
-    counted = msgspec.structs.replace(js.status, replicated_jobs_status=stages.status_entries())
+    counted = msgspec.structs.replace(
+        js.status,
+        replicated_jobs_status=stages.status_entries(),
+        spares=spares.counted(observed) if observed.spares else (),
+    )
     most_queued = limits.queued_jobs if observed.others_wait else max(limits.queued_jobs, observed.job_window)
     queued = sum(tally.queued for tally in children.tallies.values())
     return Context(

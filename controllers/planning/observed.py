@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from api.batch import Job, Service
 from api.gang_api import NOT_KNOWN, Served
 from api.gang_status import StoredGroup, StoredWorkload
-from api.jobset import JobSet
+from api.jobset import JobSet, ReplicatedJob
 from api.pod import Pod
 from api.priority import Priorities
 from kube.model.meta import Owner
@@ -121,6 +121,14 @@ class KnownGroups:
 
 
 @dataclass(frozen=True, slots=True)
+class Spares:
+    """One ReplicatedJob of spares, and its Jobs that exist."""
+
+    group: ReplicatedJob
+    jobs: tuple[Job, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """Everything a plan may look at.
 
@@ -147,6 +155,7 @@ class Observed:
     - `job_window`: how many Jobs may wait for the Job controller, as measured; 0: not known. `others_wait`: whether
       another set has Jobs that wait for it, or some to create or resume.
     - `held_back`: UIDs of Jobs that must not be resumed yet, with the seconds until then: somebody suspends them again.
+    - `spares`: the groups of spares, which are then no part of `jobset`, and their Jobs, which are not among `jobs`.
     - `now`: RFC 3339 in UTC, whole seconds. `second_passed`: the part of that second, below 1, that has passed.
     - `since_status_write`: seconds since the last status write, None if there was none in this process.
     - `counts_waited`: seconds since the counts were first seen to differ from the stored ones; None: not known.
@@ -174,6 +183,7 @@ class Observed:
     pods_on_failed_nodes: tuple[PodOnTaintedNode, ...] = ()
     read_nodes: frozenset[str] = frozenset()
     pods_to_move: tuple[PodOnTaintedNode, ...] = ()
+    spares: tuple[Spares, ...] = ()
     nodes_in_maintenance: frozenset[str] = frozenset()
     held_back: Mapping[str, float] = field(default_factory=dict)
     second_passed: float = 0.0

@@ -28,8 +28,10 @@ from controllers.planning.steps.create_jobs import create_jobs
 from controllers.planning.steps.create_service import create_service
 from controllers.planning.steps.drop_failed_nodes import drop_failed_nodes
 from controllers.planning.steps.end_restart import end_restart
+from controllers.planning.steps.end_spares import end_spares
 from controllers.planning.steps.enforce_deadline import enforce_deadline
 from controllers.planning.steps.finish import expire, finish
+from controllers.planning.steps.keep_spares import keep_spares
 from controllers.planning.steps.leave_nodes import leave_nodes
 from controllers.planning.steps.release_stages import release_stages
 from controllers.planning.steps.remove_surplus import remove_surplus
@@ -66,6 +68,8 @@ STEPS: tuple[Step, ...] = (
     suspend_or_resume,
     restart_in_place,
 )
+WITH_SPARES: tuple[Step, ...] = (end_spares, *STEPS, keep_spares)
+"""Those of a set that has spares."""
 
 
 def plan(
@@ -88,7 +92,7 @@ def plan(
         return combine([expire(js, observed.now)])
     ctx = context(observed, gates, limits, create_suspended=create_suspended, known=known)
     partials: list[Partial] = []
-    for step in STEPS:
+    for step in WITH_SPARES if observed.spares else STEPS:
         partial = step(ctx)
         if partial is NOTHING:
             continue

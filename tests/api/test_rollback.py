@@ -41,6 +41,7 @@ CASES = [
     ({"failurePolicy": {"rules": [{"action": "RestartReplicatedJob"}]}}, "spec.failurePolicy.rules[0].action"),
     ({"replicatedJobs": [{"exitCodePolicy": {}}]}, "spec.replicatedJobs[0].exitCodePolicy"),
     ({"replicatedJobs": [{"elastic": {}}]}, "spec.replicatedJobs[0].elastic"),
+    ({"replicatedJobs": [{"spareFor": "w"}]}, "spec.replicatedJobs[0].spareFor"),
 ]
 
 

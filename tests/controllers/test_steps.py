@@ -21,11 +21,12 @@ from api.jobset_status import (
     ReplicatedJobStatus,
     RuleRestarts,
     RuleStep,
+    SpareStatus,
 )
 from controllers.planning.actions import DeleteJob, Event, FailedPodQuery
 from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, restart_set
 from controllers.planning.partial import Partial, Stop, combine
-from controllers.planning.plan import STEPS
+from controllers.planning.plan import STEPS, WITH_SPARES
 from controllers.planning.status import StatusDraft
 from kube.model.meta import Condition
 
@@ -43,7 +44,7 @@ PARTIALS = st.builds(
 
 def test_each_step_is_in_a_file_of_its_name():
     files = {path.stem for path in Path(package.__path__[0]).glob("*.py")} - {"__init__"}
-    assert {step.__name__ for step in STEPS} == files
+    assert {step.__name__ for step in WITH_SPARES} == files
     assert all(step.__module__.endswith(f".{step.__name__}") for step in STEPS)
 
 
@@ -96,6 +97,7 @@ KEPT = {
     "failed_nodes",
     "maintenance",
     "reduced_replicas",
+    "spares",
     "previous_in_place_restart_attempt",
     "current_in_place_restart_attempt",
 }
@@ -123,6 +125,7 @@ def test_every_field_of_a_status_is_counted_reset_or_kept_by_a_restart():
         failed_nodes=(FailedNode(name="n1"),),
         maintenance=MaintenanceStatus(notice_time="x"),
         reduced_replicas=(ReducedReplicas(name="a", replicas=1),),
+        spares=(SpareStatus(name="s"),),
         previous_in_place_restart_attempt=7,
         current_in_place_restart_attempt=7,
     )

@@ -54,6 +54,7 @@ OURS = {
     "action": {"failurePolicy": {"rules": [{**RULE, "action": "RestartReplicatedJob"}]}},
     "codes": {"replicatedJobs": [rjob("a"), rjob("b", exitCodePolicy={"permanent": [3]})]},
     "elastic": {"replicatedJobs": [rjob("a", elastic={"min": 1, "max": 2})]},
+    "spare": {"replicatedJobs": [rjob("a"), rjob("b", spareFor="a")]},
     "theirs": {"managedBy": "example.com/other", "activeDeadlineSeconds": 60},
     "ended": {"activeDeadlineSeconds": 60},
     "robbed": {},

@@ -35,6 +35,7 @@ VALUES: dict[tuple[str, ...], Any] = {
     ("failurePolicy", "rules", "*", "then"): [{"afterRestarts": 1, "action": "FailJobSet"}],
     ("replicatedJobs", "*", "exitCodePolicy"): {"permanent": [3]},
     ("replicatedJobs", "*", "elastic"): {"min": 1, "max": 2},
+    ("replicatedJobs", "*", "spareFor"): "b",
 }
 POD = {
     "volumes": [{"name": "v", "emptyDir": {"mode": 493}}],

@@ -22,6 +22,7 @@ from itertools import islice
 from typing import Any
 
 from api.jobset import MAX_CLAIM_POLICIES, MAX_DEPENDS_ON
+from api.spares import MOST_GROUPS, is_complete, spare_template
 from kube.model.field import SPEC, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
@@ -64,8 +65,27 @@ def with_defaults(new: JSON, old: JSON | None = None, work: Work | None = None) 
     if old is not None:
         for path in islice(_nulls(draft.object.get("spec"), draft.work), MAX_NULLS):
             draft.remove(path)
+    for path, template in _spare_templates(draft.object, old):
+        draft.put(path, template)
     write_own_fields(draft, is_new=old is None)
     return draft.object, draft.operations
+
+
+def _spare_templates(new: JSON, old: JSON | None) -> Iterator[tuple[Path, Any]]:
+    """Templates of spares that are not complete: the stored one, or one made from that which they stand in for."""
+    rjobs, stored = dig(new, "spec", "replicatedJobs"), by_name(dig(old, "spec", "replicatedJobs"))
+    named = by_name(rjobs)
+    spares = ((i, rjob) for i, rjob in _objects(rjobs) if isinstance(rjob.get("spareFor"), str))
+    for i, rjob in islice(spares, MOST_GROUPS):
+        name = rjob.get("name")
+        before, target = stored.get(name if isinstance(name, str) else ""), named.get(rjob["spareFor"])
+        if is_complete(rjob.get("template")):
+            continue
+        path = SPEC.at("replicatedJobs", i, "template")
+        if before is not None and before.get("spareFor") == rjob["spareFor"]:
+            yield path, before.get("template")
+        elif target is not None and not target.get("spareFor") and is_complete(target.get("template")):
+            yield path, spare_template(target["template"], rjob.get("template"))
 
 
 def _nulls(spec: Any, work: Work) -> Iterator[Path]:

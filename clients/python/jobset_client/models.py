@@ -63,6 +63,11 @@ class ReplicatedJob(Model):
 
     Absent: none. Immutable. Not in the Go JobSet.
     """
+    spare_for: str | None = None
+    """Name of the ReplicatedJob for whose pods the pods of this one hold places (feature gate JobSetSpares).
+
+    The mutating webhook fills in its template. Absent: no spares. Immutable. Not in the Go JobSet.
+    """
 
 
 class Network(Model):
@@ -752,6 +757,17 @@ class ReducedReplicas(Model):
     """Since when: RFC 3339, seconds."""
 
 
+class SpareStatus(Model):
+    """Jobs of a ReplicatedJob with `spareFor`. Not in the Go JobSet."""
+
+    name: str | None = None
+    """Name of the ReplicatedJob."""
+    ready: StrictInt | None = None
+    """Jobs of which every pod holds a place."""
+    missing: StrictInt | None = None
+    """Jobs that do not exist, or have a pod without a place."""
+
+
 class JobSetStatus(Model):
     """What is."""
 
@@ -807,6 +823,8 @@ class JobSetStatus(Model):
     """ReplicatedJobs that run with fewer Jobs than spec says, by failurePolicy.nodeFailure.whenNoCapacity (feature
     gate JobSetElasticReplicas). Absent: none. Not in the Go JobSet.
     """
+    spares: list[SpareStatus] = Field(default_factory=list)
+    """Spares of the set (feature gate JobSetSpares). Absent: none. Not in the Go JobSet."""
     previous_in_place_restart_attempt: StrictInt | None = None
     """Highest in-place attempt that is to be left (feature gate InPlaceRestart)."""
     current_in_place_restart_attempt: StrictInt | None = None
@@ -851,18 +869,18 @@ jobRestartsCountTowardsMax key keyPath keyType keyring kind labelSelector labels
 lastTransitionTime level lifecycle limits livenessProbe localhostProfile lostSeconds lun maintenance managedBy
 manualSelector matchExpressions matchFields matchLabelKeys matchLabels max maxExpirationSeconds maxFailedIndexes
 maxNodes maxRestarts maxSkew medium message metadata min minCount minDomains minGroupCount minSucceeded
-mismatchLabelKeys mode modifyVolumeStatus monitors mountPath mountPropagation moveTime moved name nameservers
-namespace namespaceSelector namespaces network nfs node nodeAffinity nodeAffinityPolicy nodeFailure nodeName
-nodePublishSecretRef nodeSelector nodeSelectorTerms nodeTaintsPolicy nodes notice noticeTime observedGeneration
-onExitCodes onJobFailureMessagePatterns onJobFailureReasons onPodConditions onPodReasons operator optional options
-os overhead parallelism partition path pdID pdName periodSeconds permanent persistentVolumeClaim phase
-photonPersistentDisk pod podAffinity podAffinityTerm podAntiAffinity podCertificate podFailurePolicy podGroupName
-podIndex podReason podReplacementPolicy podsUntil pool port portals ports portworxVolume postStart preStop
-preemptionPolicy preference preferredDuringSchedulingIgnoredDuringExecution prefix previousInPlaceRestartAttempt
-priority priorityClassName privileged probePort procMount projected protectionDomain protocol
-publishNotReadyAddresses pullPolicy quobyte rbd readOnly readOnlyRootFilesystem readinessGates readinessProbe ready
-readyAfterSeconds readyJobs reason recovery recursiveReadOnly reducedReplicas reference registry released remaining
-replicas replicatedJob replicatedJobs replicatedJobsStatus repository request requests
+mismatchLabelKeys missing mode modifyVolumeStatus monitors mountPath mountPropagation moveTime moved name
+nameservers namespace namespaceSelector namespaces network nfs node nodeAffinity nodeAffinityPolicy nodeFailure
+nodeName nodePublishSecretRef nodeSelector nodeSelectorTerms nodeTaintsPolicy nodes notice noticeTime
+observedGeneration onExitCodes onJobFailureMessagePatterns onJobFailureReasons onPodConditions onPodReasons operator
+optional options os overhead parallelism partition path pdID pdName periodSeconds permanent persistentVolumeClaim
+phase photonPersistentDisk pod podAffinity podAffinityTerm podAntiAffinity podCertificate podFailurePolicy
+podGroupName podIndex podReason podReplacementPolicy podsUntil pool port portals ports portworxVolume postStart
+preStop preemptionPolicy preference preferredDuringSchedulingIgnoredDuringExecution prefix
+previousInPlaceRestartAttempt priority priorityClassName privileged probePort procMount projected protectionDomain
+protocol publishNotReadyAddresses pullPolicy quobyte rbd readOnly readOnlyRootFilesystem readinessGates
+readinessProbe ready readyAfterSeconds readyJobs reason recovery recursiveReadOnly reducedReplicas reference
+registry released remaining replicas replicatedJob replicatedJobs replicatedJobsStatus repository request requests
 requiredDuringSchedulingIgnoredDuringExecution resizePolicy resource resourceClaimName resourceClaimTemplateName
 resourceClaims resourceFieldRef resourceName resources restartPolicy restartPolicyRules restartStrategy restarts
 restartsCountTowardsMax retentionPolicy retryable revision role rules runAsGroup runAsNonRoot runAsUser
@@ -870,9 +888,9 @@ runAsUserName running runningSeconds runtimeClassName scaleIO schedulerName sche
 schedulingGates schedulingGroup schedulingPolicy scheme scope seLinuxChangePolicy seLinuxOptions searches
 seccompProfile seconds secret secretFile secretKeyRef secretName secretRef securityContext selector
 sequentialReplicatedJobs server service serviceAccount serviceAccountName serviceAccountToken setHostnameAsFQDN
-shareName shareProcessNamespace shrinkAfterSeconds signal signerName since single sizeLimit sleep sources spec
-sslEnabled startTime startTimeoutSeconds started startupPolicy startupPolicyOrder startupProbe status stdin
-stdinOnce step stopSignal storageClassName storageMode storagePolicyID storagePolicyName storagePool storageos
+shareName shareProcessNamespace shrinkAfterSeconds signal signerName since single sizeLimit sleep sources spareFor
+spares spec sslEnabled startTime startTimeoutSeconds started startupPolicy startupPolicyOrder startupProbe status
+stdin stdinOnce step stopSignal storageClassName storageMode storagePolicyID storagePolicyName storagePool storageos
 subPath subPathExpr subdomain succeeded succeededCount succeededIndexes successPolicy successThreshold
 supplementalGroups supplementalGroupsPolicy suspend suspended sysctls system taint taintKeys targetContainerName
 targetPortal targetReplicatedJobs targetVolumeAttributesClassName targetWWNs tcpSocket template templates tenant

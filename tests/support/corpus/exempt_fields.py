@@ -62,6 +62,7 @@ EXEMPT: dict[str, str] = {
     "spec.successPolicy.targetReplicatedJobs[]": NAMES,
     "spec.replicatedJobs[].elastic.min": DOWN,
     "spec.replicatedJobs[].elastic.max": "how far replicas may be raised: that number is judged whenever it changes",
+    "spec.replicatedJobs[].spareFor": NAMES,
     "spec.failurePolicy.rules[].name": NAMES,
     "spec.failurePolicy.rules[].on*": "for which failures an action is taken: the action is judged whenever it is",
     "spec.failurePolicy.rules[].targetReplicatedJobs[]": "the same",

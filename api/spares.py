@@ -1,0 +1,84 @@
+"""Spare pods: ReplicatedJobs that hold places for the pods of another one. See docs/concepts/spares.md.
+
+A group of spares is no part of the set that runs: whatever counts the Jobs of a set counts those of `running_part`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from api.jobset import JobSet, ReplicatedJob
+from kube.model.jsontree import dig, items
+from kube.model.meta import JSON, MAX_INT32
+
+GATE: Final = "JobSetSpares"
+MOST_GROUPS: Final = 8
+"""Groups of spares in one JobSet: each has a copy of a template."""
+
+HOLD: Final = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done")
+"""The holding process: it uses nothing, and ends at once when it is told to."""
+_OF_THE_PROGRAM: Final = frozenset(
+    {"command", "args", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicyRules", "ports"}
+)
+_JOB_FIELDS: Final = ("parallelism", "completions", "completionMode")
+
+
+def spares_of(js: JobSet) -> tuple[ReplicatedJob, ...]:
+    """Its groups of spares."""
+    return tuple(rjob for rjob in js.spec.replicated_jobs if rjob.spare_for)
+
+
+def running_part(js: JobSet) -> JobSet:
+    """The JobSet without its groups of spares."""
+    left = tuple(rjob for rjob in js.spec.replicated_jobs if not rjob.spare_for)
+    return msgspec.structs.replace(js, spec=msgspec.structs.replace(js.spec, replicated_jobs=left))
+
+
+def spare_template(template: Any, own: Any) -> JSON:
+    """The template of spares for the Jobs of `template`. Of `own` only the commands of containers count.
+
+    Init containers are left out, but for those that run beside the others: the holding process needs no preparation.
+    So are labels, by which a Service would find pods that answer nothing.
+    """
+    job = dig(template, "spec")
+    job = job if isinstance(job, dict) else {}
+    pod = dig(job, "template", "spec")
+    pod = pod if isinstance(pod, dict) else {}
+    given = dig(own, "spec", "template", "spec")
+    commands = {
+        each["name"]: each["command"]
+        for each in items(given, "containers")
+        if isinstance(each, dict) and isinstance(each.get("name"), str) and each.get("command")
+    }
+    beside = [each for each in items(pod, "initContainers") if dig(each, "restartPolicy") == "Always"]
+    held: JSON = {
+        **{key: value for key, value in pod.items() if key not in {"initContainers", "restartPolicy"}},
+        **({"initContainers": [_holding(each, commands) for each in beside]} if beside else {}),
+        "containers": [_holding(each, commands) for each in items(pod, "containers")],
+        "restartPolicy": "OnFailure",
+        "terminationGracePeriodSeconds": 1,
+    }
+    annotations = dig(job, "template", "metadata", "annotations")
+    return {
+        "spec": {
+            **{key: job[key] for key in _JOB_FIELDS if job.get(key) is not None},
+            "backoffLimit": MAX_INT32,
+            "template": {**({"metadata": {"annotations": annotations}} if annotations else {}), "spec": held},
+        },
+    }
+
+
+def _holding(container: Any, commands: Mapping[str, Any]) -> Any:
+    """The container with the holding process in the place of its program."""
+    if not isinstance(container, dict):
+        return container
+    name = container.get("name")
+    command = commands.get(name if isinstance(name, str) else "", list(HOLD))
+    return {**{key: value for key, value in container.items() if key not in _OF_THE_PROGRAM}, "command": command}
+
+
+def is_complete(template: Any) -> bool:
+    """Whether a template of spares has been filled in: each of its containers has an image."""
+    containers = items(dig(template, "spec", "template", "spec"), "containers")
+    return bool(containers) and all(dig(each, "image") for each in containers)

@@ -1,0 +1,72 @@
+"""Spares beside the set that runs. See docs/concepts/spares.md.
+
+Every step but those about spares plans for a JobSet without them. So they can hold up nothing: neither the end of the
+set nor a restart, a stage or a count.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from api import keys
+from api.batch import Job, job_ready
+from api.jobset_status import SpareStatus
+from api.names import job_name_prefix
+from api.spares import running_part, spares_of
+from controllers.planning.actions import DeleteJob
+from controllers.planning.child_jobs import integer
+from controllers.planning.observed import Observed, Spares
+
+
+def set_apart(observed: Observed) -> Observed:
+    """The observation with spares in a place of their own; the same object if the set has none."""
+    for rjob in observed.jobset.spec.replicated_jobs:  # a loop: each plan of every set comes by here
+        if rjob.spare_for:
+            return _apart(observed)
+    return observed
+
+
+def _apart(observed: Observed) -> Observed:
+    js = running_part(observed.jobset)
+    groups = spares_of(observed.jobset)
+    names = {group.name for group in groups}
+    jobs: dict[str, list[Job]] = {name: [] for name in names}
+    for job in observed.jobs:
+        jobs.get(_group(job), []).append(job)
+    return replace(
+        observed,
+        jobset=js,
+        jobs=tuple(job for job in observed.jobs if _group(job) not in names),
+        departed=tuple(job for job in observed.departed if _group(job) not in names),
+        spares=tuple(Spares(group, tuple(jobs[group.name])) for group in groups),
+    )
+
+
+def by_index(js_name: str, spares: Spares) -> dict[int, Job]:
+    """Its Jobs by index. One that is not of the group by label and name is not among them."""
+    prefix = job_name_prefix(js_name, spares.group.name)
+    found = ((integer(job.metadata.labels.get(keys.JOB_INDEX)), job) for job in spares.jobs)
+    return {index: job for index, job in found if index is not None and job.metadata.name == f"{prefix}{index}"}
+
+
+def counted(observed: Observed) -> tuple[SpareStatus, ...]:
+    """The numbers of the status. A suspended set has no spares, and misses none."""
+    found = []
+    for spares in observed.spares:
+        wanted = 0 if observed.jobset.suspended or observed.jobset.status.terminal_state else spares.group.replicas
+        ready = min(sum(_holds(job) for job in spares.jobs), wanted)
+        found.append(SpareStatus(name=spares.group.name, ready=ready, missing=wanted - ready))
+    return tuple(found)
+
+
+def deletions(jobs: Iterable[Job]) -> list[DeleteJob]:
+    """Delete those that are not in deletion."""
+    there = (job.metadata for job in jobs if job.metadata.deletion_timestamp is None)
+    return [DeleteJob(meta.name, meta.uid) for meta in there]
+
+
+def _holds(job: Job) -> bool:
+    return job_ready(job) and job.outcome is None and job.metadata.deletion_timestamp is None
+
+
+def _group(job: Job) -> str:
+    return job.metadata.labels.get(keys.REPLICATED_JOB_NAME, "")

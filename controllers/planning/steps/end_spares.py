@@ -1,0 +1,25 @@
+"""Step: spares end with the set, and while it is suspended (gate JobSetSpares). See docs/concepts/spares.md."""
+
+from api.batch import Job
+from api.spares import GATE
+from controllers.planning.context import Context
+from controllers.planning.finished import finished
+from controllers.planning.observed import Spares
+from controllers.planning.partial import Partial, of_draft
+from controllers.planning.spares import by_index, deletions
+
+
+def end_spares(ctx: Context) -> Partial:
+    """Delete all spares of a set that does not run, and those that have an index too many."""
+    draft, jobs = ctx.draft(), [job for spares in ctx.observed.spares for job in spares.jobs]
+    if not ctx.gates[GATE]:
+        draft.warn_of_gate("spec.replicatedJobs[].spareFor", GATE)
+    elif not (finished(ctx.js) or ctx.js.suspended):
+        jobs = [job for spares in ctx.observed.spares for job in _surplus(ctx, spares)]
+    return of_draft(draft, *deletions(jobs))
+
+
+def _surplus(ctx: Context, spares: Spares) -> list[Job]:
+    jobs = by_index(ctx.js.metadata.name, spares)
+    wanted = {job.metadata.uid for index, job in jobs.items() if 0 <= index < spares.group.replicas}
+    return [job for job in spares.jobs if job.metadata.uid not in wanted]

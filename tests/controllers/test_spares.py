@@ -1,0 +1,216 @@
+"""Spares beside a set: they are made while it runs, and hold up nothing. Pure, and the looks at pods with a scripted client."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api.jobset import JobSet
+from api.pod import DetailedPod
+from controllers.jobset.spare_places import places
+from controllers.planning.observed import Observed
+from controllers.planning.spares import set_apart
+from tests.support.model.world import World
+from tests.support.objects.jobsets import jobset, rjob, stored
+
+SPARE = rjob("spare", replicas=2, spareFor="workers")
+POLICY = {"maxRestarts": 3}
+
+
+class Spared(World):
+    """As the controller observes it."""
+
+    def observe(self) -> Observed:
+        return set_apart(super().observe())
+
+
+def world(*spares: dict, gate: bool = True, **spec) -> World:
+    raw = stored(jobset(rjob(replicas=2), *spares, failurePolicy=POLICY, **spec))
+    return Spared(msgspec.convert(raw, JobSet), JobSetSpares=gate)
+
+
+def running(*names: str, **more) -> World:
+    made = world(SPARE, **more)
+    made.settle()
+    made.run("train-workers-0", "train-workers-1")
+    made.settle()
+    made.run(*names)
+    made.settle()
+    return made
+
+
+def numbers(made: World) -> list[tuple[str, int, int]]:
+    return [(entry.name, entry.ready, entry.missing) for entry in made.status.spares]
+
+
+def test_spares_are_made_when_all_workers_are_ready():
+    made = world(SPARE)
+    made.settle()
+    assert sorted(made.jobs) == ["train-workers-0", "train-workers-1"]
+    made.run("train-workers-0")
+    made.settle()
+    assert numbers(made) == [("spare", 0, 2)]
+    assert len(made.jobs) == 2, "a worker is not ready yet"
+    made.run("train-workers-1")
+    made.settle()
+    assert sorted(made.jobs) == ["train-spare-0", "train-spare-1", "train-workers-0", "train-workers-1"]
+    made.run("train-spare-0")
+    made.settle()
+    assert numbers(made) == [("spare", 1, 1)]
+    assert made.status.ready_jobs == "2/2"
+    labels = made.jobs["train-workers-0"]["metadata"]["labels"]
+    assert labels["jobset.sigs.k8s.io/global-replicas"] == "2", "workers count no spares"
+
+
+def test_the_set_completes_with_its_workers_and_the_spares_end_with_it():
+    made = running("train-spare-0", "train-spare-1")
+    made.finish("train-workers-0")
+    made.finish("train-workers-1")
+    made.settle()
+    assert made.status.terminal_state == "Completed"
+    made.collect()
+    made.settle()
+    assert not [name for name in made.live() if "spare" in name]
+
+
+def test_spares_keep_their_places_while_the_set_restarts():
+    made = running("train-spare-0", "train-spare-1")
+    before = {name: made.jobs[name]["metadata"]["uid"] for name in made.jobs}
+    made.fail("train-workers-0")
+    made.settle()
+    made.collect()
+    made.settle()
+    assert made.status.restarts == 1
+    after = {name: made.jobs[name]["metadata"]["uid"] for name in made.jobs}
+    assert {name for name in after if before.get(name) == after[name]} == {"train-spare-0", "train-spare-1"}
+
+
+def test_a_suspended_set_has_no_spares_and_gets_them_again():
+    made = running("train-spare-0", "train-spare-1")
+    made.edit(suspend=True)
+    made.settle()
+    made.collect()
+    made.settle()
+    assert not [name for name in made.live() if "spare" in name]
+    assert numbers(made) == [("spare", 0, 0)]
+
+
+def test_a_spare_that_ends_by_itself_is_made_again_after_a_minute_and_fails_nothing():
+    made = running("train-spare-0", "train-spare-1")
+    made.fail("train-spare-0")
+    made.settle()
+    assert (made.status.restarts, made.status.terminal_state, numbers(made)) == (0, "", [("spare", 1, 1)])
+    uid = made.jobs["train-spare-0"]["metadata"]["uid"]
+    assert "train-spare-0" in made.live(), "not at once"
+    made.seconds += 60
+    made.settle()
+    made.collect()
+    made.settle()
+    assert made.jobs["train-spare-0"]["metadata"]["uid"] != uid
+
+
+def test_without_the_gate_there_are_none_and_a_warning_says_so():
+    made = running(gate=False)
+    assert sorted(made.jobs) == ["train-workers-0", "train-workers-1"]
+    assert any("JobSetSpares" in event.note for event in made.plan().warnings)
+
+
+STEPS = st.lists(
+    st.sampled_from(
+        [
+            ("run", "train-workers-0"),
+            ("run", "train-workers-1"),
+            ("run", "train-spare-0"),
+            ("fail", "train-workers-0"),
+            ("fail", "train-spare-0"),
+            ("fail", "train-spare-1"),
+            ("finish", "train-workers-0"),
+            ("finish", "train-workers-1"),
+            ("finish", "train-spare-1"),
+            ("suspend", ""),
+            ("resume", ""),
+            ("collect", ""),
+            ("wait", ""),
+        ]
+    ),
+    max_size=30,
+)
+
+
+def _apply(made: World, kind: str, name: str) -> None:
+    job = made.jobs.get(name)
+    if kind in {"suspend", "resume"}:
+        if not made.status.terminal_state:
+            made.edit(suspend=kind == "suspend")
+    elif kind == "collect":
+        made.collect()
+    elif kind == "wait":
+        made.seconds += 61
+    elif (
+        job
+        and "deletionTimestamp" not in job["metadata"]
+        and not made.finished(name)
+        and not job["spec"].get("suspend")
+    ):
+        getattr(made, kind)(name)
+    made.settle()
+
+
+def _of_the_set(made: World) -> tuple:
+    jobs = {
+        name: (job["metadata"]["labels"], job["spec"].get("suspend"), job.get("status"))
+        for name, job in made.jobs.items()
+        if "spare" not in name
+    }
+    status = msgspec.to_builtins(made.status)
+    status.pop("spares", None)
+    events = [(event.reason, event.note) for event in made.events]
+    return jobs, status, events
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps=STEPS)
+def test_whatever_happens_the_set_is_as_it_were_without_spares(steps):
+    plain, spared = world(), world(SPARE)
+    for made in (plain, spared):
+        made.settle()
+    for kind, name in steps:
+        for made in (plain, spared):
+            _apply(made, kind, name)
+        assert _of_the_set(spared) == _of_the_set(plain)
+        ended = spared.status.terminal_state or spared.js.suspended
+        left = [each for each in spared.live() if "spare" in each and not spared.finished(each)]
+        assert not (ended and left), "spares outlive the set"
+
+
+def pod(name: str, node: str = "", *, nominated: str = "", ready: str = "True", at: int = 0, **status) -> DetailedPod:
+    said = {"type": "Ready", "status": ready} if node else {"type": "PodScheduled", "reason": "Unschedulable"}
+    return msgspec.convert(
+        {
+            "metadata": {"name": name, "uid": name, "creationTimestamp": f"2026-01-01T00:00:0{at}Z"},
+            "spec": {"nodeName": node},
+            "status": {"phase": "Pending", "nominatedNodeName": nominated, "conditions": [said], **status},
+        },
+        DetailedPod,
+    )
+
+
+@pytest.mark.parametrize(
+    ("waiting", "spares", "given"),
+    [
+        ([pod("a")], [pod("s", "n1")], [("a", "s")]),
+        ([pod("b", at=2), pod("a", at=1)], [pod("s", "n1")], [("a", "s")]),
+        ([pod("a"), pod("b")], [pod("s", "n1"), pod("t", "n1")], [("a", "s"), ("b", "t")]),
+        ([pod("a")], [pod("s", "n1", ready="False")], []),
+        ([pod("a")], [pod("s", "avoided")], []),
+        ([pod("a", conditions=[])], [pod("s", "n1")], []),
+        ([pod("a", "n2")], [pod("s", "n1")], []),
+        ([pod("a"), pod("b", nominated="n1", at=9)], [pod("s", "n1")], [("b", "s")]),
+        ([pod("a", nominated="n2")], [pod("s", "n1")], []),
+    ],
+)
+def test_the_oldest_pod_without_a_node_gets_a_ready_spare(waiting, spares, given):
+    found = places(waiting, spares, frozenset({"avoided"}))
+    assert [(place.pod.metadata.name, place.spare.metadata.name) for place in found] == given

@@ -1,0 +1,81 @@
+"""The place of a spare goes to a pod that finds no node, and to nobody else (docs/concepts/spares.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dev.cluster.cluster import Cluster
+from dev.cluster.node_faults import uncordon
+from tests.support.cluster.jobs import Sets, group, manifest
+from tests.support.cluster.requests import kubectl, pods, request, uids, wait_for
+
+pytestmark = [pytest.mark.manager(featureGates={"JobSetSpares": True}), pytest.mark.slow]
+NAME = "jobset.sigs.k8s.io/replicatedjob-name"
+BIG = {"containers": [{"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "20"}}}]}
+NODES = 20
+
+
+def of(sets: Sets, name: str) -> list[dict[str, Any]]:
+    """The running pods of a ReplicatedJob."""
+    return [pod for pod in sets.pods(f"{NAME}={name}") if pod["status"]["phase"] == "Running"]
+
+
+def spares(sets: Sets) -> tuple[int, int]:
+    """How many spares are ready, and how many are missing; the status leaves zeros out."""
+    [entry] = sets.status().get("spares") or [{"name": "spare"}]
+    assert entry["name"] == "spare"
+    return entry.get("ready", 0), entry.get("missing", 0)
+
+
+def competitor(sets: Sets) -> None:
+    """Twice as many pods as there are nodes, each as large as a worker and of the same priority."""
+    template = {"metadata": {"labels": {"app": "greedy"}}, "spec": {"restartPolicy": "Never", **BIG}}
+    spec = {"parallelism": 2 * NODES, "completions": 2 * NODES, "template": template}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "greedy"}, "spec": spec}
+    code, answer = request(sets.cluster, "POST", f"/apis/batch/v1/namespaces/{sets.namespace}/jobs", body)
+    assert code == 201, json.dumps(answer)
+
+
+def taken(sets: Sets) -> set[str]:
+    found = pods(sets.cluster, sets.namespace, "app=greedy")
+    return {pod["spec"]["nodeName"] for pod in found if pod["status"]["phase"] == "Running"}
+
+
+@pytest.fixture
+def cordoned(full_cluster: Cluster, sets: Sets) -> Iterator[list[str]]:
+    nodes: list[str] = []
+    yield nodes
+    with full_cluster.connect() as connection:
+        for node in nodes:
+            uncordon(connection, node)
+
+
+def test_a_place_goes_to_the_worker_however_many_wait_for_a_node(sets: Sets, cordoned):
+    workers = group("w", replicas=3, pod=BIG, job={"backoffLimit": 6})
+    sets.apply(manifest(workers, {"name": "spare", "replicas": 2, "spareFor": "w", "template": {}}))
+    wait_for(lambda: spares(sets) == (2, 0), what="the spares")
+    competitor(sets)
+    wait_for(lambda: len(taken(sets)) == NODES - 5, what="every free node is taken")
+    for lost in range(2):
+        before, places = of(sets, "w"), {pod["spec"]["nodeName"] for pod in of(sets, "spare")}
+        node = before[0]["spec"]["nodeName"]
+        cordoned.append(node)
+        kubectl(sets.cluster, "cordon", node)
+        kubectl(sets.cluster, "delete", "pod", before[0]["metadata"]["name"], "-n", sets.namespace, "--force")
+        wait_for(lambda: len(of(sets, "w")) == 3, what="all workers run again")
+        [new] = [pod for pod in of(sets, "w") if pod["metadata"]["uid"] not in uids(before)]
+        assert new["spec"]["nodeName"] in places
+        assert len(taken(sets)) == NODES - 5, "nobody else has got a node"
+        wait_for(lambda lost=lost: spares(sets) == (1 - lost, 1 + lost), what="a spare is missing")
+    assert [reason for _, reason, _ in sets.events() if reason == "SpareUsed"] == ["SpareUsed"] * 2
+    assert sets.status()["restarts"] == 0
+    kubectl(sets.cluster, "delete", "job", "greedy", "-n", sets.namespace)
+    wait_for(lambda: spares(sets) == (2, 0), what="new spares")
+    for pod in of(sets, "w"):
+        sets.end(pod)
+    sets.wait_state("Completed")
+    wait_for(lambda: not sets.pods(), what="the spares end with the set")

@@ -1,0 +1,149 @@
+"""Spares: the template that the webhook fills in, and what a JobSet with spares must hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.features import FeatureGates
+from app.engine import engine
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.updates import changed
+
+GATES = FeatureGates({"JobSetSpares": True})
+SPARE = "spec.replicatedJobs[1]"
+CONTAINER = {
+    "name": "main",
+    "image": "train",
+    "command": ["python", "train.py"],
+    "args": ["--fast"],
+    "resources": {"requests": {"cpu": "4"}},
+    "livenessProbe": {"exec": {"command": ["true"]}},
+}
+POD = {
+    "containers": [CONTAINER],
+    "initContainers": [{"name": "prepare", "image": "tools"}],
+    "nodeSelector": {"gpu": "yes"},
+    "priorityClassName": "high",
+    "restartPolicy": "Never",
+}
+
+
+def spare(name: str = "spare", target: str = "workers", template: Any = None, **more: Any) -> JSON:
+    return {"name": name, "replicas": 1, "spareFor": target, "template": template or {}, **more}
+
+
+def with_spares(*spares: JSON, pod: Any = None, **more: Any) -> JSON:
+    return jobset(rjob(pod={**POD, **(pod or {})}), *spares, **more)
+
+
+def found(js: JSON, gates: FeatureGates = GATES) -> list[tuple[str, str]]:
+    """Path and id of each broken rule of creation."""
+    return [(str(error.path), error.rule.id) for error in engine(gates).create(js).errors]
+
+
+def template(js: JSON) -> JSON:
+    filled: JSON = engine(GATES).create(js).object["spec"]["replicatedJobs"][1]["template"]["spec"]
+    return filled
+
+
+def test_the_template_is_that_of_the_workers_with_a_process_that_holds_the_place():
+    job = template(with_spares(spare()))
+    pod = job["template"]["spec"]
+    [container] = pod["containers"]
+    assert (job["parallelism"], job["completions"], job["completionMode"]) == (1, 1, "Indexed")
+    assert (pod["nodeSelector"], pod["priorityClassName"]) == (POD["nodeSelector"], "high")
+    assert (container["image"], container["resources"]) == ("train", CONTAINER["resources"])
+    assert container["command"][0] == "sh"
+    assert container.keys() == {"name", "image", "resources", "command"}
+    assert "initContainers" not in pod
+
+
+def test_an_image_without_a_shell_gets_the_command_that_is_given():
+    given = {"spec": {"template": {"spec": {"containers": [{"name": "main", "command": ["/pause"]}]}}}}
+    [container] = template(with_spares(spare(template=given)))["template"]["spec"]["containers"]
+    assert (container["image"], container["command"]) == ("train", ["/pause"])
+
+
+def test_a_template_that_was_filled_in_is_found_again_when_the_manifest_is_applied():
+    before = engine(GATES).create(with_spares(spare())).object
+    old = stored(before)
+    again = engine(GATES).update(old, changed(old, "replicatedJobs", 1, "template", to={}))
+    assert not again.errors
+    assert again.object["spec"]["replicatedJobs"][1] == old["spec"]["replicatedJobs"][1]
+    assert found(before) == []
+
+
+@pytest.mark.parametrize(
+    ("js", "broken"),
+    [
+        (with_spares(spare()), []),
+        (
+            with_spares(spare(), successPolicy={"operator": "All", "targetReplicatedJobs": ["spare"]}),
+            [("spec.successPolicy.targetReplicatedJobs[0]", "spare-named")],
+        ),
+        (
+            with_spares(
+                spare(), failurePolicy={"rules": [{"action": "FailJobSet", "targetReplicatedJobs": ["spare"]}]}
+            ),
+            [("spec.failurePolicy.rules[0].targetReplicatedJobs[0]", "spare-named")],
+        ),
+        (
+            with_spares(spare(), rjob("next", dependsOn=[{"name": "spare", "status": "Ready"}])),
+            [("spec.replicatedJobs[2].dependsOn[0].name", "spare-named")],
+        ),
+        (
+            with_spares(spare(dependsOn=[{"name": "workers", "status": "Ready"}])),
+            [(f"{SPARE}.dependsOn", "spare-named")],
+        ),
+        (
+            with_spares(spare(), coordinator={"replicatedJob": "spare"}),
+            [("spec.coordinator.replicatedJob", "spare-named")],
+        ),
+        (
+            with_spares(spare(), startupPolicy={"startupPolicyOrder": "InOrder"}),
+            [(f"{SPARE}.spareFor", "spare-order")],
+        ),
+    ],
+)
+def test_spares_are_no_part_of_what_the_set_does(js, broken):
+    assert found(js) == broken
+
+
+@pytest.mark.parametrize("target", ["absent", "spare"])
+def test_a_spare_stands_in_for_a_group_that_runs_a_program(target):
+    assert (f"{SPARE}.spareFor", "spare-target") in found(with_spares(spare(target=target)))
+
+
+def test_pods_that_are_placed_together_have_no_spares():
+    js = with_spares(spare())
+    js["metadata"]["annotations"] = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+    assert (f"{SPARE}.spareFor", "spare-placement") in found(js)
+
+
+def test_a_template_with_other_resources_is_refused_where_it_differs():
+    filled = engine(GATES).create(with_spares(spare())).object
+    spec = filled["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]
+    spec["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    assert found(filled) == [(f"{SPARE}.template.spec.template.spec.containers", "spare-template")]
+
+
+def test_a_set_has_few_groups_of_spares():
+    js = with_spares(*(spare(f"spare-{n}") for n in range(9)))
+    assert ("spec.replicatedJobs[9].spareFor", "spare-groups") in found(js)
+
+
+def test_without_its_gate_the_field_is_refused():
+    assert found(with_spares(spare()), FeatureGates()) == [(f"{SPARE}.spareFor", "spare-gate")]
+
+
+def test_what_a_group_stands_in_for_never_changes():
+    old = stored(engine(GATES).create(with_spares(spare(), rjob("others", pod=POD))).object)
+    new = changed(old, "replicatedJobs", 1, "spareFor", to="others")
+    assert [error.rule.id for error in engine(GATES).update(old, new).errors] == ["immutable-replicated-job"]
+
+
+def test_shares_count_no_spares():
+    js = with_spares(spare(), successPolicy={"operator": "All", "minSucceeded": 2})
+    assert [path for path, _ in found(js)] == ["spec.successPolicy.minSucceeded"]

@@ -1,0 +1,148 @@
+"""Spares: groups that hold places for the pods of another one, and are no part of what the set does. Pure.
+
+See docs/reference/validation.md#spares.
+"""
+
+from collections.abc import Iterator
+from itertools import chain, islice
+
+from api.children import placement_annotations
+from api.keys import EXCLUSIVE_TOPOLOGY
+from api.spares import GATE, MOST_GROUPS, spare_template
+from api.stages import in_order, staged
+from kube.model.field import SPEC, FieldError, Path
+from kube.model.jsontree import dig, items
+from kube.model.meta import JSON
+from webhooks.jobset.rules import MOST, Source
+from webhooks.jobset.rules.coordinator import PATH as COORDINATOR
+from webhooks.jobset.rules.success import TARGETS as SUCCESS_TARGETS
+from webhooks.jobset.rules.targets import name_suggestion
+from webhooks.jobset.subject import Entry, Subject
+
+_DOCS = Source("docs/reference/validation.md#spares")
+NO_GATE = _DOCS.gate("spare-gate", GATE, "its pods run as workers do, and never end")
+UNKNOWN = _DOCS.error("spare-target", "replicatedJob {name} {why}", "{how}")
+MANY = _DOCS.error(
+    "spare-groups",
+    "at most {most} ReplicatedJobs of a JobSet may be spares",
+    "raise replicas of one of them, which is the number of its Jobs",
+)
+NAMED = _DOCS.error(
+    "spare-named",
+    "replicatedJob {name} holds places for another one (spareFor): it never completes, and runs no program",
+    "name the ReplicatedJob that it stands in for, or none",
+)
+ORDERED = _DOCS.error(
+    "spare-order",
+    "spares are no stage, and this JobSet starts its ReplicatedJobs in order",
+    "use dependsOn for the order of start, or remove spareFor",
+)
+PLACED = _DOCS.error(
+    "spare-placement",
+    "the place of a spare is that of one pod: {why} needs places for all pods of a Job at once",
+    "remove spareFor, or place the pods of replicatedJob {name} one by one",
+)
+TEMPLATE = _DOCS.error(
+    "spare-template",
+    "differs from that of replicatedJob {name}: its pods might not fit into the place",
+    "write `template: {{}}`, which is filled in, or the same as in replicatedJob {name}",
+)
+_COMPARED = (
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "priorityClassName",
+    "runtimeClassName",
+    "schedulerName",
+    "resourceClaims",
+)
+
+
+def gate(subject: Subject) -> Iterator[FieldError]:
+    """The field is set while its feature gate is off."""
+    if not subject.gates[GATE]:
+        for entry in _spares(subject):
+            yield NO_GATE.at(entry.path.at("spareFor"))
+
+
+def groups(subject: Subject) -> Iterator[FieldError]:
+    """Each stands in for a group that is there, is no spare, and needs no more than single places."""
+    entries = list(_spares(subject))
+    if len(entries) > MOST_GROUPS:
+        yield MANY.at(entries[MOST_GROUPS].path.at("spareFor"), entries[MOST_GROUPS].rjob.spare_for, most=MOST_GROUPS)
+    for entry in entries[:MOST_GROUPS]:
+        yield from _group(subject, entry)
+
+
+def _spares(subject: Subject) -> Iterator[Entry]:
+    return (entry for entry in subject.entries if entry.rjob.spare_for)
+
+
+def _group(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+    name, path = entry.rjob.spare_for, entry.path.at("spareFor")
+    target = subject.by_name.get(name)
+    if target is None:
+        yield UNKNOWN.at(path, name, name=name, why="does not exist", how=name_suggestion(subject, name))
+        return
+    if target.rjob.spare_for:
+        why, how = "is a spare itself", "name the ReplicatedJob that runs the program"
+        yield UNKNOWN.at(path, name, name=name, why=why, how=how)
+        return
+    js = subject.js
+    if in_order(js.spec) or staged(js.spec):
+        yield ORDERED.at(path, name)
+    placed = EXCLUSIVE_TOPOLOGY in placement_annotations(js, target.rjob)
+    if placed or js.spec.scheduling is not None:
+        yield PLACED.at(path, name, name=name, why="exclusive placement" if placed else "spec.scheduling")
+    different = _difference(entry.path, entry.rjob.template, spare_template(target.rjob.template, entry.rjob.template))
+    if different is not None:
+        yield TEMPLATE.at(different, name=name)
+
+
+def _difference(path: Path, own: JSON, wanted: JSON) -> Path | None:
+    """The first place where a template asks for other than a place needs; None if there is none."""
+    job = path.at("template", "spec")
+    for field in ("parallelism", "completions"):
+        if dig(own, "spec", field) != dig(wanted, "spec", field):
+            return job.at(field)
+    pod, there, needed = job.at("template", "spec"), dig(own, *_POD), dig(wanted, *_POD)
+    for field in _COMPARED:
+        if (dig(there, field) or None) != (dig(needed, field) or None):
+            return pod.at(field)
+    for field in ("containers", "initContainers"):
+        shapes = [
+            [(dig(c, "name"), dig(c, "image"), dig(c, "resources") or {}) for c in items(p, field)]
+            for p in (there, needed)
+        ]
+        if shapes[0] != shapes[1]:
+            return pod.at(field)
+    return None
+
+
+_POD = ("spec", "template", "spec")
+
+
+def unnamed(subject: Subject) -> Iterator[FieldError]:
+    """Nothing that counts Jobs, or waits for them, names a spare; a spare waits for nothing."""
+    spares = {entry.rjob.name for entry in _spares(subject)}
+    if spares:
+        for path, name in islice(((path, name) for path, name in _named(subject) if name in spares), MOST):
+            yield NAMED.at(path, name, name=name)
+
+
+def _named(subject: Subject) -> Iterator[tuple[Path, str]]:
+    """Every name of a ReplicatedJob, with its place. What waits for another one is named by itself."""
+    spec, policy = subject.js.spec, subject.js.spec.success_policy
+    rules = SPEC.at("failurePolicy", "rules")
+    yield from SUCCESS_TARGETS.each(policy.target_replicated_jobs if policy is not None else ())
+    yield from chain.from_iterable(
+        path.at("targetReplicatedJobs").each(rule.target_replicated_jobs)
+        for path, rule in rules.each(subject.failure_policy.rules)
+    )
+    for entry in subject.entries:
+        waits = entry.path.at("dependsOn")
+        if entry.rjob.depends_on:
+            yield waits, entry.rjob.name
+        yield from ((path.at("name"), wait.name) for path, wait in waits.each(entry.rjob.depends_on or ()))
+    if spec.coordinator is not None:
+        yield COORDINATOR.at("replicatedJob"), spec.coordinator.replicated_job

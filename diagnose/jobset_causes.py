@@ -9,6 +9,7 @@ import msgspec
 from api import keys, stored_defaults
 from api.avoided_nodes import nodes_to_avoid, policy_of, recent_failures
 from api.jobset import JobSet
+from api.spares import running_part, spares_of
 from controllers.planning import finished
 from controllers.planning.maintenance import REASON as MAINTENANCE
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
@@ -290,11 +291,25 @@ def reduced_replicas(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         yield Answer(Finding(Level.NOTE, "reduced-replicas", message, since=entry.since))
 
 
+def missing_spares(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
+    """The groups of spares of which some hold no place now."""
+    js = case.facts.jobset
+    groups = {rjob.name: rjob for rjob in spares_of(js)}
+    for entry in js.status.spares:
+        group = groups.get(entry.name)
+        if group is not None and entry.missing:
+            message = (
+                f"{entry.ready} of {pluralize(group.replicas, 'spare')} of ReplicatedJob {entry.name} for"
+                f" {group.spare_for} are ready: the next pod of {group.spare_for} that finds no node may have to wait"
+            )
+            yield Answer(Finding(Level.NOTE, "missing-spares", message))
+
+
 def unreadable_jobs(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """The Jobs may not be read: what the status says about them."""
     if case.facts.jobs is not None:
         return
-    js = case.facts.jobset.at_current_size
+    js = running_part(case.facts.jobset).at_current_size
     counts = {count.name: count for count in js.status.replicated_jobs_status}
     for rjob in js.spec.replicated_jobs:
         settled, numbers = 0, ""

@@ -35,6 +35,7 @@ CAUSES: tuple[Cause, ...] = (
     jobset_causes.avoided_nodes,
     jobset_causes.maintenance_notice,
     jobset_causes.reduced_replicas,
+    jobset_causes.missing_spares,
     jobset_causes.unreadable_jobs,
     manager_causes.no_manager,
     manager_causes.unready_leader,

@@ -7,6 +7,7 @@ from datetime import datetime
 from api import keys
 from api.jobset import JobSet
 from api.jobset_status import FailedAttempt
+from api.spares import running_part
 from diagnose.times import seconds_since
 from kube.model.meta import NO_TEXTS, is_true
 
@@ -83,4 +84,6 @@ def failed_lately(js: JobSet, now: datetime) -> list[FailedAttempt]:
 def _is_settled(js: JobSet) -> bool:
     """Whether every Job of the set is ready or has succeeded, as its status says."""
     counts = {counts.name: counts.ready + counts.succeeded for counts in js.status.replicated_jobs_status}
-    return all(counts.get(rjob.name, 0) >= rjob.replicas for rjob in js.at_current_size.spec.replicated_jobs)
+    return all(
+        counts.get(rjob.name, 0) >= rjob.replicas for rjob in running_part(js).at_current_size.spec.replicated_jobs
+    )

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from api import keys
 from api.batch import Job, job_ready, pods_at_once
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.layout import JobPosition, Layout, layout_of
+from api.spares import running_part
 from controllers.planning import counters
 from controllers.planning.child_jobs import Child, ChildJobs, sort_jobs
 from controllers.planning.limits import DEFAULT_LIMITS
@@ -82,7 +84,11 @@ def lacking(job: Job) -> int:
 def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
     """Sort the Jobs that `js` owns. The manager's feature gates show in what it wrote."""
     gates = FeatureGates({"RestartJob": any(counts.job_restarts for counts in js.status.replicated_jobs_status)})
-    js = js.at_current_size
+    part = running_part(js)
+    if part is not js:
+        spares = {rjob.name for rjob in js.spec.replicated_jobs if rjob.spare_for}
+        jobs = [job for job in jobs if job.metadata.labels.get(keys.REPLICATED_JOB_NAME) not in spares]
+    js = part.at_current_size
     layout = layout_of(js)
     children = sort_jobs(js, jobs, layout, gates)
     order = Stages(js, counters.count(js, children), children)

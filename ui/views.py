@@ -11,6 +11,7 @@ from api.batch import Job, job_ready, pods_at_once
 from api.gang_status import INITIALLY_SCHEDULED, StoredGroup
 from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import ReplicatedJobStatus
+from api.spares import running_part
 from api.stages import Stage, in_order, stage_name, stages
 from diagnose.restart_causes import attempt_words
 from diagnose.states import State, state_of
@@ -58,7 +59,7 @@ def _cause(js: JobSet, now: datetime) -> str:
 
 
 def _wanted_jobs(js: JobSet) -> int:
-    return sum(rjob.replicas for rjob in js.spec.replicated_jobs)
+    return sum(rjob.replicas for rjob in running_part(js).at_current_size.spec.replicated_jobs)
 
 
 def _settled_jobs(js: JobSet) -> int:

@@ -44,3 +44,13 @@ def test_a_set_is_in_the_same_states():
             state for state in STATES if has_reached(theirs, state)
         ]
         assert end_summary(mine) == end_summary(theirs)
+
+
+def test_a_smaller_set_is_ready_with_the_jobs_it_has_now_and_without_spares():
+    body = stored(jobset(rjob(replicas=3), rjob("spare", replicas=2, spareFor="workers"), namespace="a"))
+    counted = {"name": "workers", "ready": 2, "succeeded": 0, "active": 2, "failed": 0, "suspended": 0}
+    body["status"] = {"replicatedJobsStatus": [counted]}
+    assert not has_reached(JobSet.from_dict(body), "ready")
+    body["status"]["reducedReplicas"] = [{"name": "workers", "replicas": 2, "since": "2026-01-01T00:00:00Z"}]
+    assert has_reached(JobSet.from_dict(body), "ready")
+    assert has_reached(msgspec.convert(body, Stored), "ready")

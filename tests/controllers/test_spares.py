@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -10,8 +12,12 @@ from hypothesis import strategies as st
 from api.jobset import JobSet
 from api.pod import DetailedPod
 from controllers.jobset.spare_places import places
+from controllers.planning.actions import CreateJob
+from controllers.planning.context import context
+from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import Observed
 from controllers.planning.spares import set_apart
+from controllers.planning.steps.keep_spares import keep_spares
 from tests.support.model.world import World
 from tests.support.objects.jobsets import jobset, rjob, stored
 
@@ -62,6 +68,16 @@ def test_spares_are_made_when_all_workers_are_ready():
     assert made.status.ready_jobs == "2/2"
     labels = made.jobs["train-workers-0"]["metadata"]["labels"]
     assert labels["jobset.sigs.k8s.io/global-replicas"] == "2", "workers count no spares"
+
+
+def test_a_plan_that_decides_something_makes_no_spares():
+    made = world(SPARE)
+    made.settle()
+    made.run("train-workers-0", "train-workers-1")
+    ctx = context(made.observe(), made.gates, DEFAULT_LIMITS)
+    assert [type(action) for action in keep_spares(ctx).actions] == [CreateJob] * 2
+    decided = dataclasses.replace(ctx, status=msgspec.structs.replace(ctx.status, restarts=1))
+    assert keep_spares(decided).actions == ()
 
 
 def test_the_set_completes_with_its_workers_and_the_spares_end_with_it():

@@ -71,6 +71,8 @@ def test_a_place_goes_to_the_worker_however_many_wait_for_a_node(sets: Sets, cor
         assert new["spec"]["nodeName"] in places
         assert len(taken(sets)) == NODES - 5, "nobody else has got a node"
         wait_for(lambda lost=lost: spares(sets) == (1 - lost, 1 + lost), what="a spare is missing")
+    assert "/js: runs, 3 of 3 Jobs ready or done" in sets.explain()
+    assert "0 of 2 spares of ReplicatedJob spare for w are ready" in sets.explain()
     assert [reason for _, reason, _ in sets.events() if reason == "SpareUsed"] == ["SpareUsed"] * 2
     assert sets.status()["restarts"] == 0
     kubectl(sets.cluster, "delete", "job", "greedy", "-n", sets.namespace)

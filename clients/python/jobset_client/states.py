@@ -66,7 +66,12 @@ def _is_ready(js: AnyJobSet) -> bool:
     if end_summary(js) or js.spec.suspend or is_true(js, "Suspended") or is_true(js, "RestartingJobSet"):
         return False
     counts = {entry.name: (entry.ready or 0) + (entry.succeeded or 0) for entry in js.status.replicated_jobs_status}
-    return all(counts.get(rjob.name, 0) >= jobs_of(rjob.replicas) for rjob in js.spec.replicated_jobs)
+    fewer = {entry.name: entry.replicas for entry in js.status.reduced_replicas or ()}
+    return all(
+        counts.get(rjob.name, 0) >= min(jobs_of(rjob.replicas), fewer.get(rjob.name, jobs_of(rjob.replicas)))
+        for rjob in js.spec.replicated_jobs
+        if not rjob.spare_for
+    )
 
 
 def jobs_of(replicas: int | None) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 PAUSE = 3.0
 """Time between two sets, as a multiple of what the writes of the first took: the other two thirds are for what cannot
-wait. Beside a queue creation took 1.6 times as long as with the Go JobSet at 2, 1.25 at 3, 1.3 at 4."""
+wait. Beside a queue creation took 1.3 to 1.6 times as long as with the Go JobSet at 2, 1.25 to 1.4 at 3."""
 
 LONGEST = 0.5
 """Seconds between two sets at most."""

@@ -31,9 +31,9 @@ def spares_of(js: JobSet) -> tuple[ReplicatedJob, ...]:
 
 def running_part(js: JobSet) -> JobSet:
     """The JobSet without its groups of spares; the same object if it has none."""
-    if not any(rjob.spare_for for rjob in js.spec.replicated_jobs):
+    left = tuple([rjob for rjob in js.spec.replicated_jobs if not rjob.spare_for])
+    if len(left) == len(js.spec.replicated_jobs):
         return js
-    left = tuple(rjob for rjob in js.spec.replicated_jobs if not rjob.spare_for)
     return msgspec.structs.replace(js, spec=msgspec.structs.replace(js.spec, replicated_jobs=left))
 
 

@@ -1,4 +1,4 @@
-"""Whom a token speaks for, and who has which right, as the API server says in reviews."""
+"""Reviews by the API server: the user of a token, and whether a user has a right."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Protocol

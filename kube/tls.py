@@ -1,4 +1,4 @@
-"""TLS connections whose reads cost little. Must not know who talks to whom."""
+"""TLS connections whose reads cost little. Must not know clients or servers."""
 
 import ssl
 from typing import Any

@@ -1,8 +1,8 @@
 """A JSON schema of manifests for editors, made from the schema of a CRD. Pure.
 
 It differs from the CRD's where an editor needs more: unknown fields are faults, apiVersion and kind have one value, a
-field with a default may be left out. It has no rules in CEL and no status, which nobody writes. A field without a value
-(null) is marked: the API server takes it, but people who write one have forgotten something.
+field with a default may be left out. It has no rules in CEL, and no status, which people do not write. A field without
+a value (null) is marked: the API server takes it, but people who write one have forgotten something.
 """
 
 from collections.abc import Mapping

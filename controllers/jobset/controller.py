@@ -79,7 +79,7 @@ CATCH_UP = 1.0
 """Seconds that a process which has just become the leader leaves to the watches after a conflict."""
 
 NAMESPACE_RETRY = 60.0
-"""Seconds until the next plan for a set in a namespace that ends: all creations are refused, as often as a Job goes."""
+"""Seconds until the next plan for a set in a namespace that is being deleted, where all creations are refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Gives the places of spares to pods that find no node (gate JobSetSpares). See docs/concepts/spares.md.
 
 The pod is nominated to the node of the spare before the spare goes. kube-scheduler counts a nominated pod as if it were
-there already, against all pods whose priority is not higher: so nobody else gets the place in between. It is done again
+there already, against all pods whose priority is not higher: so no other pod gets the place in between. It is repeated
 until the pod has its node, so a process that ends in between leaves nothing undone.
 """
 
@@ -16,6 +16,7 @@ from api.batch import Job
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.owners import owning_job
+from api.pending import is_unschedulable
 from api.pod import DetailedPod
 from api.spares import GATE
 from controllers.gang.stalled import Reports
@@ -78,8 +79,7 @@ def _holds(pod: DetailedPod) -> bool:
 
 
 def _finds_no_node(pod: DetailedPod) -> bool:
-    said = pod.status.condition("PodScheduled")
-    return pod.live and not pod.spec.node_name and said is not None and said.reason == "Unschedulable"
+    return pod.live and is_unschedulable(pod)
 
 
 class SparePlaces:

@@ -109,7 +109,7 @@ class PlacementWatches(InformerGroup):
 
     @property
     def lacks(self) -> list[str]:
-        """What keeps first lists from being complete; nothing while nobody needs them."""
+        """What keeps first lists from being complete; nothing while no Job needs them."""
         return super().lacks if self._begun.is_set() else []
 
     async def _relist(self) -> None:

@@ -48,7 +48,7 @@ def by_index(js_name: str, spares: Spares) -> dict[int, Job]:
     return {index: job for index, job in found if index is not None and job.metadata.name == f"{prefix}{index}"}
 
 
-def counted(observed: Observed) -> tuple[SpareStatus, ...]:
+def spare_counts(observed: Observed) -> tuple[SpareStatus, ...]:
     """The numbers of the status. A suspended set has no spares, and misses none."""
     found = []
     for spares in observed.spares:

@@ -202,7 +202,11 @@ def test_whatever_happens_the_set_is_as_it_were_without_spares(steps):
 
 
 def pod(name: str, node: str = "", *, nominated: str = "", ready: str = "True", at: int = 0, **status) -> DetailedPod:
-    said = {"type": "Ready", "status": ready} if node else {"type": "PodScheduled", "reason": "Unschedulable"}
+    said = (
+        {"type": "Ready", "status": ready}
+        if node
+        else {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    )
     return msgspec.convert(
         {
             "metadata": {"name": name, "uid": name, "creationTimestamp": f"2026-01-01T00:00:0{at}Z"},

@@ -1,4 +1,4 @@
-"""The place of a spare goes to a pod that finds no node, and to nobody else (docs/concepts/spares.md)."""
+"""The place of a spare goes to a pod that finds no node, and to no other (docs/concepts/spares.md)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_place_goes_to_the_worker_however_many_wait_for_a_node(sets: Sets, cor
         wait_for(lambda: len(of(sets, "w")) == 3, what="all workers run again")
         [new] = [pod for pod in of(sets, "w") if pod["metadata"]["uid"] not in uids(before)]
         assert new["spec"]["nodeName"] in places
-        assert len(taken(sets)) == NODES - 5, "nobody else has got a node"
+        assert len(taken(sets)) == NODES - 5, "no other pod has got a node"
         wait_for(lambda lost=lost: spares(sets) == (1 - lost, 1 + lost), what="a spare is missing")
     assert "/js: runs, 3 of 3 Jobs ready or done" in sets.explain()
     assert "0 of 2 spares of ReplicatedJob spare for w are ready" in sets.explain()

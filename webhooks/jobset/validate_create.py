@@ -103,7 +103,7 @@ AFTER: tuple[SubjectCheck, ...] = (
     elastic.enough,
     elastic.no_capacity,
     spares.groups,
-    spares.unnamed,
+    spares.references,
     failure.failure_rules,
     escalation.steps,
     escalation.in_place,

@@ -122,15 +122,15 @@ def _difference(path: Path, own: JSON, wanted: JSON) -> Path | None:
 _POD = ("spec", "template", "spec")
 
 
-def unnamed(subject: Subject) -> Iterator[FieldError]:
+def references(subject: Subject) -> Iterator[FieldError]:
     """Nothing that counts Jobs, or waits for them, names a spare; a spare waits for nothing."""
     spares = {entry.rjob.name for entry in _spares(subject)}
     if spares:
-        for path, name in islice(((path, name) for path, name in _named(subject) if name in spares), MOST):
+        for path, name in islice(((path, name) for path, name in _references(subject) if name in spares), MOST):
             yield NAMED.at(path, name, name=name)
 
 
-def _named(subject: Subject) -> Iterator[tuple[Path, str]]:
+def _references(subject: Subject) -> Iterator[tuple[Path, str]]:
     """Every name of a ReplicatedJob, with its place. What waits for another one is named by itself."""
     spec, policy = subject.js.spec, subject.js.spec.success_policy
     rules = SPEC.at("failurePolicy", "rules")

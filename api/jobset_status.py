@@ -217,6 +217,9 @@ class Recovery(Base, frozen=True, kw_only=True):
     lost_seconds: Annotated[
         int, doc("All other seconds until `since`, without those for which it was suspended.", **INT64)
     ] = 0
+    spare_seconds: Annotated[
+        int, doc("Of all these seconds, those for which a spare held a place, summed over the ready spares.", **INT64)
+    ] = 0
     goodput: Annotated[str, doc("runningSeconds as a share of both, rounded down: `99.5%`.")] = ""
     running: Annotated[bool, doc("Whether it has run since then; else these seconds are lost.")] = False
     since: Annotated[

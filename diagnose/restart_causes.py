@@ -232,7 +232,7 @@ def last_recovery(case: Case) -> Iterator[Answer]:
     took = entry.ready_after_seconds
     so_far = f"{took} s from the failure until all Jobs were ready" if took is not None else "it is not over"
     because = tuple(Finding(Level.FINE, "recovery-phase", message) for message in _time_line(case, entry))
-    message = f"last recovery, of attempt {entry.attempt}: {so_far}; {_share(recovery, case.facts.now)}"
+    message = f"last recovery, of attempt {entry.attempt}: {so_far}; {_share(case, recovery)}"
     yield Answer(Finding(Level.FINE, "recovery", message, because=because))
 
 
@@ -259,9 +259,11 @@ def _clock(since: str, seconds: int) -> str:
         return ""
 
 
-def _share(recovery: Recovery, now: datetime) -> str:
+def _share(case: Case, recovery: Recovery) -> str:
     """The share of its time that the set has run, counted until now: the status is counted up to its last change."""
-    since = max(int(seconds_since(recovery.since, now) or 0), 0)
+    since = max(int(seconds_since(recovery.since, case.facts.now) or 0), 0)
     running = recovery.running_seconds + (since if recovery.running else 0)
     lost = recovery.lost_seconds + (0 if recovery.running else since)
-    return f"goodput {goodput(running, lost) or 'not known yet'}: {running} s running, {lost} s lost"
+    held = recovery.spare_seconds + since * sum(entry.ready for entry in case.facts.jobset.status.spares)
+    spares = f", {held} s held by spares" if held else ""
+    return f"goodput {goodput(running, lost) or 'not known yet'}: {running} s running, {lost} s lost{spares}"

@@ -35,8 +35,9 @@ def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
     runs, begins = _runs(ctx, status), status.execution_attempts != stored.execution_attempts
     restarts = _restarts(stored, status) and not _is_planned(stored, status)
     failed = _failed_at(ctx) if restarts or status.terminal_state == keys.FAILED else ""
-    stands = old.running == runs and old.since and not (begins or restarts or status.terminal_state or ctx.js.suspended)
-    new = old if stands else _count_seconds(old, failed, now)
+    stands = old.running == runs and old.since and status.spares == stored.spares
+    stands = stands and not (begins or restarts or status.terminal_state or ctx.js.suspended)
+    new = old if stands else _count_seconds(old, failed, now, sum(entry.ready for entry in stored.spares))
     if not stands:
         counts_on = not (ctx.js.suspended or status.terminal_state)
         until = old.since if elapsed_seconds(now, old.since) else now  # the clock of another process was ahead
@@ -112,8 +113,8 @@ def _failures(ctx: Context) -> Iterator[str]:
     yield from (found.since for found in failed_by_pods(ctx).values())
 
 
-def _count_seconds(old: Recovery, failed: str, now: str) -> Recovery:
-    """With the seconds until now. Those after a failure are lost, even if nobody had noticed it."""
+def _count_seconds(old: Recovery, failed: str, now: str, spares: int) -> Recovery:
+    """With the seconds until now, while so many spares were ready. Those after a failure are lost, noticed or not."""
     until_now = elapsed_seconds(old.since, now)
     before = min(elapsed_seconds(old.since, failed), until_now) if failed else until_now
     ran = before if old.running else 0
@@ -122,7 +123,9 @@ def _count_seconds(old: Recovery, failed: str, now: str) -> Recovery:
     if attempts:
         last = attempts[-1]
         attempts = (*attempts[:-1], replace(last, running_seconds=last.running_seconds + ran))
-    return replace(old, running_seconds=running, lost_seconds=lost, goodput=goodput(running, lost), attempts=attempts)
+    spare = old.spare_seconds + until_now * spares
+    new = replace(old, running_seconds=running, lost_seconds=lost, spare_seconds=spare, attempts=attempts)
+    return replace(new, goodput=goodput(running, lost))
 
 
 def _lost_since(old: Recovery, now: str) -> str:

@@ -177,8 +177,8 @@ def test_it_takes_less_than_two_kib_of_the_status():
         running_seconds=seconds,
     )
     whole = Recovery(
-        running_seconds=seconds, lost_seconds=seconds, goodput="99.9%", running=True, since=entry.since,
-        attempts=(entry,) * HISTORY,
+        running_seconds=seconds, lost_seconds=seconds, spare_seconds=seconds, goodput="99.9%", running=True,
+        since=entry.since, attempts=(entry,) * HISTORY,
     )  # fmt: skip
     assert len(msgspec.json.encode(whole)) <= 2_500
 

@@ -32,9 +32,9 @@ class Spared(World):
         return set_apart(super().observe())
 
 
-def world(*spares: dict, gate: bool = True, **spec) -> World:
+def world(*spares: dict, gate: bool = True, times: bool = False, **spec) -> World:
     raw = stored(jobset(rjob(replicas=2), *spares, failurePolicy=POLICY, **spec))
-    return Spared(msgspec.convert(raw, JobSet), JobSetSpares=gate)
+    return Spared(msgspec.convert(raw, JobSet), JobSetSpares=gate, JobSetRecoveryTimes=times)
 
 
 def running(*names: str, **more) -> World:
@@ -89,6 +89,24 @@ def test_the_set_completes_with_its_workers_and_the_spares_end_with_it():
     made.collect()
     made.settle()
     assert not [name for name in made.live() if "spare" in name]
+
+
+def test_seconds_of_ready_spares_are_counted_once_beside_those_of_the_set():
+    made = running("train-spare-0", times=True)
+    made.seconds += 100
+    made.run("train-spare-1")
+    made.settle()
+    assert made.status.recovery.spare_seconds == 100
+    made.seconds += 10
+    made.edit(suspend=True)
+    made.settle()
+    made.collect()
+    made.settle()
+    made.seconds += 1000
+    made.edit(suspend=False)
+    made.settle()
+    spent = made.status.recovery
+    assert (spent.spare_seconds, spent.running_seconds, spent.lost_seconds) == (120, 110, 0)
 
 
 def test_spares_keep_their_places_while_the_set_restarts():

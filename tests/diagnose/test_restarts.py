@@ -171,10 +171,10 @@ FAILED = {
 }
 
 
-def recovered(*attempts: JSON, ran: bool = True, **status: Any) -> tuple[str, JSON]:
+def recovered(*attempts: JSON, ran: bool = True, spare_seconds: int = 0, **status: Any) -> tuple[str, JSON]:
     """A set that has run for an hour without 73 s, and for 10 minutes more."""
     counted = {"runningSeconds": 3527, "lostSeconds": 73, "running": ran, "since": at(NOW - timedelta(minutes=10))}
-    recovery = {**counted, "attempts": list(attempts)}
+    recovery = {**counted, "spareSeconds": spare_seconds, "attempts": list(attempts)}
     js = a_set(status={"restarts": 0, "recovery": recovery, "attemptHistory": [FAILED], **status})
     return explained(js, [running(js, 0)])
 
@@ -197,6 +197,11 @@ def test_a_set_that_has_ended_shows_it_too():
     done = condition("Completed", "AllJobsCompleted", "jobset completed successfully")
     _, body = recovered(START, PHASES, terminalState="Completed", conditions=[done])
     assert causes(body)[:2] == ["completed", "recovery"]
+
+
+def test_seconds_of_spares_are_counted_until_now():
+    text, _ = recovered(START, PHASES, spare_seconds=100, spares=[{"name": "spare", "ready": 2}])
+    assert f"{GOODPUT}, 1300 s held by spares" in text
 
 
 @pytest.mark.parametrize("attempts", [[], [START]])

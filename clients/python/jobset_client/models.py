@@ -695,6 +695,8 @@ class Recovery(Model):
     """Seconds in which every Job that might run was ready or done, until `since`."""
     lost_seconds: StrictInt | None = None
     """All other seconds until `since`, without those for which it was suspended."""
+    spare_seconds: StrictInt | None = None
+    """Of all these seconds, those for which a spare held a place, summed over the ready spares."""
     goodput: str | None = None
     """runningSeconds as a share of both, rounded down: `99.5%`."""
     running: StrictBool | None = None
@@ -889,17 +891,17 @@ schedulingGates schedulingGroup schedulingPolicy scheme scope seLinuxChangePolic
 seccompProfile seconds secret secretFile secretKeyRef secretName secretRef securityContext selector
 sequentialReplicatedJobs server service serviceAccount serviceAccountName serviceAccountToken setHostnameAsFQDN
 shareName shareProcessNamespace shrinkAfterSeconds signal signerName since single sizeLimit sleep sources spareFor
-spares spec sslEnabled startTime startTimeoutSeconds started startupPolicy startupPolicyOrder startupProbe status
-stdin stdinOnce step stopSignal storageClassName storageMode storagePolicyID storagePolicyName storagePool storageos
-subPath subPathExpr subdomain succeeded succeededCount succeededIndexes successPolicy successThreshold
-supplementalGroups supplementalGroupsPolicy suspend suspended sysctls system taint taintKeys targetContainerName
-targetPortal targetReplicatedJobs targetVolumeAttributesClassName targetWWNs tcpSocket template templates tenant
-terminalState terminationGracePeriodSeconds terminationMessage terminationMessagePath terminationMessagePolicy then
-time timeoutSeconds times tolerationSeconds tolerations topology topologyKey topologySpreadConstraints
-ttlSecondsAfterFinished tty type unit user userAnnotations value valueFrom values volume volumeAttributes
-volumeAttributesClassName volumeClaimPolicies volumeClaimTemplate volumeDevices volumeID volumeMode volumeMounts
-volumeName volumeNamespace volumePath volumes vsphereVolume waitSeconds weight whenDeleted whenNoCapacity
-whenUnsatisfiable windowsOptions withinSeconds workingDir wwids
+spareSeconds spares spec sslEnabled startTime startTimeoutSeconds started startupPolicy startupPolicyOrder
+startupProbe status stdin stdinOnce step stopSignal storageClassName storageMode storagePolicyID storagePolicyName
+storagePool storageos subPath subPathExpr subdomain succeeded succeededCount succeededIndexes successPolicy
+successThreshold supplementalGroups supplementalGroupsPolicy suspend suspended sysctls system taint taintKeys
+targetContainerName targetPortal targetReplicatedJobs targetVolumeAttributesClassName targetWWNs tcpSocket template
+templates tenant terminalState terminationGracePeriodSeconds terminationMessage terminationMessagePath
+terminationMessagePolicy then time timeoutSeconds times tolerationSeconds tolerations topology topologyKey
+topologySpreadConstraints ttlSecondsAfterFinished tty type unit user userAnnotations value valueFrom values volume
+volumeAttributes volumeAttributesClassName volumeClaimPolicies volumeClaimTemplate volumeDevices volumeID volumeMode
+volumeMounts volumeName volumeNamespace volumePath volumes vsphereVolume waitSeconds weight whenDeleted
+whenNoCapacity whenUnsatisfiable windowsOptions withinSeconds workingDir wwids
 """
 FIELDS = frozenset(_NAMES.split())
 """Names of the fields that a JobSet may have anywhere, in its templates too."""

@@ -28,6 +28,7 @@ class RecoveryRules:
         ran, lost = after.running_seconds, after.lost_seconds
         assert 0 <= before.running_seconds <= ran, "seconds that ran are taken back"
         assert 0 <= before.lost_seconds <= lost, "lost seconds are taken back"
+        assert 0 <= before.spare_seconds <= after.spare_seconds, "seconds of spares are taken back"
         assert ran + lost <= seconds_between(first, now.isoformat()), f"{ran} + {lost} s are more than there were"
         assert not after.running or after.since, "it runs, and nobody knows since when"
         if not after.since:

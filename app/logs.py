@@ -24,7 +24,7 @@ from kube import log_fields
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
 STACKTRACE_LEVELS: Final = {"info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
 ENCODERS: Final = ("json", "console")
-QUIET: Final = ("uvicorn", "asyncio", "kubernetes_asyncio", "aiohttp")
+QUIET: Final = ("uvicorn", "asyncio", "aiohttp")
 """Libraries that log their own life at info; their warnings are wanted."""
 
 _OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}

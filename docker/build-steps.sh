@@ -54,9 +54,7 @@ locked() {
 
 dependencies() {
     locked --python "$python" --target "$target" --requirements pyproject.toml --extra manager --extra uvloop
-    # Commands start with the Python of PATH, which finds nothing here. Of kubernetes-asyncio kube/loaders.py takes the
-    # readers of kubeconfigs: without these modules, which are for callers of an API client, all is a third smaller.
-    rm -r "$target"/bin "$target"/kubernetes_asyncio/client/{api,models}
+    rm -r "$target"/bin # commands start with the Python of PATH, which finds nothing here
 }
 
 compile_bytecode() {

@@ -1,7 +1,6 @@
 """One HTTP exchange with the API server: limits, timeouts, credentials. One attempt; retrying is `kube.client`'s.
 
-Neither the API client of kubernetes_asyncio nor its session is used: the one has no default timeout, re-encodes every
-body and guesses content types; the other asks the environment for proxies and passwords, in a thread, for each request.
+The session of aiohttp is not asked for proxies: it looks for them and for passwords, in a thread, for each request.
 Must not decode objects.
 """
 

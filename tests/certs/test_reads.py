@@ -5,12 +5,11 @@ from __future__ import annotations
 import ssl
 import tracemalloc
 from contextlib import suppress
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from kube.config import _tls
+from kube.config import Configuration, _tls
+from kube.login import Login
 from kube.tls import LARGEST_RECORD
 from tests.support.tls import context_with, material
 
@@ -19,11 +18,10 @@ BY_EVENT_LOOPS = 256 * 1024
 
 
 @pytest.fixture
-def ends(tmp_path: Path) -> dict[str, ssl.SSLObject]:
+def ends() -> dict[str, ssl.SSLObject]:
     """Both ends of a connection between the program's own contexts; what one writes, the other can read at once."""
-    pair, authority = material(), tmp_path / "ca.crt"
-    authority.write_bytes(pair.authorities)
-    trust = _tls(SimpleNamespace(ssl_ca_cert=str(authority), cert_file=None, verify_ssl=True), "")
+    pair = material()
+    trust = _tls(Configuration("https://server", "", "", Login(), authority=pair.authorities))
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = trust.wrap_bio(to_client, to_server, server_hostname="localhost")
     server = context_with(pair).wrap_bio(to_server, to_client, server_side=True)

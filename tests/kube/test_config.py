@@ -47,8 +47,7 @@ def in_cluster(monkeypatch, tmp_path) -> Path:
     ca.write_text(Path(certifi.where()).read_text())
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    monkeypatch.setattr("kubernetes_asyncio.config.incluster_config.SERVICE_TOKEN_FILENAME", str(file))
-    monkeypatch.setattr("kubernetes_asyncio.config.incluster_config.SERVICE_CERT_FILENAME", str(ca))
+    monkeypatch.setattr("kube.config.SERVICE_ACCOUNT", tmp_path)
     return file
 
 
@@ -120,7 +119,7 @@ async def test_the_namespace_is_the_one_of_the_context_or_of_the_pod(monkeypatch
     in_cluster(monkeypatch, tmp_path)
     assert (await load()).namespace == ""
     (tmp_path / "namespace").write_text("pods\n")
-    assert (await load(namespace_file=tmp_path / "namespace")).namespace == "pods"
+    assert (await load()).namespace == "pods"
 
 
 async def test_files_of_the_variable_are_merged(monkeypatch, tmp_path):

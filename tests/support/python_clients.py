@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from functools import cache
 from itertools import islice
 from types import ModuleType
 from typing import Any, Protocol
@@ -21,24 +19,9 @@ class Face(Protocol):
     def first(self, method: str, number: int, **options: Any) -> list[Any]: ...
 
 
-@cache
 def aio() -> ModuleType:
-    """`jobset_client.aio` with the whole package kubernetes_asyncio.
-
-    The manager (kube/loaders.py) enters only a part of that package, without API client. What it has entered is put
-    back afterwards.
-    """
-    name = "kubernetes_asyncio"
-    before = {key: module for key, module in sys.modules.items() if key.partition(".")[0] == name}
-    for key in before:
-        del sys.modules[key]
-    try:
-        return importlib.import_module("jobset_client.aio")
-    finally:
-        if before:
-            for key in [key for key in sys.modules if key.partition(".")[0] == name]:
-                del sys.modules[key]
-            sys.modules.update(before)
+    """`jobset_client.aio`, whose import takes a second that other tests need not pay."""
+    return importlib.import_module("jobset_client.aio")
 
 
 class Sync:

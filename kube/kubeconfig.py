@@ -1,0 +1,182 @@
+"""A kubeconfig: its files merged, the context that is meant, and each mistake in one line that names file and context.
+
+As with kubectl, of several entries of one name the first counts, and so does the first current context; paths are
+relative to the file that has them.
+"""
+
+import base64
+import os
+import shutil
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import yaml
+
+from kube.clock import rfc3339
+from kube.errors import KubeconfigError
+
+FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, yaml.YAMLError)
+"""What reading a kubeconfig, and what it refers to, raises about mistakes in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A context, cluster or user, and the file that has it."""
+
+    name: str
+    values: dict[str, Any]
+    file: Path
+
+    def read(self, key: str) -> bytes:
+        """What `key`-data holds in base64, else the file of `key`; empty without both. Raises one of `FAULTS`."""
+        if data := self.values.get(f"{key}-data"):
+            try:
+                return base64.b64decode("".join(data.split()), validate=True)
+            except ValueError as error:
+                raise KubeconfigError(f"{key}-data is not base64") from error
+        return self.read_file(key)
+
+    def read_file(self, key: str) -> bytes:
+        """The file that `key` names; empty if it names none."""
+        name = self.values.get(key)
+        return (self.file.parent / Path(name).expanduser()).read_bytes() if name else b""
+
+
+class Chosen(NamedTuple):
+    """What the context names. `where` is for messages; `namespace` is empty where the context has none."""
+
+    cluster: Entry
+    user: Entry
+    where: str
+    namespace: str
+
+
+def choose(path: str, context: str | None) -> Chosen:
+    """The context of this name, or the current one, of the file or of several files. Raises `KubeconfigError`."""
+    files = [file for part in path.split(os.pathsep) if part and (file := Path(part).expanduser()).exists()]
+    if not files:
+        raise KubeconfigError(f"kubeconfig {path}: no such file; give --kubeconfig, set KUBECONFIG or run in a cluster")
+    sections: dict[str, dict[str, Entry]] = {"contexts": {}, "clusters": {}, "users": {}}
+    for file in files:
+        body = _read(file)
+        context = context or body.get("current-context")
+        for section, entries in sections.items():
+            for entry in body.get(section) or ():
+                values = entry.get(section.removesuffix("s")) or {}
+                entries.setdefault(entry["name"], Entry(entry["name"], values, file))
+    if not context:
+        raise KubeconfigError(f"kubeconfig {path}: it has no current-context, and no other was chosen")
+    where = f"kubeconfig {path}, context {context!r}"
+    if context not in sections["contexts"]:
+        known = ", ".join(sorted(sections["contexts"])) or "none"
+        raise KubeconfigError(f"{where}: no such context (the file has: {known})")
+    named = sections["contexts"][context].values
+    for kind in ("cluster", "user"):
+        if (name := named.get(kind) or "") not in sections[f"{kind}s"]:
+            raise KubeconfigError(f"{where}: its {kind} {name!r} is not in the file")
+    cluster, user = sections["clusters"][named["cluster"]], sections["users"][named["user"]]
+    _check(cluster.values, user.values, where)
+    return Chosen(cluster, user, where, str(named.get("namespace") or ""))
+
+
+def explain_refusal(user: Entry, at: datetime) -> str:
+    """Why the API server does not know the user, as far as the kubeconfig tells, and how to get in."""
+    login = "log in again, or write a new token or certificate of this user into the kubeconfig"
+    if expired := _expiry(user, at):
+        return f"{expired}; {login}"
+    problem = (
+        "is not accepted: its token or certificate is wrong or has expired"
+        if any(user.values.get(key) for key in _CREDENTIALS)
+        else "has no token or certificate"
+    )
+    return f": user {user.name!r} {problem}; {login}"
+
+
+_CREDENTIALS = (
+    "auth-provider", "client-certificate", "client-certificate-data", "exec", "password", "token", "tokenFile"
+)  # fmt: skip
+"""Fields of a user in a kubeconfig by which the API server knows it."""
+
+
+def _expiry(user: Entry, at: datetime) -> str:
+    """A sentence that the client certificate has expired; "" if it is valid, absent or unreadable."""
+    from cryptography import x509  # noqa: PLC0415 - for a rare message
+
+    try:
+        end = x509.load_pem_x509_certificate(user.read("client-certificate")).not_valid_after_utc
+    except (KubeconfigError, *FAULTS):
+        return ""
+    return f": the client certificate of user {user.name!r} has expired at {rfc3339(end)}" if end <= at else ""
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        with file.open(encoding="utf-8") as text:
+            body = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise KubeconfigError(f"kubeconfig {file}: not YAML: {describe_fault(error)}") from error
+    except FAULTS as error:
+        raise KubeconfigError(f"kubeconfig {file}: not a kubeconfig: {describe_fault(error)}") from error
+    if fault := _misshapen(body):
+        raise KubeconfigError(f"kubeconfig {file}: not a kubeconfig: {fault}")
+    return dict(body)
+
+
+def _misshapen(config: Any) -> str:
+    """The first part of a file that does not have the form of a kubeconfig; "" if there is none."""
+    if not isinstance(config, dict):
+        return "it must be a mapping"
+    for name in ("contexts", "clusters", "users"):
+        entries, inner = config.get(name) or [], name.removesuffix("s")
+        if not isinstance(entries, list):
+            return f"{name} must be a list"
+        for number, entry in enumerate(entries):
+            if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+                return f"{name}[{number}] must have a name"
+            if not isinstance(entry.get(inner) or {}, dict):
+                return f"{name}[{number}].{inner} must be a mapping"
+            for key in ("cluster", "user", "server"):
+                if not isinstance((entry.get(inner) or {}).get(key), str | None):
+                    return f"{name}[{number}].{inner}.{key} must be a text"
+    return "" if isinstance(config.get("current-context"), str | None) else "current-context must be a name"
+
+
+def _check(cluster: dict[str, Any], user: dict[str, Any], where: str) -> None:
+    server = str(cluster.get("server") or "")
+    if urlsplit(server).scheme not in {"http", "https"}:
+        raise KubeconfigError(f"{where}: server {server!r} is not an http or https URL")
+    proxy = str(cluster.get("proxy-url") or "http:")
+    if urlsplit(proxy).scheme not in {"http", "https"}:
+        raise KubeconfigError(f"{where}: proxy-url {proxy!r}: only http and https proxies are supported")
+    if {"as", "as-groups", "as-uid", "as-user-extra"} & user.keys():
+        raise KubeconfigError(f"{where}: impersonation (`as`) is not supported; use that user's own credentials")
+    plugin = user.get("exec")
+    if isinstance(plugin, dict) and isinstance(plugin.get("command"), str) and "PATH" not in str(plugin.get("env")):
+        _check_program(plugin, where)
+
+
+def _check_program(plugin: dict[str, Any], where: str) -> None:
+    """Raise if the program of an exec plugin does not exist, with the hint how to get it."""
+    command = plugin["command"]
+    if command and shutil.which(command) is None:
+        hint = plugin.get("installHint") or "install it, or correct the path"
+        raise KubeconfigError(
+            f"{where}: there is no program {command!r}, the credential plugin that users[].user.exec.command names:"
+            f" {' '.join(str(hint).split())}"
+        )
+
+
+def describe_fault(error: BaseException) -> str:
+    """One of `FAULTS` in words: errors of Python about a value of a wrong type quote nothing that helps."""
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return f"there is no file {error.filename}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    if isinstance(error, KeyError):
+        return f"the key {error.args[0]} is missing"
+    if not isinstance(error, OSError | yaml.YAMLError | KubeconfigError):
+        return "a value in it has a wrong type or form"
+    return " ".join(str(error).split()) or "it cannot be used"

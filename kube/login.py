@@ -1,0 +1,158 @@
+"""The identity of a user of a kubeconfig: a token or certificate of a file, an exec plugin or an identity provider."""
+
+import asyncio
+import base64
+import json
+import logging
+import os
+import ssl
+import sys
+import time
+from asyncio.subprocess import PIPE
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import aiohttp
+import yaml
+
+from kube.errors import KubeconfigError
+from kube.kubeconfig import Entry
+
+log = logging.getLogger(__name__)
+
+TOKEN_PERIOD = 60.0
+"""Seconds after which a token that lives in a file or comes from an identity provider is read again."""
+
+_SKEW = 300
+"""Seconds before its end when a token of an identity provider is renewed."""
+
+
+class Login(NamedTuple):
+    """The value of the Authorization header, a certificate and its key in PEM, each empty where there is none."""
+
+    authorization: str = ""
+    certificate: bytes = b""
+    key: bytes = b""
+    valid_for: float = float("inf")
+    """Seconds; inf: until the API server refuses it."""
+
+
+async def log_in(user: Entry) -> Login:
+    """The identity of the user. Raises `KubeconfigError`, or one of `kube.kubeconfig.FAULTS`."""
+    values = user.values
+    certified = Login("", user.read("client-certificate"), user.read("client-key"))
+    if provider := values.get("auth-provider"):
+        if provider.get("name") != "oidc":
+            raise KubeconfigError(
+                f"auth-provider {provider.get('name')!r} is not supported, nor is it by kubectl; use its exec plugin"
+            )
+        token = await _read_oidc_token(replace(user, values=provider.get("config") or {}))
+        return certified._replace(authorization=f"Bearer {token}", valid_for=TOKEN_PERIOD)
+    if plugin := values.get("exec"):
+        return await _run_plugin(plugin, certified)
+    if given := values.get("token"):
+        return certified._replace(authorization=f"Bearer {given.strip()}")
+    if token := user.read_file("tokenFile").decode().strip():
+        return certified._replace(authorization=f"Bearer {token}", valid_for=TOKEN_PERIOD)
+    if "username" in values and "password" in values:
+        return certified._replace(authorization=_encode_basic(values["username"], values["password"]))
+    return certified
+
+
+def _encode_basic(user: str, password: str) -> str:
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
+async def _run_plugin(plugin: dict[str, Any], certified: Login) -> Login:
+    """What the exec plugin gives, by client.authentication.k8s.io."""
+    version = plugin["apiVersion"]
+    info = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": sys.stdout.isatty()}}
+    environment = {item["name"]: item["value"] for item in plugin.get("env") or ()}
+    process = await asyncio.create_subprocess_exec(
+        plugin["command"],
+        *(plugin.get("args") or ()),
+        env={**os.environ, **environment, "KUBERNETES_EXEC_INFO": json.dumps(info)},
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+    try:
+        out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    if process.returncode:
+        said = " ".join(err.decode(errors="replace").split())
+        raise KubeconfigError(f"exec: process returned {process.returncode}{said and f'. {said}'}")
+    try:
+        answer = json.loads(out)
+    except ValueError as error:
+        raise KubeconfigError(f"exec: failed to decode process output: {error}") from error
+    if answer.get("apiVersion") != version:
+        raise KubeconfigError(f"exec: plugin api version {answer.get('apiVersion')} does not match {version}")
+    status = answer["status"]
+    token, certificate = status.get("token"), status.get("clientCertificateData")
+    if not token and not (certificate and status.get("clientKeyData")):
+        raise KubeconfigError(f"exec plugin {plugin['command']!r} gave neither token nor certificate")
+    given = certified
+    if certificate:
+        given = given._replace(certificate=certificate.encode(), key=status["clientKeyData"].encode())
+    if token:
+        given = given._replace(authorization=f"Bearer {token.strip()}")
+    if end := status.get("expirationTimestamp"):
+        left = (datetime.fromisoformat(end) - datetime.now(UTC)).total_seconds()
+        given = given._replace(valid_for=max(left * 0.8, 1.0))
+    return given
+
+
+async def _read_oidc_token(provider: Entry) -> str:
+    """The token of the identity provider, renewed where it is about to end; `provider` holds its configuration."""
+    token = str(provider.values.get("id-token") or "")
+    if token and not _ends_soon(token):
+        return token
+    if not provider.values.get("refresh-token"):
+        raise KubeconfigError("oidc: the id-token is missing or has expired, and there is no refresh-token")
+    try:
+        tokens = await _refresh_tokens(provider)
+    except (aiohttp.ClientError, TimeoutError, ssl.SSLError) as error:
+        raise KubeconfigError(f"oidc: failed to refresh the token: {' '.join(str(error).split())}") from error
+    _store_tokens(provider, tokens)
+    return tokens["id-token"]
+
+
+def _ends_soon(token: str) -> bool:
+    parts = token.split(".")
+    if len(parts) != 3:
+        raise KubeconfigError("oidc: the id-token must have three parts with a period between them")
+    end = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))).get("exp")
+    return end is not None and end - _SKEW <= time.time()
+
+
+async def _refresh_tokens(provider: Entry) -> dict[str, str]:
+    """New tokens, by their keys in a kubeconfig."""
+    config = provider.values
+    authority = provider.read("idp-certificate-authority").decode()
+    async with aiohttp.ClientSession(
+        headers={"Authorization": _encode_basic(config["client-id"], config.get("client-secret") or "")},
+        connector=aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=authority or None)),
+        raise_for_status=True,
+        trust_env=True,
+    ) as session:
+        known = f"{config['idp-issuer-url'].rstrip('/')}/.well-known/openid-configuration"
+        async with session.get(known) as answer:
+            endpoint = (await answer.json())["token_endpoint"]
+        asked = {"grant_type": "refresh_token", "refresh_token": config["refresh-token"]}
+        async with session.post(endpoint, data=asked) as answer:
+            tokens = await answer.json()
+    return {"id-token": tokens["id_token"], "refresh-token": tokens.get("refresh_token") or config["refresh-token"]}
+
+
+def _store_tokens(provider: Entry, tokens: dict[str, str]) -> None:
+    """Write the tokens into the kubeconfig: many providers accept a refresh-token once."""
+    try:
+        body = yaml.safe_load(provider.file.read_text(encoding="utf-8"))
+        user = next(entry["user"] for entry in body["users"] if entry["name"] == provider.name)
+        user["auth-provider"]["config"].update(tokens)
+        provider.file.write_text(yaml.safe_dump(body, sort_keys=False), encoding="utf-8")
+    except OSError as error:
+        log.warning("kubeconfig %s: the new tokens of user %r are not stored: %s", provider.file, provider.name, error)

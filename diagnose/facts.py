@@ -14,7 +14,7 @@ from api.gang_status import StoredGroup
 from api.jobset import JobSet
 from api.pending import Trouble, first_trouble
 from api.pod import DetailedPod, Pod, PodCondition, Terminated
-from diagnose.needs import SeenSpec
+from diagnose.needs import Resources, SeenSpec
 from diagnose.nodes import Nodes, SeenNode
 from kube.model.meta import Base, Condition, ObjectMeta, Owner
 from manifests.installed.webhook_switch import State
@@ -155,14 +155,10 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
         return first_trouble(self)
 
 
-class _ClaimResources(Base, frozen=True, kw_only=True):
-    requests: dict[str, Any] = {}
-
-
 class _ClaimSpec(Base, frozen=True, kw_only=True):
     storage_class_name: str | None = None
     access_modes: tuple[str, ...] = ()
-    resources: _ClaimResources = _ClaimResources()
+    resources: Resources = Resources()
 
 
 class _ClaimStatus(Base, frozen=True, kw_only=True):
@@ -200,26 +196,15 @@ class SeenQuota(Base, frozen=True, kw_only=True):
     status: _QuotaStatus = _QuotaStatus()
 
 
-class _WorkloadStatus(Base, frozen=True, kw_only=True):
+class _Conditions(Base, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class SeenWorkload(Base, frozen=True, kw_only=True):
-    """kueue.x-k8s.io/v1beta1 Workload: whether Kueue has admitted it."""
+class SeenConditions(Base, frozen=True, kw_only=True):
+    """A core/v1 Namespace: what keeps it while it is being deleted. Or a Workload: whether Kueue has admitted it."""
 
     metadata: ObjectMeta = ObjectMeta()
-    status: _WorkloadStatus = _WorkloadStatus()
-
-
-class _NamespaceStatus(Base, frozen=True, kw_only=True):
-    conditions: tuple[Condition, ...] = ()
-
-
-class SeenNamespace(Base, frozen=True, kw_only=True):
-    """core/v1 Namespace: whether it is being deleted, and what keeps it."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    status: _NamespaceStatus = _NamespaceStatus()
+    status: _Conditions = _Conditions()
 
 
 class _LeaseSpec(Base, frozen=True, kw_only=True):
@@ -281,7 +266,7 @@ class Facts:
     jobset: JobSet
     jobs: tuple[SeenJob, ...] | None = None
     foreign: Mapping[str, Owner] = field(default_factory=dict)
-    namespace: SeenNamespace | None = None
+    namespace: SeenConditions | None = None
     leftover_pods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ending: tuple[SeenPod, ...] = ()
     earlier: tuple[SeenPod, ...] = ()
@@ -306,7 +291,7 @@ class Facts:
     storage_classes: Sequence[SeenStorageClass] | None = None
     nodes_by_name: dict[str, SeenNode | None] = field(default_factory=dict)
     kueue: bool = True
-    workloads: Sequence[SeenWorkload] = ()
+    workloads: Sequence[SeenConditions] = ()
     ends: tuple[SeenEvent, ...] = ()
     groups: SeenGroups | None = None
     unseen: tuple[str, ...] = ()

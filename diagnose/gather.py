@@ -113,7 +113,7 @@ class _Gatherer:
         may_start = any(position.replicated_job.name not in survey.stages for position in survey.missing)
         if may_start or any(child.deleting for child in survey.unready):
             facts.namespace = await look_up.namespace(read, self._namespace)
-        facts.earlier = await look_up.earlier_pods(read, uids)
+        facts.earlier = await look_up.deleted_pods(read, [one_of(keys.JOB_UID, uids)] if uids else [])
         facts.nodes_by_name |= await look_up.nodes(read, facts.earlier)
         nothing_done = len(survey.missing) == survey.total and not js.status.replicated_jobs_status
         if nothing_done and facts.lease is not None:

@@ -21,7 +21,7 @@ from api.selectors import of_other_attempts, one_of
 from controllers.planning.attempts import requested_attempt
 from controllers.planning.child_jobs import Child, integer
 from diagnose import kueue
-from diagnose.facts import SeenClaim, SeenLease, SeenNamespace, SeenPod, SeenQuota, SeenStorageClass, SeenWorkload
+from diagnose.facts import SeenClaim, SeenConditions, SeenLease, SeenPod, SeenQuota, SeenStorageClass
 from diagnose.nodes import SeenNode
 from diagnose.quota import quota_refusal
 from diagnose.wording import PREEMPTED
@@ -70,10 +70,10 @@ async def webhooks(read: Reader) -> State | None:
     return None
 
 
-async def namespace(read: Reader, name: str) -> SeenNamespace | None:
+async def namespace(read: Reader, name: str) -> SeenConditions | None:
     """The namespace of this name; None if it is gone or may not be read."""
     note = f"the namespace: you may not get namespaces in {name}, so whether it is being deleted is not known"
-    return await read.find(NAMESPACES, SeenNamespace, name, note)
+    return await read.find(NAMESPACES, SeenConditions, name, note)
 
 
 async def service_made(read: Reader, js: JobSet, warnings: Iterable[SeenEvent]) -> bool:
@@ -92,12 +92,12 @@ async def quotas(read: Reader, refusals: Iterable[SeenEvent]) -> dict[str, SeenQ
     return await read.by_name(RESOURCE_QUOTAS, SeenQuota, names, note)
 
 
-async def kueue_workloads(read: Reader, js: JobSet) -> Sequence[SeenWorkload]:
+async def kueue_workloads(read: Reader, js: JobSet) -> Sequence[SeenConditions]:
     """Kueue's Workloads of a JobSet; empty where the API server does not serve them in this version."""
     note = f"Kueue: you may not list workloads.{kueue.GROUP}, so whether it has admitted the JobSet is not known"
     selector = f"{kueue.JOB_UID}={js.metadata.uid}"
     with suppress(NotFound):
-        found = await read.collect(KUEUE_WORKLOADS, SeenWorkload, "Workloads", note, pages=1, label_selector=selector)
+        found = await read.collect(KUEUE_WORKLOADS, SeenConditions, "Workloads", note, pages=1, label_selector=selector)
         return found or ()
     return ()
 
@@ -163,13 +163,8 @@ async def ending_pods(read: Reader, js: JobSet, previous: Sequence[Child]) -> tu
     return await deleted_pods(read, selectors)
 
 
-async def earlier_pods(read: Reader, uids: Sequence[str]) -> tuple[SeenPod, ...]:
-    """Pods of the Jobs with these UIDs that are being deleted on a node, in the order of `ending_pods`."""
-    return await deleted_pods(read, [one_of(keys.JOB_UID, uids)] if uids else [])
-
-
 async def deleted_pods(read: Reader, selectors: Sequence[str]) -> tuple[SeenPod, ...]:
-    """Pods with these labels that are being deleted on a node."""
+    """Pods with these labels that are being deleted on a node, in the order of `ending_pods`."""
     found: list[SeenPod] = []
     note, subject = (
         "pods that are ending: you may not list pods, so the nodes that they are on are not known",

@@ -11,8 +11,8 @@ from kube.model.node_affinity import NodeAffinity, Requirement, Toleration
 from kube.model.requests import Amounts, pod_requests
 
 
-class _Resources(Base, frozen=True, kw_only=True):
-    """core/v1 ResourceRequirements. The API server has filled in requests from limits."""
+class Resources(Base, frozen=True, kw_only=True):
+    """core/v1 ResourceRequirements, of containers or of a claim. The API server has filled in requests from limits."""
 
     requests: dict[str, Any] = {}
 
@@ -23,8 +23,8 @@ class _RestartRule(Base, frozen=True, kw_only=True):
     action: str = ""
 
 
-class _Probe(Base, frozen=True, kw_only=True):
-    """core/v1 Probe, of which only its presence counts."""
+class _Present(Base, frozen=True, kw_only=True):
+    """A core/v1 Probe or EphemeralVolumeSource, of which only its presence counts."""
 
 
 class _ReadinessGate(Base, frozen=True, kw_only=True):
@@ -39,9 +39,9 @@ class _Container(Base, frozen=True, kw_only=True):
     name: str = ""
     restart_policy: str = ""
     restart_policy_rules: tuple[_RestartRule, ...] = ()
-    resources: _Resources = _Resources()
-    readiness_probe: _Probe | None = None
-    startup_probe: _Probe | None = None
+    resources: Resources = Resources()
+    readiness_probe: _Present | None = None
+    startup_probe: _Present | None = None
 
 
 class SeenAffinity(Affinity, frozen=True, kw_only=True):
@@ -54,16 +54,12 @@ class _ClaimSource(Base, frozen=True, kw_only=True):
     claim_name: str = ""
 
 
-class _Ephemeral(Base, frozen=True, kw_only=True):
-    """core/v1 EphemeralVolumeSource, of which only its presence counts."""
-
-
 class _Volume(Base, frozen=True, kw_only=True):
     """core/v1 Volume: of a claim, of one that is made for the pod, or of none."""
 
     name: str = ""
     persistent_volume_claim: _ClaimSource = _ClaimSource()
-    ephemeral: _Ephemeral | None = None
+    ephemeral: _Present | None = None
 
 
 class _DeviceClaim(Base, frozen=True, kw_only=True):
@@ -84,7 +80,7 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
     overhead: dict[str, Any] = {}
     readiness_gates: tuple[_ReadinessGate, ...] = ()
     resource_claims: tuple[_DeviceClaim, ...] = ()
-    resources: _Resources = _Resources()
+    resources: Resources = Resources()
     tolerations: tuple[Toleration, ...] = ()
     volumes: tuple[_Volume, ...] = ()
 

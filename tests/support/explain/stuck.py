@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
-from diagnose.facts import Facts, SeenNamespace, SeenPod, SeenWorkload
+from diagnose.facts import Facts, SeenConditions, SeenPod
 from diagnose.nodes import Nodes, SeenNode
 from tests.support.explain.objects import MOMENT, NOW, a_set, at, condition, event, facts, lease, made, pod_of, running
 from tests.support.objects.jobsets import rjob
 
 JSON = dict[str, Any]
 POD = "train-workers-0-0"
-ADMITTED = msgspec.convert({"status": {"conditions": [condition("Admitted", "Admitted")]}}, SeenWorkload)
+ADMITTED = msgspec.convert({"status": {"conditions": [condition("Admitted", "Admitted")]}}, SeenConditions)
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ row(
 def _() -> Facts:
     remains = condition("NamespaceContentRemaining", "SomeResourcesRemain", "Some resources are remaining: pods. has 1")
     body = {"metadata": {"deletionTimestamp": at(MOMENT)}, "status": {"conditions": [remains]}}
-    return facts(a_set(), namespace=msgspec.convert(body, SeenNamespace), lease=lease())
+    return facts(a_set(), namespace=msgspec.convert(body, SeenConditions), lease=lease())
 
 
 def failed(attempt: int, minutes: float, **more: Any) -> JSON:

@@ -232,18 +232,13 @@ class Client:
         return decode(type, response.body)
 
     async def delete_collection(
-        self,
-        resource: Resource,
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        **options: Unpack[DeleteOptions],
+        self, resource: Resource, *, label_selector: str = "", **options: Unpack[DeleteOptions]
     ) -> frozenset[str]:
         """Delete all that match; "" matches everything in the namespace. Those of one call go one after the other.
 
         Gives the UIDs of what is gone. What had finalizers is in deletion, and what did not match is as it was.
         """
-        selectors = query_of({"label_selector": label_selector, "field_selector": field_selector}, LIST_QUERY)
+        selectors = query_of({"label_selector": label_selector}, LIST_QUERY)
         request = delete_request(resource.path(options.get("namespace")), options, selectors)
         response = await self._call(dataclasses.replace(request, verb="deletecollection", accept=METADATA_LIST))
         found = decode(_Matched, response.body).items or ()

@@ -9,7 +9,6 @@ series ends. Must not raise into callers.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -95,29 +94,21 @@ class _Series:
     """Waiting or being written: never by two writers at once."""
 
 
-def truncate(note: str, limit: int = NOTE_LIMIT) -> str:
-    """At most `limit` bytes of UTF-8, cut between characters, with an ellipsis where something was cut."""
+def truncate(note: str) -> str:
+    """At most `NOTE_LIMIT` bytes of UTF-8, cut between characters, with an ellipsis where something was cut."""
     data = note.encode(errors="replace")
-    if len(data) <= limit:
+    if len(data) <= NOTE_LIMIT:
         return data.decode()
-    return data[: limit - len("…".encode())].decode(errors="ignore") + "…"
+    return data[: NOTE_LIMIT - len("…".encode())].decode(errors="ignore") + "…"
 
 
 class EventRecorder:
     """`reporting_instance` names this replica, for example `jobset-<hostname>`."""
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        reporting_controller: str,
-        reporting_instance: str,
-        nanos: Callable[[], int] = time.time_ns,
-    ) -> None:
+    def __init__(self, client: Client, *, reporting_controller: str, reporting_instance: str) -> None:
         self._client = client
         self._controller = reporting_controller
         self._instance = reporting_instance[:128]
-        self._nanos = nanos
         self._last_nanos = 0
         self._series: dict[tuple[object, ...], _Series] = {}
         self._queue: asyncio.Queue[_Series] = asyncio.Queue(QUEUE_LIMIT)
@@ -168,7 +159,7 @@ class EventRecorder:
             log.warning("%d events were not written before the stop", self._queue.qsize())
 
     def _new(self, regarding: Reference, now: float, fields: dict[str, object]) -> _Series:
-        self._last_nanos = max(self._nanos(), self._last_nanos + 1)
+        self._last_nanos = max(time.time_ns(), self._last_nanos + 1)
         suffix = f".{self._last_nanos:x}"
         name = regarding.name[: 253 - len(suffix)].rstrip(".-") + suffix
         namespace = regarding.namespace or "default"

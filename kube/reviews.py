@@ -58,14 +58,13 @@ class Reviewer(Protocol):
 class ApiReviewer:
     """The real one."""
 
-    def __init__(self, client: Client, timeout: float = REVIEW_TIMEOUT) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
-        self._timeout = timeout
 
     async def authenticate(self, token: str) -> User | None:
         """A review that names an error (a bad signature, say) is a bad token too: the caller can correct it."""
         body = _review(TOKEN_REVIEWS, {"token": token})
-        review = await self._client.create(TOKEN_REVIEWS, body, type=_TokenReview, timeout=self._timeout)
+        review = await self._client.create(TOKEN_REVIEWS, body, type=_TokenReview, timeout=REVIEW_TIMEOUT)
         return review.status.user if review.status.authenticated else None
 
     async def authorize(self, user: User, verb: str, path: str) -> bool:
@@ -77,7 +76,7 @@ class ApiReviewer:
             "nonResourceAttributes": {"path": path, "verb": verb},
         }
         body = _review(ACCESS_REVIEWS, spec)
-        review = await self._client.create(ACCESS_REVIEWS, body, type=_AccessReview, timeout=self._timeout)
+        review = await self._client.create(ACCESS_REVIEWS, body, type=_AccessReview, timeout=REVIEW_TIMEOUT)
         return bool(review.status.allowed)
 
 

@@ -116,12 +116,12 @@ class WorkQueue(Generic[K]):
         """The key needs work in `seconds`, or earlier if somebody else asks for that."""
         self._add(key, max(0.0, seconds), priority)
 
-    def add_rate_limited(self, key: K, priority: int = 0, *, at_least: float = 0.0) -> None:
+    def add_rate_limited(self, key: K, *, at_least: float = 0.0) -> None:
         """Work on the key failed: add it after its back-off, and not before `at_least` seconds."""
         delay = min(MAX_DELAY, BASE_DELAY * 2 ** min(self._failures[key], 30))
         self._failures[key] += 1
         self._metrics.on_retry()
-        self._add(key, max(delay, at_least), priority)
+        self._add(key, max(delay, at_least), 0)
 
     def forget(self, key: K) -> None:
         """The key is fine: its back-off starts from the beginning next time."""

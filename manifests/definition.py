@@ -182,4 +182,4 @@ def _definition(api_version: str, kind: str, plural: str, scope: str, root: Sche
         "versions": [served],
     }
     name = f"{plural}.{group}"
-    return obj("apiextensions.k8s.io/v1", "CustomResourceDefinition", name, namespace=None, spec=spec)
+    return obj("apiextensions.k8s.io/v1", "CustomResourceDefinition", name, spec=spec)

@@ -45,10 +45,6 @@ Object = dict[str, Any]
 """A Kubernetes object as JSON."""
 
 
-def obj(api_version: str, kind: str, name: str, *, namespace: str | None = NAMESPACE, **body: Any) -> Object:
-    """An object with our common labels; `namespace=None` for a cluster-scoped one."""
-    metadata: Object = {"name": name}
-    if namespace is not None:
-        metadata["namespace"] = namespace
-    metadata["labels"] = dict(LABELS)
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **body}
+def obj(api_version: str, kind: str, name: str, **body: Any) -> Object:
+    """A cluster-scoped object with our common labels."""
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "labels": dict(LABELS)}, **body}

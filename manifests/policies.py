@@ -82,14 +82,14 @@ def _policy(kind: str, name: str, conditions: list[Object], **spec: Any) -> Obje
         "matchConstraints": {"resourceRules": hook["rules"], **selectors},
         "matchConditions": [_condition("of-a-jobset"), _condition("not-by-node-selector"), *conditions],
     }
-    return obj(_API, kind, name, namespace=None, spec=copy.deepcopy(matched | spec))
+    return obj(_API, kind, name, spec=copy.deepcopy(matched | spec))
 
 
 def _mutating(name: str, conditions: list[Object], mutation: Object, **more: Any) -> list[Object]:
     """A policy and its binding. It looks again when a webhook has changed the pod after it."""
     kind = "MutatingAdmissionPolicy"
     policy = _policy(kind, name, conditions, reinvocationPolicy="IfNeeded", **more, mutations=[mutation])
-    return [policy, obj(_API, f"{kind}Binding", name, namespace=None, spec={"policyName": name})]
+    return [policy, obj(_API, f"{kind}Binding", name, spec={"policyName": name})]
 
 
 def _apply_patch(expression: str) -> Object:
@@ -197,7 +197,7 @@ def _checks(followers: Followers) -> list[Object]:
     binding = {"policyName": name, "validationActions": ["Deny"]}
     return [
         _policy(kind, name, [_condition("exclusive")], **spec),
-        obj(_API, f"{kind}Binding", name, namespace=None, spec=binding),
+        obj(_API, f"{kind}Binding", name, spec=binding),
     ]
 
 

@@ -57,13 +57,10 @@ Explain = Callable[[Key], Awaitable[JSON]]
 class Pages:
     """The answers. Made in a running event loop."""
 
-    def __init__(
-        self, board: Board, shown: Shown, explain: Explain, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, board: Board, shown: Shown, explain: Explain) -> None:
         self._board = board
         self._shown = shown
         self._explain = explain
-        self._clock = clock
         self._streams = 0
         self._closing = asyncio.Event()
         self._turns = asyncio.Semaphore(EXPLAINED_AT_ONCE)
@@ -99,8 +96,8 @@ class Pages:
     async def _changes(self, seen: str) -> AsyncIterator[bytes]:
         """Server-sent events: at once what a browser has not seen, then whatever changes."""
         yield b"retry: %d\n\n" % COME_BACK
-        ends = self._clock() + STREAM_SECONDS
-        while self._clock() < ends and not self._closing.is_set():
+        ends = time.monotonic() + STREAM_SECONDS
+        while time.monotonic() < ends and not self._closing.is_set():
             changed = self._board.changed
             if seen != self._board.cursor:
                 body, seen = self._board.since(seen), self._board.cursor
@@ -145,7 +142,7 @@ class Pages:
         key = _key(request)
         if not self._shown.has(key):
             return _text(404, "there is no such JobSet")
-        body = self._explained.get(key, self._clock())
+        body = self._explained.get(key, time.monotonic())
         if body is None:
             try:
                 async with asyncio.timeout(EXPLAIN_TIMEOUT), self._turns:
@@ -155,7 +152,7 @@ class Pages:
             except KubeError as error:
                 code = error.code if isinstance(error, ApiError) and error.code in {403, 404} else 502
                 return _text(code, str(error))
-            self._explained.put(key, body, self._clock() + EXPLAINED_FOR)
+            self._explained.put(key, body, time.monotonic() + EXPLAINED_FOR)
         return Response(body, media_type="application/json", headers=_FRESH)
 
 

@@ -96,9 +96,9 @@ def print_text(text: str) -> None:
     console().print(text, highlight=False, markup=False)
 
 
-def goal_verdict(name: str, value: float, limit: float, unit: str = "ms") -> str:
-    """Whether a figure is at most the limit, as a sentence."""
-    return f"{name}: {value:.2f} {unit}, goal <= {limit:g} {unit}: {'reached' if value <= limit else 'MISSED'}"
+def goal_verdict(name: str, value: float, limit: float) -> str:
+    """Whether a figure in milliseconds is at most the limit, as a sentence."""
+    return f"{name}: {value:.2f} ms, goal <= {limit:g} ms: {'reached' if value <= limit else 'MISSED'}"
 
 
 def machine() -> JSON:

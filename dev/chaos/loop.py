@@ -32,7 +32,7 @@ class Loop:
 
 
 @contextlib.contextmanager
-def running_loop(make: Callable[[], asyncio.AbstractEventLoop] | None = None) -> Iterator[Loop]:
+def running_loop() -> Iterator[Loop]:
     """A loop for the length of the block; what still runs there at its end is cancelled."""
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
@@ -41,11 +41,7 @@ def running_loop(make: Callable[[], asyncio.AbstractEventLoop] | None = None) ->
         started.set_result((asyncio.get_running_loop(), stop))
         await stop.wait()
 
-    def serve() -> None:
-        with asyncio.Runner(loop_factory=make) as runner:
-            runner.run(wait_until_stopped())
-
-    thread = threading.Thread(target=serve, name="loop", daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(wait_until_stopped()), name="loop", daemon=True)
     thread.start()
     loop, stop = started.result(END_SECONDS)
     try:

@@ -168,9 +168,9 @@ def resumed_set(js: JSON) -> JSON:
     return js
 
 
-def five_faults(rjobs: int = 8) -> JSON:
+def five_faults() -> JSON:
     """Five mistakes of different layers."""
-    js = with_defaults(jobset(rjobs))
+    js = with_defaults(jobset())
     spec = js["spec"]
     spec["successPolicy"]["operator"] = "Most"
     spec["replicatedJobs"][1]["replicas"] = "two"

@@ -34,3 +34,7 @@ class ReducedReplicas(Base, frozen=True, kw_only=True):
     name: Annotated[str, doc("Name of the ReplicatedJob.")]
     replicas: Annotated[int, doc("Jobs that it has now.", format="int32")]
     since: Annotated[str, doc("Since when: RFC 3339, seconds.", format="date-time")] = ""
+    held: Annotated[int, doc("Jobs of the missing ones for which placeholders hold room now.", format="int32")] = 0
+    held_since: Annotated[
+        str, doc("When `held`, or which placeholders there are, last changed: RFC 3339, seconds.", format="date-time")
+    ] = ""

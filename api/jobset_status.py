@@ -172,7 +172,7 @@ class LastRestart(Base, frozen=True, kw_only=True):
         str,
         doc(
             "DefaultFailurePolicy, FailurePolicy_ with the name of the rule, InPlaceRestartImpossible, or, if it was"
-            " planned, NodeMaintenance or ReplicasReduced."
+            " planned, NodeMaintenance, ReplicasReduced or ReplicasRestored."
         ),
     ] = ""
     start_time: Annotated[str, doc("When it was decided: RFC 3339, seconds.", format="date-time")] = ""

@@ -76,6 +76,9 @@ SKIP_SUSPEND = "jobset.sigs.k8s.io/skip-suspend-reconciliation"
 DELETE_ON_SUSPEND = "jobset.sigs.k8s.io/delete-jobs-on-suspend"
 """Annotation of a JobSet, "true": a suspension deletes the Jobs that have started. Not known to the Go JobSet."""
 
+PLACEHOLDER = "jobset.sigs.k8s.io/placeholder"
+"""Label, "true", of a Job and its pods that hold room for a Job of a set that may grow. Not known to the Go JobSet."""
+
 REMOVED_FIELDS = "jobset.sigs.k8s.io/removed-fields"
 """Annotation of a JobSet: fields of the spec that are absent on purpose. Not known to the Go JobSet."""
 
@@ -104,7 +107,7 @@ OUR_KEYS = frozenset(
         REPLICATED_JOB_REPLICAS, GLOBAL_REPLICAS, JOB_INDEX, JOB_KEY, JOB_GLOBAL_INDEX, GROUP_NAME, GROUP_REPLICAS,
         JOB_GROUP_INDEX, COORDINATOR, PRIORITY, NAMESPACED_JOB, NO_SCHEDULE_TAINT, EXECUTION_ATTEMPT,
         IN_PLACE_RESTART_ATTEMPT, IN_PLACE_RESTART_FAILURE, AWAITS_LEADER, AVOIDED_NODES,
-        OWN_FIELDS_COPY, MAINTENANCE_ACKNOWLEDGED,
+        OWN_FIELDS_COPY, MAINTENANCE_ACKNOWLEDGED, PLACEHOLDER,
     }
 )  # fmt: skip
 """All keys of labels and annotations with our prefixes that this program or the Go JobSet writes or reads."""

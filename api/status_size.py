@@ -30,8 +30,8 @@ RESTARTS = 6
 """Bytes for each Job of those that may be restarted alone: two lists of numbers of two digits. The Go JobSet has the
 same lists."""
 
-REDUCED = 200
-"""Bytes for an elastic ReplicatedJob beside its name: how many Jobs it has, since when, and managedFields."""
+REDUCED = 320
+"""Bytes for an elastic ReplicatedJob beside its name: how many Jobs it has, since when, what is held for more."""
 
 LISTS = 120
 """Bytes for the names of these two lists."""

@@ -288,6 +288,8 @@ def reduced_replicas(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
             f"ReplicatedJob {entry.name} runs with {entry.replicas} of {pluralize(wanted.get(entry.name, 0), 'Job')}"
             f" since {clock(entry.since, case.facts.now)}: there was no node for the pods of the others"
         )
+        if entry.held:
+            message += f"; placeholders hold room for {entry.held} more, and the set restarts with them soon"
         yield Answer(Finding(Level.NOTE, "reduced-replicas", message, since=entry.since))
 
 

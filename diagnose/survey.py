@@ -12,6 +12,7 @@ from api.batch import Job, job_ready, pods_at_once
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.layout import JobPosition, Layout, layout_of
+from api.placeholders import placeholders_of
 from api.spares import running_part
 from controllers.planning import counters
 from controllers.planning.child_jobs import Child, ChildJobs, sort_jobs
@@ -84,10 +85,12 @@ def lacking(job: Job) -> int:
 def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
     """Sort the Jobs that `js` owns. The manager's feature gates show in what it wrote."""
     gates = FeatureGates({"RestartJob": any(counts.job_restarts for counts in js.status.replicated_jobs_status)})
-    part = running_part(js)
+    part, jobs = running_part(js), tuple(jobs)
     if part is not js:
         spares = {rjob.name for rjob in js.spec.replicated_jobs if rjob.spare_for}
-        jobs = [job for job in jobs if job.metadata.labels.get(keys.REPLICATED_JOB_NAME) not in spares]
+        jobs = tuple(job for job in jobs if job.metadata.labels.get(keys.REPLICATED_JOB_NAME) not in spares)
+    if held := placeholders_of(part, jobs):
+        jobs = tuple(job for job in jobs if job not in held)
     js = part.at_current_size
     layout = layout_of(js)
     children = sort_jobs(js, jobs, layout, gates)

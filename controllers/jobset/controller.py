@@ -32,6 +32,7 @@ from controllers.jobset.pending_pods import find_pending_pods
 from controllers.jobset.spare_places import SparePlaces
 from controllers.jobset.unscheduled_pods import UnscheduledPods
 from controllers.jobset.watches import BY_SET
+from controllers.planning import placeholders, spares
 from controllers.planning.actions import (
     DeleteJobs,
     FailedPodQuery,
@@ -49,7 +50,6 @@ from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
 from controllers.planning.sorted_jobs import SortedJobs
-from controllers.planning.spares import set_apart
 from controllers.planning.summary import summary
 from controllers.resources import JOBSETS
 from kube.client import Client
@@ -150,7 +150,7 @@ class JobSetReconciler:
         )
         if earliest > began + EARLY:
             return Result(earliest - began)
-        observed = set_apart(self._observe(unpack(cached), memory))
+        observed = spares.set_apart(self._observe(unpack(cached), memory))
         js = observed.jobset
         moment = self._options.wall_clock().timestamp()
         memory.attempt_times = self._stopwatch.saw(memory.attempt_times, js, observed.jobs, moment)
@@ -189,11 +189,10 @@ class JobSetReconciler:
             if started and waiting_jobs >= self._options.limits.queued_jobs:
                 memory.job_window = memory.job_window.watch(started[-1], waiting_jobs, began)
         waiting = self._unscheduled if js.spec.scheduling is None else self._stalled
-        delay = await waiting.check(observed, memory.stalled)
         again = (
             decided.requeue_after,
             max(memory.group_error.time - clock(), 0) or None,
-            delay,
+            await waiting.check(observed, memory.stalled),
             await self._spare_places.check(observed, memory) if observed.spares else None,
         )
         return Result(
@@ -355,7 +354,8 @@ class JobSetReconciler:
             job_window=memory.job_window.size,
             others_wait=self.memories.others_wait(Request(meta.namespace, meta.name)),
         )
-        return observed if nodes is None else _with_nodes(observed, nodes)
+        observed = observed if nodes is None else _with_nodes(observed, nodes)
+        return placeholders.set_apart(observed, self._gates) if js.status.reduced_replicas else observed
 
     def _known_groups(self, js: JobSet, memory: Memory) -> KnownGroups | None:
         if self._caches.groups is None:

@@ -11,6 +11,9 @@ from controllers.planning.child_jobs import Child
 
 REASON = "ReplicasReduced"
 """Reason of the restart, and of the event, by which a set continues with fewer Jobs."""
+RESTORED = "ReplicasRestored"
+"""The same where it continues with more of them again."""
+PLANNED = "this restart is planned, and does not count towards maxRestarts"
 
 
 def policy_of(js: JobSet) -> WhenNoCapacity | None:

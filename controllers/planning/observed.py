@@ -156,6 +156,7 @@ class Observed:
       another set has Jobs that wait for it, or some to create or resume.
     - `held_back`: UIDs of Jobs that must not be resumed yet, with the seconds until then: somebody suspends them again.
     - `spares`: the groups of spares, which are then no part of `jobset`, and their Jobs, which are not among `jobs`.
+    - `placeholders`: Jobs that hold room for those which the set goes without; they are not among `jobs`.
     - `now`: RFC 3339 in UTC, whole seconds. `second_passed`: the part of that second, below 1, that has passed.
     - `since_status_write`: seconds since the last status write, None if there was none in this process.
     - `counts_waited`: seconds since the counts were first seen to differ from the stored ones; None: not known.
@@ -184,6 +185,7 @@ class Observed:
     read_nodes: frozenset[str] = frozenset()
     pods_to_move: tuple[PodOnTaintedNode, ...] = ()
     spares: tuple[Spares, ...] = ()
+    placeholders: tuple[Job, ...] = ()
     nodes_in_maintenance: frozenset[str] = frozenset()
     held_back: Mapping[str, float] = field(default_factory=dict)
     second_passed: float = 0.0

@@ -31,6 +31,7 @@ from controllers.planning.steps.end_restart import end_restart
 from controllers.planning.steps.end_spares import end_spares
 from controllers.planning.steps.enforce_deadline import enforce_deadline
 from controllers.planning.steps.finish import expire, finish
+from controllers.planning.steps.grow_back import grow_back
 from controllers.planning.steps.keep_spares import keep_spares
 from controllers.planning.steps.leave_nodes import leave_nodes
 from controllers.planning.steps.release_stages import release_stages
@@ -69,7 +70,7 @@ STEPS: tuple[Step, ...] = (
     restart_in_place,
 )
 WITH_SPARES: tuple[Step, ...] = (end_spares, *STEPS, keep_spares)
-"""Those of a set that has spares."""
+"""Those of a set that has spares. One that runs with fewer Jobs than wanted has `grow_back` as its last."""
 
 
 def plan(
@@ -92,7 +93,8 @@ def plan(
         return combine([expire(js, observed.now)])
     ctx = context(observed, gates, limits, create_suspended=create_suspended, known=known)
     partials: list[Partial] = []
-    for step in WITH_SPARES if observed.spares else STEPS:
+    steps = WITH_SPARES if observed.spares else STEPS
+    for step in (*steps, grow_back) if js.status.reduced_replicas else steps:
         partial = step(ctx)
         if partial is NOTHING:
             continue

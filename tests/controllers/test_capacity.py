@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 import pytest
@@ -11,77 +10,21 @@ import pytest
 from api import keys
 from controllers.planning.observed import PendingPod
 from controllers.planning.start_timeout import Limits, next_check
+from tests.support.model.full_cluster import (
+    AFTER,
+    BOUNDS,
+    GATES,
+    NO_ROOM,
+    POLICY,
+    FullCluster,
+    at,
+    labels,
+    running,
+    smaller,
+    stranded,
+)
 from tests.support.model.lives import restart, resume, suspend
-from tests.support.model.start_checks import StartChecks
 from tests.support.objects.stored_sets import jobset, rjob
-
-GATES = {"JobSetElasticReplicas": True, "JobSetNodeFailure": True}
-AFTER = 60
-POLICY: dict[str, Any] = {"afterSeconds": 10, "whenNoCapacity": {"shrinkAfterSeconds": AFTER}}
-NO_ROOM = "Unschedulable: 0/3 nodes are available: 3 Insufficient cpu."
-BOUNDS = {"min": 2, "max": 4}
-
-
-def at(second: int) -> str:
-    return f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
-
-
-class FullCluster(StartChecks):
-    """`nodeless`: when the pod was created that finds no node, by the name of its Job."""
-
-    def __init__(self, js: Any, **gates: bool) -> None:
-        super().__init__(js, **gates)
-        self.nodeless: dict[str, int] = {}
-
-    def waiting(self) -> dict[str, PendingPod]:
-        pods = {name: PendingPod(f"{name}-0", "", at(second), NO_ROOM) for name, second in self.nodeless.items()}
-        return {name: replace(pod, unschedulable=pod) for name, pod in pods.items()}
-
-    def lack(self, *names: str) -> None:
-        """From now on the pods of these Jobs, which have just been created, find no node; all others run."""
-        self.nodeless = dict.fromkeys(names, self.seconds)
-        for name, job in self.jobs.items():
-            if "deletionTimestamp" not in job["metadata"]:
-                self.run(name, ready=name not in names)
-        self.settle()
-
-    def pass_time(self, seconds: int) -> None:
-        self.seconds += seconds
-        self.settle()
-
-    def finish_restart(self) -> None:
-        """The old Jobs go, the new ones come and all of them run."""
-        self.nodeless = {}
-        self.collect()
-        self.settle()
-        self.run()
-        self.settle()
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        return {entry.name: entry.replicas for entry in self.status.reduced_replicas}
-
-
-def running(*rjobs: dict, gates: dict[str, bool] = GATES, **policy: Any) -> FullCluster:
-    """A set of four Jobs that all run; by default `workers` may have from two to four."""
-    own = rjobs or (rjob("workers", 4, elastic=BOUNDS),)
-    world = FullCluster(jobset(*own, failurePolicy={"maxRestarts": 2, "nodeFailure": POLICY, **policy}), **gates)
-    world.settle()
-    world.run()
-    world.settle()
-    return world
-
-
-def stranded(*names: str, **options: Any) -> FullCluster:
-    """One that has restarted once, and of which pods of these Jobs find no node."""
-    world = running(**options)
-    restart(world, "js-workers-3")
-    world.lack(*(names or ("js-workers-3",)))
-    return world
-
-
-def labels(world: FullCluster, key: str) -> dict[str, str]:
-    return {name: job["spec"]["template"]["metadata"]["labels"][key] for name, job in world.jobs.items()}
 
 
 class TestFewer:
@@ -92,7 +35,7 @@ class TestFewer:
         world.pass_time(1)
         assert (world.status.restarts, world.sizes) == (2, {"workers": 3})
         world.finish_restart()
-        assert sorted(world.jobs) == ["js-workers-0", "js-workers-1", "js-workers-2"]
+        assert world.workers == ["js-workers-0", "js-workers-1", "js-workers-2"]
         assert set(labels(world, keys.REPLICATED_JOB_REPLICAS).values()) == {"3"}
         assert set(labels(world, keys.GLOBAL_REPLICAS).values()) == {"3"}
         assert set(labels(world, keys.RESTART_ATTEMPT).values()) == {"2"}
@@ -103,7 +46,7 @@ class TestFewer:
         world = stranded("js-workers-0", "js-workers-1")
         world.pass_time(AFTER)
         world.finish_restart()
-        assert sorted(world.jobs) == ["js-workers-0", "js-workers-1"]
+        assert world.workers == ["js-workers-0", "js-workers-1"]
 
     def test_it_is_planned_does_not_count_and_is_no_failure(self):
         world = stranded()
@@ -147,7 +90,7 @@ class TestFewer:
         restart(world, "js-workers-0")
         world.run()
         world.settle()
-        assert (world.status.restarts_count_towards_max, world.sizes, len(world.jobs)) == (2, {"workers": 3}, 3)
+        assert (world.status.restarts_count_towards_max, world.sizes, len(world.workers)) == (2, {"workers": 3}, 3)
 
     def test_all_elastic_groups_are_adapted_by_one_restart(self):
         groups = (rjob("workers", 4, elastic=BOUNDS), rjob("ps", 2, elastic={"min": 1, "max": 2}), rjob("other", 2))
@@ -241,13 +184,6 @@ class TestWhoWaits:
 
 
 class TestWhoseNumber:
-    def smaller(self) -> FullCluster:
-        world = stranded()
-        world.pass_time(AFTER)
-        world.finish_restart()
-        assert world.sizes == {"workers": 3}
-        return world
-
     def scale(self, world: FullCluster, replicas: int) -> None:
         [group] = world.js.spec.replicated_jobs
         world.edit(replicated_jobs=(msgspec.structs.replace(group, replicas=replicas),))
@@ -256,7 +192,7 @@ class TestWhoseNumber:
         world.settle()
 
     def test_a_resume_begins_with_all_that_is_wanted(self):
-        world = self.smaller()
+        world = smaller()
         suspend(world)
         assert world.sizes == {}
         resume(world)
@@ -265,19 +201,20 @@ class TestWhoseNumber:
 
     @pytest.mark.parametrize("wanted", [2, 3])
     def test_a_wish_that_is_met_clears_it(self, wanted):
-        world = self.smaller()
+        world = smaller()
         world.gates = type(world.gates)({**GATES, "ElasticJobSet": True})
         self.scale(world, wanted)
         assert (world.sizes, len(world.jobs)) == ({}, wanted)
 
-    def test_a_greater_wish_changes_nothing_yet(self):
-        world = self.smaller()
+    def test_a_greater_wish_waits_for_room(self):
+        world = smaller()
         world.gates = type(world.gates)({**GATES, "ElasticJobSet": True})
         self.scale(world, 6)
-        assert (world.sizes, len(world.jobs)) == ({"workers": 3}, 3)
+        assert (world.sizes, len(world.workers)) == ({"workers": 3}, 3)
+        assert world.placeholders == ["js-workers-3", "js-workers-4", "js-workers-5"]
 
     def test_without_the_gate_the_spec_alone_counts(self):
-        world = self.smaller()
+        world = smaller()
         world.gates = type(world.gates)({"JobSetNodeFailure": True})
         world.settle()
         assert (world.sizes, len(world.jobs)) == ({}, 4)

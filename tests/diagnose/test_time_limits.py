@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from api.keys import PLACEHOLDER
 from tests.support.explain.objects import (
     MOMENT,
     NOW,
@@ -193,6 +194,13 @@ def test_a_set_that_runs_with_fewer_jobs_than_wanted_says_so_and_lacks_none():
     text, body = explained(js, [running(js, 0), running(js, 1)])
     assert "ReplicatedJob workers runs with 2 of 4 Jobs since" in text
     assert (body["state"], body["level"]) == ("runs", "note")
+    fewer[0]["held"] = 1
+    js["status"] |= {"reducedReplicas": fewer, "restarts": 1}
+    placeholder = running(js, 2, ready=0)
+    placeholder["metadata"]["labels"][PLACEHOLDER] = "true"
+    text, body = explained(js, [running(js, 0, attempt=1), running(js, 1, attempt=1), placeholder])
+    assert "placeholders hold room for 1 more" in text
+    assert (body["state"], body["level"], "js-workers-2" in text) == ("runs", "note", False)
     js["status"]["terminalState"] = "Completed"
     assert "reduced-replicas" not in causes(explained(js, [])[1])
 

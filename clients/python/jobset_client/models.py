@@ -629,7 +629,7 @@ class LastRestart(Model):
 
     reason: str | None = None
     """DefaultFailurePolicy, FailurePolicy_ with the name of the rule, InPlaceRestartImpossible, or, if it was
-    planned, NodeMaintenance or ReplicasReduced.
+    planned, NodeMaintenance, ReplicasReduced or ReplicasRestored.
     """
     start_time: str | None = None
     """When it was decided: RFC 3339, seconds."""
@@ -757,6 +757,10 @@ class ReducedReplicas(Model):
     """Jobs that it has now."""
     since: str | None = None
     """Since when: RFC 3339, seconds."""
+    held: StrictInt | None = None
+    """Jobs of the missing ones for which placeholders hold room now."""
+    held_since: str | None = None
+    """When `held`, or which placeholders there are, last changed: RFC 3339, seconds."""
 
 
 class SpareStatus(Model):
@@ -864,21 +868,21 @@ exitCode exitCodePolicy exitCodes expirationSeconds failOn failed failedJob fail
 failurePolicyRestarts failurePolicySteps failureThreshold failures fc fieldPath fieldRef fileKeyRef finalizers
 flexVolume flocker forSeconds forceDeletePods fsGroup fsGroupChangePolicy fsType gang gateway gcePersistentDisk
 gitRepo glusterfs gmsaCredentialSpec gmsaCredentialSpecName goodput group groupName grpc healthConditions
-healthStatus host hostAliases hostIP hostIPC hostNetwork hostPID hostPath hostPort hostProcess hostUsers hostname
-hostnameOverride hostnames httpGet httpHeaders image imagePullPolicy imagePullSecrets imageVolume inPlaceRestarts
-initContainers initialDelaySeconds initiatorName ip iqn iscsi iscsiInterface items job jobIndex jobRestarts
-jobRestartsCountTowardsMax key keyPath keyType keyring kind labelSelector labels lastProbeTime lastRestart lastTime
-lastTransitionTime level lifecycle limits livenessProbe localhostProfile lostSeconds lun maintenance managedBy
-manualSelector matchExpressions matchFields matchLabelKeys matchLabels max maxExpirationSeconds maxFailedIndexes
-maxNodes maxRestarts maxSkew medium message metadata min minCount minDomains minGroupCount minSucceeded
-mismatchLabelKeys missing mode modifyVolumeStatus monitors mountPath mountPropagation moveTime moved name
-nameservers namespace namespaceSelector namespaces network nfs node nodeAffinity nodeAffinityPolicy nodeFailure
-nodeName nodePublishSecretRef nodeSelector nodeSelectorTerms nodeTaintsPolicy nodes notice noticeTime
-observedGeneration onExitCodes onJobFailureMessagePatterns onJobFailureReasons onPodConditions onPodReasons operator
-optional options os overhead parallelism partition path pdID pdName periodSeconds permanent persistentVolumeClaim
-phase photonPersistentDisk pod podAffinity podAffinityTerm podAntiAffinity podCertificate podFailurePolicy
-podGroupName podIndex podReason podReplacementPolicy podsUntil pool port portals ports portworxVolume postStart
-preStop preemptionPolicy preference preferredDuringSchedulingIgnoredDuringExecution prefix
+healthStatus held heldSince host hostAliases hostIP hostIPC hostNetwork hostPID hostPath hostPort hostProcess
+hostUsers hostname hostnameOverride hostnames httpGet httpHeaders image imagePullPolicy imagePullSecrets imageVolume
+inPlaceRestarts initContainers initialDelaySeconds initiatorName ip iqn iscsi iscsiInterface items job jobIndex
+jobRestarts jobRestartsCountTowardsMax key keyPath keyType keyring kind labelSelector labels lastProbeTime
+lastRestart lastTime lastTransitionTime level lifecycle limits livenessProbe localhostProfile lostSeconds lun
+maintenance managedBy manualSelector matchExpressions matchFields matchLabelKeys matchLabels max
+maxExpirationSeconds maxFailedIndexes maxNodes maxRestarts maxSkew medium message metadata min minCount minDomains
+minGroupCount minSucceeded mismatchLabelKeys missing mode modifyVolumeStatus monitors mountPath mountPropagation
+moveTime moved name nameservers namespace namespaceSelector namespaces network nfs node nodeAffinity
+nodeAffinityPolicy nodeFailure nodeName nodePublishSecretRef nodeSelector nodeSelectorTerms nodeTaintsPolicy nodes
+notice noticeTime observedGeneration onExitCodes onJobFailureMessagePatterns onJobFailureReasons onPodConditions
+onPodReasons operator optional options os overhead parallelism partition path pdID pdName periodSeconds permanent
+persistentVolumeClaim phase photonPersistentDisk pod podAffinity podAffinityTerm podAntiAffinity podCertificate
+podFailurePolicy podGroupName podIndex podReason podReplacementPolicy podsUntil pool port portals ports
+portworxVolume postStart preStop preemptionPolicy preference preferredDuringSchedulingIgnoredDuringExecution prefix
 previousInPlaceRestartAttempt priority priorityClassName privileged probePort procMount projected protectionDomain
 protocol publishNotReadyAddresses pullPolicy quobyte rbd readOnly readOnlyRootFilesystem readinessGates
 readinessProbe ready readyAfterSeconds readyJobs reason recovery recursiveReadOnly reducedReplicas reference

@@ -10,12 +10,10 @@ from api.elastic import GATE, ReducedReplicas
 from api.jobset import ReplicatedJob
 from controllers.planning.attempts import restart_set
 from controllers.planning.context import Context
-from controllers.planning.elastic import REASON, is_replaced, policy_of, reducible
+from controllers.planning.elastic import PLANNED, REASON, is_replaced, policy_of, reducible
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
 from controllers.planning.start_timeout import unschedulable
 from controllers.planning.status import list_some
-
-_PLANNED = "this restart is planned, and does not count towards maxRestarts"
 
 
 def adapt_replicas(ctx: Context) -> Partial:
@@ -52,7 +50,7 @@ def adapt_replicas(ctx: Context) -> Partial:
     draft.update(reduced_replicas=(*(entry for entry in entries if entry.name not in fewer), *new))
     pod = pods[without_node[0].job.metadata.uid]
     sizes = [f"replicatedJob {name} continues with {fewer[name]} of {wanted[name]} Jobs" for name in fewer]
-    why = f"pod {pod.name} has found no node for {policy.shrink_after_seconds} s ({pod.why}); {_PLANNED}"
+    why = f"pod {pod.name} has found no node for {policy.shrink_after_seconds} s ({pod.why}); {PLANNED}"
     restart_set(draft, REASON, list_some(sizes, why, ctx.limits), counts=False, event_type="Normal")
     return of_draft(draft, kind=Stop)
 

@@ -167,6 +167,11 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         view = self._of(owner.uid)
         js, place = view.jobset, self.place_of(job)
         name = job.metadata.name
+        self._pods_are_gone(js, place, orphans)
+        self._keeps_away(js, job)
+        if keys.PLACEHOLDER in job.metadata.labels:
+            self._holds_place(js, place, job)
+            return
         assert name == f"{js.metadata.name}-{place.replicated_job}-{place.index}", f"{name} is at {place}"
         assert not js.status.terminal_state, f"{name} is created after the end"
         assert self.create_suspended or not js.suspended, f"{name} is created although the set is suspended"
@@ -179,9 +184,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         if policy and policy.restart_strategy == "BlockingRecreate":
             old = [j for j in view.jobs.values() if self._owned(j, owner.uid) and self._is_previous(js, j)]
             assert not old, f"{name} is created while {old[0].metadata.name} of an earlier attempt is there"
-        self._pods_are_gone(js, place, orphans)
         self._tree_stands(view, job)
-        self._keeps_away(js, job)
         self.places[job.metadata.uid] = place
 
     def _pods_are_gone(self, js: JobSet, place: Place, orphans: dict[str, dict[str, Any]]) -> None:
@@ -364,22 +367,12 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         moved = self._moved(js, new)
         counted = self._restarts_of_jobs(js, new)
         if restarted:
-            by_agents = moved or self._made_smaller(js, new) or self._restarted_by_agents(js, new)
+            by_agents = (
+                moved or self._made_smaller(js, new) or self._restored(js, new) or self._restarted_by_agents(js, new)
+            )
             assert by_agents or self.failed_in(js) - counted, "a restart without a failure that was not counted yet"
         else:
             self._completed_stays(js, new)
-
-    def place_of(self, job: Job) -> Place:
-        """The place that the labels of a new Job give it."""
-        owner, labels = job.metadata.controller(), job.metadata.labels
-        assert owner is not None
-        return Place(
-            owner.uid,
-            labels[keys.REPLICATED_JOB_NAME],
-            int(labels[keys.JOB_INDEX]),
-            int(labels[keys.RESTART_ATTEMPT]),
-            int(labels.get(keys.JOB_RESTART_ATTEMPT, "0")),
-        )
 
 
 def _path(root: Group, leaf: Group) -> set[str]:

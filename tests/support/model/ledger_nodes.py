@@ -11,9 +11,11 @@ from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from api.policies import MOST_FAILED_NODES
 from controllers.planning.elastic import REASON as REDUCED
+from controllers.planning.elastic import RESTORED
 from controllers.planning.maintenance import GATE, REASON, left_nodes
 from controllers.planning.maintenance import policy_of as leaves_nodes
 from kube.model.meta import find
+from tests.support.model.ledger_status import Place
 
 
 class NodeRules:
@@ -78,6 +80,39 @@ class NodeRules:
             f"{now} is out of bounds"
         )
         assert any(now.get(r.name, r.replicas) < r.replicas for r in rjobs), "a planned restart that changes nothing"
+        return True
+
+    def place_of(self, job: Job) -> Place:
+        """The place that the labels of a new Job give it."""
+        owner, labels = job.metadata.controller(), job.metadata.labels
+        assert owner is not None
+        return Place(
+            owner.uid,
+            labels[keys.REPLICATED_JOB_NAME],
+            int(labels[keys.JOB_INDEX]),
+            int(labels[keys.RESTART_ATTEMPT]),
+            int(labels.get(keys.JOB_RESTART_ATTEMPT, "0")),
+        )
+
+    def _holds_place(self, js: JobSet, place: Place, job: Job) -> None:
+        """A placeholder is of a Job that the set goes without, while all others are ready, and of no attempt that runs."""
+        name, sizes = job.metadata.name, {entry.name: entry.replicas for entry in js.status.reduced_replicas}
+        assert self.gates[elastic.GATE] and not (js.suspended or js.status.terminal_state), f"{name} holds a place"  # noqa: PT018 -- one thing
+        assert place.replicated_job in sizes, f"{name} holds a place of a set that has all its Jobs"
+        assert place.index >= sizes[place.replicated_job], f"{name} holds the place of a Job that runs"
+        assert place.attempt == js.status.restarts - 1, f"{name} is of attempt {place.attempt}"
+        assert not job.spec.suspend, f"{name} holds no place"
+
+    def _restored(self, js: JobSet, new: JobSetStatus) -> bool:
+        """Whether the set continues with more Jobs, as many as there is room for. It costs nothing."""
+        if new.last_restart is None or new.last_restart.reason != RESTORED:
+            return False
+        assert self.gates[elastic.GATE] and not js.suspended  # noqa: PT018 -- one thing
+        assert new.restarts_count_towards_max == js.status.restarts_count_towards_max, "a planned restart counts"
+        assert new.attempt_history == js.status.attempt_history, "a planned restart is called a failure"
+        before, now = ({entry.name: entry.replicas for entry in of.reduced_replicas} for of in (js.status, new))
+        assert all(size >= before[name] for name, size in now.items()), f"{before} become {now}"
+        assert now != before, "a planned restart that changes nothing"
         return True
 
     def _failed_nodes(self, js: JobSet, new: JobSetStatus) -> None:

@@ -1,0 +1,98 @@
+"""Placeholders: Jobs that hold room for those that a smaller set goes without. See docs/concepts/elastic.md.
+
+A placeholder has the name of the Job whose place it holds, and its pods with a process that waits in the place of the
+program. By its label it is of the attempt before. So a controller that knows no placeholders deletes it with the Jobs
+of that attempt, and so does every restart.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from api import keys
+from api.batch import Job
+from api.jobset import JobSet
+from api.names import job_name
+from api.restart_agent import NAME as AGENT
+from api.spares import HOLD
+from kube.model.jsontree import items
+from kube.model.meta import JSON, MAX_INT32
+
+MOST: Final = 50
+"""Placeholders of one ReplicatedJob at a time."""
+
+_NOTHING: Final = ("sh", "-c", ":")
+_KEPT: Final = ("parallelism", "completions", "completionMode")
+_OF_THE_PROGRAM: Final = frozenset(
+    {"args", "command", "lifecycle", "livenessProbe", "readinessProbe", "restartPolicy", "restartPolicyRules"}
+    | {"startupProbe"}
+)
+
+
+def places(js: JobSet) -> Mapping[str, range]:
+    """The indexes that a smaller set may have placeholders for, by ReplicatedJob. `js` is the set as it is wanted."""
+    wanted = {rjob.name: rjob.replicas for rjob in js.spec.replicated_jobs}
+    found = ((entry.name, entry.replicas) for entry in js.status.reduced_replicas)
+    return {name: range(size, min(wanted.get(name, 0), size + MOST)) for name, size in found}
+
+
+def placeholders_of(js: JobSet, jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """Those among the Jobs of the set that hold its places now; all others are of attempts that are over."""
+    if not js.status.reduced_replicas or js.suspended or js.status.terminal_state:
+        return ()
+    attempt = str(js.status.restarts - 1)
+    names = {
+        job_name(js.metadata.name, name, index): (name, str(index))
+        for name, indexes in places(js).items()
+        for index in indexes
+    }
+    return tuple(job for job in jobs if _place(job, attempt) == names.get(job.metadata.name))
+
+
+def _place(job: Job, attempt: str) -> tuple[str, str] | str:
+    """ReplicatedJob and index by the labels of a placeholder; empty for another Job."""
+    labels = job.metadata.labels
+    if labels.get(keys.PLACEHOLDER) != "true" or labels.get(keys.RESTART_ATTEMPT) != attempt:
+        return ""
+    return labels.get(keys.REPLICATED_JOB_NAME, ""), labels.get(keys.JOB_INDEX, "")
+
+
+def as_placeholder(job: JSON) -> JSON:
+    """The Job as a placeholder: where its pods fit those of the Job fit, and they have all of its images.
+
+    Nothing of it runs but a shell that sleeps, and nothing of it is failed or finished.
+    """
+    meta, spec = job["metadata"], job["spec"]
+    pods, mark = spec["template"], {keys.PLACEHOLDER: "true"}
+    labels = {**(pods["metadata"].get("labels") or {}), **mark}
+    return {
+        **job,
+        "metadata": {**meta, "labels": {**meta["labels"], **mark}},
+        "spec": {
+            **{key: spec[key] for key in _KEPT if spec.get(key) is not None},
+            "backoffLimit": MAX_INT32,
+            "template": {**pods, "metadata": {**pods["metadata"], "labels": labels}, "spec": _holding(pods["spec"])},
+        },
+    }
+
+
+def _holding(pod: JSON) -> JSON:
+    """The pod spec with all that kube-scheduler looks at. An agent's image may have no shell: it gets another one."""
+    containers = items(pod, "containers")
+    image = next((each.get("image") for each in containers), None)
+    before: list[JSON] = []
+    for each in items(pod, "initContainers"):
+        beside = each.get("restartPolicy") == "Always"
+        held = _with_command(each, HOLD if beside else _NOTHING, image)
+        before.append({**held, "restartPolicy": "Always"} if beside else held)
+    return {
+        **{key: value for key, value in pod.items() if key not in {"activeDeadlineSeconds", "initContainers"}},
+        **({"initContainers": before} if before else {}),
+        "containers": [_with_command(each, HOLD, image) for each in containers],
+        "restartPolicy": "OnFailure",
+        "terminationGracePeriodSeconds": 1,
+    }
+
+
+def _with_command(container: JSON, command: Iterable[str], image: str | None) -> JSON:
+    kept = {key: value for key, value in container.items() if key not in _OF_THE_PROGRAM}
+    return {**kept, "command": [*command], **({"image": image} if container.get("name") == AGENT else {})}

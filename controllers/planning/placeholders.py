@@ -1,0 +1,55 @@
+"""Placeholders beside a set that runs with fewer Jobs than wanted. See docs/concepts/elastic.md.
+
+No step but `grow_back` sees them. They stand on their own feet: kube-scheduler binds them when there is room again,
+and their Jobs say so, without a call of this program.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+
+import msgspec
+
+from api import elastic
+from api.batch import Job, job_ready
+from api.features import FeatureGates
+from api.layout import JobRange, Layout
+from api.placeholders import as_placeholder, placeholders_of
+from controllers.planning.actions import DeleteJob
+from controllers.planning.context import Context
+from controllers.planning.job_bodies import job_body
+from controllers.planning.observed import Observed
+from kube.model.meta import JSON
+
+
+def set_apart(observed: Observed, gates: FeatureGates) -> Observed:
+    """The observation with placeholders in a place of their own; the same object if there are none."""
+    js = observed.jobset
+    found = placeholders_of(js, observed.jobs) if gates[elastic.GATE] else ()
+    if not found:
+        return observed
+    names, leftovers = {job.metadata.name for job in found}, observed.leftovers
+    return dataclasses.replace(
+        observed,
+        jobs=tuple(job for job in observed.jobs if job.metadata.name not in names),
+        placeholders=found,
+        leftovers=None if leftovers is None else leftovers - names,
+    )
+
+
+def holds_room(job: Job) -> bool:
+    """Whether all pods of a placeholder run: there is room for those of the Job, and its images are there."""
+    return job_ready(job) and job.outcome is None and job.metadata.deletion_timestamp is None
+
+
+def deletions(jobs: Iterable[Job]) -> list[DeleteJob]:
+    """Delete those that are not in deletion."""
+    there = (job.metadata for job in jobs if job.metadata.deletion_timestamp is None)
+    return [DeleteJob(meta.name, meta.uid) for meta in there]
+
+
+def placeholder_body(ctx: Context, layout: Layout, jobs: JobRange, index: int) -> JSON:
+    """The placeholder of a Job. `layout`, `jobs`: of the set as it is wanted."""
+    js = ctx.observed.jobset
+    status = msgspec.structs.replace(js.status, restarts=js.status.restarts - 1)
+    before = dataclasses.replace(ctx, js=msgspec.structs.replace(js, status=status), layout=layout)
+    return as_placeholder(job_body(before, jobs, index))

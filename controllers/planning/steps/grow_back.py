@@ -1,0 +1,120 @@
+"""Step: a set that runs with fewer Jobs gets them back when there is room (gate JobSetElasticReplicas).
+
+See docs/concepts/elastic.md#more-jobs-when-there-is-room. It comes last, and decides nothing where another step has.
+"""
+
+import functools
+import math
+from collections import Counter
+
+import msgspec
+
+from api import keys
+from api.elastic import GATE, ReducedReplicas
+from api.layout import layout_of
+from api.names import job_name
+from api.placeholders import places
+from controllers.planning.actions import CreateJob, DeleteJob
+from controllers.planning.attempts import restart_set
+from controllers.planning.context import Context
+from controllers.planning.elastic import PLANNED, RESTORED, policy_of
+from controllers.planning.partial import NOTHING, Partial, of_draft
+from controllers.planning.placeholders import deletions, holds_room, placeholder_body
+from controllers.planning.status import StatusDraft, list_some
+from kube.model.meta import age
+
+SETTLE = 3
+"""Seconds for which all places are held before the set restarts. A worker that fails leaves a place that a placeholder
+may take, and the Job controller says so a second later."""
+RETRY = 10
+"""Seconds between placeholders that had to go and the next ones."""
+
+
+def grow_back(ctx: Context) -> Partial:
+    """Keep placeholders while all Jobs are ready; a planned restart with more Jobs when they hold room."""
+    stored, policy = ctx.status.reduced_replicas, policy_of(ctx.js)
+    if not stored or policy is None or not ctx.gates[GATE] or ctx.js.suspended:
+        return NOTHING
+    draft, steady = ctx.draft(), _is_steady(ctx)
+    over = deletions(job for job in ctx.observed.placeholders if not steady or job.outcome is not None)
+    entries = _count_held(ctx, stored, over, steady=steady)
+    if entries != stored:
+        draft.update(reduced_replicas=entries)
+    if not steady or ctx.status != ctx.counted:
+        return of_draft(draft, *over)
+    wanted = {name: len(indexes) for name, indexes in places(ctx.observed.jobset).items()}
+    full = all(entry.held == wanted[entry.name] for entry in entries)
+    since = max((entry.held_since for entry in entries if entry.held), default="")
+    left = (SETTLE if full else policy.shrink_after_seconds) - age(since, ctx.now) if since else math.inf
+    if left <= 0:
+        _restore(ctx, draft, entries)
+        return of_draft(draft)
+    rest = max((RETRY - age(entry.held_since, ctx.now) for entry in entries), default=0.0)
+    missing = _missing(ctx) if rest <= 0 and entries == stored else []
+    waits = [seconds for seconds in (left, rest) if 0 < seconds < math.inf]
+    return of_draft(draft, *over, *missing, requeue_after=min(waits, default=None))
+
+
+def _is_steady(ctx: Context) -> bool:
+    """Whether all Jobs are ready or have completed, and none of those that may become more has: it would run again.
+
+    Else places are for the pods of the set. A placeholder that waits could take what a worker has just left.
+    """
+    children, smaller = ctx.children, {entry.name for entry in ctx.status.reduced_replicas}
+    if children.failed or children.previous or ctx.leftovers != frozenset() or any(c.deleting for c in children.active):
+        return False
+    for rjob in ctx.js.spec.replicated_jobs:
+        done = len(children.completed[rjob.name])
+        if children.tally(rjob.name).ready + done < rjob.replicas or (done and rjob.name in smaller):
+            return False
+    return True
+
+
+def _count_held(
+    ctx: Context, stored: tuple[ReducedReplicas, ...], over: list[DeleteJob], *, steady: bool
+) -> tuple[ReducedReplicas, ...]:
+    """The entries with the places that are held now. The time begins again with each change, and each deletion."""
+    gone = {deletion.name for deletion in over}
+    held, again = Counter[str](), set[str]()
+    for job in ctx.observed.placeholders:
+        name = job.metadata.labels[keys.REPLICATED_JOB_NAME]
+        held[name] += steady and holds_room(job)
+        if job.metadata.name in gone:
+            again.add(name)
+    return tuple(
+        msgspec.structs.replace(entry, held=held[entry.name], held_since=ctx.now)
+        if entry.held != held[entry.name] or entry.name in again
+        else entry
+        for entry in stored
+    )
+
+
+def _restore(ctx: Context, draft: StatusDraft, entries: tuple[ReducedReplicas, ...]) -> None:
+    """The restart with the Jobs that there is room for. Placeholders end with the attempt, like all of its Jobs."""
+    wanted = {rjob.name: rjob.replicas for rjob in ctx.observed.jobset.spec.replicated_jobs}
+    sizes = {entry.name: entry.replicas + entry.held for entry in entries if entry.held}
+    draft.update(
+        reduced_replicas=tuple(
+            ReducedReplicas(name=entry.name, replicas=sizes[entry.name], since=ctx.now) if entry.held else entry
+            for entry in entries
+            if sizes.get(entry.name, 0) < wanted[entry.name]
+        )
+    )
+    said = [f"replicatedJob {name} continues with {size} of {wanted[name]} Jobs" for name, size in sizes.items()]
+    why = f"there is room for {sum(entry.held for entry in entries)} more; {PLANNED}"
+    restart_set(draft, RESTORED, list_some(said, why, ctx.limits), counts=False, event_type="Normal")
+
+
+def _missing(ctx: Context) -> list[CreateJob]:
+    """The placeholders that do not exist, as many as may be created now."""
+    js = ctx.observed.jobset
+    layout, there = layout_of(js), {job.metadata.name for job in ctx.observed.placeholders}
+    taken = {*there, *ctx.observed.foreign, *ctx.observed.unreadable}
+    taken |= {job.metadata.name for job in ctx.children.unrecognized}
+    ranges, found = layout.by_name(), []
+    for name, indexes in places(js).items():
+        for index in indexes:
+            job = job_name(js.metadata.name, name, index)
+            if job not in taken:
+                found.append(CreateJob(job, functools.partial(placeholder_body, ctx, layout, ranges[name], index)))
+    return found[: max(ctx.job_budget, 0)]

@@ -1,8 +1,14 @@
-"""The heaps of C and of Python in a process that lives long and has bursts. Must not know what is allocated."""
+"""The memory of a process that lives long and has bursts: the heaps of C and of Python, and loaded libraries.
+
+Must not know what is allocated.
+"""
 
 import ctypes
 import gc
+import re
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 LARGE = 128 * 1024
 """Bytes from which a block stands alone and goes back to the system as soon as it is freed."""
@@ -12,6 +18,7 @@ YOUNG = 5_000
 reconcile, and finds next to nothing."""
 
 _M_MMAP_THRESHOLD = -3
+_MADV_DONTNEED = 4
 
 
 def keep_large_blocks_apart() -> None:
@@ -34,3 +41,22 @@ def freeze() -> None:
     gc.freeze()
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)
+
+
+def unmap_libraries() -> None:
+    """Let go of the pages of libraries in memory: most are needed only while modules are imported.
+
+    The kernel maps a page again when it is used, without reading the file as long as that is in its cache. Call it
+    before there are threads, which may load libraries.
+    """
+    if sys.platform == "linux" and (advise := getattr(ctypes.CDLL(None), "madvise", None)):
+        for start, end in unchanged_files(Path("/proc/self/smaps").read_text(encoding="utf-8")):
+            advise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_DONTNEED)
+
+
+def unchanged_files(smaps: str) -> Iterator[tuple[int, int]]:
+    """Address ranges of files that can only be read, and have no page of which the process has a changed copy."""
+    for mapping in re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", smaps, flags=re.MULTILINE):
+        found = re.match(r"([0-9a-f]+)-([0-9a-f]+) r-[x-]p \S+ \S+ [1-9]", mapping)
+        if found and {"Anonymous: 0 kB", "Swap: 0 kB"} <= {" ".join(line.split()) for line in mapping.splitlines()}:
+            yield int(found[1], 16), int(found[2], 16)

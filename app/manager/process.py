@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from api.features import GATES
 from app.debug.pages import COMMANDS, page
-from app.heap import keep_large_blocks_apart
+from app.heap import keep_large_blocks_apart, unmap_libraries
 from app.logs import set_level
 from app.manager.options import Options, Shared, StartError
 from app.manager.run import run
@@ -59,7 +59,10 @@ def main(options: Options) -> None:
 
 
 def prepare(options: Options) -> None:
-    """Import and compute what the processes need: pages that are written to before the fork are there only once."""
+    """Import and compute what the processes need: pages that are written to before the fork are there only once.
+
+    Of libraries, what only that has used is let go of.
+    """
     parts = {
         "app.manager.controllers": options.controllers,
         "app.manager.admission": options.webhooks,
@@ -74,6 +77,7 @@ def prepare(options: Options) -> None:
         engine(options.gates)
     jobset_fields()
     loop_factory()
+    unmap_libraries()
 
 
 def serve_as_worker(options: Options, shared: Shared, channel: socket.socket) -> None:

@@ -235,12 +235,26 @@ class Recovery(Base, frozen=True, kw_only=True):
     ] = ()
 
 
+MOST_PROMISED = 64
+"""Pods that a group of spares gives way to with one failure. Others get places once they find no node."""
+
+
 class SpareStatus(Base, frozen=True, kw_only=True):
     """Jobs of a ReplicatedJob with `spareFor`. Not in the Go JobSet."""
 
     name: Annotated[str, doc("Name of the ReplicatedJob.")]
     ready: Annotated[int, doc("Jobs of which every pod holds a place.", **INT32)] = 0
     missing: Annotated[int, doc("Jobs that do not exist, or have a pod without a place.", **INT32)] = 0
+    used: Annotated[int, doc("Places that were given to other pods since the JobSet was created.", **INT32)] = 0
+    promised_to: Annotated[
+        tuple[str, ...],
+        doc(
+            "Pods, without the last part of their names, that have lost their nodes: those that come in their place"
+            " get places of spares.",
+            maxItems=MOST_PROMISED,
+            **ATOMIC,
+        ),
+    ] = ()
 
 
 class JobSetStatus(Base, frozen=True, kw_only=True):

@@ -62,6 +62,12 @@ PLACEMENT_GATE = "jobset.sigs.k8s.io/exclusive-placement"
 AWAITS_LEADER = "jobset.sigs.k8s.io/awaits-leader"
 """Label, "true", of the pods that have the gate: what the controller watches them by."""
 
+SPARES = "jobset.sigs.k8s.io/spares"
+"""Label of pods: the ReplicatedJob for which spares hold places, on its own pods and on these. Not known to the Go
+JobSet."""
+SPARE_GATE = "jobset.sigs.k8s.io/spare-place"
+"""Scheduling gate of a pod that gets the place of a spare."""
+
 NOT_READY = "jobset.sigs.k8s.io/manager-not-ready"
 """Annotation of the manager's lease: when, which manager, and why it is not ready. Not known to the Go JobSet."""
 
@@ -107,7 +113,7 @@ OUR_KEYS = frozenset(
         REPLICATED_JOB_REPLICAS, GLOBAL_REPLICAS, JOB_INDEX, JOB_KEY, JOB_GLOBAL_INDEX, GROUP_NAME, GROUP_REPLICAS,
         JOB_GROUP_INDEX, COORDINATOR, PRIORITY, NAMESPACED_JOB, NO_SCHEDULE_TAINT, EXECUTION_ATTEMPT,
         IN_PLACE_RESTART_ATTEMPT, IN_PLACE_RESTART_FAILURE, AWAITS_LEADER, AVOIDED_NODES,
-        OWN_FIELDS_COPY, MAINTENANCE_ACKNOWLEDGED, PLACEHOLDER,
+        OWN_FIELDS_COPY, MAINTENANCE_ACKNOWLEDGED, PLACEHOLDER, SPARES,
     }
 )  # fmt: skip
 """All keys of labels and annotations with our prefixes that this program or the Go JobSet writes or reads."""

@@ -116,6 +116,8 @@ class PodLabels(Base, frozen=True, kw_only=True):
     attempt: str = msgspec.field(name=keys.RESTART_ATTEMPT, default="")
     priority: str = msgspec.field(name=keys.PRIORITY, default="")
     job_uid: str = msgspec.field(name=keys.JOB_UID, default="")
+    replicated_job: str = msgspec.field(name=keys.REPLICATED_JOB_NAME, default="")
+    spares: str = msgspec.field(name=keys.SPARES, default="")
 
 
 class PodAnnotations(Base, frozen=True, kw_only=True):

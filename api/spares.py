@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from api.jobset import JobSet, ReplicatedJob
+from api.keys import SPARES
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON, MAX_INT32
 
@@ -78,6 +79,19 @@ def _holding(container: Any, commands: Mapping[str, Any]) -> Any:
     name = container.get("name")
     command = commands.get(name if isinstance(name, str) else "", list(HOLD))
     return {**{key: value for key, value in container.items() if key not in _OF_THE_PROGRAM}, "command": command}
+
+
+def with_spares(job: JSON, name: str) -> JSON:
+    """The Job, by whose pods is seen that spares hold places for the ReplicatedJob of that name, or that they do so."""
+    template = job["spec"]["template"]
+    meta = template["metadata"]
+    labels = {**meta["labels"], SPARES: name}
+    return {**job, "spec": {**job["spec"], "template": {**template, "metadata": {**meta, "labels": labels}}}}
+
+
+def rank_of(pod: str) -> str:
+    """The name of a pod without its last part, which is made at random: Job and completion index."""
+    return pod.rpartition("-")[0]
 
 
 def is_complete(template: Any) -> bool:

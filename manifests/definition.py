@@ -32,6 +32,9 @@ _COLUMNS: list[Object] = [
     {"name": "Attempts", "type": "integer", "jsonPath": ".status.executionAttempts", "priority": 1},
     {"name": "Failure", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Failed")].reason', "priority": 1},
     {"name": "Managed-By", "type": "string", "jsonPath": ".spec.managedBy", "priority": 1},
+    {"name": "Spares", "type": "integer", "jsonPath": ".status.spares[0].ready", "priority": 1},
+    {"name": "Spares-Missing", "type": "integer", "jsonPath": ".status.spares[0].missing", "priority": 1},
+    {"name": "Spares-Used", "type": "integer", "jsonPath": ".status.spares[0].used", "priority": 1},
 ]
 _POLICY_COLUMNS: list[Object] = [
     {"name": "Actions", "type": "string", "jsonPath": ".spec.validationActions"},

@@ -10,7 +10,7 @@ from api import keys
 from api.batch import Job, job_ready, pods_at_once
 from api.gang_status import INITIALLY_SCHEDULED, StoredGroup
 from api.jobset import JobSet, ReplicatedJob
-from api.jobset_status import ReplicatedJobStatus
+from api.jobset_status import ReplicatedJobStatus, SpareStatus
 from api.spares import running_part
 from api.stages import Stage, in_order, stage_name, stages
 from diagnose.restart_causes import attempt_words
@@ -120,6 +120,8 @@ def _stage(js: JobSet, stage: Stage, counts: dict[str, ReplicatedJobStatus]) -> 
 
 
 def _replicated_job(js: JobSet, rjob: ReplicatedJob, status: ReplicatedJobStatus | None) -> JSON:
+    if rjob.spare_for:
+        return _spares(js, rjob)
     return {
         "name": rjob.name,
         "replicas": rjob.replicas,
@@ -131,6 +133,23 @@ def _replicated_job(js: JobSet, rjob: ReplicatedJob, status: ReplicatedJobStatus
         "failed": status.failed if status else 0,
         "suspended": status.suspended if status else 0,
         "after": _after(js, rjob),
+    }
+
+
+def _spares(js: JobSet, rjob: ReplicatedJob) -> JSON:
+    """Spares are no part of what runs: they are neither active, nor do they wait for others."""
+    known = next((entry for entry in js.status.spares if entry.name == rjob.name), SpareStatus(name=rjob.name))
+    return {
+        "name": rjob.name,
+        "replicas": rjob.replicas,
+        "podsPerJob": pods_at_once(rjob),
+        "state": f"Spares for {rjob.spare_for}",
+        "ready": known.ready,
+        "missing": known.missing,
+        "used": known.used,
+        "succeeded": 0,
+        "failed": 0,
+        "after": [],
     }
 
 

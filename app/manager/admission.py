@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI
 
 from api.exclusive import TermForm
+from api.spares import GATE as SPARES
 from app.engine import engine, policy_schemas
 from app.health import Health
 from app.heap import freeze
@@ -29,6 +30,7 @@ from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
 from webhooks.jobset.subject import SetLimits
 from webhooks.metrics import WebhookMetrics
 from webhooks.pod.handlers import pod_handlers
+from webhooks.pod.promises import Promises
 from webhooks.router import create_app
 
 if TYPE_CHECKING:
@@ -94,7 +96,8 @@ async def _app(
     cluster = ClusterChecks(deps.client, dry_run=dry_run.enable, budget=dry_run.budget, looks_up=looks_up)
     form = await term_form(settings.exclusive_placement.terms, lambda: deps.client.raw("/version"))
     # What followers get before the leaders are listed is the gate: no pod has to wait for the caches.
-    pods = pod_handlers(Domains(placement, FOLLOWER_WAIT), lambda: form)
+    promises = Promises(deps.client) if deps.options.gates[SPARES] else None
+    pods = pod_handlers(Domains(placement, FOLLOWER_WAIT), lambda: form, promises)
     limits = SetLimits(settings.limits.jobs_per_set, settings.limits.pods_per_set)
     checks = engine(deps.options.gates, limits)
     handlers = {**jobset_handlers(checks, cluster, policies), **pods}

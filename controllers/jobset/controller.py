@@ -29,7 +29,7 @@ from controllers.jobset.memory import Memories, Memory, Until
 from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.node_watches import NodeWatches
 from controllers.jobset.pending_pods import find_pending_pods
-from controllers.jobset.spare_places import SparePlaces
+from controllers.jobset.spare_pods import note_served, with_spare_pods
 from controllers.jobset.unscheduled_pods import UnscheduledPods
 from controllers.jobset.watches import BY_SET
 from controllers.planning import placeholders, spares
@@ -113,7 +113,6 @@ class JobSetReconciler:
         self._executor = Executor(client, caches, recorder)
         self._stalled = StalledGangs(client, self._executor.event)
         self._unscheduled = UnscheduledPods(client, self._executor.event)
-        self._spare_places = SparePlaces(client, gates, self._executor.event)
         self._contested = ContestedJobs(client, self._executor.event)
         self._stopwatch = Stopwatch(milestones)
         self._beginnings = Beginnings()
@@ -150,7 +149,7 @@ class JobSetReconciler:
         )
         if earliest > began + EARLY:
             return Result(earliest - began)
-        observed = spares.set_apart(self._observe(unpack(cached), memory))
+        observed = self._observe(unpack(cached), memory)
         js = observed.jobset
         moment = self._options.wall_clock().timestamp()
         memory.attempt_times = self._stopwatch.saw(memory.attempt_times, js, observed.jobs, moment)
@@ -189,12 +188,8 @@ class JobSetReconciler:
             if started and waiting_jobs >= self._options.limits.queued_jobs:
                 memory.job_window = memory.job_window.watch(started[-1], waiting_jobs, began)
         waiting = self._unscheduled if js.spec.scheduling is None else self._stalled
-        again = (
-            decided.requeue_after,
-            max(memory.group_error.time - clock(), 0) or None,
-            await waiting.check(observed, memory.stalled),
-            await self._spare_places.check(observed, memory) if observed.spares else None,
-        )
+        stalled = await waiting.check(observed, memory.stalled)
+        again = decided.requeue_after, max(memory.group_error.time - clock(), 0) or None, stalled
         return Result(
             min((seconds for seconds in again if seconds is not None), default=None),
             COUNTED.priority if decided.counts_wait else 0,
@@ -227,6 +222,8 @@ class JobSetReconciler:
             if status is decided.status:
                 memory.reported_group = decided.reported_group
 
+        if self._caches.spare_pods is not None:
+            note_served(memory, decided.actions, clock())
         await self._executor.execute(js, decided, on_stored, memory.refused, confirmed=memory.confirmed)
         if decided.actions and memory.begins_at is not None and not js.status.replicated_jobs_status:
             self._beginnings.took(clock() - began)
@@ -354,7 +351,9 @@ class JobSetReconciler:
             job_window=memory.job_window.size,
             others_wait=self.memories.others_wait(Request(meta.namespace, meta.name)),
         )
-        observed = observed if nodes is None else _with_nodes(observed, nodes)
+        observed = spares.set_apart(observed if nodes is None else _with_nodes(observed, nodes))
+        if observed.spares and self._caches.spare_pods is not None:
+            observed = with_spare_pods(observed, self._caches.spare_pods, memory, clock())
         return placeholders.set_apart(observed, self._gates) if js.status.reduced_replicas else observed
 
     def _known_groups(self, js: JobSet, memory: Memory) -> KnownGroups | None:

@@ -8,7 +8,6 @@ error is collected, so that one Job that is refused does not hold up the others.
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -19,13 +18,14 @@ from api import keys
 from api.batch import Claim, Job, Service
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
-from api.nodes import bound_pod
-from api.pod import DetailedPod, Pod
+from api.pod import Pod
 from api.priority import PriorityClass
+from api.spare_pods import PoolPod
 from controllers.gang.execute import GroupWriteError, GroupWriter
 from controllers.gang.watches import GroupWatches
 from controllers.jobset.last_ends import LastEnds
 from controllers.jobset.node_watches import NodeWatches
+from controllers.jobset.pod_writes import PodWrites
 from controllers.jobset.refused import RefusedJobs
 from controllers.planning.actions import (
     Action,
@@ -39,6 +39,8 @@ from controllers.planning.actions import (
     DeleteJobSet,
     DeletePod,
     Event,
+    GivePlace,
+    LiftGate,
     PatchGroup,
     PatchJob,
     Plan,
@@ -48,10 +50,9 @@ from kube.client import Client, PatchType
 from kube.errors import AlreadyExists, ApiError, Invalid, KubeError, NotFound
 from kube.events import NOTE_LIMIT, Recorder, Reference
 from kube.model.meta import JSON, Owner
-from kube.options import DeleteOptions
 from kube.parallel import Failure, each
 from kube.patches import merge_diff
-from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, Resource
+from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from kube.store import Store
 
 COUNT_BYTES = 24
@@ -82,6 +83,7 @@ class Caches:
     groups: GroupWatches | None = None
     nodes: NodeWatches | None = None
     last_ends: LastEnds | None = None
+    spare_pods: Store[PoolPod] | None = None
 
 
 class ForeignObjectError(KubeError):
@@ -174,9 +176,12 @@ class Executor:
         caches = self.caches
         deletions = await self._each(js, actions[DeleteJob], partial(self._delete_job, js, confirmed))
         deletions += await self._each(js, actions[DeleteJobs], partial(self._delete_jobs, js))
+        writes = PodWrites(self.client, js.metadata.namespace)
         if caches.nodes is not None:
-            delete_pod = partial(self._delete_pod, js, caches.nodes)
-            deletions += await self._each(js, actions[DeletePod], delete_pod)
+            deletions += await self._each(js, actions[DeletePod], partial(writes.delete, caches.nodes.pods.store))
+        if caches.spare_pods is not None:
+            deletions += await self._each(js, actions[GivePlace], partial(writes.give_place, caches.spare_pods))
+            deletions += await self._each(js, actions[LiftGate], partial(writes.lift_gate, caches.spare_pods))
         ensure_service = partial(self._ensure, js, SERVICES, Service, caches.services)
         services = await self._each(js, actions[CreateService], ensure_service)
         self._report(js, keys.SERVICE_CREATION_FAILED, services)
@@ -248,26 +253,6 @@ class Executor:
         for name, uid in action.jobs:
             if uid in gone:
                 self.caches.jobs.overlay_deleted(namespace, name, uid)
-
-    async def _delete_pod(self, js: JobSet, nodes: NodeWatches, action: DeletePod) -> None:
-        namespace, left = js.metadata.namespace, None
-        options: DeleteOptions = {"namespace": namespace, "uid": action.uid}
-        if not action.graceful:
-            options["grace_period_seconds"] = 0
-        with suppress(NotFound):
-            left = await self.client.delete(PODS, action.name, type=DetailedPod, **options)
-            if action.replaced:
-                await self._release_from_job(namespace, action)
-        ending = bound_pod(left) if left is not None and action.graceful else None
-        if ending is not None:
-            nodes.pods.store.overlay(ending)
-        else:
-            nodes.pods.store.overlay_deleted(namespace, action.name, action.uid)
-
-    async def _release_from_job(self, namespace: str, action: DeletePod) -> None:
-        """Have a pod that is being deleted go at once: the Job controller does not count it any more."""
-        patch = {"metadata": {"uid": action.uid, "$deleteFromPrimitiveList/finalizers": [keys.JOB_TRACKING]}}
-        await self.client.patch(PODS, action.name, patch, namespace=namespace, patch_type=PatchType.STRATEGIC)
 
     async def _patch_job(self, js: JobSet, action: PatchJob) -> None:
         namespace = js.metadata.namespace

@@ -101,9 +101,9 @@ class Memory:
     """What was reported of gangs that the scheduler says nothing about and of pods that it finds no node for, until it
     changes. Without it the same event is sent again, or not at all."""
 
-    spare_checks: Reports | None = None
-    """When to look next for pods that need the place of a spare, for a set with spares whose pods are not all ready.
-    Without it they are looked for at once. For speed: a list of pods each second at most, later each ten seconds."""
+    served: dict[str, float] = field(default_factory=dict)
+    """When a pod was given the place of a spare, by its UID, for 30 s. Without it a pod that finds no node there either
+    takes the places of all spares at once."""
 
     next_start_check: str = ""
     """RFC 3339: before this moment no check of pending pods can find one that is late. Without it they are listed at

@@ -9,13 +9,16 @@ from api.jobset import JobSet
 from api.names import subdomain
 from api.owners import owning_jobset
 from api.packed import pack
-from api.pod import Pod, with_short_reports
+from api.pod import DetailedPod, Pod, with_short_reports
 from api.priority import PriorityClass
+from api.spare_pods import PoolPod, pool_pod
+from api.spares import GATE as SPARES
 from controllers.gang.watches import GroupWatches
 from controllers.indexes import BY_OWNER, controller_uid
 from controllers.jobset.execute import Caches
 from controllers.jobset.last_ends import LastEnds
 from controllers.jobset.node_watches import NodeWatches
+from controllers.jobset.spare_pods import BY_SET as BY_JOBSET
 from controllers.planning.maintenance import GATE as MAINTENANCE
 from controllers.planning.node_failure import GATE as NODE_FAILURE
 from controllers.resources import JOBSETS
@@ -64,7 +67,17 @@ class Watches(InformerGroup):
             self.pods = Informer(client, PODS, Pod, indexes=indexes, label_selector=ours, transform=with_short_reports)
             self.pods.on_event(self.last_ends.on_event)
 
-        pods = [] if self.pods is None else [self.pods]
+        self.spare_pods: Informer[PoolPod] | None = None
+        if gates[SPARES]:
+            self.spare_pods = Informer(
+                client,
+                PODS,
+                DetailedPod,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
+                indexes={BY_JOBSET: lambda pod: [pod.jobset_uid]},
+                label_selector=f"{keys.JOBSET_UID},{keys.SPARES}",
+                transform=pool_pod,
+            )
+        pods = [informer for informer in (self.pods, self.spare_pods) if informer is not None]
         nodes = () if self.nodes is None else self.nodes.informers
         self.informers = [self.jobsets, self.jobs, self.services, self.claims, self.priority_classes, *pods, *nodes]
         self.beside = (self.groups.run,)
@@ -80,6 +93,8 @@ class Watches(InformerGroup):
         )
         if self.pods is not None:
             self.pods.enqueue(queue, self._jobset_of_pod)
+        if self.spare_pods is not None:
+            self.spare_pods.enqueue(queue, lambda pod: [Request(pod.namespace, pod.jobset)])
         if self.nodes is not None:
             self.nodes.feed(queue)
         self.groups.feed(queue, owner_requests)
@@ -94,8 +109,9 @@ class Watches(InformerGroup):
     def caches(self) -> Caches:
         """The stores that plans read and writes fill."""
         pods = None if self.pods is None else self.pods.store
+        spare_pods = None if self.spare_pods is None else self.spare_pods.store
         stores = self.jobsets.store, self.jobs.store, self.services.store, self.claims.store
-        return Caches(*stores, pods, self.priority_classes.store, self.groups, self.nodes, self.last_ends)
+        return Caches(*stores, pods, self.priority_classes.store, self.groups, self.nodes, self.last_ends, spare_pods)
 
     def _jobsets_of_service(self, service: Service) -> list[Request]:
         """The JobSets that want a Service of this name: its owner, and those that wait until the name is free."""

@@ -78,6 +78,29 @@ class DeletePod:
 
 
 @dataclass(frozen=True, slots=True)
+class GivePlace:
+    """Nominate a pod to the node of a spare, then delete the spare without a grace period.
+
+    `gated`: the pod is held back until then. The UIDs guard newer pods of the same names.
+    """
+
+    pod: str
+    pod_uid: str
+    spare: str
+    spare_uid: str
+    node: str
+    gated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LiftGate:
+    """Have a pod scheduled that was held back for the place of a spare."""
+
+    pod: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class CreateService:
     """Create the headless Service."""
 
@@ -140,7 +163,17 @@ class DeleteJobSet:
 
 
 Action = (
-    CreateJob | DeleteJob | DeleteJobs | PatchJob | DeletePod | CreateService | CreateClaim | GroupAction | DeleteJobSet
+    CreateJob
+    | DeleteJob
+    | DeleteJobs
+    | PatchJob
+    | DeletePod
+    | GivePlace
+    | LiftGate
+    | CreateService
+    | CreateClaim
+    | GroupAction
+    | DeleteJobSet
 )
 
 

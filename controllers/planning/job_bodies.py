@@ -3,6 +3,8 @@
 from api.avoided_nodes import away_from, nodes_to_avoid
 from api.children import Counters, build_job, in_group, with_priority
 from api.layout import JobRange
+from api.spares import GATE as SPARES
+from api.spares import with_spares
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
 from kube.model.meta import JSON
@@ -26,4 +28,8 @@ def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = Non
         job = in_group(job, pods.template, pods.name)
     if ctx.js.status.failed_nodes and avoid_policy(ctx) is not None:
         job = away_from(job, nodes_to_avoid(ctx.js, ctx.now))
+    if ctx.observed.spares and ctx.gates[SPARES]:
+        pool = jobs.replicated_job.spare_for or jobs.replicated_job.name
+        if any(spares.group.spare_for == pool for spares in ctx.observed.spares):
+            job = with_spares(job, pool)
     return job if ctx.observed.priorities is None else with_priority(job, ctx.observed.priorities)

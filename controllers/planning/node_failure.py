@@ -20,7 +20,7 @@ from api.jobset import JobSet
 from api.policies import FailurePolicyRule, NodeFailure
 from controllers.planning.child_jobs import Child, as_failed
 from controllers.planning.decisive_pod import decides_by_pods
-from controllers.planning.observed import FailedPod, PodOnTaintedNode
+from controllers.planning.observed import FailedPod, Observed, PodOnTaintedNode
 from kube.model.meta import seconds_between
 
 GATE = "JobSetNodeFailure"
@@ -49,6 +49,13 @@ def due(pods: Iterable[PodOnTaintedNode], seconds: int, now: str) -> list[PodOnT
     """The pods whose node has failed for at least `seconds`, the longest first."""
     found = [pod for pod in pods if _seconds_waited(pod, now) >= seconds]
     return sorted(found, key=lambda pod: (pod.since, pod.name))
+
+
+def lost_pods(js: JobSet, gates: FeatureGates, observed: Observed) -> list[PodOnTaintedNode]:
+    """Those of the set that its nodeFailure takes for lost now."""
+    wanted = policy_of(js) if gates[GATE] else None
+    pods = [] if wanted is None else due(observed.pods_on_failed_nodes, wanted.after_seconds, observed.now)
+    return [pod for pod in pods if not pod.ended]
 
 
 def seconds_left(pods: Iterable[PodOnTaintedNode], seconds: int, now: str, passed: float) -> float | None:

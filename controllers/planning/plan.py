@@ -31,6 +31,7 @@ from controllers.planning.steps.end_restart import end_restart
 from controllers.planning.steps.end_spares import end_spares
 from controllers.planning.steps.enforce_deadline import enforce_deadline
 from controllers.planning.steps.finish import expire, finish
+from controllers.planning.steps.give_places import give_places
 from controllers.planning.steps.grow_back import grow_back
 from controllers.planning.steps.keep_spares import keep_spares
 from controllers.planning.steps.leave_nodes import leave_nodes
@@ -69,7 +70,7 @@ STEPS: tuple[Step, ...] = (
     suspend_or_resume,
     restart_in_place,
 )
-WITH_SPARES: tuple[Step, ...] = (end_spares, *STEPS, keep_spares)
+WITH_SPARES: tuple[Step, ...] = (end_spares, *STEPS, give_places, keep_spares)
 """Those of a set that has spares. One that runs with fewer Jobs than wanted has `grow_back` as its last."""
 
 

@@ -50,11 +50,15 @@ def by_index(js_name: str, spares: Spares) -> dict[int, Job]:
 
 def spare_counts(observed: Observed) -> tuple[SpareStatus, ...]:
     """The numbers of the status. A suspended set has no spares, and misses none."""
-    found = []
+    status, found = observed.jobset.status, []
+    ends = observed.jobset.suspended or bool(status.terminal_state)
+    stored = {entry.name: entry for entry in status.spares}
     for spares in observed.spares:
-        wanted = 0 if observed.jobset.suspended or observed.jobset.status.terminal_state else spares.group.replicas
-        ready = min(sum(_holds(job) for job in spares.jobs), wanted)
-        found.append(SpareStatus(name=spares.group.name, ready=ready, missing=wanted - ready))
+        name, wanted = spares.group.name, 0 if ends else spares.group.replicas
+        ready, before = min(sum(_holds(job) for job in spares.jobs), wanted), stored.get(name, SpareStatus(name=name))
+        promised = () if ends else before.promised_to
+        counts = SpareStatus(name=name, ready=ready, missing=wanted - ready, used=before.used, promised_to=promised)
+        found.append(counts)
     return tuple(found)
 
 

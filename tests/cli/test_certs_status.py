@@ -73,7 +73,7 @@ def test_a_good_installation_has_no_problem_and_says_what_there_is():
     assert serving.issuer == authority.subject == authority.issuer
     assert serving.renewal == (NOW + 275 * DAY).strftime("%Y-%m-%dT%H:%M:%SZ")
     assert {(of.host, of.bundle_written_by, of.problem) for of in status.callers} == {(HOSTS[0], "the manager", "")}
-    names = ("mjobset", "mpod", "mpodlabel", "vjobset", "vpod")
+    names = ("mjobset", "mpod", "mpodlabel", "mpodspare", "vjobset", "vpod")
     assert [of.webhook for of in status.callers] == [f"{name}.kb.io" for name in names]
 
 
@@ -145,7 +145,7 @@ def test_a_certificate_that_is_its_own_ca_is_good_beside_earlier_ones():
     for bundle in (current.authorities, earlier.authorities + current.authorities):
         assert problems(found(current, bundle)) == ()
     said = problems(found(current, earlier.authorities))
-    assert len(said) == 5
+    assert len(said) == 6
     assert all("the certificate is refused for" in line for line in said)
 
 
@@ -271,7 +271,7 @@ def test_all_forms_say_the_same():
     lines = table.splitlines()
     assert lines[0] == f"Secret {SECRET}, renewed by the manager"
     assert [line.split("  ")[0] for line in lines[2:5]] == ["CERTIFICATE", "serving", "CA"]
-    assert sum(line.startswith("problem: ") for line in lines) == len(body["problems"]) == 5
+    assert sum(line.startswith("problem: ") for line in lines) == len(body["problems"]) == 6
     assert "PRIVATE" not in table + json.dumps(body)
 
 

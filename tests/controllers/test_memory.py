@@ -43,7 +43,7 @@ SAMPLES = {
     "shown": JobSetStatus(),
     "attempt_times": AttemptTimes(suspended=False, restarts=1, start=None),
     "stalled": Reports(next_check=6.0),
-    "spare_checks": Reports(next_check=6.5),
+    "served": {"uid": 6.5},
     "next_start_check": "2026-01-01T00:00:00Z",
     "followed": Followed(attempt=1, pods=None),
     "resumptions": Resumptions(is_reported=False),

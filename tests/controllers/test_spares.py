@@ -1,17 +1,14 @@
-"""Spares beside a set: they are made while it runs, and hold up nothing. Pure, and the looks at pods with a scripted client."""
+"""Spares beside a set: they are made while it runs, and hold up nothing."""
 
 from __future__ import annotations
 
 import dataclasses
 
 import msgspec
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.jobset import JobSet
-from api.pod import DetailedPod
-from controllers.jobset.spare_places import places
 from controllers.planning.actions import CreateJob
 from controllers.planning.context import context
 from controllers.planning.limits import DEFAULT_LIMITS
@@ -217,38 +214,3 @@ def test_whatever_happens_the_set_is_as_it_were_without_spares(steps):
         ended = spared.status.terminal_state or spared.js.suspended
         left = [each for each in spared.live() if "spare" in each and not spared.finished(each)]
         assert not (ended and left), "spares outlive the set"
-
-
-def pod(name: str, node: str = "", *, nominated: str = "", ready: str = "True", at: int = 0, **status) -> DetailedPod:
-    said = (
-        {"type": "Ready", "status": ready}
-        if node
-        else {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    )
-    return msgspec.convert(
-        {
-            "metadata": {"name": name, "uid": name, "creationTimestamp": f"2026-01-01T00:00:0{at}Z"},
-            "spec": {"nodeName": node},
-            "status": {"phase": "Pending", "nominatedNodeName": nominated, "conditions": [said], **status},
-        },
-        DetailedPod,
-    )
-
-
-@pytest.mark.parametrize(
-    ("waiting", "spares", "given"),
-    [
-        ([pod("a")], [pod("s", "n1")], [("a", "s")]),
-        ([pod("b", at=2), pod("a", at=1)], [pod("s", "n1")], [("a", "s")]),
-        ([pod("a"), pod("b")], [pod("s", "n1"), pod("t", "n1")], [("a", "s"), ("b", "t")]),
-        ([pod("a")], [pod("s", "n1", ready="False")], []),
-        ([pod("a")], [pod("s", "avoided")], []),
-        ([pod("a", conditions=[])], [pod("s", "n1")], []),
-        ([pod("a", "n2")], [pod("s", "n1")], []),
-        ([pod("a"), pod("b", nominated="n1", at=9)], [pod("s", "n1")], [("b", "s")]),
-        ([pod("a", nominated="n2")], [pod("s", "n1")], []),
-    ],
-)
-def test_the_oldest_pod_without_a_node_gets_a_ready_spare(waiting, spares, given):
-    found = places(waiting, spares, frozenset({"avoided"}))
-    assert [(place.pod.metadata.name, place.spare.metadata.name) for place in found] == given

@@ -206,11 +206,12 @@ def test_a_set_that_runs_with_fewer_jobs_than_wanted_says_so_and_lacks_none():
 
 
 def test_a_set_with_spares_counts_without_them_and_missing_ones_are_named():
-    spares = [{"name": "spare", "ready": 1, "missing": 1}]
+    spares = [{"name": "spare", "ready": 1, "missing": 1, "used": 2}]
     js = a_set(rjob(), rjob("spare", replicas=2, spareFor="workers"), status={"spares": spares})
     text, body = explained(js, [running(js, 0)])
     assert "runs, 1 of 1 Job" in text
     assert "1 of 2 spares of ReplicatedJob spare for workers are ready" in text
+    assert "2 places given so far" in text
     assert (body["state"], body["level"]) == ("runs", "note")
     js["status"]["spares"] = [{"name": "spare", "ready": 2}]
     assert "missing-spares" not in causes(explained(js, [running(js, 0)])[1])

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from dev.cluster.cluster import Cluster
-from dev.cluster.node_faults import uncordon
+from dev.cluster.node_faults import come_back, fall_silent, uncordon
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.requests import kubectl, pods, request, uids, wait_for
 
-pytestmark = [pytest.mark.manager(featureGates={"JobSetSpares": True}), pytest.mark.slow]
+GATES = {"JobSetSpares": True, "JobSetNodeFailure": True, "InPlaceRestart": True}
+pytestmark = [pytest.mark.manager(featureGates=GATES), pytest.mark.slow]
 NAME = "jobset.sigs.k8s.io/replicatedjob-name"
 BIG = {"containers": [{"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "20"}}}]}
 NODES = 20
@@ -24,11 +25,11 @@ def of(sets: Sets, name: str) -> list[dict[str, Any]]:
     return [pod for pod in sets.pods(f"{NAME}={name}") if pod["status"]["phase"] == "Running"]
 
 
-def spares(sets: Sets) -> tuple[int, int]:
-    """How many spares are ready, and how many are missing; the status leaves zeros out."""
+def spares(sets: Sets) -> tuple[int, int, int]:
+    """How many spares are ready and missing, and how many places were given; the status leaves zeros out."""
     [entry] = sets.status().get("spares") or [{"name": "spare"}]
     assert entry["name"] == "spare"
-    return entry.get("ready", 0), entry.get("missing", 0)
+    return entry.get("ready", 0), entry.get("missing", 0), entry.get("used", 0)
 
 
 def competitor(sets: Sets) -> None:
@@ -54,10 +55,65 @@ def cordoned(full_cluster: Cluster, sets: Sets) -> Iterator[list[str]]:
             uncordon(connection, node)
 
 
+@pytest.fixture
+def silent(full_cluster: Cluster) -> Iterator[Callable[[str], None]]:
+    """Makes a node silent. It works again at the end."""
+    with full_cluster.connect() as connection:
+        nodes: list[str] = []
+
+        def make(node: str) -> None:
+            nodes.append(node)
+            fall_silent(connection, node)
+
+        yield make
+        for node in nodes:
+            come_back(connection, node)
+
+
+def held(sets: Sets) -> list[Any]:
+    """What is known of the pods, for the words of a failure."""
+    return [
+        (pod["metadata"]["name"], pod["spec"].get("nodeName"), pod["spec"].get("schedulingGates"), pod["status"])
+        for pod in sets.pods()
+    ]
+
+
+IN_PLACE = {"maxRestarts": 5, "restartStrategy": "InPlaceRestart"}
+
+
+@pytest.mark.parametrize("policy", [{"maxRestarts": 5}, IN_PLACE], ids=["created again", "in place"])
+def test_with_free_nodes_a_lost_worker_goes_to_the_place_of_a_spare(sets: Sets, silent, policy):
+    """Twice. Of fifteen free nodes none has the images, as far as the scheduler knows."""
+    workers = group("w", replicas=3, pod=BIG, job={"completions": 1, "parallelism": 1})
+    spare = {"name": "spare", "replicas": 2, "spareFor": "w", "template": {}}
+    nodes = {"nodeFailure": {"afterSeconds": 0, "forceDeletePods": True}}
+    sets.apply(manifest(workers, spare, failurePolicy=policy | nodes))
+    for lost in range(2):
+        wait_for(lambda lost=lost: spares(sets) == (2, 0, lost) and len(of(sets, "spare")) == 2, what="the spares")
+        before, places = of(sets, "w"), {pod["spec"]["nodeName"] for pod in of(sets, "spare")}
+        gone = before[0]
+        silent(gone["spec"]["nodeName"])
+        job = gone["metadata"]["labels"]["batch.kubernetes.io/job-name"]
+
+        def new(job: str = job, old: frozenset[str] = frozenset(uids(before))) -> list[dict[str, Any]]:
+            """The pod in its place, once all workers run."""
+            running = of(sets, "w")
+            found = [pod for pod in running if pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == job]
+            return found if len(running) == 3 and uids(found).isdisjoint(old) else []
+
+        [pod] = wait_for(new, what="all workers run again", last=lambda: held(sets))
+        assert pod["spec"]["nodeName"] in places
+    events = [note for _, reason, note in sets.events() if reason == "SpareUsed"]
+    assert len(events) == 2, "no other pod of a restart takes a place"
+    assert all("comes in the place of one that lost its node" in note for note in events)
+    wait_for(lambda: spares(sets) == (2, 0, 2), what="new spares")
+    assert "promisedTo" not in sets.status()["spares"][0]
+
+
 def test_a_place_goes_to_the_worker_however_many_wait_for_a_node(sets: Sets, cordoned):
     workers = group("w", replicas=3, pod=BIG, job={"backoffLimit": 6})
     sets.apply(manifest(workers, {"name": "spare", "replicas": 2, "spareFor": "w", "template": {}}))
-    wait_for(lambda: spares(sets) == (2, 0), what="the spares")
+    wait_for(lambda: spares(sets) == (2, 0, 0), what="the spares")
     competitor(sets)
     wait_for(lambda: len(taken(sets)) == NODES - 5, what="every free node is taken")
     for lost in range(2):
@@ -70,13 +126,13 @@ def test_a_place_goes_to_the_worker_however_many_wait_for_a_node(sets: Sets, cor
         [new] = [pod for pod in of(sets, "w") if pod["metadata"]["uid"] not in uids(before)]
         assert new["spec"]["nodeName"] in places
         assert len(taken(sets)) == NODES - 5, "no other pod has got a node"
-        wait_for(lambda lost=lost: spares(sets) == (1 - lost, 1 + lost), what="a spare is missing")
+        wait_for(lambda lost=lost: spares(sets) == (1 - lost, 1 + lost, 1 + lost), what="a spare is missing")
     assert "/js: runs, 3 of 3 Jobs ready or done" in sets.explain()
     assert "0 of 2 spares of ReplicatedJob spare for w are ready" in sets.explain()
     assert [reason for _, reason, _ in sets.events() if reason == "SpareUsed"] == ["SpareUsed"] * 2
     assert sets.status()["restarts"] == 0
     kubectl(sets.cluster, "delete", "job", "greedy", "-n", sets.namespace)
-    wait_for(lambda: spares(sets) == (2, 0), what="new spares")
+    wait_for(lambda: spares(sets) == (2, 0, 2), what="new spares")
     for pod in of(sets, "w"):
         sets.end(pod)
     sets.wait_state("Completed")

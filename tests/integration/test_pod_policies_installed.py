@@ -96,7 +96,7 @@ def test_changing_over_leaves_no_moment_without_admission_of_pods(server):
     apply(server, WITH_WEBHOOKS)
     bundle = tell_authority(server)
     jobsets = {"mjobset.kb.io": bundle, "vjobset.kb.io": bundle}
-    pods = {"mpod.kb.io": bundle, "mpodlabel.kb.io": bundle, "vpod.kb.io": bundle}
+    pods = {"mpod.kb.io": bundle, "mpodlabel.kb.io": bundle, "mpodspare.kb.io": bundle, "vpod.kb.io": bundle}
     assert webhooks(server) == jobsets | pods
 
     apply(server, IN_API_SERVER / "policies")

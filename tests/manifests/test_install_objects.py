@@ -174,6 +174,7 @@ def test_webhooks_of_a_manager_outside_the_cluster():
         "https://127.0.0.1:9443/mutate-jobset-x-k8s-io-v1alpha2-jobset",
         "https://127.0.0.1:9443/mutate--v1-pod",
         "https://127.0.0.1:9443/mutate--v1-pod",
+        "https://127.0.0.1:9443/mutate--v1-pod",
         "https://127.0.0.1:9443/validate-jobset-x-k8s-io-v1alpha2-jobset",
         "https://127.0.0.1:9443/validate--v1-pod",
     ]

@@ -195,7 +195,7 @@ function replicatedJob(rjob) {
     part.style.width = `${rjob.replicas ? 100 * count / rjob.replicas : 0}%`
     return part
   }
-  const kinds = ['ready', 'active', 'succeeded', 'failed', 'suspended'].filter(kind => rjob[kind])
+  const kinds = ['ready', 'missing', 'used', 'active', 'succeeded', 'failed', 'suspended'].filter(kind => rjob[kind])
   const counts = kinds.length ? `: ${kinds.map(kind => `${rjob[kind]} ${kind}`).join(', ')}` : ''
   return h('div', {},
     h('p', {}, h('b', {}, rjob.name), ' ', state(rjob.state)),

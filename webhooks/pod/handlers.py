@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from api import keys
 from api.exclusive import Domain, NoDomain, TermForm
+from api.spares import rank_of
 from webhooks.offload import compute
 from webhooks.pod.mutate import mutations
 from webhooks.pod.subject import Pod, UnreadablePodError, read
@@ -29,9 +31,21 @@ class Domains(Protocol):
         """What is known now or, after a wait that is bounded well below the webhook's timeout, soon."""
 
 
-def pod_handlers(domains: Domains, form: Callable[[], TermForm]) -> Mapping[str, Handler]:
-    """Handlers by URL path. `form` is asked for each leader: the form of anti-affinity that this API server knows."""
-    admission = _Admission(domains, form)
+class Promises(Protocol):
+    """To which pods a JobSet has promised places of spares."""
+
+    async def has(self, namespace: str, jobset: str, uid: str, rank: str) -> bool:
+        """Whether the JobSet has promised one to this pod, whose name is given without its last part."""
+
+
+def pod_handlers(
+    domains: Domains, form: Callable[[], TermForm], promises: Promises | None = None
+) -> Mapping[str, Handler]:
+    """Handlers by URL path. `form` is asked for each leader: the form of anti-affinity that this API server knows.
+
+    `promises` None: there are no spares.
+    """
+    admission = _Admission(domains, form, promises)
     return {MUTATE_PATH: admission.mutate, VALIDATE_PATH: admission.validate}
 
 
@@ -39,6 +53,7 @@ def pod_handlers(domains: Domains, form: Callable[[], TermForm]) -> Mapping[str,
 class _Admission:
     domains: Domains
     form: Callable[[], TermForm]
+    promises: Promises | None
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Label, terms, node selector or gate; refuses what waiting would not help."""
@@ -48,8 +63,16 @@ class _Admission:
         answer = None
         if pod.follows:
             answer = await self.domains.settle(request.namespace, pod.job_uid, pod.topology or "")
-        operations = await compute(mutations, request.object or {}, self.form(), answer)
+        held = await self._is_promised(request.namespace, pod)
+        operations = await compute(mutations, request.object or {}, self.form(), answer, held)
         return AdmissionResponse(patch=tuple(operations))
+
+    async def _is_promised(self, namespace: str, pod: Pod) -> bool:
+        labels = pod.metadata.labels
+        if self.promises is None or not labels.get(keys.SPARES) or pod.spec.node_name:
+            return False
+        name, uid = labels.get(keys.JOBSET_NAME, ""), labels.get(keys.JOBSET_UID, "")
+        return pod.ours and bool(name) and await self.promises.has(namespace, name, uid, rank_of(pod.name))
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Refuse a follower that would be scheduled anywhere (docs/reference/pod-webhooks.md#what-is-refused)."""

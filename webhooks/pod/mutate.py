@@ -21,11 +21,16 @@ _ANTI_AFFINITY = SPEC.at("affinity", "podAntiAffinity", _REQUIRED)
 _GATES = SPEC.at("schedulingGates")
 
 
-def mutations(pod: JSON, form: TermForm, answer: Domain | NoDomain | None) -> list[JSON]:
+def mutations(
+    pod: JSON,
+    form: TermForm,
+    answer: Domain | NoDomain | None,
+    held: bool = False,
+) -> list[JSON]:
     """Operations on the pod as it came; none for a pod that is left alone or has it all.
 
     `answer` is about the domain of a follower's Job; without one it is not known. Of null parents the API thinks as of
-    absent ones, and so does this. Raises `UnreadablePodError`.
+    absent ones, and so does this. `held`: it waits for the place of a spare. Raises `UnreadablePodError`.
     """
     subject = read(pod)
     if not subject.ours:
@@ -33,6 +38,8 @@ def mutations(pod: JSON, form: TermForm, answer: Domain | NoDomain | None) -> li
     draft = PatchDraft(pod)
     if subject.spec.priority is not None:
         draft.put(_LABELS.at(keys.PRIORITY), priority_label(subject.spec.priority))
+    if held:
+        draft.append(_GATES, {"name": keys.SPARE_GATE})
     if subject.topology is not None:
         if subject.leads:
             _lead(draft, subject, subject.topology, form)

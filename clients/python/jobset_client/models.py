@@ -772,6 +772,12 @@ class SpareStatus(Model):
     """Jobs of which every pod holds a place."""
     missing: StrictInt | None = None
     """Jobs that do not exist, or have a pod without a place."""
+    used: StrictInt | None = None
+    """Places that were given to other pods since the JobSet was created."""
+    promised_to: list[str] = Field(default_factory=list)
+    """Pods, without the last part of their names, that have lost their nodes: those that come in their place get
+    places of spares.
+    """
 
 
 class JobSetStatus(Model):
@@ -883,28 +889,28 @@ onPodReasons operator optional options os overhead parallelism partition path pd
 persistentVolumeClaim phase photonPersistentDisk pod podAffinity podAffinityTerm podAntiAffinity podCertificate
 podFailurePolicy podGroupName podIndex podReason podReplacementPolicy podsUntil pool port portals ports
 portworxVolume postStart preStop preemptionPolicy preference preferredDuringSchedulingIgnoredDuringExecution prefix
-previousInPlaceRestartAttempt priority priorityClassName privileged probePort procMount projected protectionDomain
-protocol publishNotReadyAddresses pullPolicy quobyte rbd readOnly readOnlyRootFilesystem readinessGates
-readinessProbe ready readyAfterSeconds readyJobs reason recovery recursiveReadOnly reducedReplicas reference
-registry released remaining replicas replicatedJob replicatedJobs replicatedJobsStatus repository request requests
-requiredDuringSchedulingIgnoredDuringExecution resizePolicy resource resourceClaimName resourceClaimTemplateName
-resourceClaims resourceFieldRef resourceName resources restartPolicy restartPolicyRules restartStrategy restarts
-restartsCountTowardsMax retentionPolicy retryable revision role rules runAsGroup runAsNonRoot runAsUser
-runAsUserName running runningSeconds runtimeClassName scaleIO schedulerName scheduling schedulingConstraints
-schedulingGates schedulingGroup schedulingPolicy scheme scope seLinuxChangePolicy seLinuxOptions searches
-seccompProfile seconds secret secretFile secretKeyRef secretName secretRef securityContext selector
-sequentialReplicatedJobs server service serviceAccount serviceAccountName serviceAccountToken setHostnameAsFQDN
-shareName shareProcessNamespace shrinkAfterSeconds signal signerName since single sizeLimit sleep sources spareFor
-spareSeconds spares spec sslEnabled startTime startTimeoutSeconds started startupPolicy startupPolicyOrder
-startupProbe status stdin stdinOnce step stopSignal storageClassName storageMode storagePolicyID storagePolicyName
-storagePool storageos subPath subPathExpr subdomain succeeded succeededCount succeededIndexes successPolicy
-successThreshold supplementalGroups supplementalGroupsPolicy suspend suspended sysctls system taint taintKeys
-targetContainerName targetPortal targetReplicatedJobs targetVolumeAttributesClassName targetWWNs tcpSocket template
-templates tenant terminalState terminationGracePeriodSeconds terminationMessage terminationMessagePath
+previousInPlaceRestartAttempt priority priorityClassName privileged probePort procMount projected promisedTo
+protectionDomain protocol publishNotReadyAddresses pullPolicy quobyte rbd readOnly readOnlyRootFilesystem
+readinessGates readinessProbe ready readyAfterSeconds readyJobs reason recovery recursiveReadOnly reducedReplicas
+reference registry released remaining replicas replicatedJob replicatedJobs replicatedJobsStatus repository request
+requests requiredDuringSchedulingIgnoredDuringExecution resizePolicy resource resourceClaimName
+resourceClaimTemplateName resourceClaims resourceFieldRef resourceName resources restartPolicy restartPolicyRules
+restartStrategy restarts restartsCountTowardsMax retentionPolicy retryable revision role rules runAsGroup
+runAsNonRoot runAsUser runAsUserName running runningSeconds runtimeClassName scaleIO schedulerName scheduling
+schedulingConstraints schedulingGates schedulingGroup schedulingPolicy scheme scope seLinuxChangePolicy
+seLinuxOptions searches seccompProfile seconds secret secretFile secretKeyRef secretName secretRef securityContext
+selector sequentialReplicatedJobs server service serviceAccount serviceAccountName serviceAccountToken
+setHostnameAsFQDN shareName shareProcessNamespace shrinkAfterSeconds signal signerName since single sizeLimit sleep
+sources spareFor spareSeconds spares spec sslEnabled startTime startTimeoutSeconds started startupPolicy
+startupPolicyOrder startupProbe status stdin stdinOnce step stopSignal storageClassName storageMode storagePolicyID
+storagePolicyName storagePool storageos subPath subPathExpr subdomain succeeded succeededCount succeededIndexes
+successPolicy successThreshold supplementalGroups supplementalGroupsPolicy suspend suspended sysctls system taint
+taintKeys targetContainerName targetPortal targetReplicatedJobs targetVolumeAttributesClassName targetWWNs tcpSocket
+template templates tenant terminalState terminationGracePeriodSeconds terminationMessage terminationMessagePath
 terminationMessagePolicy then time timeoutSeconds times tolerationSeconds tolerations topology topologyKey
-topologySpreadConstraints ttlSecondsAfterFinished tty type unit user userAnnotations value valueFrom values volume
-volumeAttributes volumeAttributesClassName volumeClaimPolicies volumeClaimTemplate volumeDevices volumeID volumeMode
-volumeMounts volumeName volumeNamespace volumePath volumes vsphereVolume waitSeconds weight whenDeleted
+topologySpreadConstraints ttlSecondsAfterFinished tty type unit used user userAnnotations value valueFrom values
+volume volumeAttributes volumeAttributesClassName volumeClaimPolicies volumeClaimTemplate volumeDevices volumeID
+volumeMode volumeMounts volumeName volumeNamespace volumePath volumes vsphereVolume waitSeconds weight whenDeleted
 whenNoCapacity whenUnsatisfiable windowsOptions withinSeconds workingDir wwids
 """
 FIELDS = frozenset(_NAMES.split())

@@ -19,7 +19,7 @@ from typing import assert_never
 
 from api.failure_actions import MAX_REPLICAS_TO_RESTART, RESTART_JOBSET, FailureAction, Scope, action_of
 from api.policies import FailurePolicyRule
-from controllers.planning import escalation, failed_nodes, node_failure
+from controllers.planning import escalation, failed_nodes, node_failure, spare_places
 from controllers.planning.actions import FailedPodQuery
 from controllers.planning.attempts import counted_in_parts
 from controllers.planning.child_jobs import Child
@@ -62,6 +62,8 @@ def apply_failure_policy(ctx: Context) -> Partial:
     decided = draft.status is not ctx.status
     if decided:
         failed_nodes.note(ctx, draft, failed)
+        if ctx.observed.spares:
+            spare_places.promise_places(ctx, draft, node_failure.lost_pods(ctx.js, ctx.gates, ctx.observed))
     return of_draft(draft, kind=Stop if decided else Partial, pod_query=pod_query)
 
 

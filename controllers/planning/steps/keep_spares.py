@@ -13,6 +13,7 @@ from controllers.planning.actions import CreateJob, DeleteJob
 from controllers.planning.context import Context
 from controllers.planning.job_bodies import job_body
 from controllers.planning.partial import NOTHING, Partial
+from controllers.planning.spare_places import is_steady
 from controllers.planning.spares import by_index, deletions
 from kube.model.meta import seconds_between
 
@@ -34,7 +35,7 @@ def keep_spares(ctx: Context) -> Partial:
                 left = RETRY - seconds_between(job.metadata.creation_timestamp or ctx.now, ctx.now)
                 actions += deletions([job] if left <= 0 else [])
                 waits += [left] if left > 0 else []
-        if len(jobs) < group.replicas and _is_steady(ctx, group.spare_for):
+        if len(jobs) < group.replicas and is_steady(ctx, group.spare_for):
             most = max(ctx.job_budget - len(actions), 0)
             missing = islice((index for index in range(group.replicas) if index not in jobs), most)
             places = JobRange(group, offset, 0, group.replicas)
@@ -46,12 +47,3 @@ def keep_spares(ctx: Context) -> Partial:
             ]
         offset += group.replicas
     return Partial(actions=tuple(actions), requeue_after=min(waits, default=None))
-
-
-def _is_steady(ctx: Context, name: str) -> bool:
-    """Whether every Job of the group is ready or has completed, and one of them runs."""
-    wanted = ctx.ranges.get(name)
-    if wanted is None:
-        return False
-    ready = ctx.children.tally(name).ready
-    return ready > 0 and ready + len(ctx.children.completed[name]) >= wanted.replicated_job.replicas

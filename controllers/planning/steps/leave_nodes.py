@@ -25,6 +25,7 @@ from controllers.planning.context import Context
 from controllers.planning.maintenance import GATE, REASON
 from controllers.planning.observed import PodOnTaintedNode
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
+from controllers.planning.spare_places import promise_places
 from controllers.planning.status import list_some
 from kube.model.meta import age
 
@@ -170,6 +171,7 @@ def _move(
     draft, agents = ctx.draft(), _agent_pods(ctx)
     nodes = tuple(replace(node, moved=True) for node in notice.nodes)
     draft.update(maintenance=MaintenanceStatus(nodes=nodes))
+    promise_places(ctx, draft, [pod for node in leaving for pod in _old_pods(node, pods)])
     planned = "this restart is planned, and does not count towards maxRestarts"
     if whole or not _can_stay(ctx, agents):
         restart_set(draft, REASON, _words(ctx, leaving, planned), counts=False, event_type="Normal")

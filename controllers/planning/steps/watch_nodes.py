@@ -7,7 +7,7 @@ that their Jobs replace while all others restart in place. `apply_failure_policy
 from collections.abc import Container, Iterable
 
 from api.policies import NodeFailure
-from controllers.planning import failed_nodes, node_failure
+from controllers.planning import failed_nodes, node_failure, spare_places
 from controllers.planning.actions import DeletePod, NodeQuery
 from controllers.planning.attempts import end_attempt
 from controllers.planning.context import Context
@@ -55,11 +55,13 @@ def watch_nodes(ctx: Context) -> Partial:
         advice = "their Jobs make others, and when these have joined all pods restart in place"
         draft.warn("LostPodsReplaced", list_some(names, advice, ctx.limits))
         end_attempt(ctx.js, draft, (child.replicated_job for child, _ in lost.replaced))
-        counted = failed_nodes.note_replaced(ctx, draft, [pod for pod in deleted if pod.uid in replaced])
+        gone = [pod for pod in deleted if pod.uid in replaced]
+        counted = failed_nodes.note_replaced(ctx, draft, gone)
+        spare_places.promise_places(ctx, draft, gone)
     return of_draft(
         draft,
         *(DeletePod(pod.name, pod.uid, pod.uid in replaced) for pod in deleted),
-        status_first=counted,
+        status_first=counted or draft.status.spares != ctx.status.spares,
         requeue_after=node_failure.seconds_left(pods, wanted.after_seconds, ctx.now, ctx.observed.second_passed),
     )
 

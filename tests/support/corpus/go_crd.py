@@ -21,7 +21,7 @@ from manifests import crd
 JSON = dict[str, Any]
 DIGEST = "a86c62c25c9c07821d026523ec808e7934a52ddf136044505cbdb874567a86f9"
 """Of the definition without its descriptions."""
-COLUMNS = ("Ready", "Stage", "Attempts", "Failure", "Managed-By")
+COLUMNS = ("Ready", "Stage", "Attempts", "Failure", "Managed-By", "Spares", "Spares-Missing", "Spares-Used")
 """Columns of ours alone."""
 TEMPLATES = {"spec.replicatedJobs[].template", "spec.volumeClaimPolicies[].templates[]"}
 """What is inside of these is not looked at."""

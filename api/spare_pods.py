@@ -1,0 +1,74 @@
+"""Pods of ReplicatedJobs that have spares, and the spares themselves, as far as places are given by them.
+
+Kept of each: some hundred bytes, while a pod has no node, or a spare holds its place. Nothing is written from these.
+"""
+
+from sys import intern
+
+import msgspec
+
+from api import keys
+from api.owners import owning_job
+from api.pending import is_unschedulable
+from api.pod import DetailedPod
+
+
+class PoolPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A pod that has no node, or a spare that is ready on one. Anybody may have written its labels.
+
+    `group`: its ReplicatedJob; `pool`: the one for which places are held. `nominated`: the node to which it is.
+    `gated`: whether it waits to be given a place. `unschedulable`: whether kube-scheduler finds no node for it.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    jobset: str
+    jobset_uid: str
+    job_uid: str
+    group: str
+    pool: str
+    created: str
+    node: str = ""
+    nominated: str = ""
+    gated: bool = False
+    unschedulable: bool = False
+
+    @property
+    def metadata(self) -> "PoolPod":
+        return self
+
+    @property
+    def is_spare(self) -> bool:
+        return self.group != self.pool
+
+
+def pool_pod(pod: DetailedPod) -> PoolPod | None:
+    """What is kept of a pod; None of others.
+
+    A spare counts while it is ready: the node controller takes that from the pods of a node that fails.
+    """
+    meta, spec, owner = pod.metadata, pod.spec, owning_job(pod.metadata)
+    labels = meta.labels
+    is_spare = labels.replicated_job != labels.spares
+    ready = pod.status.condition("Ready")
+    holds = bool(spec.node_name) and ready is not None and ready.status == "True"
+    if owner is None or not pod.live or (not holds if is_spare else spec.node_name):
+        return None
+    return PoolPod(
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        jobset=intern(labels.jobset),
+        jobset_uid=intern(labels.jobset_uid),
+        job_uid=owner.uid,
+        group=intern(labels.replicated_job),
+        pool=intern(labels.spares),
+        created=meta.creation_timestamp or "",
+        node=spec.node_name,
+        nominated=pod.status.nominated_node_name,
+        gated=any(gate.name == keys.SPARE_GATE for gate in spec.scheduling_gates),
+        unschedulable=is_unschedulable(pod),
+    )

@@ -1,0 +1,30 @@
+"""What a plan is told of spares, and of the pods without a node that they stand in for."""
+
+import dataclasses
+from collections.abc import Iterable
+
+from api.spare_pods import PoolPod
+from controllers.jobset.memory import Memory
+from controllers.planning.actions import Action, GivePlace
+from controllers.planning.observed import Observed
+from controllers.planning.steps.give_places import SERVED
+from kube.indexes import IndexKey
+from kube.store import Store
+
+BY_SET = "set"
+"""Index of these pods by the UID of their JobSet, as their label has it."""
+
+
+def with_spare_pods(observed: Observed, pods: Store[PoolPod], memory: Memory, clock: float) -> Observed:
+    """The observation with what the cache has. `clock`: seconds of the event loop, as in `memory.served`."""
+    meta = observed.jobset.metadata
+    found = pods.by_index(BY_SET, IndexKey(meta.namespace, meta.uid))
+    memory.served = {uid: given for uid, given in memory.served.items() if given + SERVED > clock}
+    return dataclasses.replace(observed, spare_pods=tuple(found), served_pods=frozenset(memory.served))
+
+
+def note_served(memory: Memory, actions: Iterable[Action], clock: float) -> None:
+    """Remember to which pods places are given."""
+    given = {action.pod_uid: clock for action in actions if isinstance(action, GivePlace)}
+    if given:
+        memory.served |= given

@@ -1,0 +1,117 @@
+"""Which pods get the places of spares. See docs/concepts/spares.md#when-a-place-is-given.
+
+A failure promises places to the pods that come in the place of those that are lost. The status has the promise before
+anything is deleted, so admission holds these pods back by a scheduling gate until they have a place.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from api.avoided_nodes import nodes_to_avoid
+from api.jobset_status import MOST_PROMISED, SpareStatus
+from api.spare_pods import PoolPod
+from api.spares import GATE, rank_of
+from controllers.planning.context import Context
+from controllers.planning.failed_nodes import avoid_policy
+from controllers.planning.observed import PodOnTaintedNode
+from controllers.planning.status import StatusDraft
+
+
+class Place(NamedTuple):
+    """The place of a spare, and the pod that gets it."""
+
+    pod: PoolPod
+    spare: PoolPod
+
+
+def places(waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]:
+    """Which pods get which places: those that are held back, then the oldest; each at most one.
+
+    A pod that is nominated to a node gets the spare on that node, or none.
+    """
+    free: dict[str, list[PoolPod]] = {}
+    for spare in sorted(spares, key=_age, reverse=True):
+        free.setdefault(spare.node, []).append(spare)
+    found = []
+    for pod in sorted(waiting, key=lambda pod: (not pod.nominated, not pod.gated, _age(pod))):
+        node = pod.nominated or next(iter(free), "")
+        if node in free:
+            found.append(Place(pod, free[node].pop()))
+            if not free[node]:
+                del free[node]
+    return found
+
+
+def _age(pod: PoolPod) -> tuple[str, str]:
+    return pod.created, pod.name
+
+
+def free_places(ctx: Context, name: str) -> list[PoolPod]:
+    """Ready spares for the ReplicatedJob of that name, on nodes that neither have failed nor go."""
+    observed = ctx.observed
+    jobs = {
+        job.metadata.uid
+        for spares in observed.spares
+        if spares.group.spare_for == name
+        for job in spares.jobs
+        if job.metadata.deletion_timestamp is None
+    }
+    away = observed.nodes_in_maintenance.union(
+        (node.name for node in ctx.status.failed_nodes), (pod.node for pod in observed.pods_on_failed_nodes)
+    )
+    return [pod for pod in observed.spare_pods if pod.is_spare and pod.job_uid in jobs and pod.node not in away]
+
+
+def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTaintedNode]) -> None:
+    """Promise places to the pods that come in the place of `lost`, and of those that failed on avoided nodes."""
+    if not ctx.gates[GATE] or draft.status.terminal_state:
+        return
+    js = replace(ctx.js, status=draft.status)
+    avoided = {node.name for node in nodes_to_avoid(js, ctx.now)} if avoid_policy(ctx) is not None else set()
+    failed = ((uid, pod) for uid, pods in ctx.observed.failed_pods.items() for pod in pods if pod.node in avoided)
+    gone = [*((pod.job_uid, pod.name) for pod in lost), *((uid, pod.name) for uid, pod in failed if not pod.deleting)]
+    jobs = {child.job.metadata.uid: child.replicated_job for child in (*ctx.children.active, *ctx.children.failed)}
+    for name in targets(ctx):
+        ranks = sorted(rank_of(pod) for uid, pod in gone if jobs.get(uid) == name)
+        entry = _entry(ctx, draft, name)
+        most = min(len(free_places(ctx, name)), MOST_PROMISED)
+        _put(draft, replace(entry, promised_to=tuple(dict.fromkeys([*entry.promised_to, *ranks]))[:most]))
+
+
+def note_given(ctx: Context, draft: StatusDraft, name: str, given: Iterable[Place], ended: Iterable[str]) -> None:
+    """Count the places that are given, and end promises."""
+    entry, over = _entry(ctx, draft, name), frozenset(ended)
+    used = entry.used + sum(not place.pod.nominated for place in given)
+    _put(draft, replace(entry, used=used, promised_to=tuple(rank for rank in entry.promised_to if rank not in over)))
+
+
+def promised(ctx: Context, name: str) -> tuple[str, ...]:
+    """What is promised of the places for that ReplicatedJob."""
+    return _entry(ctx, ctx.draft(), name).promised_to
+
+
+def targets(ctx: Context) -> Iterator[str]:
+    """Names of the ReplicatedJobs that have spares."""
+    return iter(dict.fromkeys(spares.group.spare_for for spares in ctx.observed.spares))
+
+
+def _entry(ctx: Context, draft: StatusDraft, name: str) -> SpareStatus:
+    """The entry of its first group of spares, which counts for all of them."""
+    first = next(spares.group.name for spares in ctx.observed.spares if spares.group.spare_for == name)
+    return next(entry for entry in draft.status.spares if entry.name == first)
+
+
+def _put(draft: StatusDraft, entry: SpareStatus) -> None:
+    if entry not in draft.status.spares:
+        draft.update(spares=tuple(entry if old.name == entry.name else old for old in draft.status.spares))
+
+
+def is_steady(ctx: Context, name: str) -> bool:
+    """Whether every Job of the group is ready or has completed, and one of them runs."""
+    wanted = ctx.ranges.get(name)
+    if wanted is None:
+        return False
+    ready = ctx.children.tally(name).ready
+    return ready > 0 and ready + len(ctx.children.completed[name]) >= wanted.replicated_job.replicas

@@ -1,0 +1,57 @@
+"""Step: spares give their places to pods that are held back, or find no node (gate JobSetSpares).
+
+See docs/concepts/spares.md#when-a-place-is-given.
+"""
+
+from api.spare_pods import PoolPod
+from api.spares import GATE, rank_of
+from controllers.planning.actions import GivePlace, LiftGate
+from controllers.planning.context import Context
+from controllers.planning.partial import NOTHING, Partial, of_draft
+from controllers.planning.spare_places import free_places, is_steady, note_given, places, promised, targets
+
+SERVED = 30.0
+"""Seconds in which a pod gets the place of one spare: one that finds no node there either does not take all of them."""
+
+REDEEMED = 5.0
+"""Seconds after the last write of the status until a promise ends if all are ready: counts of Jobs may be behind."""
+
+
+def give_places(ctx: Context) -> Partial:
+    """Give what is free to the pods that wait. A pod that is held back, and gets none, is let go at once."""
+    if not ctx.gates[GATE] or ctx.js.suspended:
+        return NOTHING
+    draft, written = ctx.draft(), ctx.observed.since_status_write
+    waits: list[float] = []
+    actions: list[GivePlace | LiftGate] = []
+    for name in targets(ctx):
+        waiting = _waiting(ctx, name)
+        given = places(waiting, free_places(ctx, name)) if waiting else []
+        for pod, spare in given:
+            actions.append(GivePlace(pod.name, pod.uid, spare.name, spare.uid, spare.node, pod.gated))
+            why = "comes in the place of one that lost its node" if pod.gated else "found no node"
+            place = f"gets the place of spare pod {spare.name} on node {spare.node}"
+            draft.event("Normal", "SpareUsed", f"pod {pod.name} {why}, and {place}")
+        served = {place.pod.uid for place in given}
+        actions += [LiftGate(pod.name, pod.uid) for pod in waiting if pod.gated and pod.uid not in served]
+        ended = [rank_of(pod.name) for pod in waiting]
+        if promised(ctx, name) and is_steady(ctx, name):
+            left = REDEEMED - (REDEEMED if written is None else written)
+            ended = ended if left > 0 else [*promised(ctx, name)]
+            waits += [left] if left > 0 else []
+        note_given(ctx, draft, name, given, ended)
+    waits += [SERVED for pod in ctx.observed.spare_pods if pod.uid in ctx.observed.served_pods]
+    return of_draft(draft, *actions, status_first=bool(actions), requeue_after=min(waits, default=None))
+
+
+def _waiting(ctx: Context, name: str) -> list[PoolPod]:
+    """Pods of the attempt without a node. One that was given a place a moment ago is left to kube-scheduler."""
+    active = {
+        child.job.metadata.uid for child in ctx.children.active if child.replicated_job == name and not child.deleting
+    }
+    return [
+        pod
+        for pod in ctx.observed.spare_pods
+        if pod.group == name and not pod.is_spare and pod.job_uid in active
+        if pod.gated or (pod.unschedulable and pod.uid not in ctx.observed.served_pods)
+    ]

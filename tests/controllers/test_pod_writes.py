@@ -1,0 +1,81 @@
+"""How a spare gives way: in which order it is written, and what is left where that cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from api import keys
+from api.pod import DetailedPod
+from api.spare_pods import PoolPod, pool_pod
+from controllers.jobset.pod_writes import PodWrites
+from controllers.planning.actions import GivePlace, LiftGate
+from kube.client import Client
+from kube.decode import convert
+from kube.errors import Forbidden
+from kube.store import Store
+from tests.support.model.memory_api import MemoryApi, refuse
+
+LABELS = {keys.JOBSET_NAME: "js", keys.JOBSET_UID: "u", keys.SPARES: "w"}
+OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
+ACTION = GivePlace("new", "uid-new", "old", "uid-old", "n1", gated=True)
+
+
+@pytest.fixture
+def api() -> MemoryApi:
+    api = MemoryApi()
+    gates = [{"name": "other"}, {"name": keys.SPARE_GATE}]
+    _put(api, "new", "w", spec={"schedulingGates": gates}, status={"phase": "Pending"})
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    _put(api, "old", "s", spec={"nodeName": "n1"}, status=ready, finalizers=[keys.JOB_TRACKING])
+    return api
+
+
+def _put(api: MemoryApi, name: str, group: str, finalizers: list[str] | None = None, **fields) -> None:
+    labels = LABELS | {keys.REPLICATED_JOB_NAME: group}
+    meta = {"uid": f"uid-{name}", "labels": labels, "ownerReferences": [OWNER], "finalizers": finalizers or []}
+    api.put("pods", name, metadata=meta, **fields)
+
+
+def cache(api: MemoryApi) -> Store[PoolPod]:
+    store: Store[PoolPod] = Store()
+    for body in api.objects("pods").values():
+        pod = pool_pod(convert(DetailedPod, body))
+        assert pod is not None
+        store.apply(pod)
+    return store
+
+
+def writes(api: MemoryApi) -> list[tuple[str, str]]:
+    return [(request.method, request.path.partition("/pods/")[2]) for request in api.requests]
+
+
+async def test_the_pod_is_nominated_before_the_spare_goes_and_let_go_after_that(api: MemoryApi):
+    store = cache(api)
+    await PodWrites(Client(api), "ns").give_place(store, ACTION)
+    assert writes(api) == [("PATCH", "new/status"), ("DELETE", "old"), ("PATCH", "old"), ("PATCH", "new")]
+    [pod] = api.objects("pods").values()
+    assert pod["status"]["nominatedNodeName"] == "n1"
+    assert pod["spec"]["schedulingGates"] == [{"name": "other"}]
+    [seen] = store.list()
+    assert (seen.name, seen.nominated, seen.gated) == ("new", "n1", False)
+
+
+async def test_the_spare_stays_if_the_pod_is_another_one_by_now(api: MemoryApi):
+    store = cache(api)
+    _put(api, "new", "w", spec={}, status={})
+    api.drop("pods", "new")
+    await PodWrites(Client(api), "ns").give_place(store, ACTION)
+    assert [name for _, name in api.objects("pods")] == ["old"]
+    assert len(store.list()) == 2, "the watch will tell"
+
+
+async def test_a_refusal_is_raised_and_the_next_plan_goes_on(api: MemoryApi):
+    api.answering = refuse(403, verb="delete")
+    with pytest.raises(Forbidden):
+        await PodWrites(Client(api), "ns").give_place(cache(api), ACTION)
+    assert len(api.objects("pods")) == 2
+
+
+async def test_a_pod_that_is_gone_needs_no_release(api: MemoryApi):
+    api.drop("pods", "new")
+    await PodWrites(Client(api), "ns").lift_gate(Store(), LiftGate("new", "uid-new"))

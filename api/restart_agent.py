@@ -52,10 +52,18 @@ def agent_of(js: JobSet) -> RestartAgent | None:
 
 def jobs_without_agent(js: JobSet) -> frozenset[str]:
     """Names of the ReplicatedJobs without an agent: those that have to complete before others start, and spares."""
-    rjobs = js.spec.replicated_jobs
-    waits = (wait for rjob in rjobs for wait in rjob.depends_on or ())
-    early = frozenset(wait.name for wait in waits if wait.status == "Complete")
-    return early.union(rjob.name for rjob in rjobs if rjob.spare_for)
+    early = _awaited(js)
+    return frozenset(rjob.name for rjob in js.spec.replicated_jobs if _runs_without_agent(rjob, early))
+
+
+def _awaited(js: JobSet) -> frozenset[str]:
+    """Names of those that have to complete before others start."""
+    waits = (wait for rjob in js.spec.replicated_jobs for wait in rjob.depends_on or ())
+    return frozenset(wait.name for wait in waits if wait.status == "Complete")
+
+
+def _runs_without_agent(rjob: ReplicatedJob, awaited: frozenset[str]) -> bool:
+    return bool(rjob.spare_for) or rjob.name in awaited
 
 
 def reporting_container(js: JobSet, rjob: ReplicatedJob) -> str:
@@ -77,7 +85,7 @@ def _environment(container: JSON) -> dict[str, Any]:
 def with_agent(js: JobSet, rjob: ReplicatedJob, pod: JSON) -> JSON:
     """The pod spec with the agent in it; unchanged if this ReplicatedJob is to run without, or has one of that name."""
     agent = agent_of(js)
-    if agent is None or rjob.spare_for or rjob.name in jobs_without_agent(js) or _has_one(pod):
+    if agent is None or _runs_without_agent(rjob, _awaited(js)) or _has_one(pod):
         return pod
     return _in_main_container(agent, pod) if agent.mode == "MainContainer" else _beside(agent, pod)
 

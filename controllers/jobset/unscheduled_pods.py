@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from api import keys
 from api.jobset import JobSet
 from api.owners import pods_of
+from api.pending import is_unschedulable
 from api.pod import DetailedPod
 from controllers.gang.stalled import NO_EVENTS, Reports
 from controllers.planning.actions import Event
@@ -111,6 +112,6 @@ def _words(pod: DetailedPod) -> str:
     """Why the scheduler finds no node for a pod; empty for a pod of which it has not said so."""
     said = pod.status.condition("PodScheduled")
     leads = pod.metadata.topology is not None and pod.metadata.leads
-    if said is None or said.reason != "Unschedulable" or leads or not pod.live or pod.spec.node_name:
+    if said is None or leads or not pod.live or not is_unschedulable(pod):
         return ""
     return said.message.partition(" preemption:")[0].rstrip(". ")[:MOST_WORDS]

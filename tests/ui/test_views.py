@@ -193,3 +193,11 @@ def test_a_label_that_is_no_index_is_no_obstacle():
     labels = job.metadata.labels | {"jobset.sigs.k8s.io/job-index": "9" * 5000}
     odd = msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, labels=labels))
     assert len(show(a_set(), jobs=[odd])["jobList"]) == 1
+
+
+def test_spares_show_their_own_numbers():
+    """None of them waits: they are no part of what runs."""
+    spares = [{"name": "spare", "ready": 1, "missing": 1, "used": 3}]
+    js = a_set(rjob(), rjob("spare", replicas=2, spareFor="workers"), spares=spares)
+    entry = show(js)["stages"][0]["replicatedJobs"][-1]
+    assert (entry["state"], entry["ready"], entry["missing"], entry["used"]) == ("Spares for workers", 1, 1, 3)

@@ -222,9 +222,9 @@ class JobSetReconciler:
             if status is decided.status:
                 memory.reported_group = decided.reported_group
 
+        await self._executor.execute(js, decided, on_stored, memory.refused, confirmed=memory.confirmed)
         if self._caches.spare_pods is not None:
             note_served(memory, decided.actions, clock())
-        await self._executor.execute(js, decided, on_stored, memory.refused, confirmed=memory.confirmed)
         if decided.actions and memory.begins_at is not None and not js.status.replicated_jobs_status:
             self._beginnings.took(clock() - began)
         memory.confirmed = memory.confirmed or unread or bool(stored)

@@ -10,6 +10,7 @@ import pytest
 
 from dev.cluster.cluster import Cluster
 from dev.cluster.node_faults import come_back, fall_silent, uncordon
+from kube.model.meta import MAX_INT32
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.requests import kubectl, pods, request, uids, wait_for
 
@@ -84,7 +85,8 @@ IN_PLACE = {"maxRestarts": 5, "restartStrategy": "InPlaceRestart"}
 @pytest.mark.parametrize("policy", [{"maxRestarts": 5}, IN_PLACE], ids=["created again", "in place"])
 def test_with_free_nodes_a_lost_worker_goes_to_the_place_of_a_spare(sets: Sets, silent, policy):
     """Twice. Of fifteen free nodes none has the images, as far as the scheduler knows."""
-    workers = group("w", replicas=3, pod=BIG, job={"completions": 1, "parallelism": 1})
+    job = {"completions": 1, "parallelism": 1, "backoffLimit": MAX_INT32, "podReplacementPolicy": "Failed"}
+    workers = group("w", replicas=3, pod=BIG, job=job)
     spare = {"name": "spare", "replicas": 2, "spareFor": "w", "template": {}}
     nodes = {"nodeFailure": {"afterSeconds": 0, "forceDeletePods": True}}
     sets.apply(manifest(workers, spare, failurePolicy=policy | nodes))

@@ -116,6 +116,14 @@ def test_a_spare_stands_in_for_a_group_that_runs_a_program(target):
     assert (f"{SPARE}.spareFor", "spare-target") in found(with_spares(spare(target=target)))
 
 
+def test_spares_do_not_restart_in_place():
+    """So they are made again at once, and need nothing that such Jobs need."""
+    job = {"backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed", "completions": 1, "parallelism": 1}
+    policy = {"maxRestarts": 3, "restartStrategy": "InPlaceRestart"}
+    js = jobset(rjob(pod=POD, job=job), spare(), failurePolicy=policy)
+    assert found(js, FeatureGates({"JobSetSpares": True, "InPlaceRestart": True})) == []
+
+
 def test_pods_that_are_placed_together_have_no_spares():
     js = with_spares(spare())
     js["metadata"]["annotations"] = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}

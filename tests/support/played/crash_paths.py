@@ -8,6 +8,7 @@ from tests.support.cluster.jobs import group, manifest
 from tests.support.played.crash_steps import (
     FIRST,
     SECOND,
+    bind_first_pod,
     complete,
     delete_job,
     delete_service,
@@ -15,7 +16,9 @@ from tests.support.played.crash_steps import (
     edit,
     exit_with,
     fail,
+    hold_place,
     lose_node_of_first_pod,
+    replace_by_held_back,
     replace_by_pending,
     report,
     start_first_pod,
@@ -229,6 +232,14 @@ PATHS = (
         manifest(workers(), failurePolicy={**restarting(), **NODES}),
         (start_on_no_node,),
         frozenset({"JobSetNodeFailure", "JobSetAvoidNodes"}),
+        timers=True,
+    ),
+    Path(
+        "spares",
+        "3 Jobs, 2 ready, 3 pods, 1 restarts",
+        manifest(workers(), workers("spare", 1, spareFor="workers"), failurePolicy={**restarting(), **NODES}),
+        (hold_place, start_on_no_node, replace_by_held_back, bind_first_pod),
+        frozenset({"JobSetNodeFailure", "JobSetSpares"}),
         timers=True,
     ),
     Path(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.keys import IN_PLACE_RESTART_ATTEMPT, JOB_UID
+from api.keys import IN_PLACE_RESTART_ATTEMPT, JOB_UID, SPARE_GATE
 from controllers.resources import JOBSETS
 from dev.simulator.job_status import condition
-from kube.resources import JOBS, PODS, SERVICES
+from kube.resources import JOBS, NODES, PODS, SERVICES
 from tests.support.played.kills import Step
 from tests.support.played.namespace import NOW, PlayedCluster, Snapshot
 
@@ -109,10 +109,34 @@ async def replace_by_pending(world: PlayedCluster, seen: Snapshot) -> None:
     await world.patch(JOBS, FIRST, {"status": {"ready": 0}}, "status")
 
 
-async def _start_pod(world: PlayedCluster, job: dict[str, Any], phase: str = "Running", **spec: str) -> None:
+async def hold_place(world: PlayedCluster, seen: Snapshot) -> None:
+    """The pod of the first spare is ready on a node."""
+    node, spare = f"holds-{world.namespace}", "js-spare-0"
+    await world.create(NODES, {"metadata": {"name": node}})
+    await _start_pod(world, seen.one(JOBS, spare), nodeName=node)
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": NOW}
+    await world.patch(PODS, spare, {"status": {"conditions": [ready]}}, "status")
+
+
+async def replace_by_held_back(world: PlayedCluster, seen: Snapshot) -> None:
+    """The next pod of the first Job pends; admission holds it back for the place that it was promised."""
+    gates = [{"name": SPARE_GATE}]
+    await _start_pod(world, seen.one(JOBS, FIRST), phase="Pending", schedulingGates=gates)
+    await world.patch(JOBS, FIRST, {"status": {"ready": 0}}, "status")
+
+
+async def bind_first_pod(world: PlayedCluster, seen: Snapshot) -> None:
+    """The scheduler lets the pod of the first Job run where it was nominated to."""
+    pod = seen.one(PODS, FIRST)
+    assert not pod["spec"].get("schedulingGates"), "it is held back for good"
+    assert pod["status"]["nominatedNodeName"] == f"holds-{world.namespace}"
+    await world.patch(PODS, FIRST, {"status": {"phase": "Running"}}, "status")
+
+
+async def _start_pod(world: PlayedCluster, job: dict[str, Any], phase: str = "Running", **spec: Any) -> None:
     meta = job["metadata"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
-    labels = {**meta["labels"], JOB_UID: meta["uid"]}
+    labels = {**job["spec"]["template"]["metadata"]["labels"], JOB_UID: meta["uid"]}
     pod = {"name": meta["name"], "labels": labels, "ownerReferences": [owner]}
     await world.create(PODS, {"metadata": pod, "spec": {**job["spec"]["template"]["spec"], **spec}})
     await world.patch(PODS, meta["name"], {"status": {"phase": phase}}, "status")

@@ -25,6 +25,7 @@ from kube.options import ListOptions
 from kube.resources import (
     COMPOSITE_POD_GROUPS,
     JOBS,
+    NODES,
     PERSISTENT_VOLUME_CLAIMS,
     POD_GROUPS,
     PODS,
@@ -244,6 +245,8 @@ class PlayedCluster:
                     await self._client.delete(kind, name, namespace=self.namespace, **how)
         while left := self._collect(await self.look()):
             await left()
+        with contextlib.suppress(NotFound):
+            await self._client.delete(NODES, f"holds-{self.namespace}")
 
 
 def resource_of(path: str) -> tuple[str, str, str]:

@@ -45,8 +45,8 @@ def gate(subject: Subject) -> Iterator[FieldError]:
 
 
 def job_template(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Jobs must keep their pods, replace them only once they failed, and run all of them at once."""
-    if subject.failure_policy.restart_strategy != IN_PLACE:
+    """Jobs must keep their pods, replace them only once they failed, and run all of them at once; not spares."""
+    if subject.failure_policy.restart_strategy != IN_PLACE or entry.rjob.spare_for:
         return
     job, path, name = entry.job, entry.job_path, entry.rjob.name
     if job.backoff_limit != MAX_INT32:

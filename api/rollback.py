@@ -10,7 +10,7 @@ from typing import Any
 
 from api.failure_actions import ACTIONS
 from api.indexes import Indexes, parse_indexes
-from api.keys import CONTROLLER_NAME, DELETE_ON_SUSPEND, PLACEMENT_GATE, SKIP_SUSPEND
+from api.keys import CONTROLLER_NAME, DELETE_ON_SUSPEND, OUR_GATES, SKIP_SUSPEND
 from api.names import job_name
 from api.own_fields import OTHER_POLICY, OWN_FIELDS, Dropped, own_places
 from kube.model.jsontree import dig, items
@@ -88,10 +88,11 @@ def of_completed_jobs(js: JSON, jobs: AbstractSet[str]) -> Iterator[Concern]:
 
 
 def of_pod(pod: JSON) -> Iterator[Concern]:
-    """A follower that waits for us to lift its gate; one in deletion goes without that."""
+    """A pod that waits for us to lift its gate; one in deletion goes without that."""
     gates = [gate.get("name") for gate in dig(pod, "spec", "schedulingGates") or ()]
-    if PLACEMENT_GATE in gates and "deletionTimestamp" not in pod["metadata"]:
-        path = f"spec.schedulingGates[{gates.index(PLACEMENT_GATE)}]"
+    ours = next((place for place, gate in enumerate(gates) if gate in OUR_GATES), None)
+    if ours is not None and "deletionTimestamp" not in pod["metadata"]:
+        path = f"spec.schedulingGates[{ours}]"
         meta = pod["metadata"]
         happens = "the pod is never scheduled: only this program lifts the gate"
         yield Concern("Pod", meta["namespace"], meta["name"], path, happens, "jobset rollback-check --release")

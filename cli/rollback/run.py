@@ -9,7 +9,7 @@ from functools import partial
 from typing import TextIO
 
 from api.batch import Owned
-from api.keys import AWAITS_LEADER, JOBSET_NAME, PLACEMENT_GATE
+from api.keys import AWAITS_LEADER, JOBSET_NAME, OUR_GATES, SPARES
 from api.rollback import has_completed_jobs, of_completed_jobs, of_jobset, of_pod
 from cli import session
 from cli.messages import printable
@@ -23,7 +23,7 @@ from kube.resources import JOBS, PODS
 
 _UNGATED: JSON = {
     "metadata": {"labels": {AWAITS_LEADER: None}},
-    "spec": {"schedulingGates": [{"$patch": "delete", "name": PLACEMENT_GATE}]},
+    "spec": {"schedulingGates": [{"$patch": "delete", "name": gate} for gate in OUR_GATES]},
 }
 
 
@@ -59,12 +59,13 @@ async def check(client: Client, options: Options, report: Report, err: TextIO) -
         if has_completed_jobs(js):
             for concern in of_completed_jobs(js, await _jobs(client, js)):
                 report.add(concern)
-    async for pod in client.pages(PODS, namespace=options.namespace, label_selector=f"{AWAITS_LEADER}=true"):
-        for concern in of_pod(pod):
-            if not options.release:
-                report.add(concern)
-            elif await _released(client, pod):
-                err.write(printable(f"lifted the gate of pod {concern.namespace}/{concern.name}") + "\n")
+    for selector in (f"{AWAITS_LEADER}=true", SPARES):
+        async for pod in client.pages(PODS, namespace=options.namespace, label_selector=selector):
+            for concern in of_pod(pod):
+                if not options.release:
+                    report.add(concern)
+                elif await _released(client, pod):
+                    err.write(printable(f"lifted the gate of pod {concern.namespace}/{concern.name}") + "\n")
 
 
 async def _jobs(client: Client, js: JSON) -> frozenset[str]:

@@ -10,7 +10,7 @@ import json
 import pytest
 import yaml
 
-from api.keys import AWAITS_LEADER, CONTROLLER_NAME, JOBSET_NAME, PLACEMENT_GATE
+from api.keys import AWAITS_LEADER, CONTROLLER_NAME, JOBSET_NAME, PLACEMENT_GATE, SPARE_GATE, SPARES
 from cli import session
 from cli.rollback import run as rollback
 from cli.rollback.report import Report
@@ -84,7 +84,7 @@ def test_findings_are_written_before_the_next_page_is_read_and_not_kept():
         api.put("jobsets", f"js-{number}", spec=RULED)
     report = Report("table", out)
     asyncio.run(check(Client(api), Options(), report, io.StringIO()))
-    assert api.seen == [0, PAGE, 2 * PAGE, 2 * PAGE + 1]
+    assert api.seen == [0, PAGE, 2 * PAGE, 2 * PAGE + 1, 2 * PAGE + 1], "pods are listed by two labels"
     assert report.found == 2 * PAGE + 1
     assert [value for value in vars(report).values() if isinstance(value, list | dict | set | tuple)] == []
 
@@ -135,6 +135,15 @@ def test_a_release_takes_away_our_gate_and_label_and_nothing_else():
     pod = api.objects("pods")["ns", "waits"]
     assert pod["spec"]["schedulingGates"] == [{"name": "kueue"}]
     assert AWAITS_LEADER not in pod["metadata"]["labels"]
+
+
+def test_a_release_lets_go_a_pod_that_waits_for_the_place_of_a_spare():
+    api = MemoryApi()
+    gates = [{"name": SPARE_GATE}]
+    api.put("pods", "waits", metadata={"labels": {SPARES: "workers"}}, spec={"schedulingGates": gates})
+    assert found(api) == [("Pod", "waits", "spec.schedulingGates[0]")]
+    checked(api, release=True)
+    assert api.objects("pods")["ns", "waits"]["spec"]["schedulingGates"] == []
 
 
 class Replaced(MemoryApi):

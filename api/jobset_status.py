@@ -172,7 +172,7 @@ class LastRestart(Base, frozen=True, kw_only=True):
         str,
         doc(
             "DefaultFailurePolicy, FailurePolicy_ with the name of the rule, InPlaceRestartImpossible, or, if it was"
-            " planned, NodeMaintenance, ReplicasReduced or ReplicasRestored."
+            " planned, NodeMaintenance, ReplicasReduced, ReplicasRestored or ReplicasChanged."
         ),
     ] = ""
     start_time: Annotated[str, doc("When it was decided: RFC 3339, seconds.", format="date-time")] = ""

@@ -75,8 +75,9 @@ SCALE_EXAMPLES = """examples:
   %(prog)s jobset/train workers=6 eval=2 -n team-a
 
 It changes replicas of the ReplicatedJobs that are named: Jobs of new indexes are created, and those of the highest
-indexes are deleted. Pods that run keep the numbers from their creation. The manager needs the feature gate
-ElasticJobSet; without it the webhook refuses the change.
+indexes are deleted. Pods that run keep the numbers from their creation, unless the ReplicatedJob has elastic: then the
+set restarts, or goes on as it is until there is room for more (docs/concepts/elastic.md). The manager needs the feature
+gate ElasticJobSet; without it the webhook refuses the change.
 
 exit codes:
   0  done, or it was so already

@@ -13,6 +13,8 @@ REASON = "ReplicasReduced"
 """Reason of the restart, and of the event, by which a set continues with fewer Jobs."""
 RESTORED = "ReplicasRestored"
 """The same where it continues with more of them again."""
+RESIZED = "ReplicasChanged"
+"""The same where the user wants another number of Jobs."""
 PLANNED = "this restart is planned, and does not count towards maxRestarts"
 
 

@@ -9,6 +9,8 @@ field of the observation. Once a plan has been carried out, the next one is empt
 from collections.abc import Callable
 from dataclasses import replace
 
+import msgspec
+
 from api.features import FeatureGates
 from api.jobset_status import JobSetStatus
 from controllers.planning import counters, recovery
@@ -145,7 +147,10 @@ def _with_notes(ctx: Context, status: JobSetStatus) -> JobSetStatus:
     """A status that is about to be written, with what is said only together with something else."""
     if ctx.gates[recovery.GATE] or status.recovery is not None:
         status = recovery.with_recovery(ctx, status)
-    return counters.with_ready_jobs(ctx.js, status)
+    js = ctx.js
+    if status.reduced_replicas != js.status.reduced_replicas:
+        js = msgspec.structs.replace(ctx.observed.jobset, status=status).at_current_size
+    return counters.with_ready_jobs(js, status)
 
 
 def _write_delay(ctx: Context, status: JobSetStatus) -> float:

@@ -16,7 +16,7 @@ from api import keys
 from api.jobset_status import AttemptTimes, JobSetStatus, Recovery
 from controllers.planning.context import Context
 from controllers.planning.elastic import REASON as REDUCED
-from controllers.planning.elastic import RESTORED
+from controllers.planning.elastic import RESIZED, RESTORED
 from controllers.planning.failure_match import failed_by_pods
 from controllers.planning.maintenance import REASON as MAINTENANCE
 
@@ -92,7 +92,7 @@ def _restarts(old: JobSetStatus, new: JobSetStatus) -> bool:
 def _is_planned(old: JobSetStatus, new: JobSetStatus) -> bool:
     """Whether the set is created again away from nodes in maintenance, or in another size: a start, not a recovery."""
     last = new.last_restart
-    return last is not None and last.reason in {MAINTENANCE, REDUCED, RESTORED} and new.restarts > old.restarts
+    return last is not None and last.reason in {MAINTENANCE, REDUCED, RESIZED, RESTORED} and new.restarts > old.restarts
 
 
 def _alone(status: JobSetStatus) -> int:

@@ -54,8 +54,10 @@ NODES = FakeNodes(
 """Each has all that one of the examples asks for: it stands for a host with GPUs, for one with TPUs, and for a cube."""
 SPEC = ClusterSpec(name="demo", nodes=NODES, volumes=16)
 GATES = (
+    "ElasticJobSet",
     "InPlaceRestart",
     "JobSetActiveDeadlineSeconds",
+    "JobSetElasticReplicas",
     "JobSetFailureEscalation",
     "JobSetGangOfGangs",
     "JobSetNodeFailure",

@@ -10,6 +10,7 @@ import pytest
 from api import keys
 from controllers.planning.observed import PendingPod
 from controllers.planning.start_timeout import Limits, next_check
+from controllers.planning.steps.grow_back import SETTLE
 from tests.support.model.full_cluster import (
     AFTER,
     BOUNDS,
@@ -196,15 +197,56 @@ class TestWhoseNumber:
         suspend(world)
         assert world.sizes == {}
         resume(world)
-        assert len(world.jobs) == 4
+        assert (len(world.jobs), world.status.restarts) == (4, 2)
         assert set(labels(world, keys.REPLICATED_JOB_REPLICAS).values()) == {"4"}
 
-    @pytest.mark.parametrize("wanted", [2, 3])
-    def test_a_wish_that_is_met_clears_it(self, wanted):
+    @pytest.mark.parametrize(("wanted", "restarts"), [(2, 3), (3, 2)])
+    def test_a_wish_that_is_met_clears_it(self, wanted, restarts):
         world = smaller()
         world.gates = type(world.gates)({**GATES, "ElasticJobSet": True})
         self.scale(world, wanted)
-        assert (world.sizes, len(world.jobs)) == ({}, wanted)
+        world.finish_restart()
+        assert (world.sizes, len(world.jobs), world.status.restarts) == ({}, wanted, restarts)
+        assert set(labels(world, keys.REPLICATED_JOB_REPLICAS).values()) == {str(wanted)}
+
+    def test_workers_are_told_a_smaller_number_by_a_restart_that_does_not_count(self):
+        world = running(gates={**GATES, "ElasticJobSet": True})
+        self.scale(world, 2)
+        said = (
+            "replicatedJob workers continues with 2 Jobs: their number has changed from 4; this restart is planned, and"
+            " does not count towards maxRestarts"
+        )
+        assert world.condition("RestartingJobSet") == ("True", "ReplicasChanged", said)
+        world.finish_restart()
+        assert set(labels(world, keys.REPLICATED_JOB_REPLICAS).values()) == {"2"}
+        assert (world.status.restarts, world.status.restarts_count_towards_max, world.live()) == (
+            1,
+            0,
+            ["js-workers-0", "js-workers-1"],
+        )
+        assert world.status.attempt_history == ()
+
+    def test_a_full_set_goes_on_until_there_is_room_for_more(self):
+        world = running(gates={**GATES, "ElasticJobSet": True})
+        self.scale(world, 6)
+        assert (world.status.restarts, world.sizes, world.status.ready_jobs) == (0, {"workers": 4}, "4/4")
+        assert world.placeholders == ["js-workers-4", "js-workers-5"]
+        world.run(*world.placeholders)
+        world.settle()
+        world.pass_time(SETTLE)
+        world.finish_restart()
+        assert set(labels(world, keys.REPLICATED_JOB_REPLICAS).values()) == {"6"}
+        assert (world.status.restarts, len(world.workers)) == (1, 6)
+
+    def test_one_that_does_not_wait_for_room_restarts_at_once(self):
+        world = running(gates={**GATES, "ElasticJobSet": True}, nodeFailure={"afterSeconds": 10})
+        self.scale(world, 6)
+        assert (world.status.restarts, world.sizes, len(world.jobs)) == (1, {}, 6)
+
+    def test_without_bounds_a_change_of_the_size_restarts_nothing(self):
+        world = running(rjob("workers", 4), gates={**GATES, "ElasticJobSet": True})
+        self.scale(world, 3)
+        assert (world.status.restarts, len(world.live())) == (0, 3)
 
     def test_a_greater_wish_waits_for_room(self):
         world = smaller()

@@ -15,7 +15,7 @@ from dev.cluster.node_faults import uncordon
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.requests import kubectl, more_capacity, uids, wait_for
 
-GATES = {"JobSetElasticReplicas": True, "JobSetNodeFailure": True}
+GATES = {"ElasticJobSet": True, "JobSetElasticReplicas": True, "JobSetNodeFailure": True}
 pytestmark = [pytest.mark.manager(featureGates=GATES), pytest.mark.slow]
 SLOT = "example.com/slot"
 NODES = [f"node-{index:04d}" for index in range(3)]
@@ -96,3 +96,22 @@ def test_a_suspension_ends_placeholders_and_a_resume_begins_with_all_jobs(full_c
         give_back()
         sets.patch({"suspend": False})
         wait_for(lambda: running(sets, 3), what="all Jobs")
+
+
+def test_workers_learn_a_number_that_a_person_changes(full_cluster, sets):
+    def workers(replicas: int) -> dict[str, Any]:
+        return group(replicas=replicas, elastic={"min": 1, "max": 4}, pod={"containers": [CONTAINER]})
+
+    with more_capacity(full_cluster, NODES, SLOT, "1"):
+        sets.apply(manifest(workers(3), failurePolicy=POLICY))
+        wait_for(lambda: running(sets, 3), what="the first attempt")
+        sets.patch({"replicatedJobs": [workers(2)]})
+        wait_for(lambda: running(sets, 2), what="two Jobs")
+        two = sets.pods()
+        sets.patch({"replicatedJobs": [workers(4)]})
+        wait_for(lambda: len(placeholders(sets)) == 2, what="placeholders for two more")
+        assert uids(two) <= uids(sets.pods()), "the set goes on"
+        wait_for(lambda: running(sets, 3, uids(two)), what="the one that there is room for")
+        status = sets.status()
+        assert (status["restarts"], status.get("restartsCountTowardsMax", 0)) == (2, 0)
+        assert "attemptHistory" not in status

@@ -629,7 +629,7 @@ class LastRestart(Model):
 
     reason: str | None = None
     """DefaultFailurePolicy, FailurePolicy_ with the name of the rule, InPlaceRestartImpossible, or, if it was
-    planned, NodeMaintenance, ReplicasReduced or ReplicasRestored.
+    planned, NodeMaintenance, ReplicasReduced, ReplicasRestored or ReplicasChanged.
     """
     start_time: str | None = None
     """When it was decided: RFC 3339, seconds."""

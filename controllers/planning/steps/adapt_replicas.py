@@ -1,36 +1,49 @@
-"""Step: elastic ReplicatedJobs continue with fewer Jobs where pods find no node (gate JobSetElasticReplicas).
+"""Step: elastic ReplicatedJobs run with as many Jobs as there is room for, up to `replicas`.
 
-See docs/concepts/elastic.md. `watch_start` has asked for the pending pods. How many Jobs there are now is in the
-status, so that `spec.replicas` stays what the user wants. A suspension clears it: a queue gives the set all of that.
+Gate JobSetElasticReplicas; see docs/concepts/elastic.md. `watch_start` has asked for the pending pods. How many Jobs
+there are now is in the status, so that `spec.replicas` stays what the user wants. A suspension clears it: a queue gives
+the set all of that. `grow_back` adds Jobs.
 """
 
 from collections import Counter
 
+from api import keys
 from api.elastic import GATE, ReducedReplicas
 from api.jobset import ReplicatedJob
 from controllers.planning.attempts import restart_set
+from controllers.planning.child_jobs import Child, integer
 from controllers.planning.context import Context
-from controllers.planning.elastic import PLANNED, REASON, is_replaced, policy_of, reducible
+from controllers.planning.elastic import PLANNED, REASON, RESIZED, is_replaced, policy_of, reducible
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
 from controllers.planning.start_timeout import unschedulable
-from controllers.planning.status import list_some
+from controllers.planning.status import StatusDraft, list_some
 
 
 def adapt_replicas(ctx: Context) -> Partial:
-    """A planned restart with fewer Jobs if pods have found no node for long enough."""
+    """A planned restart with another number of Jobs: another is wanted, or pods have found no node for long enough."""
+    for rjob in ctx.js.spec.replicated_jobs:  # a loop: each plan of every set comes by here
+        if rjob.elastic is not None:
+            return _adapt(ctx)
+    return NOTHING
+
+
+def _adapt(ctx: Context) -> Partial:
     policy, stored = policy_of(ctx.js), ctx.status.reduced_replicas
-    if policy is None and not stored:
-        return NOTHING
     draft = ctx.draft()
     if not ctx.gates[GATE]:
-        draft.warn_of_gate("spec.failurePolicy.nodeFailure.whenNoCapacity", GATE)
+        if policy is not None:
+            draft.warn_of_gate("spec.failurePolicy.nodeFailure.whenNoCapacity", GATE)
         draft.update(reduced_replicas=())
         return of_draft(draft)
     wanted = {rjob.name: rjob.replicas for rjob in ctx.observed.jobset.spec.replicated_jobs}
     entries = () if ctx.js.suspended else tuple(e for e in stored if e.replicas < wanted.get(e.name, 0))
     if entries != stored:
         draft.update(reduced_replicas=entries)
-    if policy is None or ctx.js.suspended or ctx.children.failed or _old_pods_may_be_left(ctx):
+    if ctx.js.suspended or ctx.children.failed:
+        return of_draft(draft)
+    if _resize(ctx, draft):
+        return of_draft(draft, kind=Stop)
+    if policy is None or _old_pods_may_be_left(ctx):
         return of_draft(draft)
     pods = unschedulable(ctx.observed.pending_pods, policy.shrink_after_seconds, ctx.now)
     names = reducible(ctx.js) if pods else frozenset()
@@ -39,20 +52,55 @@ def adapt_replicas(ctx: Context) -> Partial:
         for child in ctx.children.active
         if child.replicated_job in names
         and child.job.metadata.uid in pods
-        and not (child.deleting or child.job.spec.suspend)
+        and _runs(child)
         and is_replaced(ctx.js, child)
     ]
     if not without_node:
         return of_draft(draft)
     counts = Counter(child.replicated_job for child in without_node)
     fewer = {rjob.name: _fewer(rjob, counts[rjob.name]) for rjob in ctx.js.spec.replicated_jobs if counts[rjob.name]}
-    new = (ReducedReplicas(name=name, replicas=number, since=ctx.now) for name, number in fewer.items())
-    draft.update(reduced_replicas=(*(entry for entry in entries if entry.name not in fewer), *new))
+    _set_sizes(ctx, draft, fewer)
     pod = pods[without_node[0].job.metadata.uid]
     sizes = [f"replicatedJob {name} continues with {fewer[name]} of {wanted[name]} Jobs" for name in fewer]
     why = f"pod {pod.name} has found no node for {policy.shrink_after_seconds} s ({pod.why}); {PLANNED}"
     restart_set(draft, REASON, list_some(sizes, why, ctx.limits), counts=False, event_type="Normal")
     return of_draft(draft, kind=Stop)
+
+
+def _resize(ctx: Context, draft: StatusDraft) -> bool:
+    """Have the workers learn that another number of Jobs is wanted; False if they know the one that there is.
+
+    With `whenNoCapacity` the set goes on as it is until there is room for more. Else it restarts.
+    """
+    elastic = {rjob.name: rjob for rjob in ctx.js.spec.replicated_jobs if rjob.elastic is not None}
+    told: dict[str, set[int]] = {name: set() for name in elastic}
+    for child in ctx.children.active:
+        if child.replicated_job in told and _runs(child):
+            number = integer(child.job.spec.template.metadata.labels.get(keys.REPLICATED_JOB_REPLICAS))
+            told[child.replicated_job] |= {number} if number is not None else set()
+    other = {name: numbers for name, numbers in told.items() if numbers - {elastic[name].replicas}}
+    if not other:
+        return False
+    waits = policy_of(ctx.js) is not None
+    kept = {name: max(numbers) for name, numbers in other.items() if waits and max(numbers) < elastic[name].replicas}
+    if len(kept) == len(other):
+        _set_sizes(ctx, draft, kept)
+        return True
+    sizes = [f"replicatedJob {name} continues with {elastic[name].replicas} Jobs" for name in other]
+    why = f"their number has changed from {max(max(numbers) for numbers in other.values())}; {PLANNED}"
+    restart_set(draft, RESIZED, list_some(sizes, why, ctx.limits), counts=False, event_type="Normal")
+    return True
+
+
+def _set_sizes(ctx: Context, draft: StatusDraft, sizes: dict[str, int]) -> None:
+    """Note how many Jobs these ReplicatedJobs have from now on."""
+    kept = (entry for entry in draft.status.reduced_replicas if entry.name not in sizes)
+    new = (ReducedReplicas(name=name, replicas=number, since=ctx.now) for name, number in sizes.items())
+    draft.update(reduced_replicas=(*kept, *new))
+
+
+def _runs(child: Child) -> bool:
+    return not (child.deleting or child.job.spec.suspend)
 
 
 def _old_pods_may_be_left(ctx: Context) -> bool:

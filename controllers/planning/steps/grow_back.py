@@ -49,9 +49,9 @@ def grow_back(ctx: Context) -> Partial:
     if left <= 0:
         _restore(ctx, draft, entries)
         return of_draft(draft)
-    rest = max((RETRY - age(entry.held_since, ctx.now) for entry in entries), default=0.0)
-    missing = _missing(ctx) if rest <= 0 and entries == stored else []
-    waits = [seconds for seconds in (left, rest) if 0 < seconds < math.inf]
+    pause = max((RETRY - age(entry.held_since, ctx.now) for entry in entries), default=0.0)
+    missing = _missing(ctx) if pause <= 0 and entries == stored else []
+    waits = [seconds for seconds in (left, pause) if 0 < seconds < math.inf]
     return of_draft(draft, *over, *missing, requeue_after=min(waits, default=None))
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from api import keys
 from api.batch import Job, job_ready
 from api.features import FeatureGates
@@ -88,6 +90,9 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
     """How often a node was drained."""
     moved: dict[str, int] = field(default_factory=dict)
     """How often each set has left nodes that were drained."""
+    sizes: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
+    resizes: dict[str, int] = field(default_factory=dict)
+    """How often each set has restarted because the user wanted another number of Jobs."""
 
     # What happens, whoever did it
 
@@ -98,6 +103,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
             self._job_changed(obj)
 
     def _spec_changed(self, js: JobSet) -> None:
+        self.note_sizes(js)
         js, uid = self.sized(js), js.metadata.uid
         policy = js.spec.failure_policy
         self.doomed_fail = policy is not None and policy.fail_on == "FailureTarget"
@@ -340,6 +346,8 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
 
     def status_written(self, js: JobSet, new: JobSetStatus, now: datetime) -> None:
         """`js` is what is stored: the write is conditional on it."""
+        sized = self.sized(msgspec.structs.replace(js, status=new))
+        self._ready_jobs(msgspec.structs.replace(sized, status=js.status), new)
         js = self.sized(js)
         self._of(js.metadata.uid)
         old = js.status
@@ -349,7 +357,6 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         assert counted in {0, restarted}, "restartsCountTowardsMax does not fit restarts"
         assert new.restarts >= new.restarts_count_towards_max
         self._terminal(old, new)
-        self._ready_jobs(js, new)
         assert len(new.attempt_history) <= HISTORY, "the history is too long"
         before = -1 if old.execution_attempts is None else old.execution_attempts
         after = -1 if new.execution_attempts is None else new.execution_attempts
@@ -367,9 +374,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         moved = self._moved(js, new)
         counted = self._restarts_of_jobs(js, new)
         if restarted:
-            by_agents = (
-                moved or self._made_smaller(js, new) or self._restored(js, new) or self._restarted_by_agents(js, new)
-            )
+            by_agents = moved or self._in_another_size(js, new) or self._restarted_by_agents(js, new)
             assert by_agents or self.failed_in(js) - counted, "a restart without a failure that was not counted yet"
         else:
             self._completed_stays(js, new)

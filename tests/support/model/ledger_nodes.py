@@ -11,7 +11,7 @@ from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from api.policies import MOST_FAILED_NODES
 from controllers.planning.elastic import REASON as REDUCED
-from controllers.planning.elastic import RESTORED
+from controllers.planning.elastic import RESIZED, RESTORED
 from controllers.planning.maintenance import GATE, REASON, left_nodes
 from controllers.planning.maintenance import policy_of as leaves_nodes
 from kube.model.meta import find
@@ -67,6 +67,10 @@ class NodeRules:
         """The set as a plan sees it: with the Jobs that it has now."""
         return js.at_current_size if self.gates[elastic.GATE] else js
 
+    def _in_another_size(self, js: JobSet, new: JobSetStatus) -> bool:
+        """Whether the set restarts, as planned, with another number of Jobs."""
+        return self._made_smaller(js, new) or self._restored(js, new) or self._resized(js, new)
+
     def _made_smaller(self, js: JobSet, new: JobSetStatus) -> bool:
         """Whether the set continues with fewer Jobs, within its bounds and because some have no room. It costs nothing."""
         if new.last_restart is None or new.last_restart.reason != REDUCED:
@@ -102,6 +106,27 @@ class NodeRules:
         assert place.index >= sizes[place.replicated_job], f"{name} holds the place of a Job that runs"
         assert place.attempt == js.status.restarts - 1, f"{name} is of attempt {place.attempt}"
         assert not job.spec.suspend, f"{name} holds no place"
+
+    def note_sizes(self, js: JobSet) -> None:
+        """Remember the numbers of Jobs that the user has asked for, one after the other."""
+        sizes, asked = (
+            tuple(rjob.replicas for rjob in js.spec.replicated_jobs),
+            self.sizes.setdefault(js.metadata.uid, []),
+        )
+        if asked[-1:] != [sizes]:
+            asked.append(sizes)
+
+    def _resized(self, js: JobSet, new: JobSetStatus) -> bool:
+        """Whether the set restarts with another number of Jobs, which the user wants. It costs nothing."""
+        if new.last_restart is None or new.last_restart.reason != RESIZED:
+            return False
+        assert self.gates[elastic.GATE] and self.gates["ElasticJobSet"] and not js.suspended  # noqa: PT018 -- one thing
+        assert new.restarts_count_towards_max == js.status.restarts_count_towards_max, "a planned restart counts"
+        assert new.attempt_history == js.status.attempt_history, "a planned restart is called a failure"
+        self.resizes[js.metadata.uid] = self.resizes.get(js.metadata.uid, 0) + 1
+        sizes = len(self.sizes[js.metadata.uid])
+        assert self.resizes[js.metadata.uid] < sizes, f"{self.resizes[js.metadata.uid]} restarts for {sizes} sizes"
+        return True
 
     def _restored(self, js: JobSet, new: JobSetStatus) -> bool:
         """Whether the set continues with more Jobs, as many as there is room for. It costs nothing."""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from controllers.planning.actions import CreateJob
 from controllers.planning.finished import time_left
 from controllers.planning.plan import plan
-from tests.support.model.lives import ONE_BY_ONE, of_type, restart, resume, started, suspend
+from tests.support.model.lives import ONE_BY_ONE, at, later, of_type, restart, resume, started, suspend
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -17,18 +17,9 @@ WORDS = "JobSet was active for longer than the specified deadline of 60 seconds"
 EXCEEDED = ("True", "DeadlineExceeded", WORDS)
 
 
-def at(second: int) -> str:
-    return f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
-
-
 def running(*rjobs: dict, gates: dict[str, bool] = GATE, **spec) -> World:
     """A set with a minute to run, all ready in second 0."""
     return started(*(rjobs or (rjob("workers", 2),)), gates=gates, activeDeadlineSeconds=60, **spec)
-
-
-def later(world: World, seconds: int) -> World:
-    world.seconds += seconds
-    return world
 
 
 class TestTheEnd:

@@ -10,17 +10,13 @@ from msgspec import structs
 from controllers.planning.actions import DeletePod, NodeQuery, PodQuery
 from controllers.planning.observed import Observed, PodOnTaintedNode
 from controllers.planning.plan import plan
-from tests.support.model.lives import suspend
+from tests.support.model.lives import at, settled_later, suspend
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
 
 GATE = {"JobSetNodeFailure": True}
 UNREACHABLE, OUT_OF_SERVICE = "node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service"
 POD = "js-workers-1-0-abcde"
-
-
-def at(second: int) -> str:
-    return f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
 
 
 class NodeWorld(World):
@@ -75,12 +71,6 @@ def running(*rjobs: dict, gates: dict[str, bool] = GATE, force: bool = False, ac
     return world
 
 
-def later(world: NodeWorld, seconds: int) -> NodeWorld:
-    world.seconds += seconds
-    world.settle()
-    return world
-
-
 def warnings(world: NodeWorld, reason: str) -> list[str]:
     return [event.note for event in world.plan().warnings if event.reason == reason]
 
@@ -97,8 +87,8 @@ class TestAPodOnAFailedNode:
     def test_it_restarts_the_set_when_its_time_is_over(self, taint, said):
         world = running()
         on_failed_node(world, taint=taint)
-        assert later(world, 29).status.restarts == 0
-        assert later(world, 1).status.restarts == 1
+        assert settled_later(world, 29).status.restarts == 0
+        assert settled_later(world, 1).status.restarts == 1
         message = (
             f"applying RestartJobSet failure policy action (first failed job: js-workers-1): pod {POD} is on node n1,"
             f" {said}"
@@ -119,45 +109,45 @@ class TestAPodOnAFailedNode:
         world = running()
         world.seconds += 100
         on_failed_node(world, since=at(0), created=world.now)
-        assert later(world, 29).status.restarts == 0
-        assert later(world, 1).status.restarts == 1
+        assert settled_later(world, 29).status.restarts == 0
+        assert settled_later(world, 1).status.restarts == 1
 
     def test_the_longest_failure_is_named_first(self):
         world = running()
         on_failed_node(world, since=at(0), node="n2")
         world.pods_on_failed_nodes.append(replace(on_failed_node(world), name="first", since="2025-12-31T23:59:59Z"))
-        assert later(world, 30).status.attempt_history[0].pod == "first"
+        assert settled_later(world, 30).status.attempt_history[0].pod == "first"
 
     def test_a_node_that_has_come_back_unseen_fails_nothing(self):
         world = running()
         on_failed_node(world)
         world.nodes_back.add("n1")
-        assert later(world, 60).status.restarts == 0
+        assert settled_later(world, 60).status.restarts == 0
 
     @pytest.mark.parametrize("ended", [False, True])
     def test_one_that_has_ended_is_no_failure(self, ended):
         world = running()
         on_failed_node(world, ended=ended)
-        assert later(world, 30).status.restarts == (not ended)
+        assert settled_later(world, 30).status.restarts == (not ended)
 
     @pytest.mark.parametrize(("active", "restarts"), [(1, 0), (0, 1)])
     def test_one_that_is_being_deleted_is_a_failure_unless_it_was_replaced(self, active, restarts):
         world = running()
         world.jobs["js-workers-1"]["status"] |= {"active": active, "ready": active}
         on_failed_node(world, deleting=True)
-        assert later(world, 30).status.restarts == restarts
+        assert settled_later(world, 30).status.restarts == restarts
 
     def test_a_job_that_is_bound_to_fail_does_not_wait_for_the_pod(self):
         world = running()
         world.doom("js-workers-1")
         on_failed_node(world, deleting=True)
-        assert later(world, 30).status.restarts == 1
+        assert settled_later(world, 30).status.restarts == 1
 
     def test_nothing_counts_while_the_set_is_suspended(self):
         world = running()
         on_failed_node(world)
         suspend(world)
-        assert later(world, 60).status.restarts == 0
+        assert settled_later(world, 60).status.restarts == 0
 
 
 class TestThePolicyDecides:
@@ -173,7 +163,7 @@ class TestThePolicyDecides:
     def test_rules_see_reason_and_message_and_no_exit_code(self, rule, end):
         world = running(rules=[{"name": "r", "action": "FailJobSet", **rule}])
         on_failed_node(world)
-        assert later(world, 30).status.terminal_state == end
+        assert settled_later(world, 30).status.terminal_state == end
 
     @pytest.mark.parametrize(
         ("action", "end", "counted"),
@@ -182,7 +172,7 @@ class TestThePolicyDecides:
     def test_where_no_rule_matches_the_field_has_the_action(self, action, end, counted):
         world = running(action=action)
         on_failed_node(world)
-        later(world, 30)
+        settled_later(world, 30)
         assert (world.status.terminal_state, world.status.restarts_count_towards_max) == (end, counted)
 
 
@@ -191,7 +181,7 @@ class TestPodsThatNobodyEnds:
         """A set that restarts because of a node on which a pod of the last attempt is being deleted."""
         world = running(force=force)
         on_failed_node(world, taint=taint)
-        later(world, 30)
+        settled_later(world, 30)
         deleted(world)
         return world
 
@@ -210,7 +200,7 @@ class TestPodsThatNobodyEnds:
     def test_a_pod_that_is_not_being_deleted_is_never_deleted(self):
         world = running(force=True)
         on_failed_node(world)
-        later(world, 30)
+        settled_later(world, 30)
         assert [action for plan in world.plans for action in plan.actions if isinstance(action, DeletePod)] == []
 
     def test_otherwise_a_warning_names_the_node_and_what_can_be_done(self):
@@ -230,7 +220,7 @@ class TestPodsThatNobodyEnds:
     def test_a_finished_set_frees_them_and_warns_of_nothing(self, force):
         world = running(force=force, maxRestarts=0)
         on_failed_node(world)
-        later(world, 30)
+        settled_later(world, 30)
         deleted(world)
         plan = world.plan()
         assert [type(action) for action in plan.actions] == [DeletePod] * force
@@ -325,6 +315,6 @@ class TestInPlaceRestart:
 def test_without_the_gate_nothing_happens_but_a_warning():
     world = running(gates={})
     on_failed_node(world)
-    assert later(world, 60).status.restarts == 0
+    assert settled_later(world, 60).status.restarts == 0
     [said] = warnings(world, "FeatureGateDisabled")
     assert "JobSetNodeFailure=true" in said

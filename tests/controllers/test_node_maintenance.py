@@ -10,7 +10,7 @@ from api import keys
 from api.pod import Pod
 from controllers.planning.actions import DeletePod, NodeQuery, PodQuery
 from controllers.planning.observed import Observed, PodOnTaintedNode
-from tests.support.model.lives import suspend
+from tests.support.model.lives import at, settled_later, suspend
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -18,10 +18,6 @@ GATE = {"JobSetNodeMaintenance": True}
 IN_PLACE = {**GATE, "InPlaceRestart": True}
 CORDON = "node.kubernetes.io/unschedulable"
 PLANNED = "this restart is planned, and does not count towards maxRestarts"
-
-
-def at(second: int) -> str:
-    return f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
 
 
 class TaintedWorld(World):
@@ -92,12 +88,6 @@ def start(world: TaintedWorld, *nodes: str) -> None:
     world.settle()
 
 
-def later(world: TaintedWorld, seconds: int) -> TaintedWorld:
-    world.seconds += seconds
-    world.settle()
-    return world
-
-
 def taint(world: TaintedWorld, *nodes: str) -> None:
     world.tainted.update(nodes)
     world.settle()
@@ -119,8 +109,8 @@ class TestTheNotice:
     def test_the_set_moves_at_its_end_and_that_counts_for_nothing(self):
         world = running()
         taint(world, "n1")
-        assert later(world, 59).status.restarts == 0
-        assert later(world, 1).status.restarts == 1
+        assert settled_later(world, 59).status.restarts == 0
+        assert settled_later(world, 1).status.restarts == 1
         assert world.status.restarts_count_towards_max == 0
         assert world.status.attempt_history == (), "nothing has failed"
         message = f"node n1 has the taint {CORDON}: {PLANNED}"
@@ -134,20 +124,20 @@ class TestTheNotice:
         taint(world, "n1")
         assert world.status.restarts == 0, "pods that come in this second could not be told from the old ones"
         assert world.plan().requeue_after == 1
-        assert later(world, 1).status.restarts == 1
+        assert settled_later(world, 1).status.restarts == 1
 
     def test_a_taint_that_goes_away_before_is_forgotten(self):
         world = running()
         taint(world, "n1")
         world.tainted.clear()
-        assert later(world, 30).status.maintenance is None
-        assert later(world, 100).status.restarts == 0
+        assert settled_later(world, 30).status.maintenance is None
+        assert settled_later(world, 100).status.restarts == 0
 
     def test_a_watch_that_is_behind_moves_nothing(self):
         world = running()
         taint(world, "n1")
         world.seen, world.tainted = {"n1"}, set()
-        assert later(world, 60).status.restarts == 0
+        assert settled_later(world, 60).status.restarts == 0
         assert world.status.maintenance is None
 
     def test_a_second_node_joins_it(self):
@@ -156,9 +146,9 @@ class TestTheNotice:
         world.seconds = 30
         taint(world, "n0")
         assert world.status.maintenance.move_time == at(60)
-        later(world, 30)
+        settled_later(world, 30)
         start(world, "n2", "n3")
-        assert later(world, 300).status.restarts == 1
+        assert settled_later(world, 300).status.restarts == 1
 
     def test_without_the_gate_a_warning_says_so_and_agents_get_no_notice(self):
         world = running()
@@ -166,7 +156,7 @@ class TestTheNotice:
         world.gates = type(world.gates)({})
         world.settle()
         assert world.status.maintenance.notice_time == ""
-        assert later(world, 300).status.restarts == 0
+        assert settled_later(world, 300).status.restarts == 0
         assert "JobSetNodeMaintenance" in world.warnings[-1].note
 
     def test_a_pod_that_came_after_the_taint_tolerates_it(self):
@@ -182,7 +172,7 @@ class TestTheNotice:
         world.bound = [replace(one, node=f"x{number:03}") for number in range(200)]
         taint(world, *(pod.node for pod in world.bound))
         assert len(world.status.maintenance.nodes) == 32
-        later(world, 60)
+        settled_later(world, 60)
         assert world.status.restarts == 1
 
 
@@ -191,12 +181,12 @@ class TestNoLoop:
         """Whatever they tolerate, however often the set is created again for other reasons."""
         world = running(maxRestarts=9)
         taint(world, "n1")
-        later(world, 60)
+        settled_later(world, 60)
         for restarts in (1, 2, 3):
             world.bound = []
-            later(world, 1)
+            settled_later(world, 1)
             start(world, "n0", "n1")
-            assert later(world, 600).status.restarts == restarts
+            assert settled_later(world, 600).status.restarts == restarts
             world.fail("js-workers-0")
             world.settle()
         assert len(world.moves()) == 1
@@ -204,18 +194,18 @@ class TestNoLoop:
     def test_another_taint_after_all_are_gone_moves_it_again(self):
         world = running()
         taint(world, "n1")
-        later(world, 60)
+        settled_later(world, 60)
         start(world)
         world.tainted.clear()
         world.settle()
         taint(world, "n1")
-        assert later(world, 60).status.restarts == 2
+        assert settled_later(world, 60).status.restarts == 2
         assert world.status.restarts_count_towards_max == 0
 
     def test_a_stale_watch_does_not_forget_the_node(self):
         world = running()
         taint(world, "n1")
-        later(world, 60)
+        settled_later(world, 60)
         start(world, "n0", "n1")
         world.seen = set()
         world.settle()
@@ -229,7 +219,7 @@ class TestOneRestart:
         world.fail("js-workers-0")
         world.settle()
         start(world, "n0", "n1")
-        assert later(world, 300).status.restarts == 1
+        assert settled_later(world, 300).status.restarts == 1
         assert world.status.maintenance.notice_time == ""
         assert world.moves() == []
 
@@ -238,19 +228,19 @@ class TestOneRestart:
         taint(world, "n1")
         suspend(world)
         world.halt()
-        later(world, 300)
+        settled_later(world, 300)
         assert (world.status.restarts, world.status.maintenance.notice_time) == (0, "")
         world.edit(suspend=False)
         world.settle()
         start(world, "n0", "n1")
-        assert later(world, 300).status.restarts == 0, "a resume has made new pods"
+        assert settled_later(world, 300).status.restarts == 0, "a resume has made new pods"
 
     def test_a_set_that_is_suspended_when_its_time_is_over_does_not_move(self):
         world = running()
         taint(world, "n1")
         world.seconds = 60
         suspend(world)
-        assert later(world, 0).status.restarts == 0
+        assert settled_later(world, 0).status.restarts == 0
 
     def test_a_finished_set_does_not_move(self):
         world = running()
@@ -258,7 +248,7 @@ class TestOneRestart:
         for job in world.live():
             world.finish(job)
         world.settle()
-        assert later(world, 300).status.restarts == 0
+        assert settled_later(world, 300).status.restarts == 0
         assert world.status.terminal_state == "Completed"
 
     def test_a_crash_after_the_status_restarts_once(self):
@@ -295,7 +285,7 @@ class TestInPlace:
     def test_only_the_pods_there_are_replaced_and_the_attempt_does_not_count(self):
         world = in_place(maxRestarts=0)
         taint(world, "n1")
-        later(world, 60)
+        settled_later(world, 60)
         assert (world.deleted, world.status.restarts) == (["js-workers-1-0-0"], 0)
         assert world.moves() == [
             f"node n1 has the taint {CORDON}: its pods there are replaced, and all restart in place; {PLANNED}"
@@ -311,7 +301,7 @@ class TestInPlace:
     def test_restarts_of_containers_by_the_move_do_not_count(self):
         world = in_place(maxRestarts=0)
         taint(world, "n1")
-        later(world, 60)
+        settled_later(world, 60)
         report(world, 0, 1)
         container = {"name": "main", "restartCount": 1}
         again = msgspec.to_builtins(world.pods[0])
@@ -371,9 +361,9 @@ class TestInPlace:
     def test_a_pod_that_comes_to_the_node_later_stays(self):
         world = in_place()
         taint(world, "n1")
-        later(world, 60)
+        settled_later(world, 60)
         world.bind("n0", "n1")
-        later(world, 600)
+        settled_later(world, 600)
         assert len(world.deleted) == 1
 
     def test_a_pod_that_has_succeeded_makes_it_a_restart_of_the_set(self):
@@ -381,7 +371,7 @@ class TestInPlace:
         taint(world, "n1")
         done = msgspec.to_builtins(world.pods[0]) | {"status": {"phase": "Succeeded"}}
         world.pods[0] = msgspec.convert(done, Pod)
-        later(world, 60)
+        settled_later(world, 60)
         assert (world.deleted, world.status.restarts, world.status.restarts_count_towards_max) == ([], 1, 0)
 
     def test_more_nodes_than_the_status_may_name_make_it_a_restart_of_the_set(self):
@@ -389,5 +379,5 @@ class TestInPlace:
         one = world.bound[0]
         world.bound = [replace(one, node=f"x{number:03}", uid=f"u{number}") for number in range(40)]
         taint(world, *(pod.node for pod in world.bound))
-        later(world, 60)
+        settled_later(world, 60)
         assert (world.deleted, world.status.restarts, world.status.restarts_count_towards_max) == ([], 1, 0)

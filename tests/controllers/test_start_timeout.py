@@ -8,17 +8,13 @@ import pytest
 
 from controllers.planning.observed import PendingPod
 from controllers.planning.start_timeout import Limits, next_check
-from tests.support.model.lives import restart
+from tests.support.model.lives import at, later, restart
 from tests.support.model.start_checks import StartChecks
 from tests.support.objects.stored_sets import jobset, rjob
 
 GATE = {"JobSetStartTimeout": True}
 WHY = 'container main: ImagePullBackOff: Back-off pulling image "no/such" (node n1)'
 SAID = f"pod js-workers-1-0 was not running 60 s after its creation: {WHY}"
-
-
-def at(second: int) -> str:
-    return f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
 
 
 def pending(second: int = 0, why: str = WHY) -> PendingPod:
@@ -45,11 +41,6 @@ def starting(*rjobs: dict, gates: dict[str, bool] = GATE, **policy) -> StartingW
     world.run("js-workers-1", ready=False)
     world.pending_pods["js-workers-1"] = pending()
     world.settle()
-    return world
-
-
-def later(world: StartingWorld, seconds: int) -> StartingWorld:
-    world.seconds += seconds
     return world
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from dev import local
 from dev.cluster.cluster import Cluster
+from dev.cluster.node_faults import uncordon
 from manifests import policy_objects
 from tests.support.cluster import agents
 from tests.support.cluster.jobs import Sets
@@ -58,3 +59,13 @@ def served_policies(manager_process: ManagerProcess, full_cluster: Cluster) -> I
 def sets(full_cluster: Cluster, namespace: str, manager: ManagerProcess) -> Sets:
     """JobSets in the namespace of this test."""
     return Sets(full_cluster, namespace)
+
+
+@pytest.fixture
+def cordoned(full_cluster: Cluster, sets: Sets) -> Iterator[list[str]]:
+    """The nodes that are cordoned; they take pods again at the end."""
+    nodes: list[str] = []
+    yield nodes
+    with full_cluster.connect() as connection:
+        for node in nodes:
+            uncordon(connection, node)

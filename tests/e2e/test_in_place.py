@@ -17,7 +17,7 @@ import pytest
 from dev.cluster import audit
 from dev.cluster.node_faults import come_back, fall_silent
 from tests.support.cluster import agents
-from tests.support.cluster.jobs import group, manifest
+from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.requests import finish_pod, request, wait_for
 
 GATES = {"InPlaceRestart": True}
@@ -205,6 +205,13 @@ def test_the_api_server_takes_pods_with_an_agent_beside_the_worker(sets):
         assert [rule["action"] for rule in worker["restartPolicyRules"]] == ["RestartAllContainers"]
 
 
+def calls_of_agents(sets: Sets, start: int) -> Counter[tuple[str, str]]:
+    """Verb and resource of what agents have asked for since `start`, an offset in the audit log."""
+    account = f"system:serviceaccount:{sets.namespace}:{agents.ACCOUNT}"
+    calls = audit.calls(sets.cluster.audit_log, start, account)
+    return Counter((call.verb, call.resource) for call in calls if call.user == account)
+
+
 def test_a_restart_takes_two_status_writes_and_three_requests_of_each_agent(sets, kubelet, manager):
     sets.apply(jobset(max_restarts=3))
     first = running(kubelet, attempt=0)
@@ -213,12 +220,8 @@ def test_a_restart_takes_two_status_writes_and_three_requests_of_each_agent(sets
     next(iter(kubelet.containers.values())).kill_worker()
     running(kubelet, attempt=1, but=first.values())
     assert manager.calls(start, namespace=sets.namespace) == {("patch", "jobsets/status", 200): 2}
-    account = f"system:serviceaccount:{sets.namespace}:{agents.ACCOUNT}"
-    asked = Counter(
-        (c.verb, c.resource) for c in audit.calls(sets.cluster.audit_log, start, account) if c.user == account
-    )
     # The watches of the old attempt end here, those of the new one are still open.
-    assert asked == {("list", "jobsets"): 4, ("patch", "pods"): 4, ("watch", "jobsets"): 4}
+    assert calls_of_agents(sets, start) == {("list", "jobsets"): 4, ("patch", "pods"): 4, ("watch", "jobsets"): 4}
 
 
 def test_where_only_workers_start_again_each_agent_makes_one_request(sets, kubelet, manager):
@@ -233,12 +236,8 @@ def test_where_only_workers_start_again_each_agent_makes_one_request(sets, kubel
     assert not any(agents.alive(pid) for pid in first.values()), "no worker continues an old attempt"
     assert [c.codes for c in kubelet.containers.values() if c is not victim] == [[], [], []]
     assert manager.calls(start, namespace=sets.namespace) == {("patch", "jobsets/status", 200): 2}
-    account = f"system:serviceaccount:{sets.namespace}:{agents.ACCOUNT}"
-    asked = Counter(
-        (c.verb, c.resource) for c in audit.calls(sets.cluster.audit_log, start, account) if c.user == account
-    )
     # The failed worker's agent begins at the top; its watch of the old attempt ends here.
-    assert asked == {("list", "jobsets"): 1, ("patch", "pods"): 4, ("watch", "jobsets"): 1}
+    assert calls_of_agents(sets, start) == {("list", "jobsets"): 1, ("patch", "pods"): 4, ("watch", "jobsets"): 1}
 
 
 @pytest.mark.slow

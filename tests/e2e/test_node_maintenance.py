@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from dev.cluster.node_faults import uncordon
 from tests.e2e.test_in_place import WORKER, Kubelet, attempts, jobset
 from tests.e2e.test_in_place import running as workers_running
 from tests.support.cluster import agents
@@ -18,16 +15,6 @@ pytestmark = [pytest.mark.manager(featureGates=GATES), pytest.mark.slow]
 CORDON = "node.kubernetes.io/unschedulable"
 CHECKPOINTS = f"trap 'touch \"$JOBSET_ACKNOWLEDGEMENT_FILE\"' USR1\n{WORKER}"
 PLANNED = "this restart is planned, and does not count towards maxRestarts"
-
-
-@pytest.fixture
-def cordoned(full_cluster, sets: Sets) -> Iterator[list[str]]:
-    """The nodes that are cordoned; they take pods again at the end."""
-    nodes: list[str] = []
-    yield nodes
-    with full_cluster.connect() as connection:
-        for node in nodes:
-            uncordon(connection, node)
 
 
 def cordon(sets: Sets, nodes: list[str]) -> str:

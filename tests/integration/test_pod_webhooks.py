@@ -143,13 +143,6 @@ def server(served: tuple[Cluster, Played], played: Played) -> Cluster:
     return served[0]
 
 
-@pytest.fixture
-def ns(server: Cluster) -> Iterator[str]:
-    name = new_namespace(server)
-    yield name
-    drop_namespace(server, name)
-
-
 def exclusive_pod(index: int | None, **pod: Any) -> JSON:
     return pod_of(exclusive(rjob(pod=pod)), index)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from typing import Any
 
 import msgspec
 import pytest
@@ -100,10 +101,20 @@ async def test_a_manager_that_cannot_take_the_lease_is_not_ready_and_says_why(ca
     assert await said(health) == "ok"
 
 
-async def test_without_an_election_no_right_to_leases_is_needed() -> None:
+@pytest.mark.parametrize(
+    ("authorizer", "lease"),
+    [
+        pytest.param({"denied_leases": {"patch", "create", "get"}}, None, id="leases, without an election"),
+        pytest.param({"denied_resources": {"configmaps", "secrets"}}, LEASE, id="what is not looked up"),
+        pytest.param({"silent": True}, LEASE, id="the API server does not tell"),
+    ],
+)
+async def test_rights_that_are_not_needed_or_not_known_are_not_missing(
+    authorizer: dict[str, Any], lease: LeaseConfig | None
+) -> None:
     api, health = Authorizer(), Health()
-    api.denied_leases = frozenset({"patch", "create", "get"})
-    await asyncio.wait_for(watch_rights(Client(api), health, None), 1)
+    vars(api).update(authorizer)
+    await asyncio.wait_for(watch_rights(Client(api), health, lease), 120)
     assert await said(health) == "ok"
 
 
@@ -116,13 +127,6 @@ async def test_a_right_to_watch_that_is_missing_is_named() -> None:
     text = await said(health)
     assert [resource for resource in watched if f"watch {resource}" not in text] == []
     watching.cancel()
-
-
-async def test_rights_that_the_api_server_does_not_tell_are_not_missing() -> None:
-    api, health = Authorizer(), Health()
-    api.silent = True
-    await asyncio.wait_for(watch_rights(Client(api), health, LEASE), 120)
-    assert await said(health) == "ok"
 
 
 LOOKED_UP: tuple[LookUp, ...] = ("ConfigMaps", "Secrets")
@@ -146,13 +150,6 @@ async def test_a_look_up_without_its_right_is_named_with_both_remedies() -> None
     assert "secrets" not in await said(health)
     api.denied_resources = frozenset()
     await asyncio.wait_for(watching, ASK_AGAIN * 2)
-    assert await said(health) == "ok"
-
-
-async def test_without_a_look_up_no_right_to_it_is_needed() -> None:
-    api, health = Authorizer(), Health()
-    api.denied_resources = frozenset({"configmaps", "secrets"})
-    await asyncio.wait_for(watch_rights(Client(api), health, LEASE), 1)
     assert await said(health) == "ok"
 
 

@@ -10,7 +10,6 @@ import pytest
 from api.features import FeatureGates
 from dev.cluster.cluster import Cluster
 from tests.support.cluster.admission import cluster_with_admission
-from tests.support.cluster.requests import drop_namespace, new_namespace
 
 
 @pytest.fixture(scope="package")
@@ -20,10 +19,3 @@ def server(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterator[
     gates = FeatureGates({"ElasticJobSet": True, "MutablePodResourcesForSuspendedJobSets": True})
     with cluster_with_admission("admission", folder, binaries, gates) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def ns(server: Cluster) -> Iterator[str]:
-    name = new_namespace(server)
-    yield name
-    drop_namespace(server, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,20 +9,12 @@ import pytest
 from dev.cluster.cluster import Cluster
 from tests.support.cluster.admission import GROUPS
 from tests.support.cluster.manager import USER
-from tests.support.cluster.requests import drop_namespace, new_namespace
 
 
 @pytest.fixture(scope="module")
 def server(jobset_server: Cluster) -> Cluster:
     """The API server that serves JobSets, lent to the tests of one file."""
     return jobset_server
-
-
-@pytest.fixture
-def ns(server: Cluster) -> Iterator[str]:
-    name = new_namespace(server)
-    yield name
-    drop_namespace(server, name)
 
 
 @pytest.fixture

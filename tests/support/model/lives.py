@@ -10,9 +10,27 @@ from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset
 
 A = TypeVar("A")
+W = TypeVar("W", bound=World)
 
 ONE_BY_ONE = {"maxRestarts": 2, "rules": [{"name": "one", "action": "RestartJob"}]}
 """A failure policy that restarts failed Jobs alone (gate RestartJob)."""
+
+
+def at(second: int) -> str:
+    """A moment of the model, whose clock begins with 2026."""
+    return f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
+
+
+def later(world: W, seconds: int) -> W:
+    """The world when its clock has gone on."""
+    world.seconds += seconds
+    return world
+
+
+def settled_later(world: W, seconds: int) -> W:
+    """The same when all has been done that is due by then."""
+    later(world, seconds).settle()
+    return world
 
 
 def of_type(plan: Plan, kind: type[A]) -> list[A]:

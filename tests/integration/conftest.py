@@ -1,0 +1,18 @@
+"""What tests on a bare API server share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from dev.cluster.cluster import Cluster
+from tests.support.cluster.requests import drop_namespace, new_namespace
+
+
+@pytest.fixture
+def ns(server: Cluster) -> Iterator[str]:
+    """A namespace of its own on the `server` of the file or folder."""
+    name = new_namespace(server)
+    yield name
+    drop_namespace(server, name)

@@ -100,8 +100,7 @@ def install(
     objects = install_objects(webhook_url=f"https://127.0.0.1:{webhook_port or 1}", ca_bundle=ca_bundle, pods=pods)
     if webhook_port is None:
         objects = [body for body in objects if not body["kind"].endswith("WebhookConfiguration")]
-    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-    kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
+    _apply(cluster, objects)
     _wait_served(cluster)
 
 
@@ -115,8 +114,7 @@ def install_in_pods(cluster: Cluster, *, gates: Sequence[str] = ()) -> str:
         if body["kind"] == "ConfigMap" and gates:
             settings = yaml.safe_load(body["data"][CONFIG_KEY]) | {"featureGates": dict.fromkeys(gates, True)}
             body["data"][CONFIG_KEY] = yaml.safe_dump(settings)
-    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-    kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
+    _apply(cluster, objects)
     _wait_served(cluster)
     where = ("-n", NAMESPACE, f"deployment/{DEPLOYMENT}")
     kubectl(cluster, "rollout", "status", f"--timeout={START_SECONDS}s", *where)
@@ -126,10 +124,14 @@ def install_in_pods(cluster: Cluster, *, gates: Sequence[str] = ()) -> str:
 def install_policies(cluster: Cluster, *, webhook_port: int) -> None:
     """Install what manifests/policy holds, and wait until the API server has both CRDs."""
     objects = policy_objects(webhook_url=f"https://127.0.0.1:{webhook_port}")
-    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-    kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
+    _apply(cluster, objects)
     crds = [f"crd/{body['metadata']['name']}" for body in objects if body["kind"] == CRDS.kind]
     kubectl(cluster, "wait", "--for=condition=Established", *crds)
+
+
+def _apply(cluster: Cluster, objects: list[dict[str, Any]]) -> None:
+    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
 
 
 def _wait_served(cluster: Cluster) -> None:

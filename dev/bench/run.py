@@ -54,9 +54,7 @@ def turns(bench: Bench) -> Iterator[JSON]:
             for scenarios in clusters:
                 due = [s for s in scenarios if (s.floors or not entry.floor) and (number == 1 or not s.once)]
                 if due:
-                    real = scenarios[0].real_nodes
-                    nodes = f"{real} real nodes" if real else f"{bench.nodes} fake nodes"
-                    bench.say(f"round {number} of {bench.rounds}: {entry.name}: a cluster of {nodes}")
+                    bench.say(f"round {number} of {bench.rounds}: {entry.name}")
                     yield {"round": number, "manager": entry.name, **_turn(bench, entry, due)}
 
 
@@ -65,6 +63,7 @@ def _turn(bench: Bench, entry: Entry, scenarios: list[Scenario]) -> JSON:
     record: JSON = {"phases": {}, "errors": []}
     sections = scenarios[0].sections
     real = scenarios[0].real_nodes
+    bench.say(f"a cluster of {real} real nodes" if real else f"a cluster of {bench.nodes} fake nodes")
     nodes = FakeNodes(count=0 if real else bench.nodes, label_every=NODES)
     spec = ClusterSpec(name="bench", nodes=nodes, real_nodes=real)
     with scratch_cluster(spec) as (cluster, folder):

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from api import keys
 from controllers.planning.actions import DeleteJob, DeleteJobSet, PatchJob
 from kube.store import ChangeKind
 from tests.support.model.blind import Blind
@@ -234,17 +233,6 @@ def test_defect_19_suspended_ends_with_the_resume_and_not_with_the_last_stage():
     world.settle()
     assert world.jobs["js-b-0"]["spec"]["suspend"], "the second stage waits still"
     assert world.condition("Suspended") == ("False", "ResumeJobs", "jobset is resumed")
-
-
-def test_defect_31_levels_of_placement_do_not_mix():
-    on_set = {keys.EXCLUSIVE_TOPOLOGY: "rack"}
-    world = World(jobset(rjob(annotations={keys.NODE_SELECTOR_STRATEGY: "true"}), annotations=on_set))
-    world.settle()
-    template = world.jobs["js-workers-0"]["spec"]["template"]
-    assert template["metadata"]["annotations"][keys.EXCLUSIVE_TOPOLOGY] == "rack"
-    assert keys.NODE_SELECTOR_STRATEGY not in template["metadata"]["annotations"]
-    assert "nodeSelector" not in template["spec"]
-    assert "tolerations" not in template["spec"]
 
 
 @pytest.mark.parametrize("status", ["Ready", "Complete"])

@@ -19,9 +19,10 @@ from kube.decode import decode
 from kube.errors import KubeError, TransportError, UnreadableAnswerError, from_status, parse_status
 from kube.interruptions import CLUSTER_ROLES, Interruptions
 from kube.model.jsontree import in_json_words
+from kube.model.meta import Identity
 from kube.options import JSON_FORM, METADATA, METADATA_LIST
 from kube.resources import Resource
-from kube.store import Dropped, Unreadable, UnreadableMeta
+from kube.store import Dropped, Unreadable
 from kube.watcher import Bookmark, Ended, Event, Failed, Input, Listed, Observed, Phase, State, delay, start, step
 
 log = logging.getLogger(__name__)
@@ -229,9 +230,7 @@ def read_object(data: bytes, target: Target) -> Any:
         obj = decode(target.type, data)
     except UnreadableAnswerError as error:
         meta = decode(_MetadataOnly, data).metadata
-        known = UnreadableMeta(
-            namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=meta.resource_version
-        )
+        known = Identity(namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=meta.resource_version)
         return Unreadable(known, error.reason[:200])
     return _transform(obj, target)
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kube.indexes import Indexes, IndexFunction, IndexKey, Key
+from kube.model.meta import Identity
 
 OVERLAY_TTL = 300.0
 """Seconds after which an overlay is dropped even if the watch never caught up (a server restored from a backup)."""
@@ -48,21 +49,11 @@ class Object(Protocol):
 T = TypeVar("T", bound=Object)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnreadableMeta:
-    """Metadata of an object whose rest could not be decoded."""
-
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-    resource_version: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Unreadable:
     """Stands in for an object that does not decode. It is listed under `Store.unreadable` and in no view."""
 
-    metadata: UnreadableMeta
+    metadata: Identity
     reason: str
 
 

@@ -21,7 +21,8 @@ from controllers.planning.observed import PodOnTaintedNode
 from kube.client import Client
 from kube.controller import Request
 from kube.errors import KubeError
-from kube.store import Store, Unreadable, UnreadableMeta
+from kube.model.meta import Identity
+from kube.store import Store, Unreadable
 from kube.workqueue import WorkQueue
 from tests.api.test_topology import MANY, bytes_per_object
 from tests.support.cluster.kube_client import synced
@@ -136,7 +137,7 @@ class TestWhatHasFailed:
         cluster = Cluster()
         cluster.pod("p", "odd")
         async with cluster.synced():
-            cluster.watches.nodes.store.apply(Unreadable(UnreadableMeta(name="odd", resource_version="99"), "odd"))
+            cluster.watches.nodes.store.apply(Unreadable(Identity(name="odd", resource_version="99"), "odd"))
             assert cluster.on_failed_nodes() == []
 
     async def test_a_set_that_does_not_ask_has_none(self):

@@ -12,7 +12,8 @@ from kube.client import Client
 from kube.errors import KubeError
 from kube.indexes import IndexKey
 from kube.informer import Informer
-from kube.store import ChangeKind, Dropped, Store, Unreadable, UnreadableMeta
+from kube.model.meta import Identity
+from kube.store import ChangeKind, Dropped, Store, Unreadable
 from kube.transport import Request
 from tests.support.model.faults import Cut, FaultyTransport, Refused
 from tests.support.model.memory_api import MemoryApi
@@ -77,7 +78,7 @@ class TestDropped:
 
     def test_it_ends_what_could_not_be_read(self):
         store = listed()
-        store.apply(Unreadable(UnreadableMeta(namespace="ns", name="a", uid="u", resource_version="11"), "why"))
+        store.apply(Unreadable(Identity(namespace="ns", name="a", uid="u", resource_version="11"), "why"))
         store.apply(dropped("a", 12))
         assert store.unreadable == {}
 

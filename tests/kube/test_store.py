@@ -7,7 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kube.indexes import IndexKey
-from kube.store import OVERLAY_TTL, ChangeKind, Store, Unreadable, UnreadableMeta
+from kube.model.meta import Identity
+from kube.store import OVERLAY_TTL, ChangeKind, Store, Unreadable
 from tests.support.objects.kube_objects import Thing, thing, versions
 
 ADDED, MODIFIED, DELETED = ChangeKind.ADDED, ChangeKind.MODIFIED, ChangeKind.DELETED
@@ -77,7 +78,7 @@ class TestWatchSide:
         assert store.commit(22) == []
 
     def test_an_unreadable_object_leaves_the_view_until_it_can_be_read(self, store):
-        odd = Unreadable(UnreadableMeta(namespace="ns", name="a", uid="uid-a", resource_version="12"), "expected int")
+        odd = Unreadable(Identity(namespace="ns", name="a", uid="uid-a", resource_version="12"), "expected int")
         store.apply(thing("a", 11))
         assert store.apply(odd) == [(DELETED, thing("a", 11), None)]
         assert store.get("ns", "a") is None

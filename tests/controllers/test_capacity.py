@@ -18,13 +18,12 @@ from tests.support.model.full_cluster import (
     NO_ROOM,
     POLICY,
     FullCluster,
-    at,
     labels,
     running,
     smaller,
     stranded,
 )
-from tests.support.model.lives import restart, resume, suspend
+from tests.support.model.lives import at, restart, resume, suspend
 from tests.support.objects.stored_sets import jobset, rjob
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from api import keys
 from controllers.planning.observed import Observed, PendingPod
 from controllers.planning.placeholders import set_apart
-from tests.support.model.lives import restart
+from tests.support.model.lives import at, restart
 from tests.support.model.start_checks import StartChecks
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -17,10 +17,6 @@ AFTER = 60
 POLICY: dict[str, Any] = {"afterSeconds": 10, "whenNoCapacity": {"shrinkAfterSeconds": AFTER}}
 NO_ROOM = "Unschedulable: 0/3 nodes are available: 3 Insufficient cpu."
 BOUNDS = {"min": 2, "max": 4}
-
-
-def at(second: int) -> str:
-    return f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
 
 
 class FullCluster(StartChecks):

@@ -34,11 +34,16 @@ def keep_large_blocks_apart() -> None:
 def freeze() -> None:
     """Take what is there to stay out of garbage collection, which would stop every request for tens of milliseconds.
 
-    Frozen objects are still freed as soon as nothing refers to them. glibc gives back the pages that are free.
+    Frozen objects are still freed as soon as nothing refers to them.
     """
     gc.set_threshold(YOUNG)
     gc.collect()
     gc.freeze()
+    return_free_pages()
+
+
+def return_free_pages() -> None:
+    """Have glibc give back the pages that are free: after a burst those of its connections and requests, if any."""
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)
 

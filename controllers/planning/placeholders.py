@@ -5,7 +5,6 @@ and their Jobs say so, without a call of this program.
 """
 
 import dataclasses
-from collections.abc import Iterable
 
 import msgspec
 
@@ -14,7 +13,6 @@ from api.batch import Job, job_ready
 from api.features import FeatureGates
 from api.layout import JobRange, Layout
 from api.placeholders import as_placeholder, placeholders_of
-from controllers.planning.actions import DeleteJob
 from controllers.planning.context import Context
 from controllers.planning.job_bodies import job_body
 from controllers.planning.observed import Observed
@@ -39,12 +37,6 @@ def set_apart(observed: Observed, gates: FeatureGates) -> Observed:
 def holds_room(job: Job) -> bool:
     """Whether all pods of a placeholder run: there is room for those of the Job, and its images are there."""
     return job_ready(job) and job.outcome is None and job.metadata.deletion_timestamp is None
-
-
-def deletions(jobs: Iterable[Job]) -> list[DeleteJob]:
-    """Delete those that are not in deletion."""
-    there = (job.metadata for job in jobs if job.metadata.deletion_timestamp is None)
-    return [DeleteJob(meta.name, meta.uid) for meta in there]
 
 
 def placeholder_body(ctx: Context, layout: Layout, jobs: JobRange, index: int) -> JSON:

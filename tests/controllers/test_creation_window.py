@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from controllers.planning.actions import CreateJob, PatchJob
 from controllers.planning.limits import DEFAULT_LIMITS
@@ -66,17 +67,17 @@ def test_a_resumed_job_that_ran_before_is_queued_until_its_controller_confirms()
     assert world.queued() == []
 
 
-def test_a_job_in_deletion_is_not_counted_in_the_window():
+@pytest.mark.parametrize(
+    ("part", "fields"),
+    [
+        ("metadata", {"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        ("status", {"conditions": [{"type": "Complete", "status": "True"}]}),
+    ],
+)
+def test_jobs_that_are_deleted_or_finished_are_not_counted_in_the_window(part, fields):
     world = large()
     world.step()
-    world.jobs["js-workers-7"]["metadata"]["deletionTimestamp"] = world.now
-    assert of_type(world.step(), CreateJob) == [f"js-workers-{QUEUED_JOBS}"]
-
-
-def test_finished_jobs_are_not_counted_in_the_window():
-    world = large()
-    world.step()
-    world.jobs["js-workers-7"]["status"]["conditions"] = [{"type": "Complete", "status": "True"}]
+    world.jobs["js-workers-7"][part].update(fields)
     assert of_type(world.step(), CreateJob) == [f"js-workers-{QUEUED_JOBS}"]
 
 

@@ -36,15 +36,10 @@ class TestLifting:
         await bench.reconcile()
         assert [name for _, name, _ in bench.api.writes[2:]] == [f"{JOB}-3-abcde"]
 
-    async def test_no_follower_is_patched_while_the_leader_waits(self, bench):
+    @pytest.mark.parametrize("leader", [leader_of(), leader_of(node="n1", live=False)], ids=["waits", "has ended"])
+    async def test_no_follower_is_patched_while_the_leader_waits_or_is_gone(self, bench, leader):
         bench.add_waiting(1)
-        show(bench.watches.leaders, leader_of())
-        await bench.reconcile()
-        assert bench.api.writes == []
-
-    async def test_no_follower_is_patched_without_a_leader(self, bench):
-        bench.add_waiting(1)
-        show(bench.watches.leaders, leader_of(node="n1", live=False))
+        show(bench.watches.leaders, leader)
         await bench.reconcile()
         assert bench.api.writes == []
 

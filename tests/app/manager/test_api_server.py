@@ -98,18 +98,16 @@ async def test_the_pauses_grow_up_to_a_bound():
     assert [next(pauses) for _ in range(5)] == [1, 2, 4, 5, 5]
 
 
-@pytest.mark.parametrize(("code", "error"), [(401, Unauthorized), (403, Forbidden)])
-async def test_refused_credentials_are_an_error_at_once(tmp_path: Path, code: int, error: type[Exception]):
+@pytest.mark.parametrize(
+    ("code", "error", "says"),
+    [(401, Unauthorized, "401"), (403, Forbidden, "403"), (404, StartError, "does not serve jobsets")],
+)
+async def test_refused_credentials_and_a_server_without_jobsets_are_errors_at_once(
+    tmp_path: Path, code: int, error: type[Exception], says: str
+):
     port = free_port()
     async with answering(port, code), client(tmp_path, port) as asking:
-        with pytest.raises(error):
-            await asyncio.wait_for(await_jobsets(asking, QUICK), 30)
-
-
-async def test_a_server_without_jobsets_is_an_error_at_once(tmp_path: Path):
-    port = free_port()
-    async with answering(port, 404), client(tmp_path, port) as asking:
-        with pytest.raises(StartError, match="does not serve jobsets"):
+        with pytest.raises(error, match=says):
             await asyncio.wait_for(await_jobsets(asking, QUICK), 30)
 
 

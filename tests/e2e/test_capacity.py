@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from api.keys import PLACEHOLDER
+from api.keys import EXCLUSIVE_TOPOLOGY, PLACEHOLDER
 from dev.cluster.cluster import Cluster
 from dev.cluster.node_faults import uncordon
 from tests.support.cluster.jobs import Sets, group, manifest
@@ -25,11 +26,11 @@ BACK_WITHIN = 15
 CONTAINER = {"name": "main", "image": "busybox", "resources": {"limits": {SLOT: "1"}}}
 
 
-def running(sets: Sets, jobs: int, but: Collection[str] = ()) -> bool:
-    """Whether so many pods run, each of which was told that number."""
+def running(sets: Sets, jobs: int, but: Collection[str] = (), *, pods_per_job: int = 1) -> bool:
+    """Whether the pods of so many Jobs run, each of which was told that number."""
     pods = [pod for pod in sets.pods() if pod["status"]["phase"] == "Running"]
     told = {pod["metadata"]["labels"][REPLICAS] for pod in pods}
-    return len(pods) == jobs and told == {str(jobs)} and uids(pods).isdisjoint(but)
+    return len(pods) == jobs * pods_per_job and told == {str(jobs)} and uids(pods).isdisjoint(but)
 
 
 POLICY = {
@@ -115,3 +116,23 @@ def test_workers_learn_a_number_that_a_person_changes(full_cluster, sets):
         status = sets.status()
         assert (status["restarts"], status.get("restartsCountTowardsMax", 0)) == (2, 0)
         assert "attemptHistory" not in status
+
+
+def test_in_exclusive_placement_a_placeholder_waits_for_a_whole_domain(full_cluster, sets):
+    workers = group(replicas=2, pods_per_job=2, elastic={"min": 1, "max": 2})
+    workers["template"]["metadata"] = {"annotations": {EXCLUSIVE_TOPOLOGY: "rack"}}
+    sets.apply(manifest(workers, failurePolicy=POLICY))
+    wait_for(lambda: running(sets, 2, pods_per_job=2), what="the first attempt")
+    before = sets.pods()
+    node = json.loads(kubectl(full_cluster, "get", "node", before[0]["spec"]["nodeName"], "-o", "json"))
+    rack = f"rack={node['metadata']['labels']['rack']}"
+    kubectl(full_cluster, "cordon", "-l", rack)
+    try:
+        sets.end(before[0], code=1)
+        wait_for(lambda: running(sets, 1, uids(before), pods_per_job=2), what="one Job")
+        wait_for(lambda: placeholders(sets), what="the placeholder")
+        one = sets.pods()
+    finally:
+        kubectl(full_cluster, "uncordon", "-l", rack)
+    wait_for(lambda: running(sets, 2, uids(one), pods_per_job=2), what="both Jobs")
+    assert not placeholders(sets)

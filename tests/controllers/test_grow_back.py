@@ -13,7 +13,7 @@ from api.placeholders import MOST, as_placeholder
 from api.spares import HOLD
 from controllers.planning.child_jobs import sort_jobs
 from controllers.planning.steps.grow_back import RETRY, SETTLE
-from tests.support.model.full_cluster import AFTER, labels, smaller
+from tests.support.model.full_cluster import AFTER, GATES, labels, smaller
 from tests.support.model.lives import suspend
 
 
@@ -50,6 +50,16 @@ class TestMore:
         assert world.condition("RestartingJobSet") == ("True", "ReplicasRestored", said)
         assert ("Normal", "ReplicasRestored", said) in [(e.type, e.reason, e.note) for e in world.events]
         assert (world.status.restarts_count_towards_max, world.status.attempt_history) == (1, history)
+
+    def test_what_it_takes_counts_as_a_start_and_not_as_a_recovery(self):
+        world = smaller(gates={**GATES, "JobSetRecoveryTimes": True})
+        world.run("js-workers-3")
+        world.settle()
+        world.pass_time(SETTLE)
+        world.finish_restart()
+        failure, fewer, more = world.status.recovery.attempts[-3:]
+        assert failure.detected_after_seconds is not None
+        assert (fewer.detected_after_seconds, more.detected_after_seconds) == (None, None)
 
     def test_room_for_some_is_used_after_as_long_as_a_pod_without_a_node(self):
         world = smaller("js-workers-2", "js-workers-3")

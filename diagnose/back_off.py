@@ -28,14 +28,11 @@ def back_off(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
         if not any(ended is None or (since is not None and since < ended) for since in refused):
             how, (failures, final) = how_it_failed(last), _failures(case, child, last)
             logs = f"{logs_of(case.facts.jobset, child.name)} shows what it wrote"
-            fix = "; ".join(filter(None, [_remedy(last, how), logs, "" if final else _PAUSE]))
+            remedy = known_remedy(how, last.metadata.namespace, last.name, last.spec.node_name)
+            fix = "; ".join(filter(None, [remedy, logs, "" if final else _PAUSE]))
             message = f"{ready_count(child.job)}; pod {last.name} has failed: {how}; {failures}"
             finding = Finding(Level.FAULT, "pod-failed", f"Job {child.name}: {message}", fix=fix, since=last.ended_at)
             yield KeyedFinding(child.name, how, finding)
-
-
-def _remedy(pod: SeenPod, how: str) -> str:
-    return known_remedy(how, pod.metadata.namespace, pod.name, pod.spec.node_name)
 
 
 def failures(case: Case, left: frozenset[str]) -> Iterator[Answer]:

@@ -136,10 +136,6 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
             elif expression.operator in {"Exists", "Gt", "Lt"}:
                 yield Requirement(key=expression.key, operator="Exists")
 
-    def likes(self, name: str, labels: dict[str, str]) -> bool:
-        """Whether a node with this name and labels meets its required node affinity."""
-        return self.affinity.node_affinity.is_met(name, labels)
-
     def tolerates(self, key: str, value: str, effect: str) -> bool:
         return any(toleration.tolerates(key, value, effect) for toleration in self.tolerations)
 

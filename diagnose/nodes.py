@@ -314,7 +314,8 @@ def shape_of(spec: SeenSpec) -> bytes:
 
 def _is_chosen(spec: SeenSpec, node: _Node) -> bool:
     """Whether the pod's node selector and its required node affinity choose the node."""
-    return spec.node_selector.items() <= node.labels.items() and spec.likes(node.name, node.labels)
+    required = spec.affinity.node_affinity
+    return spec.node_selector.items() <= node.labels.items() and required.is_met(node.name, node.labels)
 
 
 def _may_use(spec: SeenSpec, node: _Node) -> bool:

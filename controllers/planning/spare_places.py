@@ -27,18 +27,18 @@ class Place(NamedTuple):
 
 
 def places(waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]:
-    """Which pods get which places: those that are held back, then the oldest; each at most one.
+    """Which pods get which places, the oldest first: those that are held back, then the oldest; each at most one.
 
     A pod that is nominated to a node gets the spare on that node, or none.
     """
     free: dict[str, list[PoolPod]] = {}
-    for spare in sorted(spares, key=_age, reverse=True):
+    for spare in sorted(spares, key=_age):
         free.setdefault(spare.node, []).append(spare)
     found = []
     for pod in sorted(waiting, key=lambda pod: (not pod.nominated, not pod.gated, _age(pod))):
         node = pod.nominated or next(iter(free), "")
         if node in free:
-            found.append(Place(pod, free[node].pop()))
+            found.append(Place(pod, free[node].pop(0)))
             if not free[node]:
                 del free[node]
     return found

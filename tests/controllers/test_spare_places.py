@@ -263,6 +263,7 @@ def stored(name: str, node: str = "", *, nominated: str = "", gated: bool = Fals
         ([stored("a"), stored("b")], [stored("s", "n1"), stored("t", "n1")], [("a", "s"), ("b", "t")]),
         ([stored("a"), stored("b", nominated="n1", at=9)], [stored("s", "n1")], [("b", "s")]),
         ([stored("a", nominated="n2")], [stored("s", "n1")], []),
+        ([stored("a")], [stored("t", "n2", at=2), stored("s", "n1", at=1)], [("a", "s")]),
         ([stored("a")], [], []),
     ],
 )

@@ -72,7 +72,8 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
     avoided = {node.name for node in nodes_to_avoid(js, ctx.now)} if avoid_policy(ctx) is not None else set()
     failed = ((uid, pod) for uid, pods in ctx.observed.failed_pods.items() for pod in pods if pod.node in avoided)
     gone = [*((pod.job_uid, pod.name) for pod in lost), *((uid, pod.name) for uid, pod in failed if not pod.deleting)]
-    jobs = {child.job.metadata.uid: child.replicated_job for child in (*ctx.children.active, *ctx.children.failed)}
+    children = (*ctx.children.active, *ctx.children.failed, *ctx.children.previous)
+    jobs = {child.job.metadata.uid: child.replicated_job for child in children}
     for name in targets(ctx):
         ranks = sorted(rank_of(pod) for uid, pod in gone if jobs.get(uid) == name)
         entry = _entry(ctx, draft, name)

@@ -142,6 +142,18 @@ def test_no_more_places_are_promised_than_there_are():
     assert world.entry == (0, ("js-workers-0-0",))
 
 
+def test_a_node_that_is_lost_while_the_set_restarts_counts_too():
+    world = running()
+    on_failed_node(world, LOST)
+    world.step()
+    on_failed_node(world, "js-workers-0", node="n2")
+    world.settle()
+    deleted(world)
+    world.settle()
+    assert world.status.restarts == 1
+    assert world.entry == (0, (f"{LOST}-0", "js-workers-0-0"))
+
+
 def test_the_place_on_a_node_that_has_failed_is_not_promised():
     world = running(1)
     lose(world, node="s0")

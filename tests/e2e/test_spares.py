@@ -18,6 +18,7 @@ GATES = {"JobSetSpares": True, "JobSetNodeFailure": True, "InPlaceRestart": True
 pytestmark = [pytest.mark.manager(featureGates=GATES), pytest.mark.slow]
 NAME = "jobset.sigs.k8s.io/replicatedjob-name"
 BIG = {"containers": [{"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "20"}}}]}
+JOB = "batch.kubernetes.io/job-name"
 NODES = 20
 
 
@@ -83,32 +84,34 @@ IN_PLACE = {"maxRestarts": 5, "restartStrategy": "InPlaceRestart"}
 
 
 @pytest.mark.parametrize("policy", [{"maxRestarts": 5}, IN_PLACE], ids=["created again", "in place"])
-def test_with_free_nodes_a_lost_worker_goes_to_the_place_of_a_spare(sets: Sets, silent, policy):
-    """Twice. Of fifteen free nodes none has the images, as far as the scheduler knows."""
+def test_with_free_nodes_lost_workers_go_to_the_places_of_spares(sets: Sets, silent, policy):
+    """One, then two at almost the same time. Of fourteen free nodes none has the images, as far as anybody knows."""
     job = {"completions": 1, "parallelism": 1, "backoffLimit": MAX_INT32, "podReplacementPolicy": "Failed"}
-    workers = group("w", replicas=3, pod=BIG, job=job)
     spare = {"name": "spare", "replicas": 2, "spareFor": "w", "template": {}}
     nodes = {"nodeFailure": {"afterSeconds": 0, "forceDeletePods": True}}
-    sets.apply(manifest(workers, spare, failurePolicy=policy | nodes))
-    for lost in range(2):
-        wait_for(lambda lost=lost: spares(sets) == (2, 0, lost) and len(of(sets, "spare")) == 2, what="the spares")
+    sets.apply(manifest(group("w", replicas=3, pod=BIG, job=job), spare, failurePolicy=policy | nodes))
+    used = 0
+    for lost in (1, 2):
+        wait_for(lambda used=used: spares(sets) == (2, 0, used) and len(of(sets, "spare")) == 2, what="the spares")
         before, places = of(sets, "w"), {pod["spec"]["nodeName"] for pod in of(sets, "spare")}
-        gone = before[0]
-        silent(gone["spec"]["nodeName"])
-        job = gone["metadata"]["labels"]["batch.kubernetes.io/job-name"]
+        gone = {pod["metadata"]["labels"][JOB]: pod["metadata"]["uid"] for pod in before[:lost]}
+        for pod in before[:lost]:
+            silent(pod["spec"]["nodeName"])
 
-        def new(job: str = job, old: frozenset[str] = frozenset(uids(before))) -> list[dict[str, Any]]:
-            """The pod in its place, once all workers run."""
+        def new(gone: dict[str, str] = gone) -> list[dict[str, Any]]:
+            """The pods in their place, once all workers run."""
             running = of(sets, "w")
-            found = [pod for pod in running if pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == job]
-            return found if len(running) == 3 and uids(found).isdisjoint(old) else []
+            found = [pod for pod in running if pod["metadata"]["labels"][JOB] in gone]
+            return found if len(running) == 3 and uids(found).isdisjoint(gone.values()) else []
 
-        [pod] = wait_for(new, what="all workers run again", last=lambda: held(sets))
-        assert pod["spec"]["nodeName"] in places
+        found = wait_for(new, what="all workers run again", last=lambda: held(sets))
+        assert len(found) == lost
+        assert {pod["spec"]["nodeName"] for pod in found} <= places
+        used += lost
     events = [note for _, reason, note in sets.events() if reason == "SpareUsed"]
-    assert len(events) == 2, "no other pod of a restart takes a place"
+    assert len(events) == used, "no other pod of a restart takes a place"
     assert all("comes in the place of one that lost its node" in note for note in events)
-    wait_for(lambda: spares(sets) == (2, 0, 2), what="new spares")
+    wait_for(lambda: spares(sets) == (2, 0, used), what="new spares")
     assert "promisedTo" not in sets.status()["spares"][0]
 
 

@@ -55,9 +55,9 @@ def watch_nodes(ctx: Context) -> Partial:
         advice = "their Jobs make others, and when these have joined all pods restart in place"
         draft.warn("LostPodsReplaced", list_some(names, advice, ctx.limits))
         end_attempt(ctx.js, draft, (child.replicated_job for child, _ in lost.replaced))
-        gone = [pod for pod in deleted if pod.uid in replaced]
-        counted = failed_nodes.note_replaced(ctx, draft, gone)
-        spare_places.promise_places(ctx, draft, gone)
+        counted = failed_nodes.note_replaced(ctx, draft, [pod for pod in deleted if pod.uid in replaced])
+    if ctx.observed.spares and not ctx.js.suspended:  # a node may be lost while the set restarts
+        spare_places.promise_places(ctx, draft, deleted)
     return of_draft(
         draft,
         *(DeletePod(pod.name, pod.uid, pod.uid in replaced) for pod in deleted),

@@ -119,14 +119,18 @@ def _leader_state(case: Case, child: Child) -> str:
     return f"{f'scheduler {scheduler}' if scheduler else 'the scheduler'} has not looked at the leader pod yet"
 
 
+_GATES = {
+    keys.PLACEMENT_GATE: "admission sets this gate where it is needed: remove it from the pod template in a new JobSet",
+    keys.SPARE_GATE: "the manager lifts it at once, if it runs with the feature gate JobSetSpares",
+}
+
+
 @about_jobs
 def gated_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods with scheduling gates of others."""
     for child, pods in case.pods_where(left, lambda pod: pod.gated):
         gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
-        fix = "the controller that the gate is named after has to lift it"
-        if gates == keys.PLACEMENT_GATE:
-            fix = "admission sets this gate where it is needed: remove it from the pod template in a new JobSet"
+        fix = _GATES.get(gates, "the controller that the gate is named after has to lift it")
         message = f"Job {child.name}: {pods_are(pods)} held back by scheduling gate {gates}"
         yield KeyedFinding(child.name, gates, Finding(Level.WAITS, "gated", message, fix=fix))
 

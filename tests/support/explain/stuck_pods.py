@@ -125,6 +125,12 @@ row(
     "the controller that the gate is named after has to lift it",
     lambda: about_pod(gates=("example.com/hold",)),
 )
+row(
+    "a pod that waits for the place of a spare, and nobody gives it",
+    f"Job train-workers-0: pod {POD} is held back by scheduling gate jobset.sigs.k8s.io/spare-place",
+    "the manager lifts it at once, if it runs with the feature gate JobSetSpares",
+    lambda: about_pod(gates=("jobset.sigs.k8s.io/spare-place",)),
+)
 
 
 def claimed(claim: JSON | None, *classes: JSON) -> Facts:

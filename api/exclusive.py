@@ -7,9 +7,11 @@ it by a node selector. All of this is about the affinity strategy; the node-sele
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from api import keys
 from api.topology import Leader
+from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 
 EXCLUDED_NAMESPACES = ("kube-system", keys.MANAGER_NAMESPACE)
@@ -61,6 +63,16 @@ def topology_of(annotations: Mapping[str, str]) -> str | None:
     if keys.JOBSET_NAME not in annotations or keys.NODE_SELECTOR_STRATEGY in annotations:
         return None
     return annotations.get(keys.EXCLUSIVE_TOPOLOGY)
+
+
+def is_exclusive(obj: JSON) -> bool:
+    """Whether a JobSet, as its user writes it, asks for exclusive Jobs, or a pod or its Job for one domain."""
+    levels = [dig(each, "metadata", "annotations") for each in (obj, *_templates(obj))]
+    return any(dig(each, keys.EXCLUSIVE_TOPOLOGY) and not dig(each, keys.NODE_SELECTOR_STRATEGY) for each in levels)
+
+
+def _templates(jobset: JSON) -> list[Any]:
+    return [dig(rjob, "template") for rjob in items(jobset, "spec", "replicatedJobs")]
 
 
 def leads(annotations: Mapping[str, str]) -> bool:

@@ -1,5 +1,6 @@
 """The stage of admission: the webhook server, in this process or in processes of its own that serve on one port."""
 
+import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
-from api.exclusive import TermForm
+from api.exclusive import TermForm, is_exclusive
 from api.spares import GATE as SPARES
 from app.engine import engine, policy_schemas
 from app.health import Health
@@ -31,6 +32,7 @@ from webhooks.jobset.subject import SetLimits
 from webhooks.metrics import WebhookMetrics
 from webhooks.pod.handlers import pod_handlers
 from webhooks.pod.promises import Promises
+from webhooks.review import AdmissionRequest, Handler, HandlerAnswer
 from webhooks.router import create_app
 
 if TYPE_CHECKING:
@@ -105,7 +107,23 @@ async def _app(
         from webhooks.policy.handlers import policy_handlers  # noqa: PLC0415 (the same)
 
         handlers |= policy_handlers(policy_schemas(), policies.source, deps.options.gates)
-    return create_app(handlers, metrics=metrics, decides={VALIDATE_PATH})
+    watched = {path: watching_exclusive(handler, placement) for path, handler in handlers.items()}
+    return create_app(watched, metrics=metrics, decides={VALIDATE_PATH})
+
+
+def watching_exclusive(handler: Handler, placement: PlacementWatches) -> Handler:
+    """The handler, whose first review of an exclusive JobSet or pod begins the watches.
+
+    What followers are told is listed then while their Jobs are created and their leaders are scheduled.
+    """
+    loop = asyncio.get_running_loop()
+
+    def handle(request: AdmissionRequest) -> HandlerAnswer:
+        if not placement.has_begun and request.object is not None and is_exclusive(request.object):
+            loop.call_soon_threadsafe(placement.begin)  # costly reviews are decided in threads
+        return handler(request)
+
+    return handle
 
 
 async def term_form(asked: str, version: Callable[[], Awaitable[bytes]]) -> TermForm:

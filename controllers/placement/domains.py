@@ -84,7 +84,6 @@ class Domains:
     """`Map` for webhooks. `longest_wait` is in seconds; `remembered`: Jobs whose wait timed out that are kept."""
 
     def __init__(self, watches: PlacementWatches, longest_wait: float, *, remembered: int = REMEMBERED) -> None:
-        self._begin = watches.begin
         self._remembered = remembered
         self._map = Map(watches.leaders.store, watches.nodes.store)
         self._longest_wait = longest_wait
@@ -99,7 +98,6 @@ class Domains:
 
     def find(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
         """The domain as it is known now, or why it is not."""
-        self._begin()
         return self._map.find(namespace, job_uid, topology)
 
     async def settle(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:

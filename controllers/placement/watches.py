@@ -1,6 +1,7 @@
 """What exclusive placement reads: leader pods, followers that wait, and the nodes' topology labels.
 
-Nothing is watched before the first Job that is placed exclusively: each pod of a set of small Jobs is a leader.
+Nothing is watched before the first Job that is placed exclusively, or the first review of such a JobSet or pod: each
+pod of a set of small Jobs is a leader.
 Of pods, only leaders and gated followers are kept, of nodes only the labels by which leaders are placed: some hundred
 bytes for each. Followers and nodes are requested as metadata only.
 """
@@ -84,8 +85,13 @@ class PlacementWatches(InformerGroup):
         self.informers = self.leaders, self.followers, self.nodes
         self.beside = (self._relist,)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether they watch."""
+        return self._begun.is_set()
+
     def begin(self) -> None:
-        """A Job is placed exclusively."""
+        """A Job is placed exclusively, or soon will be."""
         self._begun.set()
 
     def begin_with(self, jobs: Informer[Job]) -> None:
@@ -104,13 +110,13 @@ class PlacementWatches(InformerGroup):
 
     async def wait_synced(self, timeout: float) -> None:
         """Wait until every first list is complete, if somebody needs it."""
-        if self._begun.is_set():
+        if self.has_begun:
             await super().wait_synced(timeout)
 
     @property
     def lacks(self) -> list[str]:
         """What keeps first lists from being complete; nothing while no Job needs them."""
-        return super().lacks if self._begun.is_set() else []
+        return super().lacks if self.has_begun else []
 
     async def _relist(self) -> None:
         """List the nodes for new keys, with pauses in which a list can be completed."""

@@ -36,20 +36,6 @@ def map_of(made: PlacementWatches) -> Map:
     return Map(made.leaders.store, made.nodes.store)
 
 
-@pytest.mark.looptime
-async def test_admission_watches_from_the_first_review_of_a_follower_on():
-    """It sees no Jobs, and the first follower waits a moment, or is gated: as while the first list is on its way."""
-    api = MemoryApi()
-    made = PlacementWatches(Client(api))
-    domains = Domains(made, WAIT)
-    running = asyncio.create_task(made.run())
-    await asyncio.sleep(60)
-    assert not api.requests
-    assert isinstance(await domains.settle("ns", "job-uid", RACK), NoDomain)
-    assert {request.path for request in api.requests} == {"/api/v1/pods", "/api/v1/nodes"}
-    running.cancel()
-
-
 leaders = st.lists(
     st.builds(
         lambda name, job, space, attempt, created, state, node: leader_of(

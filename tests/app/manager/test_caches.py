@@ -9,17 +9,21 @@ import pytest
 from api import keys
 from api.features import FeatureGates
 from app.health import Health
+from app.manager.admission import watching_exclusive
 from app.manager.caches import SYNC_TIMEOUT, fill_caches, start_placement_watches
 from app.manager.options import Deps, Options
 from app.manager.supervisor import Supervisor, supervise
 from app.metrics import Metrics
 from app.settings import Settings
+from controllers.placement.watches import PlacementWatches
 from kube.client import Client
 from kube.errors import from_response
 from kube.informer import SyncTimeoutError
+from kube.model.meta import JSON
 from kube.transport import Request, Response
 from tests.support.asgi import post
 from tests.support.model.memory_api import MemoryApi
+from webhooks.review import AdmissionRequest, AdmissionResponse
 
 EXCLUSIVE = {keys.JOBSET_NAME: "js", keys.EXCLUSIVE_TOPOLOGY: "rack"}
 """Annotations of pods that are placed exclusively."""
@@ -88,6 +92,41 @@ async def test_pods_and_nodes_are_watched_from_the_first_exclusive_job_on() -> N
         assert watched() == {"pods", "nodes"}
 
     await supervise(stage, asyncio.Event())
+
+
+BY_NODE_SELECTOR = {**EXCLUSIVE, keys.NODE_SELECTOR_STRATEGY: "true"}
+
+
+def set_of(annotations: dict[str, str], *on_jobs: dict[str, str]) -> JSON:
+    templates = [{"template": {"metadata": {"annotations": each}}} for each in on_jobs]
+    return {"metadata": {"annotations": annotations}, "spec": {"replicatedJobs": templates}}
+
+
+@pytest.mark.parametrize(
+    ("obj", "begins"),
+    [
+        (set_of(EXCLUSIVE, {}), True),
+        (set_of({}, {}, EXCLUSIVE), True),
+        ({"metadata": {"annotations": EXCLUSIVE}, "spec": {"containers": []}}, True),
+        (set_of({}, {}), False),
+        (set_of(BY_NODE_SELECTOR, BY_NODE_SELECTOR), False),
+        ({"metadata": {"annotations": "text"}, "spec": {"replicatedJobs": [None, {"template": 1}]}}, False),
+        (None, False),
+    ],
+    ids=["set", "job", "pod", "plain", "node-selector", "unreadable", "deleted"],
+)
+async def test_admission_watches_from_the_first_review_of_an_exclusive_set_or_pod_on(
+    obj: JSON | None, begins: bool
+) -> None:
+    """So the leaders and nodes are listed by the time that the first follower is reviewed."""
+    placement = PlacementWatches(Client(MemoryApi()))
+    allowed = AdmissionResponse()
+    handler = watching_exclusive(lambda _: allowed, placement)
+    review = AdmissionRequest(uid="u", operation="CREATE", object=obj)
+    answers = [await asyncio.to_thread(handler, review), handler(review)]
+    await asyncio.sleep(0)
+    assert answers == [allowed, allowed]
+    assert placement.has_begun == begins
 
 
 class WithoutJobSets(MemoryApi):

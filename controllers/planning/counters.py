@@ -68,15 +68,20 @@ def pods(js: JobSet) -> int:
 def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int = 0) -> float:
     """Seconds to wait before `new` is worth a write; 0 = write now.
 
-    Conditions, restarts and the end are written at once, and so are counts that clients wait for: the first ones,
+    Conditions, restarts and the end are written at once, and so are counts that clients wait for: the first ones and
     nothing active any more of a suspended set, everything ready or done. Other counts wait for those that change with
-    them, and the longer the more Jobs there are: from 120 Jobs on they are written every three seconds. Where the pods
-    have `agents` that watch the JobSet, the API server sends each write to all of them: there the wait is at least a
-    second for each hundred agents, up to thirty seconds.
+    them, so that the first ones say which Jobs have pods; later ones also wait the longer the more Jobs there are:
+    from 120 Jobs on they are written every three seconds. Where the pods have `agents` that watch the JobSet, the API
+    server sends each write to all of them: there the wait is at least a second for each hundred agents, up to thirty
+    seconds.
     """
     js = observed.jobset
     old, since_last_write = js.status, observed.since_status_write
-    if len(old.replicated_jobs_status) == 0 or (old.conditions, old.restarts) != (new.conditions, new.restarts):
+    together = 0.0 if observed.counts_waited is None else _TOGETHER - observed.counts_waited
+    if not old.replicated_jobs_status:
+        at_once = js.suspended or together <= _NEGLIGIBLE_DELAY or _milestones(js, new, jobs)
+        return 0 if at_once or not _only_begins(old, new) else together
+    if (old.conditions, old.restarts) != (new.conditions, new.restarts):
         return 0
     if _without_counts(old) != _without_counts(new):
         return 0
@@ -84,9 +89,7 @@ def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int
         return 0
     interval = min(max(jobs / _JOBS_PER_SECOND_OF_DELAY, _SHORTEST_DELAY), _LONGEST_DELAY)
     interval = max(interval, min(agents / _AGENTS_PER_SECOND_OF_DELAY, _LONGEST_DELAY_WITH_AGENTS))
-    left = interval - since_last_write
-    if observed.counts_waited is not None:
-        left = max(left, _TOGETHER - observed.counts_waited)
+    left = max(interval - since_last_write, together)
     return left if left > _NEGLIGIBLE_DELAY else 0
 
 
@@ -96,6 +99,14 @@ def _milestones(js: JobSet, status: JobSetStatus, jobs: int) -> set[str]:
     idle = sum([s.active for s in entries]) == 0 and js.suspended
     ready = sum([s.ready + s.succeeded for s in entries]) == jobs
     return {name for name, holds in (("idle", idle), ("ready", ready)) if holds}
+
+
+def _only_begins(old: JobSetStatus, new: JobSetStatus) -> bool:
+    """Whether the first counts say nothing but that a first attempt has begun and how far its Jobs are."""
+    counted = msgspec.structs.replace(
+        old, replicated_jobs_status=new.replicated_jobs_status, execution_attempts=new.execution_attempts
+    )
+    return counted == new and not any(entry.started or entry.released for entry in new.replicated_jobs_status)
 
 
 def _without_counts(status: JobSetStatus) -> JobSetStatus:

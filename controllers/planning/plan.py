@@ -122,7 +122,9 @@ def _close(ctx: Context, decided: Plan) -> Plan:
         requeue_after = delay if requeue_after is None else min(delay, requeue_after)
     due = _with_notes(ctx, status) if is_due else None
     counters = due
-    if is_due and status != counted:
+    if decided.actions and not stored.replicated_jobs_status:
+        counters = _with_notes(ctx, counted)  # the first counts do not wait where something is refused
+    elif is_due and decided.actions and status != counted:
         counters = _with_notes(ctx, counted) if counted != stored and not _write_delay(ctx, counted) else None
     return replace(
         decided,

@@ -68,6 +68,26 @@ class TestCounters:
         assert [plan.status.replicated_jobs_status[0].suspended for plan in world.plans if plan.status] == [3]
         assert [event.reason for event in world.events] == ["SuspendedJobs"]
 
+    def test_the_first_counts_of_a_set_that_runs_wait_for_its_pods(self):
+        world = World(jobset(WORKERS_3))
+        world.counts_waited = 0.0
+        created = world.step()
+        assert (created.status, created.counts_wait, created.requeue_after) == (None, True, 0.5)
+        world.run("js-workers-0")
+        assert world.step().status is None
+        world.counts_waited = 0.5
+        assert world.step().status.replicated_jobs_status[0].active == 1
+
+    @pytest.mark.parametrize("what", ["ready", "failed", "in-order"])
+    def test_first_counts_that_somebody_waits_for_are_written_at_once(self, what):
+        order = {"startupPolicy": {"startupPolicyOrder": "InOrder"}} if what == "in-order" else {}
+        world = World(jobset(WORKERS_3, **order))
+        world.counts_waited = 0.0
+        if what != "in-order":
+            world.step()
+            world.run() if what == "ready" else world.fail("js-workers-0")
+        assert world.step().status is not None
+
     def test_counts_alone_wait_for_the_next_write(self):
         world = World(jobset(rjob("workers", 300)))
         world.settle()

@@ -176,6 +176,8 @@ class TestUnreadableJobs:
     async def test_it_is_created_when_it_is_gone(self):
         blind = Blind(MemoryApi(), jobset(rjob("workers", 1)))
         blind.jobs.unreadable["ns", "js-workers-0"] = "why"
+        await blind.reconcile()
+        blind.memory.counts_differ_since = -1.0  # the first counts have waited long enough
         assert await blind.reconcile() == DEFAULT_LIMITS.foreign_retry, "nothing tells when it is gone"
         del blind.jobs.unreadable["ns", "js-workers-0"]
         await blind.reconcile()

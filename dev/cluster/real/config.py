@@ -21,6 +21,9 @@ KUBECONFIG, PROXY_KUBECONFIG, AUTHORITY = (
 )
 KUBELET, PROXY, CONTAINERD = "/etc/kubernetes/kubelet.json", "/etc/kubernetes/proxy.json", "/etc/containerd/config.toml"
 
+REGISTRIES = "/etc/containerd/certs.d"
+"""Where a node looks for the registries that it may pull from: a folder `HOST` with hosts.toml each. It has none."""
+
 _CONTAINERD = f"""version = 3
 root = "/var/lib/containerd"
 state = "/run/containerd"
@@ -29,6 +32,8 @@ disabled_plugins = ["io.containerd.nri.v1.nri"]
 address = "{SOCKET}"
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
 sandbox = "{PAUSE}"
+[plugins.'io.containerd.cri.v1.images'.registry]
+config_path = "{REGISTRIES}"
 [plugins.'io.containerd.cri.v1.runtime']
 restrict_oom_score_adj = true
 [plugins.'io.containerd.cri.v1.runtime'.cni]

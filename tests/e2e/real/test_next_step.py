@@ -1,0 +1,208 @@
+"""Seconds until a training makes its next step, by what fails and what the set does about it (docs/concepts/recovery.md).
+
+Six ranks on three nodes, two on each. Their image is not on the free node, which pulls it at a limited speed. The summary
+of pytest has the figures; with NEXT_STEP_IMAGE_MB=2000 the image has that size, else 200 MB.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dev import local
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.real import faults
+from dev.cluster.real.enter import CTR, run_in_node
+from dev.cluster.real.layout import real_nodes
+from dev.cluster.real.preflight import real_nodes_missing
+from dev.cluster.spec import ClusterSpec
+from dev.hack.node_images import AGENT, PYTHON, locate_images
+from kube.model.images import stored_name
+from tests.e2e.real.test_lost_nodes import IN_PLACE, account, tainted_at
+from tests.support.cluster import registry, training
+from tests.support.cluster.jobs import Sets, group, manifest
+from tests.support.cluster.requests import MERGE, kubectl, listed, new_namespace, request, wait_for
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+GATES = ("InPlaceRestart", "JobSetNodeFailure", "JobSetSpares")
+SYSTEM, WARM, SPARE, COLD = "real-0", ("real-1", "real-2", "real-3"), "real-4", "real-5"
+"""Manager and storage; the ranks; the spares; and the free node that does not have the image."""
+RANKS, ON_EACH = 6, 2
+IMAGE, IMAGE_MB = "train:1", int(os.environ.get("NEXT_STEP_IMAGE_MB", "200"))
+BYTES_PER_SECOND = 20_000_000
+AFTER_SECONDS = 5
+MOST_SECONDS = 10
+"""With a spare, beyond `AFTER_SECONDS`: twice what an idle machine is to take."""
+AGAIN, IN_PLACE_SET, SPARES = "created again", "in place", "in place with spares"
+
+
+class Place:
+    """Six nodes, and the registry that has the image of the ranks."""
+
+    def __init__(self, cluster: Cluster, images: registry.Registry, digest: str) -> None:
+        self.cluster = cluster
+        self.images = images
+        self.digest = digest
+        self.nodes = {node.name: node for node in real_nodes(cluster.plan.layout, 6)}
+
+    def open(self, *names: str) -> None:
+        """Pods get these nodes only."""
+        for name in self.nodes:
+            change = {"spec": {"unschedulable": None if name in names else True}}
+            code, answer = request(self.cluster, "PATCH", f"/api/v1/nodes/{name}", change, MERGE)
+            assert code == 200, answer
+
+    @contextmanager
+    def power_cut(self, *names: str) -> Iterator[None]:
+        """The nodes have no power for the length of the block, one after the other."""
+        lost = [self.nodes[name] for name in names]
+        for node in lost:
+            faults.cut_power(node)
+        try:
+            yield
+        finally:
+            self.open(*self.nodes)
+            with self.cluster.connect() as connection:
+                for node in lost:
+                    faults.come_back(node, connection)
+
+    def limit(self, rate: int) -> None:
+        """Pull at so many bytes a second from now on; 0: at full speed. What was sent counts from now on, too."""
+        self.images.rate = rate
+        self.images.sent.clear()
+
+    def pulled(self, name: str) -> bool:
+        """Whether the node has got the whole image since the last limit."""
+        return self.images.sent[str(self.nodes[name].address.ip)] >= IMAGE_MB * 1_000_000
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Place]:
+    """The nodes, with the manager on the first: a minute."""
+    if missing := real_nodes_missing():
+        pytest.skip(missing)
+    large = tmp_path_factory.mktemp("large") / "train"
+    images = locate_images()
+    digest = registry.write_larger_image(images[PYTHON], large, IMAGE_MB * 1_000_000)
+    spec = ClusterSpec(name="six", real_nodes=6)
+    try:
+        with (
+            running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("six")) as cluster,
+            registry.serving(cluster, {**images, IMAGE: large}) as served,
+        ):
+            found = Place(cluster, served, digest)
+            found.open(SYSTEM)
+            local.install_in_pods(cluster, gates=GATES)
+            yield found
+    finally:
+        shutil.rmtree(large)
+
+
+@pytest.fixture
+def sets(place: Place) -> Iterator[Sets]:
+    """A namespace of the test. Before it the last two nodes do not have the image, and pulls are fast."""
+    for name in (SPARE, COLD):
+        forget_image(place, name)
+    place.limit(0)
+    found = Sets(place.cluster, new_namespace(place.cluster))
+    yield found
+    found.close()
+
+
+def forget_image(place: Place, name: str) -> None:
+    """Have a node remove the image of the ranks, with its layers."""
+    node = place.nodes[name]
+
+    def users() -> str:
+        return run_in_node(node, *CTR, "containers", "list", "--quiet", f'image=="{stored_name(IMAGE)}"')
+
+    wait_for(lambda: not users(), timeout=120, what=f"the end of the containers of {IMAGE} on {name}", last=users)
+    if names := run_in_node(node, *CTR, "images", "list", "--quiet", f'target.digest=="{place.digest}"').split():
+        run_in_node(node, *CTR, "images", "remove", "--sync", *names)
+
+
+def start(place: Place, sets: Sets, how: str) -> None:
+    """The training makes steps, on the nodes that are for it; its spares are ready, and pulls are slow from now on."""
+    policy: dict[str, Any] = {"maxRestarts": 3}
+    policy["nodeFailure"] = {"afterSeconds": AFTER_SECONDS, "forceDeletePods": True}
+    more: dict[str, Any] = {}
+    job: dict[str, Any] = {}
+    if how != AGAIN:
+        more = {"serviceAccountName": account(sets), "restartPolicy": "OnFailure"}
+        job = IN_PLACE
+        agent = {"image": AGENT, "mode": "MainContainer", "imageVolume": True}
+        policy |= {"restartStrategy": "InPlaceRestart", "agent": agent}
+    pod = training.rank(IMAGE, training.create_store(sets, SYSTEM), half_a_node(place.cluster), **more)
+    groups = [group(replicas=RANKS, pod=pod, job=job)]
+    if how == SPARES:
+        groups.append({"name": "spare", "replicas": ON_EACH, "spareFor": "workers", "template": {}})
+    place.open(*WARM)
+    sets.apply(manifest(*groups, failurePolicy=policy))
+    training.wait_step(sets, RANKS, since=0, timeout=180)
+    assert Counter(pod["spec"].get("nodeName") for pod in workers(sets)) == dict.fromkeys(WARM, ON_EACH)
+    if how == SPARES:
+        place.open(*WARM, SPARE)
+        wait_for(lambda: sets.status()["spares"][0].get("ready") == ON_EACH, timeout=120, what="the spares")
+    place.limit(BYTES_PER_SECOND)
+
+
+def half_a_node(cluster: Cluster) -> dict[str, dict[str, str]]:
+    """Resources of which a node has enough for `ON_EACH` pods and no more."""
+    sizes = [node["status"]["allocatable"]["memory"] for node in listed(cluster, "/api/v1/nodes")]
+    return {"requests": {"memory": f"{min(int(size.removesuffix('Ki')) for size in sizes) * 4 // 10}Ki"}}
+
+
+def workers(sets: Sets) -> list[dict[str, Any]]:
+    return sets.pods("jobset.sigs.k8s.io/replicatedjob-name=workers")
+
+
+def longest_pause(sets: Sets, since: float) -> float:
+    """Seconds of the longest time without a step after a time."""
+    times = [step.at for step in training.steps(sets)]
+    return max(later - sooner for sooner, later in pairwise(times) if later > since)
+
+
+@pytest.mark.parametrize("how", [AGAIN, IN_PLACE_SET])
+def test_a_rank_fails(place: Place, sets: Sets, how: str, record_property):
+    start(place, sets, how)
+    failed, since = workers(sets)[0]["metadata"]["name"], time.time()
+    kubectl(place.cluster, "exec", failed, "--", *training.FAIL, namespace=sets.namespace)
+
+    def restarts() -> int:
+        return int(sets.status().get("restarts" if how == AGAIN else "currentInPlaceRestartAttempt", 0))
+
+    wait_for(lambda: restarts() == 1, timeout=60, what="the restart", last=sets.explain)
+    training.wait_step(sets, RANKS, since=time.time(), timeout=60)
+    record_property(f"ms without a step after a rank failed, {how}", round(longest_pause(sets, since) * 1000))
+    assert sum(place.images.sent.values()) == 0, "the nodes have the image"
+
+
+@pytest.mark.parametrize("how", [AGAIN, IN_PLACE_SET, SPARES])
+def test_a_node_is_lost(place: Place, sets: Sets, how: str, record_property):
+    start(place, sets, how)
+    new = [SPARE] if how == SPARES else [COLD]
+    place.open(*WARM, SPARE, COLD) if how == SPARES else place.open(*WARM, COLD)
+    cut = time.time()
+    with place.power_cut(WARM[0]):
+        since = wait_for(lambda: tainted_at(place.cluster, WARM[0]), timeout=90, what="the taint") + AFTER_SECONDS
+        nodes = [*WARM[1:], *new]
+        step = training.wait_step(sets, ON_EACH * len(nodes), since, timeout=300)
+        record_property(
+            f"ms beyond afterSeconds until a step after a lost node, {how}", round(1000 * (step.at - since))
+        )
+        record_property(f"ms until a step after a lost node, {how}", round(1000 * (step.at - cut)))
+        assert Counter(pod["spec"].get("nodeName") for pod in workers(sets)) == dict.fromkeys(nodes, ON_EACH)
+        if new == [COLD]:
+            assert place.pulled(COLD)
+        else:
+            assert step.at - since <= MOST_SECONDS

@@ -15,6 +15,7 @@ from dev.cluster.kubectl import run_kubectl
 from dev.cluster.real import faults
 from dev.cluster.real.layout import find_node
 from dev.cluster.rest import Connection
+from kube.model.meta import JSON
 from kube.peers import LIST_EVERY
 from manifests import IMAGE
 from tests.support.cluster.jobs import Sets, group, manifest
@@ -38,20 +39,25 @@ while True:
 """
 
 
+def managers(cluster: Cluster) -> list[JSON]:
+    """The replicas of the manager, without pods that a node has evicted: these are listed until they are collected."""
+    return [pod for pod in listed(cluster, MANAGERS) if pod["status"]["phase"] not in {"Failed", "Succeeded"}]
+
+
 def unready_reasons(cluster: Cluster) -> set[str]:
     """Why replicas of the manager are not ready."""
-    conditions = [each for pod in listed(cluster, MANAGERS) for each in pod["status"]["conditions"]]
+    conditions = [each for pod in managers(cluster) for each in pod["status"].get("conditions", ())]
     return {each.get("reason", "") for each in conditions if each["type"] == "Ready" and each["status"] == "False"}
 
 
 def places(cluster: Cluster) -> list[tuple[str, str]]:
     """The node of each replica of the manager, and whether it is ready."""
-    return [(pod["spec"].get("nodeName", ""), str(condition(pod, "Ready"))) for pod in listed(cluster, MANAGERS)]
+    return [(pod["spec"].get("nodeName", ""), str(condition(pod, "Ready"))) for pod in managers(cluster)]
 
 
 def ready_images(cluster: Cluster) -> list[str]:
     """The images of the replicas of the manager that are ready."""
-    ready = [pod for pod in listed(cluster, MANAGERS) if condition(pod, "Ready").get("status") == "True"]
+    ready = [pod for pod in managers(cluster) if condition(pod, "Ready").get("status") == "True"]
     return [pod["spec"]["containers"][0]["image"] for pod in ready]
 
 

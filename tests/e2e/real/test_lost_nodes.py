@@ -18,7 +18,7 @@ from dev.cluster.real import faults
 from dev.cluster.real.layout import find_node
 from dev.hack.node_images import AGENT
 from kube.client import PatchType
-from tests.e2e.real.test_life import MANAGERS, dns_node_and_other, without_power
+from tests.e2e.real.test_life import MANAGERS, dns_node_and_other, managers, without_power
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.racks import condition
 from tests.support.cluster.real import running
@@ -151,7 +151,7 @@ def test_explain_names_what_the_node_of_an_evicted_pod_was_low_on(real_sets: Set
 def test_a_kubelet_takes_back_the_mark_on_a_replica_that_lives(real_sets: Sets):
     """What a replica writes that cannot reach another one (`kube/peers.py`)."""
     cluster = real_sets.cluster
-    name = listed(cluster, MANAGERS)[0]["metadata"]["name"]
+    name = managers(cluster)[0]["metadata"]["name"]
     mark = {"type": "Ready", "status": "False", "reason": "NoAnswer", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     body, how = {"status": {"conditions": [mark]}}, PatchType.STRATEGIC.value
     code, pod = request(cluster, "PATCH", f"{MANAGERS}/{name}/status", body, how)
@@ -160,4 +160,4 @@ def test_a_kubelet_takes_back_the_mark_on_a_replica_that_lives(real_sets: Sets):
     def is_ready() -> bool:
         return condition(request(cluster, "GET", f"{MANAGERS}/{name}")[1], "Ready")["status"] == "True"
 
-    wait_for(is_ready, what="the kubelet's own word", last=lambda: json.dumps(listed(cluster, MANAGERS)))
+    wait_for(is_ready, what="the kubelet's own word", last=lambda: json.dumps(managers(cluster)))

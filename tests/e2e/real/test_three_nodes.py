@@ -18,6 +18,7 @@ from dev.cluster.real.load import load_image
 from dev.cluster.real.preflight import real_nodes_missing
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from dev.hack.node_images import locate_images
+from tests.e2e.real.test_life import managers
 from tests.support.cluster import real
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.racks import condition
@@ -29,7 +30,6 @@ GATES = ("JobSetNodeFailure", "JobSetWorkloadAwareSchedulingAPI")
 TRAP = ["python3", "-c", "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(1)); signal.pause()"]
 GANG = {"schedulingPolicy": {"gang": {}}}
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/jobset-system/leases"
-MANAGERS = "/api/v1/namespaces/jobset-system/pods"
 COUNTS = """
 from pathlib import Path
 file = Path("/data/starts")
@@ -154,7 +154,7 @@ def leader(cluster: Cluster) -> str:
 
 def test_the_manager_of_another_node_goes_on_when_the_leaders_node_has_no_power(sets: Sets):
     cluster = sets.cluster
-    places = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in listed(cluster, MANAGERS)}
+    places = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in managers(cluster)}
     assert len(places) == len(set(places.values())) == 2, places
     first = leader(cluster)
     lost = places[first]

@@ -119,15 +119,26 @@ def test_pods_of_a_lost_node_run_again_on_another_one(real_sets: Sets):
 @pytest.mark.slow
 def test_a_replica_on_a_lost_node_leaves_the_service_before_the_node_counts_as_lost(real_sets: Sets):
     cluster = real_sets.cluster
-    _, lost = dns_node_and_other(cluster)
-    for command in ("restart", "status"):
-        run_kubectl(cluster.plan, "rollout", command, "--namespace=jobset-system", MANAGER)
+    kept, lost = dns_node_and_other(cluster)
+    start_replicas(cluster, on=(kept, lost))
     started = time.monotonic()
     wait_for(lambda: time.monotonic() - started > 2 * LIST_EVERY, what="the replicas know each other")
     with without_power(cluster, lost):
         what = f"the replica on another node than {lost} notices it"
         wait_for(lambda: "NoAnswer" in unready_reasons(cluster), what=what, last=lambda: places(cluster))
         real_sets.apply(manifest(group()))
+
+
+def start_replicas(cluster: Cluster, *, on: tuple[str, str]) -> None:
+    """Replace the replicas of the manager by one on each of two nodes. kube-scheduler only prefers that."""
+    run_kubectl(cluster.plan, "scale", "--replicas=0", "--namespace=jobset-system", MANAGER)
+    for count, closed in enumerate(on, start=1):
+        run_kubectl(cluster.plan, "cordon", closed)
+        try:
+            run_kubectl(cluster.plan, "scale", f"--replicas={count}", "--namespace=jobset-system", MANAGER)
+            run_kubectl(cluster.plan, "rollout", "status", "--namespace=jobset-system", "--timeout=60s", MANAGER)
+        finally:
+            run_kubectl(cluster.plan, "uncordon", closed)
 
 
 def dns_node_and_other(cluster: Cluster) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from dev.hack.node_images import locate_images
 from tests.support.cluster.jobs import Sets
 from tests.support.cluster.requests import new_namespace
 
-GATES = ("InPlaceRestart", "JobSetAvoidNodes", "JobSetNodeFailure", "JobSetNodeMaintenance")
+GATES = ("InPlaceRestart", "JobSetAvoidNodes", "JobSetElasticReplicas", "JobSetNodeFailure", "JobSetNodeMaintenance")
 
 
 @pytest.fixture(scope="session")

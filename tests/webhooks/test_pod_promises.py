@@ -64,6 +64,12 @@ async def test_nothing_is_asked_about_pods_without_spares(api: MemoryApi):
     assert api.requests == []
 
 
+@pytest.mark.parametrize("name", ["js/../../../../../../api/v1/nodes", "..", "js?watch=true", "js%2f", "Js", "a" * 254])
+async def test_nothing_is_asked_by_a_label_that_is_no_name(api: MemoryApi, name: str):
+    assert await operations(api, LABELS | {keys.JOBSET_NAME: name}) == []
+    assert api.requests == []
+
+
 async def test_without_an_answer_the_pod_is_created_as_it_is(api: MemoryApi):
     api.answering = refuse(500)
     assert await operations(api) == []

@@ -14,6 +14,7 @@ from api.jobset_status import SpareStatus
 from kube.client import Client
 from kube.errors import KubeError
 from kube.model.meta import Base, Identity
+from kube.model.validation import dns1123_subdomain
 from kube.resources import Resource
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,12 @@ class Promises:
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def has(self, namespace: str, jobset: str, uid: str, rank: str) -> bool:
-        """Whether the JobSet of that UID has promised a place to the pod, whose name is given without its last part."""
+        """Whether the JobSet of that UID has promised a place to the pod, whose name is given without its last part.
+
+        The API server checks labels only after admission: a name from one may be any text, such as another path.
+        """
+        if dns1123_subdomain(jobset):
+            return False
         try:
             async with asyncio.timeout(ANSWER), self._turns:
                 js = await self._client.get(JOBSETS, jobset, namespace=namespace, type=_JobSet)

@@ -23,7 +23,7 @@ from urllib.request import getproxies, proxy_bypass
 from kube.errors import KubeconfigError, KubeError, Unauthorized
 from kube.kubeconfig import FAULTS, choose, describe_fault, explain_refusal
 from kube.login import TOKEN_PERIOD, Login, log_in
-from kube.tls import read_by_record
+from kube.tls import client_context, read_by_record
 
 log = logging.getLogger(__name__)
 
@@ -224,7 +224,7 @@ def _environment_proxy(server: str) -> str | None:
 def _tls(configuration: Configuration) -> ssl.SSLContext:
     part = "certificate authority"
     try:
-        context = read_by_record(ssl.create_default_context(cadata=configuration.authority.decode() or None))
+        context = read_by_record(client_context(configuration.authority))
         if configuration.login.certificate:
             part = "client certificate or its key"
             _load_certificate(context, configuration.login)

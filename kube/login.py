@@ -18,6 +18,7 @@ import yaml
 
 from kube.errors import KubeconfigError
 from kube.kubeconfig import Entry
+from kube.tls import client_context
 
 log = logging.getLogger(__name__)
 
@@ -131,10 +132,10 @@ def _ends_soon(token: str) -> bool:
 async def _refresh_tokens(provider: Entry) -> dict[str, str]:
     """New tokens, by their keys in a kubeconfig."""
     config = provider.values
-    authority = provider.read("idp-certificate-authority").decode()
+    authority = provider.read("idp-certificate-authority")
     async with aiohttp.ClientSession(
         headers={"Authorization": _encode_basic(config["client-id"], config.get("client-secret") or "")},
-        connector=aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=authority or None)),
+        connector=aiohttp.TCPConnector(ssl=client_context(authority)),
         raise_for_status=True,
         trust_env=True,
     ) as session:

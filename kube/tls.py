@@ -18,6 +18,11 @@ class RecordReader(ssl.SSLObject):
         return super().read(min(len, LARGEST_RECORD), buffer)
 
 
+def client_context(authority: bytes) -> ssl.SSLContext:
+    """What a client trusts: these certificates in PEM, which may have comments in any encoding; empty: the system's."""
+    return ssl.create_default_context(cadata=authority.decode("ascii", errors="backslashreplace"))
+
+
 def read_by_record(context: ssl.SSLContext) -> ssl.SSLContext:
     """The context, whose connections read one record at a time from now on."""
     context.sslobject_class = RecordReader

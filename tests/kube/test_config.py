@@ -44,7 +44,7 @@ def _bare(monkeypatch, tmp_path):
 def in_cluster(monkeypatch, tmp_path) -> Path:
     file, ca = tmp_path / "token", tmp_path / "ca.crt"
     file.write_text("pod-token\n")
-    ca.write_text(Path(certifi.where()).read_text())
+    ca.write_text("# Főtanúsítvány\n" + Path(certifi.where()).read_text(encoding="utf-8"), encoding="utf-8")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     monkeypatch.setattr("kube.config.SERVICE_ACCOUNT", tmp_path)

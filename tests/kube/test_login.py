@@ -74,7 +74,8 @@ async def test_a_token_of_an_identity_provider_is_renewed_before_its_end_and_sto
     pair = material()
     with serving_http(Provider, context_with(pair)) as (server, address):
         server.uses = 0
-        user = provider_of(address, pair.authorities, **{"id-token": id_token(60), "refresh-token": "refresh-0"})
+        authorities = "# Főtanúsítvány\n".encode() + pair.authorities
+        user = provider_of(address, authorities, **{"id-token": id_token(60), "refresh-token": "refresh-0"})
         file = kubeconfig(tmp_path, "http://one", **{"auth-provider": user})
         for _ in range(2):
             credentials: Credentials = await load(file)

@@ -3,6 +3,8 @@
 The refusals are those of ValidateJob and ValidateJobUpdate that a JobSet controller can run into.
 """
 
+import re
+
 from dev.simulator.job_status import ENDS, finished, has, sizes, suspended
 from dev.simulator.patches import JSON
 
@@ -11,6 +13,7 @@ SCHEDULING = frozenset({"nodeSelector", "tolerations", "schedulingGates"})
 """Fields of the pod template's spec that may change while a Job is suspended; of containers their resources may."""
 
 IMMUTABLE = "field is immutable"
+_LABEL_VALUE = re.compile(r"(?=.{0,63}\Z)([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 
 
 def with_defaults(job: JSON) -> JSON:
@@ -39,6 +42,10 @@ def refusal(job: JSON) -> str:
     spec = job["spec"]
     if spec["completionMode"] == "Indexed" and "completions" not in spec:
         return "spec.completions: Required value: when completion mode is Indexed"
+    for meta in (job["metadata"], spec["template"]["metadata"]):
+        for key, value in (meta.get("labels") or {}).items():
+            if not _LABEL_VALUE.fullmatch(value):
+                return f"metadata.labels[{key}]: Invalid value: {value}"
     return ""
 
 

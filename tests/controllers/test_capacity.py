@@ -227,15 +227,27 @@ class TestWhoseNumber:
 
     def test_a_full_set_goes_on_until_there_is_room_for_more(self):
         world = running(gates={**GATES, "ElasticJobSet": True})
+        restart(world, "js-workers-0")
+        world.finish_restart()
         self.scale(world, 6)
-        assert (world.status.restarts, world.sizes, world.status.ready_jobs) == (0, {"workers": 4}, "4/4")
+        assert (world.status.restarts, world.sizes, world.status.ready_jobs) == (1, {"workers": 4}, "4/4")
         assert world.placeholders == ["js-workers-4", "js-workers-5"]
         world.run(*world.placeholders)
         world.settle()
         world.pass_time(SETTLE)
         world.finish_restart()
         assert set(labels(world, keys.REPLICATED_JOB_REPLICAS).values()) == {"6"}
+        assert (world.status.restarts, len(world.workers)) == (2, 6)
+
+    def test_a_set_that_has_never_restarted_tries_at_once_and_then_waits_for_room(self):
+        world = running(gates={**GATES, "ElasticJobSet": True})
+        self.scale(world, 6)
         assert (world.status.restarts, len(world.workers)) == (1, 6)
+        world.lack("js-workers-4", "js-workers-5")
+        world.pass_time(AFTER)
+        world.finish_restart()
+        assert (world.status.restarts, world.sizes) == (2, {"workers": 4})
+        assert world.placeholders == ["js-workers-4", "js-workers-5"]
 
     def test_one_that_does_not_wait_for_room_restarts_at_once(self):
         world = running(gates={**GATES, "ElasticJobSet": True}, nodeFailure={"afterSeconds": 10})

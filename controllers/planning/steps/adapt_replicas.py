@@ -70,7 +70,8 @@ def _adapt(ctx: Context) -> Partial:
 def _resize(ctx: Context, draft: StatusDraft) -> bool:
     """Have the workers learn that another number of Jobs is wanted; False if they know the one that there is.
 
-    With `whenNoCapacity` the set goes on as it is until there is room for more. Else it restarts.
+    With `whenNoCapacity` the set goes on as it is until there is room for more. Else it restarts, and so does a set
+    that never has: placeholders are of the attempt before, so it cannot have any.
     """
     elastic = {rjob.name: rjob for rjob in ctx.js.spec.replicated_jobs if rjob.elastic is not None}
     told: dict[str, set[int]] = {name: set() for name in elastic}
@@ -81,7 +82,7 @@ def _resize(ctx: Context, draft: StatusDraft) -> bool:
     other = {name: numbers for name, numbers in told.items() if numbers - {elastic[name].replicas}}
     if not other:
         return False
-    waits = policy_of(ctx.js) is not None
+    waits = policy_of(ctx.js) is not None and ctx.status.restarts > 0
     kept = {name: max(numbers) for name, numbers in other.items() if waits and max(numbers) < elastic[name].replicas}
     if len(kept) == len(other):
         _set_sizes(ctx, draft, kept)

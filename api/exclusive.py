@@ -7,12 +7,14 @@ it by a node selector. All of this is about the affinity strategy; the node-sele
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from api import keys
 from api.topology import Leader
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
+
+MOST_READ = 1000
+"""ReplicatedJobs of a JobSet, as its user writes it, that are looked at for whether it is exclusive."""
 
 EXCLUDED_NAMESPACES = ("kube-system", keys.MANAGER_NAMESPACE)
 """Namespaces whose pods reach neither webhooks nor policies: what runs there must not depend on us."""
@@ -67,12 +69,9 @@ def topology_of(annotations: Mapping[str, str]) -> str | None:
 
 def is_exclusive(obj: JSON) -> bool:
     """Whether a JobSet, as its user writes it, asks for exclusive Jobs, or a pod or its Job for one domain."""
-    levels = [dig(each, "metadata", "annotations") for each in (obj, *_templates(obj))]
+    templates = (dig(rjob, "template") for rjob in items(obj, "spec", "replicatedJobs")[:MOST_READ])
+    levels = (dig(each, "metadata", "annotations") for each in (obj, *templates))
     return any(dig(each, keys.EXCLUSIVE_TOPOLOGY) and not dig(each, keys.NODE_SELECTOR_STRATEGY) for each in levels)
-
-
-def _templates(jobset: JSON) -> list[Any]:
-    return [dig(rjob, "template") for rjob in items(jobset, "spec", "replicatedJobs")]
 
 
 def leads(annotations: Mapping[str, str]) -> bool:

@@ -63,7 +63,7 @@ AWAITS_LEADER = "jobset.sigs.k8s.io/awaits-leader"
 """Label, "true", of the pods that have the gate: what the controller watches them by."""
 
 SPARES = "jobset.sigs.k8s.io/spares"
-"""Label of pods: the ReplicatedJob for which spares hold places, on its own pods and on these. Not known to the Go
+"""Label of pods: the ReplicatedJob that has spares, on its pods and on those of the spares. Not known to the Go
 JobSet."""
 SPARE_GATE = "jobset.sigs.k8s.io/spare-place"
 """Scheduling gate of a pod that gets the place of a spare."""

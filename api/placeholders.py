@@ -45,21 +45,20 @@ def placeholders_of(js: JobSet, jobs: Iterable[Job]) -> tuple[Job, ...]:
         for name, indexes in places(js).items()
         for index in indexes
     }
-    return tuple(job for job in jobs if _place(job, attempt) == names.get(job.metadata.name))
+    return tuple(job for job in jobs if _is_at(job, attempt, names.get(job.metadata.name)))
 
 
-def _place(job: Job, attempt: str) -> tuple[str, str] | str:
-    """ReplicatedJob and index by the labels of a placeholder; empty for another Job."""
+def _is_at(job: Job, attempt: str, place: tuple[str, str] | None) -> bool:
+    """Whether the labels are those of a placeholder of that attempt, at that ReplicatedJob and index."""
     labels = job.metadata.labels
-    if labels.get(keys.PLACEHOLDER) != "true" or labels.get(keys.RESTART_ATTEMPT) != attempt:
-        return ""
-    return labels.get(keys.REPLICATED_JOB_NAME, ""), labels.get(keys.JOB_INDEX, "")
+    said = labels.get(keys.REPLICATED_JOB_NAME), labels.get(keys.JOB_INDEX)
+    return labels.get(keys.PLACEHOLDER) == "true" and labels.get(keys.RESTART_ATTEMPT) == attempt and said == place
 
 
 def as_placeholder(job: JSON) -> JSON:
     """The Job as a placeholder: where its pods fit those of the Job fit, and they have all of its images.
 
-    Nothing of it runs but a shell that sleeps, and nothing of it is failed or finished.
+    Nothing of it runs but a shell that sleeps, so it neither fails nor completes.
     """
     meta, spec = job["metadata"], job["spec"]
     pods, mark = spec["template"], {keys.PLACEHOLDER: "true"}

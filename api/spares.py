@@ -82,7 +82,7 @@ def _holding(container: Any, commands: Mapping[str, Any]) -> Any:
 
 
 def with_spares(job: JSON, name: str) -> JSON:
-    """The Job, by whose pods is seen that spares hold places for the ReplicatedJob of that name, or that they do so."""
+    """The Job with the label of the pool on its pods: that ReplicatedJob has spares, or these are its spares."""
     template = job["spec"]["template"]
     meta = template["metadata"]
     labels = {**meta["labels"], SPARES: name}

@@ -107,11 +107,11 @@ async def _app(
         from webhooks.policy.handlers import policy_handlers  # noqa: PLC0415 (the same)
 
         handlers |= policy_handlers(policy_schemas(), policies.source, deps.options.gates)
-    watched = {path: watching_exclusive(handler, placement) for path, handler in handlers.items()}
+    watched = {path: with_placement_watch(handler, placement) for path, handler in handlers.items()}
     return create_app(watched, metrics=metrics, decides={VALIDATE_PATH})
 
 
-def watching_exclusive(handler: Handler, placement: PlacementWatches) -> Handler:
+def with_placement_watch(handler: Handler, placement: PlacementWatches) -> Handler:
     """The handler, whose first review of an exclusive JobSet or pod begins the watches.
 
     What followers are told is listed then while their Jobs are created and their leaders are scheduled.

@@ -27,9 +27,10 @@ class Place(NamedTuple):
 
 
 def places(waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]:
-    """Which pods get which places, the oldest first: those that are held back, then the oldest; each at most one.
+    """Which pods get which places, each at most one: the oldest spares give way first.
 
-    A pod that is nominated to a node gets the spare on that node, or none.
+    A pod that is nominated to a node comes first, and gets the spare on that node or none; then those that are held
+    back; then the oldest.
     """
     free: dict[str, list[PoolPod]] = {}
     for spare in sorted(spares, key=_age):
@@ -49,7 +50,7 @@ def _age(pod: PoolPod) -> tuple[str, str]:
 
 
 def free_places(ctx: Context, name: str) -> list[PoolPod]:
-    """Ready spares for the ReplicatedJob of that name, on nodes that neither have failed nor go."""
+    """Ready spares for the ReplicatedJob of that name, on nodes that work and do not go."""
     observed = ctx.observed
     jobs = {
         job.metadata.uid

@@ -9,7 +9,7 @@ import pytest
 from api import keys
 from api.features import FeatureGates
 from app.health import Health
-from app.manager.admission import watching_exclusive
+from app.manager.admission import with_placement_watch
 from app.manager.caches import SYNC_TIMEOUT, fill_caches, start_placement_watches
 from app.manager.options import Deps, Options
 from app.manager.supervisor import Supervisor, supervise
@@ -121,7 +121,7 @@ async def test_admission_watches_from_the_first_review_of_an_exclusive_set_or_po
     """So the leaders and nodes are listed by the time that the first follower is reviewed."""
     placement = PlacementWatches(Client(MemoryApi()))
     allowed = AdmissionResponse()
-    handler = watching_exclusive(lambda _: allowed, placement)
+    handler = with_placement_watch(lambda _: allowed, placement)
     review = AdmissionRequest(uid="u", operation="CREATE", object=obj)
     answers = [await asyncio.to_thread(handler, review), handler(review)]
     await asyncio.sleep(0)

@@ -33,6 +33,9 @@ same lists."""
 REDUCED = 320
 """Bytes for an elastic ReplicatedJob beside its name: how many Jobs it has, since when, what is held for more."""
 
+SPARES = 6 * 1024
+"""Bytes for a group of spares beside its name: its counts, and to which pods it gives way."""
+
 LISTS = 120
 """Bytes for the names of these two lists."""
 
@@ -55,4 +58,5 @@ def _entry(rjob: ReplicatedJob, long: int, alone: bool) -> int:
     indexes = min(rjob.replicas * (digits + 1), max(long, rjob.replicas // 6 + 16))
     restarts = LISTS + RESTARTS * min(rjob.replicas, MAX_REPLICAS_TO_RESTART) if alone else 0
     reduced = REDUCED + len(rjob.name) if rjob.elastic is not None else 0
-    return reduced + ENTRY + 2 * len(rjob.name) + NUMBERS * digits + indexes + restarts
+    spares = SPARES + 2 * len(rjob.name) if rjob.spare_for else 0
+    return reduced + spares + ENTRY + 2 * len(rjob.name) + NUMBERS * digits + indexes + restarts

@@ -11,6 +11,7 @@ from api.elastic import ReducedReplicas
 from api.indexes import Indexes, format_indexes, longest_text
 from api.jobset import JobSet
 from api.jobset_status import (
+    MOST_PROMISED,
     AttemptTimes,
     FailedAttempt,
     FailedNode,
@@ -22,9 +23,11 @@ from api.jobset_status import (
     ReplicatedJobStatus,
     RuleRestarts,
     RuleStep,
+    SpareStatus,
 )
 from api.maintenance import MOST_LEFT_NODES
 from api.policies import MOST_FAILED_NODES
+from api.spares import MOST_GROUPS
 from api.status_size import largest_status
 from kube.model.meta import MAX_INT32, Condition
 from tests.support.objects.jobsets import jobset, rjob
@@ -33,6 +36,8 @@ KIB = 1024
 NOW = "2026-01-01T00:00:00Z"
 NAME = "n" * 253
 LABEL = "l" * 63
+RANK = f"{LABEL}-100000"
+"""Job and completion index: the name of a pod without its last part."""
 TEXT = "t" * 1024
 """As long as a message in the history may be."""
 
@@ -63,10 +68,12 @@ TIMES = AttemptTimes(
 )
 
 
-def shape(groups: int, replicas: int, rules: int = 0, elastic: Any = None, **more: Any) -> JobSet:
+def shape(groups: int, replicas: int, rules: int = 0, elastic: Any = None, spares: int = 0, **more: Any) -> JobSet:
     policy = {"rules": [{"name": f"rule{n}", "action": "RestartJob"} for n in range(rules)], **more}
     own = {} if elastic is None else {"elastic": elastic}
-    raw = jobset(*(rjob(f"workers-{n}", replicas=replicas, **own) for n in range(groups)), failurePolicy=policy)
+    held = (rjob(f"spare-{n}", replicas=1, spareFor=f"workers-{n % groups}") for n in range(spares))
+    workers = (rjob(f"workers-{n}", replicas=replicas, **own) for n in range(groups))
+    raw = jobset(*workers, *held, failurePolicy=policy)
     return msgspec.convert({"metadata": raw["metadata"], "spec": raw["spec"]}, JobSet)
 
 
@@ -97,7 +104,13 @@ def fullest(js: JobSet, *, alone: bool = False) -> JobSetStatus:
         last_restart=LastRestart(reason=f"FailurePolicy_{LABEL}", start_time=NOW, duration_seconds=MAX_INT32),
         attempt_history=(ATTEMPT,) * 10,
         recovery=Recovery(
-            running_seconds=2**62, lost_seconds=2**62, goodput="99.9%", running=True, since=NOW, attempts=(TIMES,) * 10
+            running_seconds=2**62,
+            lost_seconds=2**62,
+            spare_seconds=2**62,
+            goodput="99.9%",
+            running=True,
+            since=NOW,
+            attempts=(TIMES,) * 10,
         ),
         failed_nodes=tuple(
             FailedNode(
@@ -107,9 +120,16 @@ def fullest(js: JobSet, *, alone: bool = False) -> JobSetStatus:
         ),
         maintenance=_nodes_left() if js.spec.failure_policy and js.spec.failure_policy.maintenance else None,
         reduced_replicas=tuple(
-            ReducedReplicas(name=each.name, replicas=each.replicas, since=NOW)
+            ReducedReplicas(name=each.name, replicas=each.replicas, since=NOW, held=MAX_INT32, held_since=NOW)
             for each in js.spec.replicated_jobs
             if each.elastic
+        ),
+        spares=tuple(
+            SpareStatus(
+                name=each.name, ready=MAX_INT32, missing=MAX_INT32, used=MAX_INT32, promised_to=(RANK,) * MOST_PROMISED
+            )
+            for each in js.spec.replicated_jobs
+            if each.spare_for
         ),
         previous_in_place_restart_attempt=MAX_INT32,
         current_in_place_restart_attempt=MAX_INT32,
@@ -169,7 +189,10 @@ def test_the_status_of_100000_jobs_stays_below_100_kib(groups, replicas):
     assert size(fullest(shape(groups, replicas))) < 100 * KIB
 
 
-@pytest.mark.parametrize("more", [{}, {"maintenance": {"taintKeys": ["drain"]}}, {"elastic": {"min": 1, "max": 9}}])
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"maintenance": {"taintKeys": ["drain"]}}, {"elastic": {"min": 1, "max": 9}}, {"spares": MOST_GROUPS}],
+)
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize(
     ("groups", "replicas", "rules"),

@@ -278,7 +278,7 @@ def maintenance_notice(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 
 def reduced_replicas(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """The ReplicatedJobs that run with fewer Jobs than wanted, because pods have found no node."""
+    """The ReplicatedJobs that run with fewer Jobs than wanted until there is room for more."""
     js = case.facts.jobset
     if js.status.terminal_state:
         return
@@ -286,10 +286,10 @@ def reduced_replicas(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     for entry in js.status.reduced_replicas:
         message = (
             f"ReplicatedJob {entry.name} runs with {entry.replicas} of {pluralize(wanted.get(entry.name, 0), 'Job')}"
-            f" since {clock(entry.since, case.facts.now)}: there was no node for the pods of the others"
+            f" since {clock(entry.since, case.facts.now)}: the others wait for room"
         )
         if entry.held:
-            message += f"; placeholders hold room for {entry.held} more, and the set restarts with them soon"
+            message += f"; placeholders hold it for {entry.held} of them, and the set restarts with these soon"
         yield Answer(Finding(Level.NOTE, "reduced-replicas", message, since=entry.since))
 
 

@@ -199,7 +199,7 @@ def test_a_set_that_runs_with_fewer_jobs_than_wanted_says_so_and_lacks_none():
     placeholder = running(js, 2, ready=0)
     placeholder["metadata"]["labels"][PLACEHOLDER] = "true"
     text, body = explained(js, [running(js, 0, attempt=1), running(js, 1, attempt=1), placeholder])
-    assert "placeholders hold room for 1 more" in text
+    assert "placeholders hold it for 1 of them" in text
     assert (body["state"], body["level"], "js-workers-2" in text) == ("runs", "note", False)
     js["status"]["terminalState"] = "Completed"
     assert "reduced-replicas" not in causes(explained(js, [])[1])

@@ -94,7 +94,7 @@ class Watches(InformerGroup):
         if self.pods is not None:
             self.pods.enqueue(queue, self._jobset_of_pod)
         if self.spare_pods is not None:
-            self.spare_pods.enqueue(queue, lambda pod: [Request(pod.namespace, pod.jobset)])
+            self.spare_pods.enqueue(queue, _jobset_to_serve)
         if self.nodes is not None:
             self.nodes.feed(queue)
         self.groups.feed(queue, owner_requests)
@@ -123,6 +123,12 @@ class Watches(InformerGroup):
         """The JobSet of the Job that controls a pod."""
         job = self.jobs.store.get(pod.metadata.namespace, pod.metadata.owner.name)
         return owner_requests(job.metadata) if job is not None and pod.metadata.controlled_by(job.metadata.uid) else []
+
+
+def _jobset_to_serve(pod: PoolPod) -> list[Request]:
+    """The JobSet of a spare, or of a pod that needs a place. Other pods without a node only wait for kube-scheduler."""
+    counts = pod.is_spare or pod.gated or pod.unschedulable
+    return [Request(pod.namespace, pod.jobset)] if counts else []
 
 
 def _forget_failures(queue: WorkQueue[Request], old: JobSet | None, new: JobSet | None) -> None:

@@ -24,9 +24,9 @@ FAILS = {"conditions": [{"type": "FailureTarget", "status": "True", "lastTransit
 class Namespace:
     """JobSets in an API server, each with a Job and a Service, and the queue of a manager that watches them."""
 
-    def __init__(self) -> None:
+    def __init__(self, **gates: bool) -> None:
         self.api, self.queue = MemoryApi(), WorkQueue[Request]()
-        self.watches = Watches(Client(self.api), FeatureGates())
+        self.watches = Watches(Client(self.api), FeatureGates(gates))
 
     def put(self, plural: str, name: str, generation: int = 1, **fields: Any) -> None:
         owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": name, "uid": name}
@@ -97,4 +97,33 @@ async def test_jobs_that_start_together_are_counted_together():
         began = clock()
         await space.order("js")
         assert clock() - began < COUNTED.delay / 5, "a failure does not wait for counts"
+        running.cancel()
+
+
+HELD_BACK = {"spec": {"schedulingGates": [{"name": keys.SPARE_GATE}]}}
+NO_NODE = {"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}
+HOLDS = {"spec": {"nodeName": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+
+
+@pytest.mark.parametrize(
+    ("group", "pod"),
+    [("w", HELD_BACK), ("w", NO_NODE), ("spare", HOLDS)],
+    ids=["held back", "finds no node", "a ready spare"],
+)
+async def test_only_pods_that_need_or_hold_the_place_of_a_spare_wake_their_set(group, pod):
+    """So a large group starts without a look at its set for each of its pods."""
+    space = Namespace(JobSetSpares=True)
+
+    def put(jobset: str, group: str, **pod: Any) -> None:
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
+        labels = {keys.JOBSET_NAME: jobset, keys.JOBSET_UID: jobset, keys.REPLICATED_JOB_NAME: group, keys.SPARES: "w"}
+        space.api.put("pods", jobset, metadata={"labels": labels, "ownerReferences": [owner]}, **pod)
+
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(space.watches.run())
+        await space.watches.wait_synced(60)
+        space.watches.feed(space.queue)
+        put("starts", "w", spec={})
+        put("needs", group, **pod)
+        assert await space.order("needs") == ["needs"]
         running.cancel()

@@ -29,21 +29,22 @@ from dev.cluster.spec import ClusterSpec
 from dev.hack.node_images import AGENT, PYTHON, locate_images
 from kube.model.images import stored_name
 from tests.e2e.real.test_lost_nodes import IN_PLACE, account, tainted_at
+from tests.e2e.real.test_three_nodes import MANAGERS, leader
 from tests.support.cluster import registry, training
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.requests import MERGE, kubectl, listed, new_namespace, request, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-GATES = ("InPlaceRestart", "JobSetNodeFailure", "JobSetSpares")
+GATES = ("ElasticJobSet", "InPlaceRestart", "JobSetElasticReplicas", "JobSetNodeFailure", "JobSetSpares")
 SYSTEM, WARM, SPARE, COLD = "real-0", ("real-1", "real-2", "real-3"), "real-4", "real-5"
 """Manager and storage; the ranks; the spares; and the free node that does not have the image."""
 RANKS, ON_EACH = 6, 2
 IMAGE, IMAGE_MB = "train:1", int(os.environ.get("NEXT_STEP_IMAGE_MB", "200"))
 BYTES_PER_SECOND = 20_000_000
-AFTER_SECONDS = 5
+AFTER_SECONDS, SHRINK_SECONDS = 5, 10
 MOST_SECONDS = 10
 """With a spare, beyond `AFTER_SECONDS`: twice what an idle machine is to take."""
-AGAIN, IN_PLACE_SET, SPARES = "created again", "in place", "in place with spares"
+AGAIN, IN_PLACE_SET, SPARES, FEWER = "created again", "in place", "in place with spares", "fewer ranks"
 
 
 class Place:
@@ -146,6 +147,9 @@ def start(place: Place, sets: Sets, how: str) -> None:
     groups = [group(replicas=RANKS, pod=pod, job=job)]
     if how == SPARES:
         groups.append({"name": "spare", "replicas": ON_EACH, "spareFor": "workers", "template": {}})
+    if how == FEWER:
+        groups[0]["elastic"] = {"min": 1, "max": RANKS}
+        policy["nodeFailure"]["whenNoCapacity"] = {"shrinkAfterSeconds": SHRINK_SECONDS}
     place.open(*WARM)
     sets.apply(manifest(*groups, failurePolicy=policy))
     training.wait_step(sets, RANKS, since=0, timeout=180)
@@ -206,3 +210,34 @@ def test_a_node_is_lost(place: Place, sets: Sets, how: str, record_property):
             assert place.pulled(COLD)
         else:
             assert step.at - since <= MOST_SECONDS
+
+
+def test_a_node_is_lost_and_none_is_free(place: Place, sets: Sets, record_property):
+    start(place, sets, FEWER)
+    with place.power_cut(WARM[0]):
+        since = wait_for(lambda: tainted_at(place.cluster, WARM[0]), timeout=90, what="the taint") + AFTER_SECONDS
+        step = training.wait_step(sets, RANKS - ON_EACH, since, timeout=120)
+        record_property("ms beyond afterSeconds until a step of fewer ranks", round(1000 * (step.at - since)))
+        assert step.at - since <= SHRINK_SECONDS + MOST_SECONDS
+    back = time.time()
+    step = training.wait_step(sets, RANKS, back, timeout=180)
+    record_property("ms from a node that is back until a step of all ranks", round(1000 * (step.at - back)))
+
+
+def test_two_nodes_are_lost_one_of_them_that_of_the_spares_and_the_leader_dies(
+    place: Place, sets: Sets, record_property
+):
+    start(place, sets, SPARES)
+    place.open(*WARM, SPARE, COLD)
+    with place.power_cut(WARM[0], SPARE):
+        since = wait_for(lambda: tainted_at(place.cluster, WARM[0]), timeout=90, what="the taint") + AFTER_SECONDS
+        kill = f"{MANAGERS}/{leader(place.cluster)}?gracePeriodSeconds=0"
+        assert request(place.cluster, "DELETE", kill)[0] == 200
+        step = training.wait_step(sets, RANKS, since, timeout=300)
+        record_property("ms beyond afterSeconds until a step after two lost nodes", round(1000 * (step.at - since)))
+        assert Counter(pod["spec"].get("nodeName") for pod in workers(sets)) == dict.fromkeys(
+            [*WARM[1:], COLD], ON_EACH
+        )
+        status = sets.status()
+        assert status.get("terminalState") is None
+        assert status["currentInPlaceRestartAttempt"] == 1

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import ssl
+import stat
 import sys
 import time
 from asyncio.subprocess import PIPE
@@ -149,11 +150,19 @@ async def _refresh_tokens(provider: Entry) -> dict[str, str]:
 
 
 def _store_tokens(provider: Entry, tokens: dict[str, str]) -> None:
-    """Write the tokens into the kubeconfig: many providers accept a refresh-token once."""
+    """Write the tokens into the kubeconfig: many providers accept a refresh-token once.
+
+    The file is replaced as a whole: whatever fails, there is always one that can be read.
+    """
+    file = provider.file.resolve()
+    new = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        body = yaml.safe_load(provider.file.read_text(encoding="utf-8"))
-        user = next(entry["user"] for entry in body["users"] if entry["name"] == provider.name)
+        body = yaml.safe_load(file.read_text(encoding="utf-8"))
+        [user] = [entry["user"] for entry in body["users"] if entry["name"] == provider.name]
         user["auth-provider"]["config"].update(tokens)
-        provider.file.write_text(yaml.safe_dump(body, sort_keys=False), encoding="utf-8")
-    except OSError as error:
+        new.touch(mode=stat.S_IMODE(file.stat().st_mode))
+        new.write_text(yaml.safe_dump(body, sort_keys=False), encoding="utf-8")
+        new.replace(file)
+    except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
+        new.unlink(missing_ok=True)
         log.warning("kubeconfig %s: the new tokens of user %r are not stored: %s", provider.file, provider.name, error)

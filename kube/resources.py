@@ -1,6 +1,10 @@
 """Names and URL paths of API resources. Pure; must not know what any resource means."""
 
+import re
 from dataclasses import dataclass
+
+_SEGMENT = re.compile(r"(?!\.{1,2}$)[^/?#%\s]+")
+"""A name that is one part of a path. No object has another, but what strangers write as a name may be anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +25,11 @@ class Resource:
         """URL path of the collection, of one object or of its subresource.
 
         `namespace` None means all namespaces of a namespaced resource (list and watch only) and is ignored for
-        cluster-scoped ones.
+        cluster-scoped ones. Raises `ValueError` for a name that would lead to another path.
         """
+        for each in (namespace, name):
+            if each and not _SEGMENT.fullmatch(each):
+                raise ValueError(f"{self.plural}: {each!r} is not the name of an object")
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]

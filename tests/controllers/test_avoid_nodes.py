@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from controllers.planning.observed import Ended, FailedPod, PendingPod
-from tests.controllers.test_node_failure import NodeWorld, at, later, on_failed_node
+from tests.controllers.test_node_failure import NodeWorld, on_failed_node
+from tests.support.model.lives import at, settled_later
 from tests.support.model.start_checks import StartChecks
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -118,7 +119,7 @@ class TestWhatFailsANode:
     def test_a_set_that_fails_remembers_nothing(self):
         world = running(policy={"maxRestarts": 0})
         on_failed_node(world)
-        later(world, 30)
+        settled_later(world, 30)
         assert (world.status.terminal_state, world.failed_nodes()) == ("Failed", [])
 
     def test_a_job_that_is_restarted_alone_keeps_away_by_itself(self):
@@ -236,10 +237,10 @@ class TestWhenNothingFits:
 
     def test_the_node_that_failed_first_is_dropped_and_the_job_created_again(self):
         world = self.stuck("n1", "n2")
-        later(world, 119)
+        settled_later(world, 119)
         assert world.avoided() == ["n1", "n2"]
         first = world.jobs["js-workers-0"]["metadata"]["uid"]
-        later(world, 1)
+        settled_later(world, 1)
         assert world.live() == ["js-workers-0"]
         del world.nodeless["js-workers-1"]
         world.collect()
@@ -265,23 +266,23 @@ class TestWhenNothingFits:
     def test_all_jobs_without_a_node_are_created_again_at_once(self):
         world = self.stuck("n1", "n2")
         self.no_node(world, "js-workers-0")
-        later(world, 120)
+        settled_later(world, 120)
         assert (world.live(), world.failed_nodes()) == ([], [("n2", 1)])
 
     def test_a_job_of_which_pods_have_succeeded_is_left_alone(self):
         world = self.stuck("n1")
         self.status(world, "js-workers-1", succeeded=1)
-        assert later(world, 200).live() == ["js-workers-0", "js-workers-1"]
+        assert settled_later(world, 200).live() == ["js-workers-0", "js-workers-1"]
 
     def test_nothing_is_looked_at_while_all_is_ready(self):
         world = running()
         world.lose("n1")
-        later(world, 500)
+        settled_later(world, 500)
         assert world.checks == 0
 
     def test_looks_are_few(self):
         world = self.stuck("n1", dropAfterSeconds=300)
         world.nodeless.clear()
         for _ in range(300):
-            later(world, 1)
+            settled_later(world, 1)
         assert 0 < world.checks <= 1

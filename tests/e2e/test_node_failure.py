@@ -93,9 +93,10 @@ def test_without_force_a_warning_says_what_the_restart_waits_for(sets, silent):
     assert f"on node {node}, which has the taint {UNREACHABLE}" in note
     assert "--grace-period=0" in note
     assert sets.status()["restarts"] == 1
-    explained = sets.explain()
     pods = r"pod \S+ (is|and 1 more are)"
-    assert re.search(rf"{pods} being deleted on node {node}, which has the taint {UNREACHABLE} \(since ", explained)
+    words = rf"{pods} being deleted on node {node}, which has the taint {UNREACHABLE} \(since "
+    wait_for(lambda: re.search(words, sets.explain()), what=words, last=sets.explain)
+    explained = sets.explain()
     assert f"kubectl taint nodes {node} {OUT_OF_SERVICE}=nodeshutdown:NoExecute; or kubectl delete pod -n" in explained
 
 

@@ -65,6 +65,13 @@ def test_paths():
         JOBS.path(None, "a")
 
 
+@pytest.mark.parametrize("text", ["..", ".", "a/../b", "a?watch=true", "a#b", "%2e%2e", "a b", "a\n"])
+def test_no_name_leads_to_another_path(text: str):
+    for names in ((text, "a"), ("ns", text)):
+        with pytest.raises(ValueError, match="is not the name of an object"):
+            PODS.path(*names)
+
+
 async def test_options_become_query_parameters():
     echo = Echo()
     client = Client(echo)

@@ -16,6 +16,8 @@ import yaml
 
 from kube.config import Credentials, load
 from kube.errors import KubeconfigError
+from kube.kubeconfig import Entry
+from kube.login import _store_tokens
 from tests.support.kubeconfigs import Quiet, kubeconfig, serving_http
 from tests.support.tls import context_with, material
 
@@ -68,6 +70,14 @@ def provider_of(server: str, authorities: bytes = b"", **config: str) -> dict[st
 
 def stored_provider(file: str) -> dict[str, str]:
     return yaml.safe_load(Path(file).read_text())["users"][0]["user"]["auth-provider"]["config"]
+
+
+def test_a_kubeconfig_stays_as_it_is_where_a_new_token_cannot_be_stored(tmp_path: Path):
+    file = tmp_path / "config"
+    file.write_text("users: []\n")
+    _store_tokens(Entry("x", {}, file), {"id-token": "new"})
+    assert file.read_text() == "users: []\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["config"]
 
 
 async def test_a_token_of_an_identity_provider_is_renewed_before_its_end_and_stored(tmp_path: Path):

@@ -28,8 +28,9 @@ from dev.cluster.real.preflight import real_nodes_missing
 from dev.cluster.spec import ClusterSpec
 from dev.hack.node_images import AGENT, PYTHON, locate_images
 from kube.model.images import stored_name
+from tests.e2e.real.test_life import MANAGERS
 from tests.e2e.real.test_lost_nodes import IN_PLACE, account, tainted_at
-from tests.e2e.real.test_three_nodes import MANAGERS, leader
+from tests.e2e.real.test_three_nodes import leader
 from tests.support.cluster import registry, training
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.requests import MERGE, kubectl, listed, new_namespace, request, wait_for

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections import Counter
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 
@@ -51,18 +52,20 @@ def test_the_policy_of_its_namespace_denies_one_set_and_not_the_others():
 
 
 async def test_every_habit_gets_to_the_server_and_is_gone_in_the_end(monkeypatch, caplog, capsys):
+    made, habits = Counter(), {habit.name for habit in neighbour.HABITS}
+    monkeypatch.setattr(neighbour, "Counter", lambda: made)
     monkeypatch.setattr(neighbour, "WARNED", 20)
     monkeypatch.setattr(neighbour, "_list", lambda _: bytes(2 * neighbour.CHUNK))
     async with serving(APP, context_with(PAIR)) as server:
         ports = [hostile.Port(serves, server.port, PATHS[1], tls=True) for serves in ("webhooks", "probes", "metrics")]
         ports.append(hostile.Port("nobody", 1, "/"))
         playing = asyncio.create_task(neighbour.play({"seed": 1, "ports": [asdict(port) for port in ports]}))
-        await until(lambda: caplog.text.count("Invalid HTTP request received") >= 3, 60)
+        await until(lambda: caplog.text.count("Invalid HTTP request received") >= 3 and set(made) == habits, 60)
         playing.cancel()
         await asyncio.wait({playing})
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.close()
-    assert set(json.loads(capsys.readouterr().out)) == {habit.name for habit in neighbour.HABITS}
+    assert set(json.loads(capsys.readouterr().out)) == habits
 
 
 async def test_the_neighbour_comes_to_each_of_its_ports_in_turn(monkeypatch):

@@ -69,7 +69,7 @@ SPARE_GATE = "jobset.sigs.k8s.io/spare-place"
 """Scheduling gate of a pod that gets the place of a spare."""
 
 OUR_GATES = (PLACEMENT_GATE, SPARE_GATE)
-"""Scheduling gates that nobody but this program lifts."""
+"""Scheduling gates that only this program removes."""
 
 NOT_READY = "jobset.sigs.k8s.io/manager-not-ready"
 """Annotation of the manager's lease: when, which manager, and why it is not ready. Not known to the Go JobSet."""

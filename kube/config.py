@@ -39,7 +39,7 @@ SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Where the API server is, and as whom to speak to it. `authority`: certificates in PEM; empty: the system's."""
+    """The address of the API server, and the identity to use. `authority`: certificates in PEM; empty: the system's."""
 
     host: str
     """Base URL without a trailing slash."""

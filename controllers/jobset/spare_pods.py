@@ -1,4 +1,4 @@
-"""What a plan is told of spares, and of the pods without a node that they stand in for."""
+"""The spares of a set, and its pods that have no node yet, as the plan observes them."""
 
 import dataclasses
 from collections.abc import Iterable

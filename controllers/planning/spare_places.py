@@ -89,8 +89,8 @@ def note_given(ctx: Context, draft: StatusDraft, name: str, given: Iterable[Plac
     _put(draft, replace(entry, used=used, promised_to=tuple(rank for rank in entry.promised_to if rank not in over)))
 
 
-def promised(ctx: Context, name: str) -> tuple[str, ...]:
-    """What is promised of the places for that ReplicatedJob."""
+def promised_pods(ctx: Context, name: str) -> tuple[str, ...]:
+    """The ranks that are promised places of the spares of that ReplicatedJob."""
     return _entry(ctx, ctx.draft(), name).promised_to
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dev.cluster.cluster import Cluster
-from dev.cluster.node_faults import come_back, fall_silent, uncordon
+from dev.cluster.node_faults import come_back, fall_silent
 from kube.model.meta import MAX_INT32
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.requests import kubectl, pods, request, uids, wait_for
@@ -46,15 +46,6 @@ def competitor(sets: Sets) -> None:
 def taken(sets: Sets) -> set[str]:
     found = pods(sets.cluster, sets.namespace, "app=greedy")
     return {pod["spec"]["nodeName"] for pod in found if pod["status"]["phase"] == "Running"}
-
-
-@pytest.fixture
-def cordoned(full_cluster: Cluster, sets: Sets) -> Iterator[list[str]]:
-    nodes: list[str] = []
-    yield nodes
-    with full_cluster.connect() as connection:
-        for node in nodes:
-            uncordon(connection, node)
 
 
 @pytest.fixture

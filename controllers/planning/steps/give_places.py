@@ -8,7 +8,7 @@ from api.spares import GATE, rank_of
 from controllers.planning.actions import GivePlace, LiftGate
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, of_draft
-from controllers.planning.spare_places import free_places, is_steady, note_given, places, promised, targets
+from controllers.planning.spare_places import free_places, is_steady, note_given, places, promised_pods, targets
 
 SERVED = 30.0
 """Seconds in which a pod gets the place of one spare: one that finds no node there either does not take all of them."""
@@ -35,9 +35,9 @@ def give_places(ctx: Context) -> Partial:
         served = {place.pod.uid for place in given}
         actions += [LiftGate(pod.name, pod.uid) for pod in waiting if pod.gated and pod.uid not in served]
         ended = [rank_of(pod.name) for pod in waiting]
-        if promised(ctx, name) and is_steady(ctx, name):
+        if promised_pods(ctx, name) and is_steady(ctx, name):
             left = REDEEMED - (REDEEMED if written is None else written)
-            ended = ended if left > 0 else [*promised(ctx, name)]
+            ended = ended if left > 0 else [*promised_pods(ctx, name)]
             waits += [left] if left > 0 else []
         note_given(ctx, draft, name, given, ended)
     waits += [SERVED for pod in ctx.observed.spare_pods if pod.uid in ctx.observed.served_pods]

@@ -64,7 +64,7 @@ def fail_jobs(play: Play) -> JSON:
 
 def _all_restarted(scene: Scene, pods: int, failures: int) -> bool:
     found = statuses(scene)
-    ready = sum(row["ready"] for status in found for row in status["replicatedJobsStatus"])
+    ready = sum(row["ready"] for status in found for row in status.get("replicatedJobsStatus", ()))
     return bool(ready == pods and sum(status.get("restarts", 0) for status in found) == failures)
 
 

@@ -284,7 +284,7 @@ class TestMetaflow:
         assert post(sets, {**body, "status": None})[0] == 201
 
         def running() -> list[dict[str, int]]:
-            return sets.status().get("replicatedJobsStatus", [])
+            return sets.status()["replicatedJobsStatus"]
 
         wait_for(running)
         since = now(sets)

@@ -44,7 +44,7 @@ def volumes(full_cluster, namespace) -> Iterator[None]:
 
 def of(sets, name: str) -> dict[str, Any]:
     """The status of one ReplicatedJob."""
-    found = sets.status(NAME).get("replicatedJobsStatus", [])
+    found = sets.status(NAME)["replicatedJobsStatus"]
     return next((entry for entry in found if entry["name"] == name), {})
 
 
@@ -52,7 +52,7 @@ def progress(sets) -> dict[str, tuple[bool, int]]:
     """(released, remaining) of each ReplicatedJob."""
     return {
         entry["name"]: (entry.get("released", False), entry["remaining"])
-        for entry in sets.status(NAME).get("replicatedJobsStatus", [])
+        for entry in sets.status(NAME)["replicatedJobsStatus"]
     }
 
 

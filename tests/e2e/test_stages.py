@@ -23,7 +23,7 @@ def staged(*rjobs: dict[str, Any], state: str = "Succeeded", alone: int | None =
 
 def of(sets: Sets, name: str) -> dict[str, Any]:
     """The status of one ReplicatedJob."""
-    entries = sets.status().get("replicatedJobsStatus", [])
+    entries = sets.status()["replicatedJobsStatus"]
     return next((entry for entry in entries if entry["name"] == name), {})
 
 
@@ -126,7 +126,7 @@ def test_suspended_in_the_middle_it_continues_where_it_was(sets):
 
 def queue_view(sets: Sets) -> tuple[bool, bool, dict[str, int]]:
     """What a queue reads: active, all pods ready, and pods whose quota it takes back."""
-    spec, found = sets.get()["spec"], sets.status().get("replicatedJobsStatus", [])
+    spec, found = sets.get()["spec"], sets.status()["replicatedJobsStatus"]
     per_job = {r["name"]: r["template"]["spec"]["parallelism"] for r in spec["replicatedJobs"]}
     wanted = sum(r["replicas"] for r in spec["replicatedJobs"])
     there = sum(entry["ready"] + entry["succeeded"] for entry in found)

@@ -180,9 +180,9 @@ def done(sets: Sets, name: str, step: str, selector: str) -> bool:
     for pod in sets.pods(selector, name):
         if pod["status"]["phase"] == "Running":
             sets.end(pod)
-    entries = {entry["name"]: entry for entry in sets.status(name)["replicatedJobsStatus"]}
+    succeeded = {entry["name"]: entry["succeeded"] for entry in sets.status(name)["replicatedJobsStatus"]}
     replicas = {rjob["name"]: rjob["replicas"] for rjob in sets.get(name)["spec"]["replicatedJobs"]}
-    return bool(entries[step]["succeeded"] == replicas[step])
+    return bool(succeeded.get(step) == replicas[step])
 
 
 def lives(cluster: Cluster) -> Iterator[tuple[str, Iterator[str]]]:

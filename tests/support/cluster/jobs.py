@@ -69,7 +69,8 @@ class Sets:
         return body if status == 200 else None
 
     def status(self, name: str = "js") -> dict[str, Any]:
-        return (self.get(name) or {}).get("status") or {}
+        """The status as a client with Go's types reads it: no restarts and no entries until it is first written."""
+        return {"restarts": 0, "replicatedJobsStatus": []} | ((self.get(name) or {}).get("status") or {})
 
     def patch(self, spec: dict[str, Any], name: str = "js") -> None:
         code, body = request(self.cluster, "PATCH", f"{self._path}/{name}", {"spec": spec}, MERGE)
@@ -77,8 +78,8 @@ class Sets:
 
     def counts(self, name: str = "js") -> dict[str, int]:
         """Counters of all ReplicatedJobs together."""
-        of = self.status(name).get("replicatedJobsStatus", [])
-        return {key: sum(r[key] for r in of) for key in ("ready", "succeeded", "failed", "active", "suspended")}
+        entries = self.status(name)["replicatedJobsStatus"]
+        return {key: sum(r[key] for r in entries) for key in ("ready", "succeeded", "failed", "active", "suspended")}
 
     def condition(self, kind: str, name: str = "js") -> dict[str, Any] | None:
         return next((c for c in self.status(name).get("conditions", []) if c["type"] == kind), None)

@@ -4,8 +4,6 @@ Tables on the terminal; raw figures and plots in a folder. The exit code is 1 if
 a wrong result; a goal that is missed is not an error.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """Requests to the API server, from the records of its audit log. Pure: records in, figures out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """A benchmark that gets SIGTERM ends its processes, as with Ctrl-C."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import sys

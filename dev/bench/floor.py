@@ -5,8 +5,6 @@ it ends, and does not look after what went wrong. Must not use the controllers' 
 bodies come from `api`.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

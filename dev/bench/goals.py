@@ -3,8 +3,6 @@
 Times are medians of ratios within rounds; of counts the worst round has to keep the bound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 It shows in resource versions, which put every change of the cluster in one order. Must not measure.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

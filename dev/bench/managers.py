@@ -4,8 +4,6 @@ Every manager gets what a Go manager takes, too: certificates in a folder, webho
 rights, no election. Must not know what is measured.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -3,8 +3,6 @@
 Each has five Jobs of one pod.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

@@ -1,7 +1,5 @@
 """Measurements that a manager has once and without fake nodes: admission, and the plan."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from http.client import HTTPException
 

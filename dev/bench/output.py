@@ -1,7 +1,5 @@
 """The command line and the tables that all benchmarks share, and the machine that figures are from."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -3,8 +3,6 @@
 The question goes to the API server, as administrator. Must not know what is measured.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -3,8 +3,6 @@
 Moments come from a watch, requests from the audit log, processor time and memory from /proc. Must not know scenarios.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence

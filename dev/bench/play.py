@@ -1,7 +1,5 @@
 """The acts of a scenario on its JobSet: it is created, loses a pod or a node, restarts. Each is measured."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """The pictures of a run, as SVG: times, calls, memory. Must not measure, nor show on a screen."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -3,8 +3,6 @@
 Must not start, signal or wait for anything.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections import defaultdict

@@ -3,8 +3,6 @@
 Other load on the machine affects all managers alike that way. Must not judge: that is the report's.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 import time

@@ -5,8 +5,6 @@ A benchmark alone changes no file of the tree. Must not measure. Times depend on
 within a round, hardly do.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -5,8 +5,6 @@ already. Reviews are creates of JobSets that differ in name and uid. A manager h
 with it the figure is the API server's. Must not judge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The scenarios of `python -m dev.bench` as a table of phases, each an act that is measured (dev/bench/README.md)."""
 
-from __future__ import annotations
-
 import functools
 import statistics
 import time

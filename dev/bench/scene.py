@@ -3,8 +3,6 @@
 Must not know what is measured, nor what a JobSet is.
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

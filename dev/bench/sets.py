@@ -3,8 +3,6 @@
 Manifests have the defaults that webhooks would set, since a floor has none. Must not measure.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 
 from api import keys

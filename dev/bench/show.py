@@ -1,7 +1,5 @@
 """Prints the results of a run: a table for each phase, what was measured once, and the goals. Must not measure."""
 
-from __future__ import annotations
-
 from dev.bench import many, plan, report, saturation
 from dev.bench.goals import cpu_seconds, goals
 from dev.bench.output import JSON, cells, machine_text, print_table, print_text

@@ -4,8 +4,6 @@ Prints figures and violations, and keeps them as JSON with the replicas' logs. T
 violation. The same seed gives the same sets and the same faults at the same times.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

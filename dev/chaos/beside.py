@@ -1,7 +1,5 @@
 """Programs beside a run, in processes of their own: a busy run does not slow them, nor do they slow the run."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

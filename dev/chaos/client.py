@@ -1,7 +1,5 @@
 """Requests of the load as administrator, over an API server that may be away for a while."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 from typing import Any

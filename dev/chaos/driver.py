@@ -1,7 +1,5 @@
 """Plays the users and pods of one namespace: creates sets, does what their scripts say, removes those that ended."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The API server gives each stored write a resourceVersion, which it counts up ove
 two stored writes is certain, whatever clocks say.
 """
 
-from __future__ import annotations
-
 from dev.cluster.audit import JSON, WRITES, Call
 from manifests import NAMESPACE, SERVICE_ACCOUNT
 

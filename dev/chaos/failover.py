@@ -4,8 +4,6 @@ Kinder than a Service in two ways, so that what still fails is the manager's: a 
 to the next one, and connections to a replica that hangs are broken.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections import defaultdict

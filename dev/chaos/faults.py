@@ -1,7 +1,5 @@
 """Which faults come when. Pure: the same seed gives the same schedule."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ There are few of them at a time, so that what shows is how the manager bounds th
 at each port one client a second, and now and then more connections at once than the port may have.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

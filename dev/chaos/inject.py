@@ -1,7 +1,5 @@
 """Carries out one fault: each function blocks for as long as the fault lasts."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """All checks over what a run left: the audit log, the JobSets that there are, looks at pods, memory. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any

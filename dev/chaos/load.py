@@ -1,7 +1,5 @@
 """JobSets of every kind, and what their users and pods do next. Pure: seed and what exists in, requests out."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """An event loop in a thread of its own, beside a program that blocks."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

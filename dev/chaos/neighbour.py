@@ -4,8 +4,6 @@ A hostile client makes one mistake. The neighbour does what holds up others, as 
 most expensive part goes to one replica at a time. Prints how many connections it has made for what.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

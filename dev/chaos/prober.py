@@ -3,8 +3,6 @@
 Each request comes on a new connection. Prints a line of JSON for each: an `Answer` of `dev.chaos.checks.strangers`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

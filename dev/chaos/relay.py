@@ -5,8 +5,6 @@ replica, so that faults can be those of HTTP: delays, refusals, watches that exp
 replica by a certificate of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random

@@ -1,7 +1,5 @@
 """One replica: its processes, and what a kubelet does for them. It starts again whenever it ends, if it is wanted."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import math

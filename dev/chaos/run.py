@@ -1,7 +1,5 @@
 """One run: the stage, the load and the faults in their time, then quiet, then the judgement."""
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

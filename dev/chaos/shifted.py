@@ -1,7 +1,5 @@
 """`python -m dev.chaos.shifted SECONDS ARGUMENTS`: our program with a clock that is wrong by that much."""
 
-from __future__ import annotations
-
 import sys
 from datetime import UTC, datetime, timedelta
 

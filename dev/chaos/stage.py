@@ -1,7 +1,5 @@
 """The stage of a run: a control plane, three replicas behind relays, and one address of admission before them."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

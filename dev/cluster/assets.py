@@ -4,8 +4,6 @@ Order: a folder given (`--assets`, KUBEBUILDER_ASSETS), the project's cache, the
 pinned Go modules. Only complete, verified sets enter the cache, in one rename. It must not start the binaries.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -4,8 +4,6 @@ The log is at Metadata level (unless the cluster was asked for bodies) without t
 request (two for a watch).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -3,8 +3,6 @@
 It must not decide whether to build, nor where the result goes in the end.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

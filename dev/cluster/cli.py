@@ -5,8 +5,6 @@ Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usag
 
 # ruff: noqa: T201 - printing is what it is for
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence

@@ -4,8 +4,6 @@
 the process ends, kill -9 included. It must not run the processes itself: the supervisor does.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

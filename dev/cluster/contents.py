@@ -1,7 +1,5 @@
 """The first objects of a new cluster: fake nodes and fake volumes. It only talks to the API server."""
 
-from __future__ import annotations
-
 import ssl
 from typing import Any
 

@@ -4,8 +4,6 @@ What happens to a bad answer: unreachable or missing (404): the caller's next so
 the next source; wrong checksum: a hard error, never passed over in silence. It must not install anything.
 """
 
-from __future__ import annotations
-
 import hashlib
 import http.client
 import os

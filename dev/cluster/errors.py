@@ -3,8 +3,6 @@
 It must not know about processes or files; the places that fail fill it in.
 """
 
-from __future__ import annotations
-
 import errno
 import shutil
 from collections.abc import Iterator, Sequence

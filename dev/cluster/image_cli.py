@@ -2,8 +2,6 @@
 
 # ruff: noqa: T201 - printing is what it is for
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

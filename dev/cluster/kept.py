@@ -5,8 +5,6 @@ start is doubled up to a limit, and begins again after a run that was long enoug
 process. Like the supervisor it must stay single-threaded and import nothing slow.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

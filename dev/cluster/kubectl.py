@@ -1,7 +1,5 @@
 """Runs kubectl as the administrator of a cluster, where it does what the API alone does not, such as a drain."""
 
-from __future__ import annotations
-
 import subprocess
 
 from dev.cluster.components import Plan

@@ -1,7 +1,5 @@
 """Fake nodes: objects that kwok plays. It must not start processes; it only talks to the API server."""
 
-from __future__ import annotations
-
 import ssl
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The ports of a cluster's listeners on 127.0.0.1. It must not listen on any of them."""
 
-from __future__ import annotations
-
 import errno
 import random
 import socket

@@ -3,8 +3,6 @@
 For tests only. `helm`, `certmanager`, `promtool`, `kubeconform` and `crdvalidator` say which there are.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

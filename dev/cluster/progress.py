@@ -3,8 +3,6 @@
 It must not decide anything about the work. All of it goes to standard error, so that results can be piped.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

@@ -1,7 +1,5 @@
 """Asks processes that are kept beside the control plane whether they are ready, where they have told how."""
 
-from __future__ import annotations
-
 import http.client
 import urllib.error
 import urllib.request

@@ -3,8 +3,6 @@
 It must not grow: code that talks to Kubernetes for a living uses `kube/`.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import ssl

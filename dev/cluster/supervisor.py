@@ -5,8 +5,6 @@ that process is gone; without one it runs until it gets SIGTERM. It must stay si
 the children is tied to the thread that started them) and must not import anything slow.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import fcntl

@@ -1,7 +1,5 @@
 """Files of the repository that are generated: written, or compared with what would be written."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Mapping

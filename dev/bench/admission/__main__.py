@@ -1,7 +1,5 @@
 """`python -m dev.bench.admission`: the admission benchmark of dev/bench/README.md, as tables or as JSON."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -4,8 +4,6 @@ Run in a fresh process (`python -m dev.bench.admission.cpu`; with a number: the 
 only the code under test is warm. Must not open sockets.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

@@ -4,8 +4,6 @@ Server and load generator have a core each; the generator's processor time is no
 the content of reviews.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Policies for the benchmark, in the place of those that a process watches in a cluster."""
 
-from __future__ import annotations
-
 from dev.bench.admission import samples
 from policy.exception_types import JobSetPolicyException, read_exception
 from policy.judged import Namespace

@@ -4,8 +4,6 @@ Modelled on what trainers and queueing systems create: a coordinator that the wo
 resources, policies. Must not depend on the code under test.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

@@ -6,8 +6,6 @@ Prints its port on one line, serves until standard input ends, then prints how m
 JSON.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

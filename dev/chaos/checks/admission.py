@@ -1,7 +1,5 @@
 """No admission fails while one replica lives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from dev.chaos.checks.violation import Violation

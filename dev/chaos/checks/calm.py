@@ -1,7 +1,5 @@
 """While no fault acts but hostile clients: replicas live and pass their probes, the lease stays, admission is quick."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What trouble costs: requests of a set that cannot go on, memory after a long run."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -7,8 +7,6 @@ that meanwhile; or it created an object whose name and attempt are those that th
 it deleted Jobs of an attempt that was over.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ What a set has to come to is an annotation of it (`EXPECTED`), which the load wr
 from the load but what the API server was told.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Exclusive domains are never shared, in any look at all pods."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

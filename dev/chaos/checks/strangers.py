@@ -1,7 +1,5 @@
 """Whatever strangers do: liveness is answered, small reviews are admitted soon, and the log holds what others wrote."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 For the tests of the certificates: nothing else needs cert-manager.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from dev.cluster.programs import Program

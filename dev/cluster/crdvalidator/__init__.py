@@ -4,8 +4,6 @@ go.mod pins the modules of the oldest version that takes our CRDs, and each othe
 named after. The newest needs none: each test on an API server creates the CRDs there.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from dev.cluster.programs import Program

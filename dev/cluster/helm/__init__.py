@@ -3,8 +3,6 @@
 For the tests of the chart: nothing else needs Helm.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from dev.cluster.programs import Program

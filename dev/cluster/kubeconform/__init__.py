@@ -1,7 +1,5 @@
 """kubeconform, from the Go module that go.mod pins. For the test of what the manifests and the chart render."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from dev.cluster.programs import Program

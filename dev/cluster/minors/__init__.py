@@ -5,8 +5,6 @@ each module of its folder `staging`; `go mod tidy` adds the rest. etcd, kubectl 
 plane.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """promtool of Prometheus, from the Go modules that go.mod pins. For the tests of alerts and dashboard."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from dev.cluster.programs import Program

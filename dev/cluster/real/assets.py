@@ -4,8 +4,6 @@ Official releases where they can be reached, else builds from pinned Go modules;
 packages of the distribution.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The cgroups of a node: a child of this process's own in each hierarchy of version 1, or one of version 2."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

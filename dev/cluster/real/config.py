@@ -1,7 +1,5 @@
 """The files in the root folder of a real node: configuration of kubelet, kube-proxy, containerd and the system."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

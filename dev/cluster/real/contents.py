@@ -1,7 +1,5 @@
 """What real nodes need in the cluster: that they are ready, and DNS. It only talks to the API server."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from dev.cluster import rest

@@ -3,8 +3,6 @@
 apt checks them by the machine's own keys: signed lists, and the checksums in them. Its own files stay in the folder.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Sequence

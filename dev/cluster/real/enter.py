@@ -1,7 +1,5 @@
 """Runs commands inside a real node, with the node's root folder, programs and network."""
 
-from __future__ import annotations
-
 import subprocess
 from typing import IO
 

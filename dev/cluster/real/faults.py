@@ -1,7 +1,5 @@
 """Faults of real nodes, made where they happen: the kubelet, PID 1, the cable, the disk."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

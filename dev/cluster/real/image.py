@@ -3,8 +3,6 @@
 Times, owners and order do not depend on who builds, nor where or when.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

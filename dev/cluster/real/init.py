@@ -6,8 +6,6 @@ again. There is no orderly stop: the node's processes end with PID 1, as with a 
 All modules must be imported before `run`: the machine's Python is out of reach in the node's root folder.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Calls of the Linux kernel that Python 3.11 has no function for: namespaces, mounts, the death signal."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

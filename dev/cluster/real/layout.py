@@ -1,7 +1,5 @@
 """Names, addresses and files of the real nodes of a cluster. Plain data: it must not start or write anything."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Loads images into real nodes, without a registry: a folder, an image layout, or an archive of one."""
 
-from __future__ import annotations
-
 import contextlib
 import tarfile
 import tempfile

@@ -1,7 +1,5 @@
 """Interfaces, addresses and routes of this network namespace by rtnetlink: the machine needs no program `ip` for it."""
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

@@ -6,8 +6,6 @@ nodes. From the nodes, connections to the bridge's address are passed on to it. 
 by Service) it asks for connections by HTTP CONNECT on a Unix socket, as its egress configuration says.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

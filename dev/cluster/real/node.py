@@ -4,8 +4,6 @@ The node's PID 1 is its child in a new PID namespace: when this process ends, th
 its processes go its mounts and its network. The cgroups are removed here, or by `cgroups.remove_remains` after a kill.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Says whether this machine can run real nodes. As a program, it tries what a node needs in namespaces of its own."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

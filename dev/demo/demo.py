@@ -61,6 +61,7 @@ GATES = (
     "JobSetFailureEscalation",
     "JobSetGangOfGangs",
     "JobSetNodeFailure",
+    "JobSetSpares",
     "JobSetStartTimeout",
     "JobSetWorkloadAwareSchedulingAPI",
     "RestartJob",

@@ -1,23 +1,15 @@
 """What JobSetPolicies have decided, for a bounded number of policies; and who else hears of it."""
 
-from typing import Protocol
-
 from prometheus_client import CollectorRegistry, Counter
 
 from policy.kinds import PolicyId
+from webhooks.metrics import PolicyMetrics
 
 MOST_POLICIES = 200
 """Policies that have series of their own."""
 
 OTHER_POLICIES = "(others)"
 """No name that a policy could have."""
-
-
-class Listener(Protocol):
-    """Hears of what admission has decided."""
-
-    def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None: ...
-    def used(self, namespace: str, name: str, uid: str) -> None: ...
 
 
 class PolicyHooks:
@@ -37,9 +29,9 @@ class PolicyHooks:
             registry=registry,
         )
         self._policies: set[str] = set()
-        self._listeners: list[Listener] = []
+        self._listeners: list[PolicyMetrics] = []
 
-    def tell(self, listener: Listener) -> None:
+    def tell(self, listener: PolicyMetrics) -> None:
         """From now on, tell of each decision, too: of this process and of those that report to it."""
         self._listeners.append(listener)
 

@@ -13,9 +13,19 @@ from typing import Generic, NamedTuple, TypeVar
 
 from kube.calls import counting
 from kube.controller_metrics import ControllerMetrics
-from kube.errors import ApiError, Conflict, Disposition, KubeError, NotFound, disposition, leaves, retry_after
+from kube.errors import (
+    ApiError,
+    Conflict,
+    Disposition,
+    KubeError,
+    NotFound,
+    disposition,
+    leaves,
+    missing_right,
+    retry_after,
+)
+from kube.interruptions import CLUSTER_ROLES, LOG_EVERY
 from kube.log_fields import log_fields
-from kube.missing_rights import MissingRights
 from kube.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -90,6 +100,31 @@ def is_expected(error: BaseException) -> bool:
     return isinstance(error, KubeError | TimeoutError)
 
 
+class _MissingRights:
+    """Which missing rights the log names, with the remedy: each at most once a minute."""
+
+    def __init__(self) -> None:
+        self._say_again_at: dict[str, float] = {}
+        self._unsaid: dict[str, int] = {}
+
+    def words(self, errors: list[BaseException], now: float) -> str | None:
+        """What to say about errors: None if a missing right is all that is wrong, and was said a moment ago.
+
+        "" if something else is wrong.
+        """
+        rights = list(dict.fromkeys(map(missing_right, errors)))
+        if "" in rights:
+            return ""
+        missing = ", ".join(rights)
+        if now < self._say_again_at.get(missing, now):
+            self._unsaid[missing] = self._unsaid.get(missing, 0) + 1
+            return None
+        self._say_again_at[missing] = now + LOG_EVERY
+        unsaid = self._unsaid.pop(missing, 0)
+        more = f" ({unsaid} more failures since this was said)" if unsaid else ""
+        return f"the manager may not {missing}: {CLUSTER_ROLES}{more}: "
+
+
 class Controller(Generic[K]):
     """Workers over one queue of requests, whatever those are.
 
@@ -113,7 +148,7 @@ class Controller(Generic[K]):
         self._timeout = timeout
         self._metrics = metrics or ControllerMetrics()
         self._active = 0
-        self._missing_rights = MissingRights()
+        self._missing_rights = _MissingRights()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:

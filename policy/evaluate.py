@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
+from typing import Protocol
 
 from kube.model.field import FieldError, Rule, Severity
 from kube.model.requests import Amount
+from policy.exception_types import JobSetPolicyException
 from policy.judged import Judged, Namespace
 from policy.limits import LimitError, Number
 from policy.registry import RULES
@@ -29,6 +31,20 @@ class Violation:
     policy: JobSetPolicy
     rule: str
     error: FieldError
+
+
+class PolicySource(Protocol):
+    """Where policies, exceptions from them and namespaces come from."""
+
+    @property
+    def in_force(self) -> Sequence[JobSetPolicy]:
+        """The policies, by name."""
+
+    async def namespace(self, name: str) -> Namespace:
+        """A namespace. Raises `KubeError` or `TimeoutError`."""
+
+    def exceptions(self, namespace: str) -> Sequence[JobSetPolicyException]:
+        """The exceptions in a namespace, whether they count or not."""
 
 
 def matches(policy: JobSetPolicy, labels: dict[str, str], namespace: Namespace) -> bool:

@@ -9,11 +9,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from api.jobset import JobSet
 from api.packed import unpack
-from controllers.policy.controller import PolicySource
+from controllers.policy.reports import PolicyReports
 from controllers.resources import JOBSET_POLICIES
 from kube import clock
 from kube.client import Client
@@ -22,6 +22,7 @@ from kube.indexes import Key
 from kube.model.meta import ObjectMeta
 from kube.store import Store
 from policy.audit import Audit, as_written
+from policy.evaluate import PolicySource
 from policy.exception_types import JobSetPolicyException
 from policy.judged import Judged, Namespace
 
@@ -45,13 +46,6 @@ class _Subject(NamedTuple):
     exceptions: Sequence[JobSetPolicyException]
 
 
-class Reports(Protocol):
-    """Writes results somewhere beside the status of policies."""
-
-    async def write(self, audit: Audit) -> None:
-        """Write the results of an audit. Errors of the API server are logged, not raised."""
-
-
 class PolicyAudits:
     """`every`: seconds from the start of one audit to that of the next. `reports` None: no reports are written."""
 
@@ -62,7 +56,7 @@ class PolicyAudits:
         source: PolicySource,
         *,
         every: float,
-        reports: Reports | None = None,
+        reports: PolicyReports | None = None,
         now: Callable[[], datetime] = clock.now,
     ) -> None:
         self._client = client

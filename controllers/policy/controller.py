@@ -22,9 +22,9 @@ from kube.informer import Informer
 from kube.store import ChangeKind
 from kube.workqueue import WorkQueue
 from policy.conditions import FIRST_USED, USED, Held, exception_status, policy_status, reportable_conditions
+from policy.evaluate import PolicySource
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import EXPIRED, standing
-from policy.judged import Namespace
 from policy.kinds import API_VERSION, EXCEPTION_KIND
 from policy.namespaces import KnownNamespace
 from policy.types import JobSetPolicy
@@ -43,18 +43,12 @@ NOTES = {
 }
 
 
-class PolicySource(Protocol):
-    """Provides policies, exceptions and namespaces, as the watches know them."""
+class Stored(PolicySource, Protocol):
+    """All policies and exceptions, as the watches know them."""
 
     @property
-    def in_force(self) -> Sequence[JobSetPolicy]:
-        """The policies, by name."""
-
-    async def namespace(self, name: str) -> Namespace:
-        """A namespace. Raises `KubeError` or `TimeoutError`."""
-
-    def exceptions(self, namespace: str) -> Sequence[JobSetPolicyException]:
-        """The exceptions in a namespace, whether they count or not."""
+    def all_exceptions(self) -> Sequence[JobSetPolicyException]:
+        """The exceptions of all namespaces."""
 
     def exception(self, namespace: str, name: str) -> JobSetPolicyException | None:
         """The exception of that name; None if there is none."""
@@ -78,7 +72,7 @@ class PolicyReconciler:
     `source` and `enforcement` are set before it is used; without the latter nothing is said of the API server.
     """
 
-    source: PolicySource
+    source: Stored
     enforcement: InAPIServer | None = None
 
     def __init__(

@@ -8,11 +8,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from api.features import FeatureGates
+from controllers.policy.controller import Stored
 from controllers.policy.reports import StoredMeta
 from kube import clock
 from kube.client import Client, PatchType
@@ -70,25 +71,13 @@ class _TooOldError(KubeError):
     """The API server is of a version that cannot hold this."""
 
 
-class Source(Protocol):
-    """Provides policies and exceptions, as the watches know them."""
-
-    @property
-    def in_force(self) -> Sequence[JobSetPolicy]:
-        """The policies, by name."""
-
-    @property
-    def all_exceptions(self) -> Sequence[JobSetPolicyException]:
-        """The exceptions of all namespaces."""
-
-
 class Enforcement:
     """`trusted`: users whose updates are not judged. `changed`: hears the names of policies of which `held` is new."""
 
     def __init__(
         self,
         client: Client,
-        source: Source,
+        source: Stored,
         gates: FeatureGates,
         trusted: Sequence[str],
         now: Callable[[], datetime] = clock.now,

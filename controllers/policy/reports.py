@@ -26,7 +26,7 @@ class StoredMeta(Base, frozen=True, kw_only=True):
 
 
 class PolicyReports:
-    """`controllers.policy.audit.Reports`."""
+    """Writes the results of audits; errors of the API server are logged, not raised."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -20,7 +20,7 @@ from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from policy.counts import MATCHED, SET
 from policy.defaults import defaults_for
-from policy.evaluate import Violation, matches, violations
+from policy.evaluate import PolicySource, Violation, matches, violations
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import excused_rules
 from policy.judged import Judged, Namespace
@@ -68,20 +68,6 @@ NOT_SET = Rule(
     source("defaults"),
     severity=Severity.WARNING,
 )
-
-
-class PolicySource(Protocol):
-    """Where policies and namespaces come from."""
-
-    @property
-    def in_force(self) -> Sequence[JobSetPolicy]:
-        """The policies, by name."""
-
-    async def namespace(self, name: str) -> Namespace:
-        """A namespace. Raises `KubeError` or `TimeoutError`."""
-
-    def exceptions(self, namespace: str) -> Sequence[JobSetPolicyException]:
-        """The exceptions in a namespace, whether they count or not."""
 
 
 _STEPS = 8

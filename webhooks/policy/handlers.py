@@ -6,9 +6,8 @@ The same handler serves a mutating webhook, which sees a policy before the API s
 that, and a validating one, which sees what other webhooks have made of it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 
 from api.features import FeatureGates
@@ -18,21 +17,19 @@ from kube.model.field import FieldError, by_path
 from kube.model.jsontree import dig, without_nulls
 from kube.model.meta import JSON
 from policy.conflicts import conflicts
+from policy.evaluate import PolicySource
 from policy.exception_faults import exception_faults
 from policy.exception_types import read_exception
 from policy.faults import cautions, faults
 from policy.kinds import EXCEPTION_KIND, GROUP, KIND
 from policy.types import JobSetPolicy, read_policy
 from webhooks.jobset.answers import verdict
-from webhooks.jobset.policies import PolicySource
+from webhooks.jobset.policies import Clock
 from webhooks.jobset.schema.schema import Schema
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied, nothing_to_check
 
 POLICY_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicy"
 EXCEPTION_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicyexception"
-
-
-Clock = Callable[[], datetime]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,6 @@ once cost a few requests.
 Remembered: what the API server serves of `scheduling.k8s.io`, for 60 s. Where it is wrong a warning is out of date.
 """
 
-import asyncio
-import math
-
 from api.gang_api import PROBE, PROBE_NAMESPACE, UNKNOWN, Served, keeps_topology, lacking
 from api.gangs import shape
 from api.jobset import JobSet
@@ -18,6 +15,7 @@ from kube.errors import ApiError
 from kube.model.field import FieldError
 from kube.model.meta import JSON
 from kube.resources import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
+from webhooks.jobset.cluster.lookups import Lookups
 from webhooks.jobset.cluster.verdict import warning
 from webhooks.jobset.rules.scheduling import SCHEDULING
 
@@ -35,14 +33,14 @@ class SchedulingApi:
     """What the API server serves of scheduling.k8s.io. One for a process."""
 
     def __init__(self) -> None:
-        self._served = Served()
-        self._until = -math.inf
-        self._asking = asyncio.Lock()
+        self._known: Lookups[None, Served] = Lookups(1)
 
     async def missing(self, js: JobSet, client: Client) -> list[FieldError]:
         """Warnings about APIs that its groups need and the API server does not serve; raises without an answer."""
         wanted = shape(js)
-        lack = None if wanted is None else lacking(wanted, await self._look(client))
+        if wanted is None:
+            return []
+        lack = lacking(wanted, await self._known.get(None, lambda: _look(client), lambda _: FRESH))
         if lack is None or lack is UNKNOWN:
             return []
         texts = [f"{lack.problem}: Jobs may have to wait"]
@@ -52,20 +50,13 @@ class SchedulingApi:
             texts.append(f"and kube-apiserver --runtime-config={lack.runtime_config}")
         return [NOT_SERVED.at(SCHEDULING, text=text) for text in texts]
 
-    async def _look(self, client: Client) -> Served:
-        now = asyncio.get_running_loop().time
-        async with self._asking:
-            if now() >= self._until:
-                groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await client.served_resources(POD_GROUPS.api_version)
-                alpha = await client.served_resources(COMPOSITE_POD_GROUPS.api_version)
-                composites = COMPOSITE_POD_GROUPS.plural in alpha
-                topology = composites or (await _keeps_topology(client) if groups else False)
-                version = None if groups else await client.server_version()
-                self._served = Served(
-                    groups=groups, composites=groups and composites, topology=topology, version=version
-                )
-                self._until = now() + FRESH
-            return self._served
+
+async def _look(client: Client) -> Served:
+    groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await client.served_resources(POD_GROUPS.api_version)
+    composites = COMPOSITE_POD_GROUPS.plural in await client.served_resources(COMPOSITE_POD_GROUPS.api_version)
+    topology = composites or (await _keeps_topology(client) if groups else False)
+    version = None if groups else await client.server_version()
+    return Served(groups=groups, composites=groups and composites, topology=topology, version=version)
 
 
 async def _keeps_topology(client: Client) -> bool | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import suppress
@@ -18,6 +19,8 @@ import pytest
 PROPERTY = "processor_seconds"
 """Name of the property of each test in the report of a run (build/tests.xml)."""
 MOST_FILES = 40
+LOOK_EVERY = 1.0
+"""Seconds between two looks at all descendants: with clusters among them each takes longer than most tests."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -54,22 +57,28 @@ class ProcessorTime:
     """A plugin of pytest: notes what each test used, with its fixtures, and names the files that used most."""
 
     def __init__(self) -> None:
-        self._before = 0.0
-        self._used = 0.0
+        self._own = 0.0
+        self._others = 0.0
+        self._looked = 0.0
 
     def pytest_collection_finish(self) -> None:
-        self._before = seconds()
+        self._spent()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport]:
         report = yield
-        now = seconds()
-        self._used += now - self._before
-        self._before = now
         if call.when == "teardown":
-            report.user_properties.append((PROPERTY, round(self._used, 3)))
-            self._used = 0.0
+            report.user_properties.append((PROPERTY, round(self._spent(), 3)))
         return report
+
+    def _spent(self) -> float:
+        """Since this was asked last. Descendants count for the first test that ends `LOOK_EVERY` after the last look."""
+        before = self._own + self._others
+        self._own = time.process_time()
+        if time.monotonic() - self._looked >= LOOK_EVERY:
+            self._others = seconds() - self._own
+            self._looked = time.monotonic()
+        return self._own + self._others - before
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """With `--durations`, as all targets of make."""

@@ -33,14 +33,14 @@ def start(
 ) -> int:
     """Start a program with its arguments in a process group of its own, with signals as if the kubelet had started it.
 
-    `output` has other descriptors for its stdout (1) and stderr (2). Gives its process id, which is also the group's.
+    `output` maps its stdout (1) and stderr (2) to open descriptors. Gives its process id, which is also the group's.
     Raises OSError.
     """
     return os.posix_spawnp(
         command[0],
         command,
         env,
-        file_actions=[(os.POSIX_SPAWN_DUP2, theirs, number) for number, theirs in (output or {}).items()],
+        file_actions=[(os.POSIX_SPAWN_DUP2, source, number) for number, source in (output or {}).items()],
         setpgroup=0,
         # Python ignores SIGPIPE and SIGXFSZ, and the agent inherits what its parent ignores (under nohup: SIGHUP).
         setsigdef=signal.valid_signals() - _UNCATCHABLE,

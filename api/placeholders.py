@@ -22,7 +22,7 @@ MOST: Final = 50
 
 _NOTHING: Final = ("sh", "-c", ":")
 _KEPT: Final = ("parallelism", "completions", "completionMode")
-_OF_THE_PROGRAM: Final = frozenset(
+_PROGRAM_FIELDS: Final = frozenset(
     {"args", "command", "lifecycle", "livenessProbe", "readinessProbe", "restartPolicy", "restartPolicyRules"}
     | {"startupProbe"}
 )
@@ -93,5 +93,5 @@ def _holding(pod: JSON) -> JSON:
 
 
 def _with_command(container: JSON, command: Iterable[str], image: str | None) -> JSON:
-    kept = {key: value for key, value in container.items() if key not in _OF_THE_PROGRAM}
+    kept = {key: value for key, value in container.items() if key not in _PROGRAM_FIELDS}
     return {**kept, "command": [*command], **({"image": image} if container.get("name") == AGENT else {})}

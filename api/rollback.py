@@ -1,4 +1,4 @@
-"""What the Go JobSet would do otherwise about a JobSet or a pod: fields that its CRD drops, gates it never lifts. Pure.
+"""What changes for a JobSet or a pod when the Go JobSet takes over: fields that it drops, gates it never lifts. Pure.
 
 See docs/downgrade.md.
 """
@@ -21,7 +21,7 @@ _GO_ACTIONS = frozenset(name for name, action in ACTIONS.items() if action.since
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """An object that is concerned: where in it, what would happen, and what to do."""
+    """One thing that changes for an object: at which path, what would happen, and what to do."""
 
     kind: str
     namespace: str
@@ -36,7 +36,7 @@ def _is_true(value: Any) -> bool:
     return bool(value == "true")
 
 
-UNREAD: Mapping[str, Dropped] = {
+UNREAD_ANNOTATIONS: Mapping[str, Dropped] = {
     SKIP_SUSPEND: Dropped(
         "Jobs that another controller suspends are resumed at once",
         "have that controller suspend the whole JobSet, or let the JobSet finish",
@@ -58,27 +58,27 @@ _ACTION = Dropped(
 _FIELDS = {**OWN_FIELDS, ("failurePolicy", "rules", "*", "action"): _ACTION}
 
 
-def of_jobset(js: JSON) -> Iterator[Concern]:
-    """What would be otherwise about its spec; nothing for a set that no Go manager would run."""
+def spec_concerns(js: JSON) -> Iterator[Concern]:
+    """What changes because of its spec and annotations; nothing for a set that no Go manager would run."""
     if not _runs(js):
         return
     meta, spec = js["metadata"], dig(js, "spec")
     for _, path, field, value in own_places(spec, _FIELDS):
         if value is not None and field.acts(value):
             yield Concern("JobSet", meta["namespace"], meta["name"], str(path), field.happens, field.remedy)
-    for key, unread in UNREAD.items():
+    for key, unread in UNREAD_ANNOTATIONS.items():
         if unread.acts(dig(meta, "annotations", key)):
             place = f"metadata.annotations[{key}]"
             yield Concern("JobSet", meta["namespace"], meta["name"], place, unread.happens, unread.remedy)
 
 
 def has_completed_jobs(js: JSON) -> bool:
-    """Whether `of_completed_jobs` needs to know which Jobs exist."""
+    """Whether `completed_job_concerns` needs to know which Jobs exist."""
     return _runs(js) and any(True for _ in _completed_jobs(js))
 
 
-def of_completed_jobs(js: JSON, jobs: AbstractSet[str]) -> Iterator[Concern]:
-    """The status says which Jobs have completed; the Go JobSet looks at its Jobs. `jobs`: names of those that exist."""
+def completed_job_concerns(js: JSON, jobs: AbstractSet[str]) -> Iterator[Concern]:
+    """Completed Jobs that only the status remembers: the Go JobSet looks at Jobs. `jobs`: names of those that exist."""
     meta = js["metadata"]
     for path, rjob, indexes in _completed_jobs(js):
         gone = [name for index in indexes if (name := job_name(meta["name"], rjob, index)) not in jobs]
@@ -87,8 +87,8 @@ def of_completed_jobs(js: JSON, jobs: AbstractSet[str]) -> Iterator[Concern]:
             yield Concern("JobSet", meta["namespace"], meta["name"], path, happens, "let the JobSet finish")
 
 
-def of_pod(pod: JSON) -> Iterator[Concern]:
-    """A pod that waits for us to lift its gate; one in deletion goes without that."""
+def pod_concerns(pod: JSON) -> Iterator[Concern]:
+    """A pod that waits for this manager to lift its gate. A pod that is being deleted does not need it."""
     gates = [gate.get("name") for gate in dig(pod, "spec", "schedulingGates") or ()]
     ours = next((place for place, gate in enumerate(gates) if gate in OUR_GATES), None)
     if ours is not None and "deletionTimestamp" not in pod["metadata"]:
@@ -99,7 +99,7 @@ def of_pod(pod: JSON) -> Iterator[Concern]:
 
 
 def _runs(js: JSON) -> bool:
-    """Whether a Go manager would do anything for it: it is not finished, not in deletion, of no other controller."""
+    """Whether a Go manager would reconcile it: it is neither finished nor being deleted, and no other controller's."""
     ours = dig(js, "spec", "managedBy") in {None, CONTROLLER_NAME}
     return ours and not dig(js, "status", "terminalState") and "deletionTimestamp" not in js["metadata"]
 

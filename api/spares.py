@@ -19,14 +19,14 @@ MOST_GROUPS: Final = 8
 
 HOLD: Final = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done")
 """The holding process: it uses nothing, and ends at once when it is told to."""
-_OF_THE_PROGRAM: Final = frozenset(
+_PROGRAM_FIELDS: Final = frozenset(
     {"command", "args", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicyRules", "ports"}
 )
 _JOB_FIELDS: Final = ("parallelism", "completions", "completionMode")
 
 
 def spares_of(js: JobSet) -> tuple[ReplicatedJob, ...]:
-    """Its groups of spares."""
+    """The ReplicatedJobs of the set that are spares."""
     return tuple(rjob for rjob in js.spec.replicated_jobs if rjob.spare_for)
 
 
@@ -78,11 +78,11 @@ def _holding(container: Any, commands: Mapping[str, Any]) -> Any:
         return container
     name = container.get("name")
     command = commands.get(name if isinstance(name, str) else "", list(HOLD))
-    return {**{key: value for key, value in container.items() if key not in _OF_THE_PROGRAM}, "command": command}
+    return {**{key: value for key, value in container.items() if key not in _PROGRAM_FIELDS}, "command": command}
 
 
 def with_spares(job: JSON, name: str) -> JSON:
-    """The Job with the label of the pool on its pods: that ReplicatedJob has spares, or these are its spares."""
+    """The Job with the label of a pool on its pods. `name`: the ReplicatedJob that the pool is for."""
     template = job["spec"]["template"]
     meta = template["metadata"]
     labels = {**meta["labels"], SPARES: name}

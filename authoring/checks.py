@@ -88,7 +88,7 @@ class Checks:
             return found
         known = {(error.rule, error.path) for error in (*found.errors, *self.create(Sent(stored, ())).errors)}
         new = self.create(sent).errors
-        return found.and_also(error for error in new if (error.rule, error.path) not in known)
+        return found.with_findings(error for error in new if (error.rule, error.path) not in known)
 
 
 def merge_faults(sent: Sent, findings: Findings) -> Findings:
@@ -97,7 +97,7 @@ def merge_faults(sent: Sent, findings: Findings) -> Findings:
     if any(path.parts[:-1] == SPEC.parts for path in refused):
         findings = findings.without_warnings(NO_JOBS)  # the refused field may stand for replicatedJobs
     errors = [error for error in findings.errors if error.path not in refused]
-    return Findings(tuple(errors), findings.warnings, findings.object).and_also(sent.faults)
+    return Findings(tuple(errors), findings.warnings, findings.object).with_findings(sent.faults)
 
 
 def locate_findings(document: Document, findings: Findings | None = None) -> list[Finding]:

@@ -24,7 +24,7 @@ NOTES = {
 }  # fmt: skip
 """Rules about what was not checked, and about what to do: neither faults nor warnings."""
 NOT_MADE = {"dry-run-incomplete", "stored-unreadable", "children-not-allowed", "jobset-not-tried"}
-"""The notes that more rights, or another try, would turn into a check."""
+"""The notes about checks that would be possible with more rights, or at another time."""
 AT_KEY = {"schema-unknown-field", "schema-misplaced-field"}
 """Rules about a field that should not be there: the caret goes under its name."""
 
@@ -129,9 +129,9 @@ def _scalar(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Report:
-    """All that was found, and how much was looked at. `problems`: why a check could not be made.
+    """All findings of a run, and how much was checked. `problems`: why something could not be checked at all.
 
-    `policies`: how many JobSetPolicies were read. `not_made`: notes about checks that were asked for and not made.
+    `policies`: how many JobSetPolicies were read. `not_made`: how many requested checks could not be made.
 
     At most `most_findings` are kept. `explanations`: what each policy decides, if that is asked for.
     """
@@ -161,7 +161,7 @@ class Report:
         return {file for file, jobsets in self._jobsets_of.items() if jobsets > 1}
 
     def add(self, found: Sequence[Finding]) -> None:
-        """Take findings in the order of their lines."""
+        """Add the findings of one document, in the order of their lines."""
         severities = Counter(finding.severity for finding in found)
         self.errors += severities["error"]
         self.warnings += severities["warning"]
@@ -171,7 +171,7 @@ class Report:
         self.findings += ordered[: self.most_findings - len(self.findings)]
 
     def finish(self, files: int, other_objects: int, *, allow_none: bool = False, hint: str = "") -> None:
-        """Take the numbers of files and of objects of other kinds. No JobSet at all is a problem, unless allowed.
+        """Store the number of files and of objects of other kinds. No JobSet at all is a problem, unless `allow_none`.
 
         `hint`: what to do with the objects of other kinds.
         """

@@ -51,7 +51,7 @@ def with_job_faults(findings: Findings, gates: FeatureGates, *, jobs: bool = Tru
         return findings  # no child can be built; the findings say why
     faults = chain(_of_jobs(children), _of_claims(js) if jobs else ())
     found = [*_new(faults, findings, js), *map(_later, _new(_of_jobs(later), findings, js))]
-    return findings.and_also(found)
+    return findings.with_findings(found)
 
 
 def _of_jobs(children: Iterable[ChildJob]) -> Iterator[FieldError]:

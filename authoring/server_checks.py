@@ -146,7 +146,7 @@ class ServerChecks:
         more: list[FieldError] = []
         if not await self._has_namespace(namespace):
             missing = NAMESPACE_MISSING.at(_AT_NAMESPACE, namespace, namespace=namespace)
-            return checks.create(sent).and_also([missing])
+            return checks.create(sent).with_findings([missing])
         stored, plain = None, Checks(FeatureGates())
         try:
             stored = await self._stored_jobset(namespace, dig(sent.object, "metadata", "name"))
@@ -167,7 +167,7 @@ class ServerChecks:
             more = [error for error in more if error.rule not in RESOURCES]
         expected = [error for error in more if _is_expected(error, namespace, created)]
         more = [error for error in more if error not in expected]
-        found = found.and_also(map(_not_a_fault, more))
+        found = found.with_findings(map(_not_a_fault, more))
         said, by_us = await self._send_dry_run(sent.object, namespace, stored, found, expected)
         unsure = of_gates if by_us else frozenset()
         return _as_the_manager_says(found, said, unsure, {error.path for error in sent.faults})
@@ -280,7 +280,7 @@ def _as_the_manager_says(
         and not any(text.startswith(error.body) for text in told[error.path])
         and not _found_in_full(error, sure)
     ]
-    return Findings(tuple(sure), found.warnings, found.object).and_also(new)
+    return Findings(tuple(sure), found.warnings, found.object).with_findings(new)
 
 
 def _found_in_full(said: FieldError, found: Sequence[FieldError]) -> bool:

@@ -93,10 +93,10 @@ async def check_manifests(options: Options, server: "AbstractAsyncContextManager
                 # A cluster sets the defaults of its own policies.
                 known = sent if options.server or not held_to else held_to.with_defaults(sent, checks.gates)
                 findings = await asked.about(known, inputs.named)
-                findings = findings.and_also(services.warnings(findings.object))
+                findings = findings.with_findings(services.warnings(findings.object))
                 line = line_of(document, NAME)
-                findings = findings.and_also(names.warnings(findings.object, document.source.name, line))
-                findings = findings.and_elsewhere(without_defaults(sent.object))
+                findings = findings.with_findings(names.warnings(findings.object, document.source.name, line))
+                findings = findings.with_findings_elsewhere(without_defaults(sent.object))
                 findings = with_hint(findings, document.source.name)
                 if held_to:
                     findings = _with_policies(findings, held_to, options, report)
@@ -216,4 +216,4 @@ def _with_policies(findings: Findings, policies: "FiledPolicies", options: Optio
         return findings
     if options.explain:
         report.explanations += explanation(policies, judged, name_of(findings.object))
-    return findings.and_elsewhere(policies.findings(judged))
+    return findings.with_findings_elsewhere(policies.findings(judged))

@@ -1,4 +1,4 @@
-"""The command line: one program, `jobset`, with a command for each task. docs/cli.md lists them, cli/table.py, too.
+"""The command line: one program, `jobset`, with a command for each task. cli/table.py and docs/cli.md list them.
 
 Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage; for `validate` and `render` see
 cli/check/cli.py, for `wait` cli/operate/cli.py. The manager takes the Go manager's flags, in both of Go's spellings
@@ -16,9 +16,9 @@ from cli.commands import Commands, Parser
 from cli.table import COMMANDS, overview
 
 ASKED = "_ARGCOMPLETE"
-"""Environment variable that argcomplete's function sets."""
+"""Environment variable that the shell function of argcomplete sets when it asks for completions."""
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, the same as in shells."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def complete_for_kubectl() -> int:
-    """Say what may follow `kubectl jobset` and the words of the command line; gives the exit code."""
+    """Print the completions for `kubectl jobset` and the words typed so far; gives the exit code."""
     from cli.completion import answer_kubectl  # noqa: PLC0415 (only where a shell asks)
 
     words = sys.argv[1:]
@@ -58,14 +58,14 @@ class _Version(argparse.Action):
     """Prints the version, which is looked up only then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
-        from app import version  # noqa: PLC0415 (above)
+        from app import version  # noqa: PLC0415 (no other command needs it)
 
         print(version.current())
         parser.exit()
 
 
 def _parser(*words: str) -> argparse.ArgumentParser:
-    """All commands; with its flags the one that the words of a command line call."""
+    """The parser of all commands. Only the command that `words` name gets its flags, since each costs imports."""
     parser: argparse.ArgumentParser = Parser(
         prog="jobset",
         usage="%(prog)s [-h] [--version] COMMAND ...",

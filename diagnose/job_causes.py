@@ -21,7 +21,7 @@ from diagnose.case import Case, about_jobs
 from diagnose.ends import held_by_earlier, held_up
 from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, KeyedFinding, Level, join_names, pluralize
 from diagnose.manager_causes import RIGHTS, idle_manager
-from diagnose.quota import QuotaRefusal, as_it_is, quota_refusal
+from diagnose.quota import QuotaRefusal, quota_refusal, update_refusal
 from diagnose.remedies import for_refusal
 from diagnose.survey import lacking
 from diagnose.times import seconds_since
@@ -161,9 +161,9 @@ def _refused_jobs(case: Case, refusal: SeenEvent, number: int, message: str) -> 
         fix = f"{RIGHTS}; it tries again by itself" if NO_RIGHT.search(refusal.note) else fix
         because = Finding(Level.FAULT, "refused", refusal.note, since=refusal.first)
         return Finding(Level.FAULT, "missing", message, because=(because,), fix=fix)
-    in_all = case.survey.total
-    level, quota, fix = _quota(case, quota, number, in_all, "the manager")
-    each = f"{'' if quota.gone else 'each '}{quota.words()}{quota.in_all(in_all, 'Jobs')}"
+    total = case.survey.total
+    level, quota, fix = _quota(case, quota, number, total, "the manager")
+    each = f"{'' if quota.gone else 'each '}{quota.words()}{quota.never_fits(total, 'Jobs')}"
     said = Finding(Level.NOTE, "warning", refusal.note)
     because = Finding(level, "quota", each, because=(said,), since=refusal.first)
     return Finding(level, "missing", message, because=(because,), fix=fix)
@@ -265,17 +265,17 @@ def beyond_quota(case: Case, left: frozenset[str]) -> Iterator[Answer]:
         names, missing = [child.name for child in jobs], sum(lacking(child.job) for child in jobs)
         who = f"Job {names[0]}: lacks" if len(names) == 1 else f"{len(names)} Jobs ({join_names(names)}): lack"
         who += f" {missing} of {pluralize(sum(pods_at_once(child.job.spec) for child in jobs), 'pod')}"
-        in_all = sum(case.survey.pods[name] for name in {child.replicated_job for child in jobs})
+        total = sum(case.survey.pods[name] for name in {child.replicated_job for child in jobs})
         _, event, noted = same[0]
-        level, quota, fix = _quota(case, noted, missing, in_all, "the Job controller")
+        level, quota, fix = _quota(case, noted, missing, total, "the Job controller")
         said = Finding(Level.NOTE, "refused", f"{event.reason}: {event.note}")
-        message = f"{who}: {quota.words(missing)}{quota.in_all(in_all, 'pods')}"
+        message = f"{who}: {quota.words(missing)}{quota.never_fits(total, 'pods')}"
         yield Answer(Finding(level, "quota", message, (said,), fix, event.first), frozenset(names))
 
 
-def _quota(case: Case, noted: QuotaRefusal, number: int, in_all: int, who: str) -> tuple[Level, QuotaRefusal, str]:
-    """The quota as it is now, whether `number` of `in_all` objects only wait for it, and what to do. `who`: retries."""
-    quota = as_it_is(noted, case.facts.quotas)
-    if quota.allowed and not quota.too_few(in_all):
+def _quota(case: Case, noted: QuotaRefusal, number: int, total: int, who: str) -> tuple[Level, QuotaRefusal, str]:
+    """The quota as it is now, whether `number` of `total` objects only wait for it, and what to do. `who`: retries."""
+    quota = update_refusal(noted, case.facts.quotas)
+    if quota.allowed and not quota.is_too_small(total):
         return Level.WAITS, quota, f"wait: {who} tries again by itself soon; the pause grows with each refusal"
-    return Level.FAULT, quota, quota.fix(case.facts.jobset.metadata.namespace, number, in_all)
+    return Level.FAULT, quota, quota.fix(case.facts.jobset.metadata.namespace, number, total)

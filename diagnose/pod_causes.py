@@ -31,12 +31,12 @@ def leader_waits(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """The leader of an exclusive Job has no node: the scheduler's reason, and who holds the domains."""
     for child, topology, leader in _exclusive_jobs(case, left):
         if said := leader.scheduling_failure:
-            key = topology, _home(case, child, topology), said.message, leader.spec.priority
+            key = topology, _domain_of_followers(case, child, topology), said.message, leader.spec.priority
             yield KeyedFinding(child.name, key, partial(_leader_waits, case, child, leader, said))
 
 
-def _home(case: Case, child: Child, topology: str) -> str:
-    """Where a leader has to join followers that have a node; empty if it may go anywhere."""
+def _domain_of_followers(case: Case, child: Child, topology: str) -> str:
+    """The domain in which followers of this leader already have a node; empty if there is none."""
     return domain_of_job((pod for pod in case.pods_of(child) if pod.spec.node_name), topology)
 
 
@@ -44,7 +44,7 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod, said: PodCondition)
     topology, gated = leader.metadata.topology or "", _gated_followers(case, child)
     lacks = misfit(case, leader)
     behind = f"; {pluralize(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
-    word, home = noun(topology), _home(case, child, topology)
+    word, home = noun(topology), _domain_of_followers(case, child, topology)
     nowhere = lacks is not None and lacks.cause in FITS_NOWHERE
     holders = () if home or nowhere else in_the_way(case, leader, topology)
     if nowhere and gated:
@@ -72,7 +72,7 @@ def _pods_for_autoscaler(gated: int, topology: str) -> Finding:
 
 @about_jobs
 def leader_without_domain(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """The leader is bound, but its node has no domain: followers do not know where to go."""
+    """The leader is bound, but its node has no domain, so followers cannot be placed."""
     for child, topology, leader in _exclusive_jobs(case, left):
         if _gated_followers(case, child) and (fault := _fault_of_node(case, topology, leader)):
             message = f"Job {child.name}: its followers do not know where to go: {fault}"
@@ -94,14 +94,18 @@ def _fault_of_node(case: Case, topology: str, leader: SeenPod) -> str:
 @about_jobs
 def followers_wait(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Followers are gated though no leader waits for the scheduler."""
-    silent = case.manager_missing
+    no_manager = case.manager_missing
     for child in case.unready_jobs(left):
         if number := _gated_followers(case, child):
             state, fix = _leader_state(case, child), "look again in a moment"
             if state == _PLACED:
-                fix = "a manager lets them go" if silent else "the manager lets them go; if it does not, see its log"
+                fix = (
+                    "a manager lifts the gate"
+                    if no_manager
+                    else "the manager lifts the gate; if it does not, see its log"
+                )
             message = f"Job {child.name}: {pluralize(number, 'follower', 'is', 'are')} gated: {state}"
-            level = Level.FAULT if silent else Level.WAITS
+            level = Level.FAULT if no_manager else Level.WAITS
             yield KeyedFinding(child.name, state, Finding(level, "followers-gated", message, fix=fix))
 
 
@@ -127,7 +131,7 @@ _GATES = {
 
 @about_jobs
 def gated_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Pods with scheduling gates of others."""
+    """Pods with scheduling gates other than the one for followers."""
     for child, pods in case.pods_where(left, lambda pod: pod.gated):
         gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
         fix = _GATES.get(gates, "the controller that the gate is named after has to lift it")
@@ -149,7 +153,7 @@ def unscheduled_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]
 
 
 def _lacks(case: Case, pod: SeenPod) -> Finding | None:
-    """Which claim is not bound, what the nodes lack, or whose pods keep it out; what never ends comes first."""
+    """The claim that is not bound, what the nodes lack, or whose pods hold the domain; permanent reasons come first."""
     if (claim := unbound(case, pod)) is not None:
         return claim
     lacks = misfit(case, pod)
@@ -169,7 +173,7 @@ def _why_unscheduled(child: Child, pod: SeenPod, lacks: Finding | None, said: st
 
 @about_jobs
 def nobody_schedules(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Pods at which no scheduler looks: one that does not run, or that nobody has heard of."""
+    """Pods that no scheduler has looked at: it does not run, or no scheduler of that name exists."""
     for child, pods in case.pods_where(left, lambda pod: pod.unseen):
         scheduler, created = unknown_scheduler(pods[0]), pods[0].metadata.creation_timestamp or ""
         late = (seconds_since(created, case.facts.now) or 0) > SOON
@@ -190,7 +194,7 @@ def nobody_schedules(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]
 
 @about_jobs
 def failing_containers(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Pods with a container that cannot start, or does not stay up: those of a Job apart that differ in why."""
+    """Pods with a container that cannot start or keeps failing: one finding for each Job and reason."""
     for child, pods in case.pods_where(left, lambda pod: pod.live and bool(pod.spec.node_name) and not pod.ready):
         kinds: dict[tuple[str, ...], list[tuple[SeenPod, Reason]]] = {}
         for pod in pods:
@@ -206,7 +210,7 @@ def failing_containers(case: Case, left: frozenset[str]) -> Iterator[KeyedFindin
 
 @about_jobs
 def unready(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Whatever is left: pods that start, or run and are not ready."""
+    """All other Jobs that are not ready: their pods start, or run and are not ready."""
     for child in case.unready_jobs(left):
         pods = [pod for pod in case.pods_of(child) if pod.live and not pod.ready]
         starting = [pod for pod in pods if pod.status.phase == "Pending"]
@@ -233,7 +237,7 @@ def unready(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
 
 
 def _until_ready(pod: SeenPod) -> str:
-    """What a pod that runs waits for, where neither its kubelet nor a container says so."""
+    """What a running pod needs to become ready, if neither its kubelet nor its containers give a reason."""
     ready = {status.name for status in pod.status.container_statuses if status.ready}
     left = [container for container in pod.spec.containers if container.name not in ready]
     if starting := [container.name for container in left if container.startup_probe is not None]:
@@ -262,7 +266,7 @@ def _gated_followers(case: Case, child: Child) -> int:
 
 
 def _scheduler_message(condition: PodCondition) -> str:
-    """The scheduler's own words, as a part of a sentence."""
+    """The scheduler's message, without the full stop."""
     return (condition.message or condition.reason).rstrip(". ")
 
 

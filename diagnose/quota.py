@@ -1,4 +1,4 @@
-"""What a quota refuses, from the message of the API server and from the quota as it is now. Pure."""
+"""Refusals by a quota: read from the message of the API server, and updated from the quota as it is now. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,9 +12,9 @@ from kube.model.quantity import parse_quantity
 
 @dataclass(frozen=True, slots=True)
 class QuotaRefusal:
-    """A quota, and for the first resource that it refuses, what one object needs and what is left of the limit.
+    """The quota, the first resource that it refused, what one object needs of it, and how much of the limit is free.
 
-    `gone`: there is no such quota any more.
+    `gone`: the quota has been deleted.
     """
 
     quota: str
@@ -25,27 +25,27 @@ class QuotaRefusal:
     gone: bool = False
 
     def words(self, objects: int = 1) -> str:
-        """`need 24 cpu, quota compute has 2 left of 26`; that many objects need it together."""
+        """`need 24 cpu, quota compute has 2 left of 26`, for that many objects together."""
         if self.gone:
-            return f"quota {self.quota} refused them, and there is no such quota any more"
+            return f"quota {self.quota} refused them, and has been deleted since"
         need = "needs" if objects == 1 else "need"
         left, limit = (self._number(amount) for amount in (self.left, self.limit))
-        needs = f"{need} {in_words(self.needs * objects, self._plain)}"
-        now = f" and allows {self._by_now(objects)} now" if self.allowed else ""
+        needs = f"{need} {in_words(self.needs * objects, self._short_resource)}"
+        now = f" and allows {self._allowed_now(objects)} now" if self.allowed else ""
         return f"{needs}, quota {self.quota} has {left} left of {limit}{now}"
 
-    def too_few(self, objects: int) -> bool:
+    def is_too_small(self, objects: int) -> bool:
         """Whether the quota is too small for that many objects, even if nothing else uses it."""
         return not self.gone and self.needs * objects > self.limit
 
-    def in_all(self, objects: int, noun: str) -> str:
-        """`; its 8 pods need 8 nvidia.com/gpu in all: they are never there all at once`; empty if they may be."""
-        if not self.too_few(objects):
+    def never_fits(self, objects: int, noun: str) -> str:
+        """`; its 8 pods need 8 nvidia.com/gpu in all: they never run all at once`; empty if they may."""
+        if not self.is_too_small(objects):
             return ""
-        needs = in_words(self.needs * objects, self._plain)
-        return f"; its {objects} {noun} need {needs} in all: they are never there all at once"
+        needs = in_words(self.needs * objects, self._short_resource)
+        return f"; its {objects} {noun} need {needs} in all: they never run all at once"
 
-    def _by_now(self, objects: int) -> str:
+    def _allowed_now(self, objects: int) -> str:
         number = min(int(self.left // self.needs), objects)
         return "that" if number == objects else f"{number} of {objects}"
 
@@ -54,32 +54,32 @@ class QuotaRefusal:
         """Whether there is enough left for one object."""
         return self.gone or self.needs <= self.left
 
-    def fix(self, namespace: str, objects: int, in_all: int) -> str:
-        """How to make room for that many objects. `in_all`: how many the set has when all of them exist."""
+    def fix(self, namespace: str, objects: int, total: int) -> str:
+        """How to make room for that many objects. `total`: how many the set has when all of them exist."""
         enough = self._number(self.limit - self.left + self.needs * objects)
         patch = f'{{"spec":{{"hard":{{"{self.resource}":"{enough}"}}}}}}'
         raised = f"kubectl patch quota {self.quota} -n {namespace} --type=merge -p '{patch}'"
-        if self.too_few(in_all):
+        if self.is_too_small(total):
             return f"raise it: {raised}; or request less, or run fewer pods, in a new JobSet"
         uses = f"wait for what uses it (kubectl describe quota -n {namespace})"
         return f"{uses}, request less in a new JobSet, or have an administrator of the namespace run {raised}"
 
     @property
-    def _plain(self) -> str:
+    def _short_resource(self) -> str:
         return self.resource.removeprefix("requests.")
 
     def _number(self, amount: Fraction) -> str:
-        return number_in_words(max(amount, Fraction()), self._plain)
+        return number_in_words(max(amount, Fraction()), self._short_resource)
 
 
 def quota_refusal(message: str) -> QuotaRefusal | None:
-    """What a message of the API server says of a quota; None if it names none."""
+    """The refusal that a message of the API server reports; None if it names no quota."""
     found = exceeded_quota(message)
     return QuotaRefusal(*found) if found else None
 
 
-def as_it_is(refusal: QuotaRefusal, quotas: Mapping[str, SeenQuota | None]) -> QuotaRefusal:
-    """The refusal with the limit and the use of the quota as they are now, as far as the quota was read."""
+def update_refusal(refusal: QuotaRefusal, quotas: Mapping[str, SeenQuota | None]) -> QuotaRefusal:
+    """The refusal with the present limit and use of the quota; unchanged if the quota was not read."""
     quota = quotas.get(refusal.quota)
     if quota is None:
         return replace(refusal, gone=refusal.quota in quotas)

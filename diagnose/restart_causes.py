@@ -195,7 +195,7 @@ def escalations(case: Case, _left: frozenset[str]) -> list[Answer]:
 def _step(rule: FailurePolicyRule, at: RuleStep) -> str:
     """`failure policy rule R takes RestartJob, step 1 of 3; after 1 of 2 restarts comes RestartJobSet`."""
     step = min(max(at.step, 1), len(rule.then) + 1)
-    said = f"failure policy rule {rule.name} takes {escalation.words(rule, step)}"
+    said = f"failure policy rule {rule.name} takes {escalation.describe_step(rule, step)}"
     if step > len(rule.then):
         return said
     following = rule.then[step - 1]

@@ -16,7 +16,7 @@ from typing import Generic, NamedTuple, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 LOW_PRIORITY = -100
-"""For objects of the initial list: after a restart, what changes now goes before what merely exists."""
+"""For objects of the initial list: after a restart of the manager, objects that change come first."""
 
 
 class Turn(NamedTuple):
@@ -27,16 +27,16 @@ class Turn(NamedTuple):
 
 
 AT_ONCE = Turn(0.0, 0)
-"""For what asks for a decision."""
+"""For changes that need a decision."""
 
 SOON = Turn(0.05, 0)
-"""For what mostly comes in numbers, such as pods that end: they are looked at together."""
+"""For changes that come in bursts, such as ending pods: one reconcile then sees all of them."""
 
 COUNTED = Turn(SOON.delay, -10)
-"""For what is only counted, such as Jobs that start: what asks for a decision goes before."""
+"""For changes that are only counted, such as starting Jobs: those that need a decision come first."""
 
 OLDEST_EVERY = 4
-"""Of so many keys that are taken one is the oldest; the others are those of the highest priority."""
+"""Every fourth key that is taken is the oldest; the others have the highest priority."""
 
 BASE_DELAY = 0.005
 """Seconds before the first retry of a failing key; doubles with every failure."""
@@ -45,15 +45,18 @@ MAX_DELAY = 1000.0
 """Longest back-off in seconds."""
 
 EARLY = 0.001
-"""Seconds that a key may come early. The clock of uvloop counts milliseconds: with what a sum of floats is beyond the
-time of the timer, it would be called again and again for the rest of the millisecond."""
+"""Seconds that a key may be handed out early. The clock of uvloop counts milliseconds: if the time of a key is a
+rounding error later than that of the timer, the timer would fire again and again until the millisecond is over."""
 
-SPARE_DELAYS = 64
-"""Superseded delays that are kept on top of as many as there are keys: dropping them visits all."""
+MAX_SUPERSEDED = 64
+"""Superseded delays beyond the number of keys before all are dropped at once: dropping them visits every entry."""
 
 
 class QueueMetrics:
-    """Hooks for the workqueue_* metrics, which count nothing; durations in seconds. Gauges are read at scrape time."""
+    """Hooks for the workqueue_* metrics, which do nothing here; durations in seconds.
+
+    Gauges are read at scrape time.
+    """
 
     def on_add(self) -> None: ...
     def on_take(self, waited: float) -> None: ...
@@ -220,7 +223,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def _drop_taken(self, heap: list[tuple[int, K]]) -> bool:
-        """Drop entries whose token is not the key's current one from the top of a heap; whether one is left."""
+        """Drop superseded entries from the top of a heap. True if an entry is left."""
         while heap and ((entry := self._waiting.get(heap[0][1])) is None or entry.token != heap[0][0]):
             heapq.heappop(heap)
         return bool(heap)
@@ -238,7 +241,7 @@ class WorkQueue(Generic[K]):
 
     def _drop_superseded(self) -> None:
         """A key that is due in a week, and is added every second until then, would leave 600,000 entries."""
-        if len(self._delayed) > 2 * len(self._waiting) + SPARE_DELAYS:
+        if len(self._delayed) > 2 * len(self._waiting) + MAX_SUPERSEDED:
             self._delayed = [item for item in self._delayed if self._current(item)]
             heapq.heapify(self._delayed)
 

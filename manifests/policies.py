@@ -85,8 +85,8 @@ def _policy(kind: str, name: str, conditions: list[Object], **spec: Any) -> Obje
     return obj(_API, kind, name, spec=copy.deepcopy(matched | spec))
 
 
-def _mutating(name: str, conditions: list[Object], mutation: Object, **more: Any) -> list[Object]:
-    """A policy and its binding. It looks again when a webhook has changed the pod after it."""
+def _mutating_policy(name: str, conditions: list[Object], mutation: Object, **more: Any) -> list[Object]:
+    """A policy and its binding. It runs again when a webhook has changed the pod after it."""
     kind = "MutatingAdmissionPolicy"
     policy = _policy(kind, name, conditions, reinvocationPolicy="IfNeeded", **more, mutations=[mutation])
     return [policy, obj(_API, f"{kind}Binding", name, spec={"policyName": name})]
@@ -105,28 +105,28 @@ def _add(path: tuple[str, ...], value: str, *, unless: str) -> str:
     return f"{unless} ? [] : [JSONPatch{{op: 'add', path: '/{'/'.join(path)}', value: {value}}}]"
 
 
-def _parent(path: tuple[str, ...], empty: str) -> str:
-    """Make an object ("{}") or a list ("[]") where it is missing."""
+def _add_parent(path: tuple[str, ...], empty: str) -> str:
+    """An operation that adds an empty object ("{}") or list ("[]") if the path is absent."""
     return _add(path, empty, unless=f"object.{'.?'.join(path)}.hasValue()")
 
 
 def _append_term(kind: str, term: str, *, unless: str) -> tuple[str, ...]:
-    """Put a term at the end of the required ones, making the list and its parents where they are missing."""
+    """Operations that append a required term, after adding the list and its parents if they are absent."""
     affinity = ("spec", "affinity")
     terms = (*affinity, kind, _REQUIRED)
-    parents = _parent(affinity, "{}"), _parent((*affinity, kind), "{}"), _parent(terms, "[]")
+    parents = _add_parent(affinity, "{}"), _add_parent((*affinity, kind), "{}"), _add_parent(terms, "[]")
     return (*parents, _add((*terms, "-"), f"variables.{term}", unless=unless))
 
 
 def _priority() -> list[Object]:
-    """The label by which leaders keep away from domains of Jobs of their priority."""
+    """The label by which a leader avoids domains of other Jobs of its priority."""
     labels = f"{{'{keys.PRIORITY}': {PRIORITY_TEXT}}}"
     label = _apply_patch(f"Object{{metadata: Object.metadata{{labels: {labels}}}}}")
-    return _mutating("jobset-pod-priority", [_condition("priority-label-missing-or-wrong")], label)
+    return _mutating_policy("jobset-pod-priority", [_condition("priority-label-missing-or-wrong")], label)
 
 
 def _leader() -> list[Object]:
-    """The two terms by which a leader finds a domain that its Job has for itself."""
+    """The two terms by which a leader gets a domain that no other Job uses."""
     own = affinity_term(_TOPOLOGY, _JOB_KEY)
     foreign_terms = {form: anti_affinity_term(_TOPOLOGY, _JOB_KEY, _PRIORITY, form) for form in TermForm}
     variables = _variables(
@@ -135,11 +135,11 @@ def _leader() -> list[Object]:
         others=foreign_terms[TermForm.LABEL_KEYS],
         othersInFull=foreign_terms[TermForm.EXPRESSIONS],
     )
-    kept_apart = "variables.spreading.exists(term, term in [variables.others, variables.othersInFull])"
-    _, *spread = _append_term("podAntiAffinity", "others", unless=kept_apart)
+    has_term = "variables.spreading.exists(term, term in [variables.others, variables.othersInFull])"
+    _, *spread = _append_term("podAntiAffinity", "others", unless=has_term)
     gather = _append_term("podAffinity", "own", unless="variables.own in variables.gathering")
     conditions = [_condition("exclusive"), _condition("leader")]
-    return _mutating("jobset-pod-leader", conditions, _json_patch(*gather, *spread), variables=variables)
+    return _mutating_policy("jobset-pod-leader", conditions, _json_patch(*gather, *spread), variables=variables)
 
 
 def _gated_followers() -> list[Object]:
@@ -147,11 +147,11 @@ def _gated_followers() -> list[Object]:
     metadata = f"Object.metadata{{labels: {{'{keys.AWAITS_LEADER}': 'true'}}}}"
     spec = f"Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: '{keys.PLACEMENT_GATE}'}}]}}"
     gate = _apply_patch(f"Object{{metadata: {metadata}, spec: {spec}}}")
-    return _mutating("jobset-pod-follower", [_condition("exclusive"), _condition("follower"), _NOT_BOUND], gate)
+    return _mutating_policy("jobset-pod-follower", [_condition("exclusive"), _condition("follower"), _NOT_BOUND], gate)
 
 
-def _following_followers() -> list[Object]:
-    """A term that holds a follower back until its leader is bound, and then leads it to the leader's domain."""
+def _affinity_followers() -> list[Object]:
+    """A term that keeps a follower pending until its leader is bound, and then allows only the leader's domain."""
     selector = [
         {"key": keys.JOB_KEY, "operator": "In", "values": [_JOB_KEY]},
         {"key": keys.COMPLETION_INDEX, "operator": "In", "values": ["0"]},
@@ -160,12 +160,12 @@ def _following_followers() -> list[Object]:
     variables = _variables("topology", "jobKey", "gathering", leader=leader)
     follow = _append_term("podAffinity", "leader", unless="variables.leader in variables.gathering")
     conditions = [_condition("exclusive"), _condition("follower")]
-    return _mutating("jobset-pod-follower", conditions, _json_patch(*follow), variables=variables)
+    return _mutating_policy("jobset-pod-follower", conditions, _json_patch(*follow), variables=variables)
 
 
 _INDEXED = (
-    "the pod has no completion index: its Job is not Indexed, so that none of its pods leads and exclusive placement"
-    f" has no domain to give; {WITHOUT_INDEX}"
+    "the pod has no completion index: its Job is not Indexed, so that none of its pods is the leader and exclusive"
+    f" placement has no domain for it; {WITHOUT_INDEX}"
 )
 _STRANDED = (
     "follower pod node selector not set, and the pod has no scheduling gate by which it could wait for it: see whether"
@@ -206,5 +206,5 @@ def pod_policies(followers: Followers = "gate") -> list[Object]:
 
     With "gate" a follower waits for the manager, as with the webhooks; with "affinity" only for its leader.
     """
-    following = _gated_followers() if followers == "gate" else _following_followers()
+    following = _gated_followers() if followers == "gate" else _affinity_followers()
     return [*_priority(), *_leader(), *following, *_checks(followers)]

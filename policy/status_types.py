@@ -10,14 +10,14 @@ MAP_BY_TYPE: Final = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-ke
 _TIME: dict[str, Any] = {"format": "date-time", "maxLength": 40}
 _COUNT: dict[str, Any] = {"minimum": 0, **INT64}
 MOST_RULES = 64
-"""Rules that have counts: more than any version knows."""
+"""Rules with counts, at most: more than any version has."""
 MOST_SHOWN = 20
 """Violations of stored JobSets that a status shows."""
 API_SERVER: Final = "APIServer"
 ANYONE: Final = "Anyone"
 REVIEWS_FROM: Final = [API_SERVER, ANYONE]
 FORGEABLE: Final = "whoever reaches the webhooks may have sent the review: tls.clientCAFile is not set"
-"""Said beside what a review of anyone has led to."""
+"""The warning beside a status that a review from `ANYONE` has changed."""
 
 
 class Counts(Base, frozen=True, kw_only=True):
@@ -26,13 +26,13 @@ class Counts(Base, frozen=True, kw_only=True):
     denied: Annotated[int, doc("Times that a violation was refused.", **_COUNT)] = 0
     warned: Annotated[int, doc("Times that the author was warned.", **_COUNT)] = 0
     audited: Annotated[int, doc("Times that a violation was recorded in the audit log.", **_COUNT)] = 0
-    excepted: Annotated[int, doc("Times that a violation did not count by a JobSetPolicyException.", **_COUNT)] = 0
+    excepted: Annotated[int, doc("Times that a JobSetPolicyException allowed a violation.", **_COUNT)] = 0
     failed: Annotated[int, doc("Times that a rule could not be checked.", **_COUNT)] = 0
     last_seen: Annotated[str | None, doc("When the last of these happened.", **_TIME)] = None
 
 
 class RuleCounts(Counts, frozen=True, kw_only=True):
-    """What one rule has led to: once for each review."""
+    """Counts of one rule. Each review counts once."""
 
     name: Annotated[str, doc("Name of the rule; `defaults` for the defaults, `match` for the selectors.", maxLength=63)]
 
@@ -47,10 +47,10 @@ class AuditedViolation(Base, frozen=True, kw_only=True):
 
 
 class PolicyAudit(Base, frozen=True, kw_only=True):
-    """What stored JobSets break of the policy, whatever its validationActions."""
+    """Violations of the policy by stored JobSets, whatever its validationActions."""
 
-    time: Annotated[str, doc("When the JobSets were looked at.", **_TIME)]
-    jobsets: Annotated[int, doc("JobSets that the policy is about.", **_COUNT)] = 0
+    time: Annotated[str, doc("When the JobSets were checked.", **_TIME)]
+    jobsets: Annotated[int, doc("JobSets that the policy applies to.", **_COUNT)] = 0
     violations: Annotated[int, doc("Rules that they break: each once for each JobSet.", **_COUNT)] = 0
     unchecked: Annotated[int, doc("Rules that could not be checked, counted in the same way.", **_COUNT)] = 0
     first: Annotated[
@@ -60,7 +60,7 @@ class PolicyAudit(Base, frozen=True, kw_only=True):
 
 
 class JobSetPolicyStatus(Counts, frozen=True, kw_only=True):
-    """What became of the policy. The counts are those of all rules together."""
+    """Whether the policy is in force, and what it has decided. Its own counts are the sums over all rules."""
 
     observed_generation: Annotated[
         int, doc("Generation of the policy that the conditions are about.", minimum=0, **INT64)
@@ -82,13 +82,14 @@ class JobSetPolicyStatus(Counts, frozen=True, kw_only=True):
             enum=REVIEWS_FROM,
         ),
     ] = None
-    matched: Annotated[int, doc("Reviews of JobSets that the policy is about.", **_COUNT)] = 0
+    matched: Annotated[int, doc("Reviews of JobSets that the policy applies to.", **_COUNT)] = 0
     defaulted: Annotated[int, doc("New JobSets that got defaults.", **_COUNT)] = 0
     rules: Annotated[
-        tuple[RuleCounts, ...], doc("What each rule has led to, if it has.", maxItems=MOST_RULES, **MAP_BY_NAME)
+        tuple[RuleCounts, ...],
+        doc("Counts of each rule that has decided something.", maxItems=MOST_RULES, **MAP_BY_NAME),
     ] = ()
     audit: Annotated[
-        PolicyAudit | None, doc("What stored JobSets break of it. Absent: they were not looked at yet.")
+        PolicyAudit | None, doc("Violations of the policy by stored JobSets. Absent: they have not been checked yet.")
     ] = None
 
 
@@ -109,8 +110,8 @@ class JobSetPolicyExceptionStatus(Base, frozen=True, kw_only=True):
     reviews_from: Annotated[
         str | None,
         doc(
-            "Who has sent the review that firstUsed is about, as in the status of policies. One of the API server takes"
-            " the place of one of anyone.",
+            "Who has sent the review that firstUsed is about, as in the status of policies. A review by the API server"
+            " replaces one by anyone.",
             enum=REVIEWS_FROM,
         ),
     ] = None

@@ -13,12 +13,15 @@ from kube.model.meta import JSON
 from webhooks.work import Work
 
 _STEPS = 60
-"""Steps of reading one place of the object."""
+"""Work, in steps, of reading the value at one path."""
 
 
 @dataclass(slots=True)
 class PatchDraft:
-    """An object under change: its present state, and the operations that led there. Each place takes work."""
+    """An object that is being changed: its present state, and its operations so far.
+
+    Each read of a path spends work.
+    """
 
     object: JSON
     work: Work = field(default_factory=Work)
@@ -26,9 +29,9 @@ class PatchDraft:
     _copies: dict[int, Any] = field(default_factory=dict)
 
     def default(self, path: Path, value: Any, *, empty_is_absent: bool = False) -> None:
-        """Set `value` where nothing is; do nothing where something is, or where a parent is not a container.
+        """Set `value` if the path is absent; do nothing if it has a value, or a parent is not a container.
 
-        `empty_is_absent`: an empty text at the end of the path counts as nothing. As a parent it is not a container.
+        `empty_is_absent`: an empty text at the end of the path counts as absent. As a parent it is not a container.
         """
         if depth := self._gap(path, empty_is_absent=empty_is_absent):
             self._add(path, depth, value)
@@ -39,7 +42,7 @@ class PatchDraft:
             self._add(path, self._gap(path) or len(path.parts), value)
 
     def remove(self, path: Path) -> None:
-        """Take away a member of an object that is there, null included."""
+        """Remove a member of an object. It must be present, null included."""
         self.work.spend(_STEPS)
         self.operations.append({"op": "remove", "path": path.pointer})
         del self._open(path.parts[:-1])[path.parts[-1]]
@@ -54,7 +57,7 @@ class PatchDraft:
             self._open(path.parts).append(item)
 
     def _gap(self, path: Path, *, empty_is_absent: bool = False) -> int:
-        """How many parts lead to the first place on the way where nothing is; 0 if there is none."""
+        """Length of the shortest prefix of the path whose value is absent; 0 if no value is."""
         self.work.spend(_STEPS)
         node: Any = self.object
         for depth, part in enumerate(path.parts, start=1):
@@ -91,5 +94,5 @@ class PatchDraft:
         """A copy that this draft may change: one for each container, however much is changed below it."""
         if id(node) not in self._copies:
             node = node.copy()
-            self._copies[id(node)] = node  # kept, so that its id stays its own
+            self._copies[id(node)] = node  # a reference, so that no other object gets this id
         return node

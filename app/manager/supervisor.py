@@ -1,6 +1,6 @@
 """Runs the parts of a manager beside its stages, and stops all of it in order. Must not know what the parts do.
 
-A part that fails takes the process with it: a manager that runs by halves is worse than one that is started again.
+If a part fails, the process ends: a manager without one of its parts is worse than one that the kubelet restarts.
 """
 
 import asyncio
@@ -18,27 +18,27 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Time limits of the stages of a stop, in seconds, one after the other.
+    """Time limits of the phases of a stop, in seconds. The phases follow one another.
 
-    With the release of the lease (`kube.leader.RELEASE_TIMEOUT`, 3 s) they add up to 9 s. The pod is
-    killed 20 s after its end began, of which its preStop takes the first 5.
+    Together with the release of the lease (`kube.leader.RELEASE_TIMEOUT`, 3 s) they take 9 s. The kubelet kills the
+    pod 20 s after its deletion, and its preStop hook takes the first 5 s of them.
     """
 
     shutdown_delay: float = 2.0
-    """Readiness fails and servers still accept: clients that do not know of the stop yet must not be refused."""
+    """Readiness fails, but servers still accept requests, because clients do not know of the stop yet."""
 
     drain: float = 3.0
-    """For admission requests that run to end. Reconciles that run have the delay as well."""
+    """For running admission requests to end. Running reconciles have `shutdown_delay` and `drain` together."""
 
     flush: float = 1.0
-    """To write the events that still wait."""
+    """For writing the events that are still queued."""
 
 
 DEFAULT = Timeouts()
 
 
 class Supervisor:
-    """Where stages put the parts that they start, and say how those are stopped."""
+    """Runs the parts that stages start, and stops each in the way that its stage has chosen."""
 
     def __init__(self, group: asyncio.TaskGroup, resources: contextlib.ExitStack) -> None:
         self._group = group
@@ -59,9 +59,10 @@ class Supervisor:
         stop: Callable[[], None] | None = None,
         delayed: bool = False,
     ) -> None:
-        """Run a part for as long as the manager lives. One with `stop` ends by itself after that, and is waited for.
+        """Run a part for as long as the manager runs.
 
-        `delayed`: it is stopped `shutdown_delay` after the others.
+        `stop`: a call that makes the part end by itself; without it the part is cancelled. `delayed`: it is called
+        `shutdown_delay` after those of the other parts.
         """
         task = self._group.create_task(part, name=name)
         self._parts.append(task)
@@ -70,19 +71,19 @@ class Supervisor:
             self._register(stop, self._delayed_stops if delayed else self._stops)
 
     def on_stop(self, call: Callable[[], None], *, ends_stages: bool = False) -> None:
-        """Call this at the stop. `ends_stages`: the stages end by themselves after it, and are waited for."""
+        """Call this at the stop. `ends_stages`: it makes the stages end by themselves, so they are not cancelled."""
         self._stages_drain = self._stages_drain or ends_stages
         self._register(call, self._stops)
 
     def _register(self, stop: Callable[[], None], stops: list[Callable[[], None]]) -> None:
-        """What comes after the stop has begun is stopped at once."""
+        """Store the call for the stop; if the stop has begun, call it now."""
         if self._stopping:
             stop()
         else:
             stops.append(stop)
 
     def on_drained(self, flush: Callable[[float], Awaitable[None]]) -> None:
-        """Await this, with the seconds it may take, when nothing runs any more that could add to what it writes."""
+        """Await this at the stop, with the seconds that it may take, when nothing runs that could add to its data."""
         self._flushes.append(flush)
 
     def keep(self, resource: AbstractContextManager[R]) -> R:
@@ -90,7 +91,7 @@ class Supervisor:
         return self._resources.enter_context(resource)
 
     async def stop(self, stages: asyncio.Task[None], timeouts: Timeouts) -> None:
-        """The stop order: nothing new begins, what runs ends, events are written, and all that is left is cancelled.
+        """Accept no new work, wait for running work, write events, then cancel all other parts.
 
         The stages hold the lease, and give it back when they end.
         """

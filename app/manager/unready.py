@@ -1,7 +1,7 @@
-"""Notes at the lease why this manager is not ready: whoever may read the lease is told, wherever the manager runs.
+"""Writes into an annotation of the lease why this manager is not ready, for everybody who may read the lease.
 
-A manager whose caches are not filled never takes the lease: without the note nothing tells it from one that does not
-run. One that lacks a right to write leads, and cannot do what it should.
+A manager whose caches are not filled never takes the lease: without the annotation it looks like a manager that does
+not run. A manager that lacks a right to write does lead, but cannot do its work.
 """
 
 import asyncio
@@ -23,13 +23,14 @@ from kube.model.meta import seconds_between
 from kube.resources import LEASES
 
 CHECK_PERIOD: Final = 10.0
-"""Seconds between two checks. Most managers are ready before the first."""
+"""Seconds between two checks of readiness. Most managers are ready before the first."""
 NOTE_EVERY: Final = 30.0
-"""Seconds after which the same is noted again, with a new time."""
+"""Seconds after which the same reasons are written again, with a new time."""
 HELD_FOR: Final = 2
-"""Durations since its renewal for which a lease counts as held: another leader writes it, and is not disturbed."""
+"""Lease durations since the last renewal within which the lease has a leader. Another manager's lease is not
+changed."""
 MOST: Final = 500
-"""Characters of what is noted."""
+"""Characters of the reasons, at most."""
 
 
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
@@ -42,9 +43,9 @@ class _Lease(msgspec.Struct, frozen=True):
 
 
 async def note_unready(client: Client, health: Health, lease: LeaseConfig) -> None:
-    """Keep a note at the lease until this manager is ready; then it, or who takes the lease, removes it.
+    """Keep the annotation of the lease up to date until this manager is ready, then remove it.
 
-    A note that fails is left out.
+    The next leader removes it, too. A write that fails is not tried again before the next check.
     """
     note = _Note(client, lease)
     await asyncio.sleep(CHECK_PERIOD)
@@ -57,25 +58,25 @@ async def note_unready(client: Client, health: Health, lease: LeaseConfig) -> No
 
 
 class _Note:
-    """What this manager has noted at the lease."""
+    """The annotation that this manager has written."""
 
     def __init__(self, client: Client, lease: LeaseConfig) -> None:
         self._client = client
         self._lease = lease
-        self._said = ""
-        self._again_at = 0.0
+        self._written = ""
+        self._expires_at = 0.0
 
     async def write(self, why: str) -> None:
-        """Say why, if that is new, or was said long enough ago."""
+        """Write the reasons, if they are new or `NOTE_EVERY` seconds have passed."""
         now, moment = asyncio.get_running_loop().time(), clock.now()
-        if (why == self._said and now < self._again_at) or await self._another_leads(moment):
+        if (why == self._written and now < self._expires_at) or await self._another_leads(moment):
             return
         await self._annotate(f"{clock.rfc3339(moment)} {socket.gethostname()}: {why}")
-        self._said, self._again_at = why, now + NOTE_EVERY
+        self._written, self._expires_at = why, now + NOTE_EVERY
 
     async def remove(self) -> None:
-        """Take back what was said."""
-        if self._said:
+        """Remove the annotation, if this manager has written it."""
+        if self._written:
             await self._annotate(None)
 
     async def _another_leads(self, moment: datetime) -> bool:

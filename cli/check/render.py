@@ -21,7 +21,7 @@ _FIRST = ("apiVersion", "kind", "metadata", "spec")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to render and how. `namespace` fills in where a manifest names none; without it, `default` does."""
+    """What to render and how. `namespace` is for manifests without a namespace; if it is empty, they get `default`."""
 
     names: Sequence[str]
     gates: FeatureGates

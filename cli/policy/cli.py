@@ -30,7 +30,7 @@ exit codes:
   0  all tests passed
   1  some failed, or a suite or policy has faults
   2  not checked, or not all of it: no such file, no suite in it
-  3  with --server: the API server judges otherwise"""
+  3  with --server: the API server decides differently"""
 
 
 SCAN_EXAMPLES = """examples:

@@ -1,7 +1,7 @@
 """`jobset policy test`: runs suites and writes what they show.
 
-Exit codes as those of `jobset validate`: 0 all tests passed, 1 some failed, 2 not everything could be checked; and 3 an
-API server judges otherwise.
+Exit codes: 0 all tests passed, 1 some failed, 2 not everything could be checked, as those of `jobset validate`; and 3
+an API server decided differently.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from jobset_client.words import count_noun
 from policy.suites.judge import Result, judge
 
 DIFFERS = 3
-"""Exit code: an API server judges otherwise."""
+"""Exit code: an API server decided differently."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from api.batch import Owned
 from api.keys import AWAITS_LEADER, JOBSET_NAME, OUR_GATES, SPARES
-from api.rollback import has_completed_jobs, of_completed_jobs, of_jobset, of_pod
+from api.rollback import completed_job_concerns, has_completed_jobs, pod_concerns, spec_concerns
 from cli import session
 from cli.messages import printable
 from cli.rollback.report import Report
@@ -54,14 +54,14 @@ async def _run(options: Options, report: Report, err: TextIO) -> int:
 async def check(client: Client, options: Options, report: Report, err: TextIO) -> None:
     """Report what is concerned, after gates were lifted if that is asked for; `err` gets the pods whose gates were."""
     async for js in client.pages(JOBSETS, namespace=options.namespace):
-        for concern in of_jobset(js):
+        for concern in spec_concerns(js):
             report.add(concern)
         if has_completed_jobs(js):
-            for concern in of_completed_jobs(js, await _jobs(client, js)):
+            for concern in completed_job_concerns(js, await _jobs(client, js)):
                 report.add(concern)
     for selector in (f"{AWAITS_LEADER}=true", SPARES):
         async for pod in client.pages(PODS, namespace=options.namespace, label_selector=selector):
-            for concern in of_pod(pod):
+            for concern in pod_concerns(pod):
                 if not options.release:
                     report.add(concern)
                 elif await _released(client, pod):

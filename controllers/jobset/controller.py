@@ -390,8 +390,8 @@ class JobSetReconciler:
 def _with_nodes(observed: Observed, nodes: NodeWatches) -> Observed:
     """The observation with what the caches say of nodes now."""
     js = observed.jobset
-    to_move, names = nodes.in_maintenance(js)
-    failed = nodes.of_set(js, observed.now)
+    to_move, names = nodes.pods_in_maintenance(js)
+    failed = nodes.failed_pods(js, observed.now)
     return dataclasses.replace(observed, pods_on_failed_nodes=failed, pods_to_move=to_move, nodes_in_maintenance=names)
 
 

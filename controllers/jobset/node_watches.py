@@ -1,7 +1,7 @@
-"""What is read of nodes, and of the pods on them, for sets with `failurePolicy.nodeFailure` or `maintenance`.
+"""Caches of nodes, and of the pods on them, for sets with `failurePolicy.nodeFailure` or `maintenance`.
 
-Two watches for the whole cluster, with the gates JobSetNodeFailure or JobSetNodeMaintenance only. A node wakes the
-sets that have pods on it when one of its taints comes or goes, or the node itself. Must not decide what that means.
+Two watches for the whole cluster, only with the gates JobSetNodeFailure or JobSetNodeMaintenance. When a node, or one
+of its taints, is added or removed, the sets that have pods on it are queued. Must not decide what that means.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ BY_SET = "set"
 """Index of pods by the UID of their JobSet."""
 
 GONE = (("", ""),)
-"""Stands for the taints of a node that does not exist."""
+"""The taints of a node that does not exist, by convention."""
 
 
 class NodeWatches:
@@ -39,15 +39,18 @@ class NodeWatches:
     def __init__(
         self, client: Client, jobsets: Store[JobSet], taints: Iterable[str] = (), *, all_taints: bool = False
     ) -> None:
-        """`taints`: keys that count as failures beside those of Kubernetes. `all_taints`: others are kept, too."""
+        """`taints`: keys that count as failures, in addition to those of Kubernetes.
+
+        `all_taints`: cache others, too.
+        """
         self._client = client
         self._jobsets = jobsets
-        self._kept = node_with(frozenset((*ALWAYS, *taints)), others=all_taints)
+        self._to_cached = node_with(frozenset((*ALWAYS, *taints)), others=all_taints)
         self.nodes: Informer[Node] = Informer(
             client,
             NODES,
-            DetailedNode,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
-            transform=self._kept,
+            DetailedNode,  # type: ignore[arg-type]  # the decoded type; the transform makes the cached one
+            transform=self._to_cached,
         )
         self.pods: Informer[BoundPod] = Informer(
             client,
@@ -93,7 +96,7 @@ class NodeWatches:
         self.nodes.on_event(node_changed)
         self.pods.on_event(pod_changed)
 
-    def of_set(self, js: JobSet, now: str) -> tuple[PodOnTaintedNode, ...]:
+    def failed_pods(self, js: JobSet, now: str) -> tuple[PodOnTaintedNode, ...]:
         """The pods of a set that are on nodes that have failed. A failure without a time begins at `now`."""
         pods = [] if policy_of(js) is None else self._pods(js)
         failures = {name: taints for name in {pod.node for pod in pods} if (taints := self._taints(name))}
@@ -104,12 +107,12 @@ class NodeWatches:
         found = [pod for pod in pods if pod.node in since]
         leading = {pod.job_uid for pod in found if pod.topology and not pod.domain}
         domains = {pod.job_uid: pod.domain for pod in pods if pod.domain and pod.job_uid in leading}
-        return tuple(_on_node(pod, *since[pod.node], domains.get(pod.job_uid, pod.domain)) for pod in found)
+        return tuple(_tainted_pod(pod, *since[pod.node], domains.get(pod.job_uid, pod.domain)) for pod in found)
 
-    def in_maintenance(self, js: JobSet) -> tuple[tuple[PodOnTaintedNode, ...], frozenset[str]]:
+    def pods_in_maintenance(self, js: JobSet) -> tuple[tuple[PodOnTaintedNode, ...], frozenset[str]]:
         """The pods of a set on nodes with a taint of its maintenance, and the names of these nodes.
 
-        The names include those of nodes in its status that have such a taint, and no pods.
+        The names include nodes from its status that have such a taint, though no pod is left on them.
         """
         policy = maintenance.policy_of(js)
         if policy is None:
@@ -117,11 +120,11 @@ class NodeWatches:
         pods, taints = self._pods(js), frozenset(policy.taint_keys)
         names = {pod.node for pod in pods} | {node.name for node in maintenance.left_nodes(js.status)}
         found = {name: taint for name in names if (taint := self._last_taint(name, taints)) is not None}
-        on_nodes = (_on_node(pod, *found[pod.node], pod.domain) for pod in pods if pod.node in found)
-        return tuple(on_nodes), frozenset(found)
+        tainted = (_tainted_pod(pod, *found[pod.node], pod.domain) for pod in pods if pod.node in found)
+        return tuple(tainted), frozenset(found)
 
     def _last_taint(self, node: str, wanted: frozenset[str]) -> tuple[str, str] | None:
-        """Time and key of the taint of these that came last, one without a time if there is such; None: it has none."""
+        """Time and key of the newest of these taints of the node; None if it has none. One without a time is newest."""
         stored = self.nodes.store.get("", node)
         taints = () if stored is None else (*stored.taints, *stored.others)
         found = [(time, taint) for taint, time in taints if taint in wanted]
@@ -137,7 +140,7 @@ class NodeWatches:
         return [pod for pod in self.pods.store.by_index(BY_SET, IndexKey(meta.namespace, meta.uid)) if is_job(pod.job)]
 
     async def read(self, js: JobSet, names: Iterable[str]) -> None:
-        """Read these nodes and the pods of the set on them, past the watches. Raises what the client raises."""
+        """Read these nodes, and the pods of the set on them, from the API server. Raises the errors of the client."""
         await asyncio.gather(*(read for name in names for read in (self._read_node(name), self._read_pods(js, name))))
 
     async def _read_node(self, name: str) -> None:
@@ -145,7 +148,7 @@ class NodeWatches:
         page = await self._client.list(NODES, type=DetailedNode, field_selector=f"metadata.name={name}")
         stored, known = next(iter(page.items or ()), None), self.nodes.store.get("", name)
         if stored is not None:
-            self.nodes.store.overlay(self._kept(stored))
+            self.nodes.store.overlay(self._to_cached(stored))
         elif known is not None:
             self.nodes.store.overlay_deleted("", name, known.uid)
 
@@ -186,8 +189,8 @@ class NodeWatches:
         return () if ("", node) in unreadable else GONE
 
 
-def _on_node(pod: BoundPod, since: str, taint: str, domain: str) -> PodOnTaintedNode:
-    """`domain`: that of the followers of the pod, as a leader's own record has none."""
+def _tainted_pod(pod: BoundPod, since: str, taint: str, domain: str) -> PodOnTaintedNode:
+    """`domain`: for a leader, whose own record has none, the domain of its followers."""
     return PodOnTaintedNode(
         name=pod.name,
         uid=pod.uid,

@@ -1,4 +1,4 @@
-"""Writes about pods for the executor. What the server answers goes into the caches at once."""
+"""Writes to pods, for the executor. The API server's answers go into the caches without waiting for the watch."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,29 +18,29 @@ from kube.store import Store
 
 @dataclass(frozen=True, slots=True)
 class PodWrites:
-    """Those of one namespace."""
+    """Deletes and patches pods of one namespace."""
 
     client: Client
     namespace: str
 
     async def delete(self, pods: Store[BoundPod], action: DeletePod) -> None:
-        """Delete a pod; one that is replaced goes at once."""
-        left = None
+        """Delete a pod. One that is replaced is released from its Job, too, so that its replacement is created now."""
+        deleted = None
         options: DeleteOptions = {"namespace": self.namespace, "uid": action.uid}
         if not action.graceful:
             options["grace_period_seconds"] = 0
         with suppress(NotFound):
-            left = await self.client.delete(PODS, action.name, type=DetailedPod, **options)
+            deleted = await self.client.delete(PODS, action.name, type=DetailedPod, **options)
             if action.replaced:
                 await self._release_from_job(action.name, action.uid)
-        ending = bound_pod(left) if left is not None and action.graceful else None
+        ending = bound_pod(deleted) if deleted is not None and action.graceful else None
         if ending is not None:
             pods.overlay(ending)
         else:
             pods.overlay_deleted(self.namespace, action.name, action.uid)
 
     async def give_place(self, pods: Store[PoolPod], action: GivePlace) -> None:
-        """Give the place of a spare. The spare stays if the pod is gone, or has a node already."""
+        """Give a pod the place of a spare. The spare stays if the pod is gone, or has a node already."""
         nomination = {"metadata": {"uid": action.pod_uid}, "status": {"nominatedNodeName": action.node}}
         patch = partial(self.client.patch, PODS, action.pod, namespace=self.namespace, type=DetailedPod)
         try:
@@ -53,12 +53,12 @@ class PodWrites:
             )
             await self._release_from_job(action.spare, action.spare_uid)
         pods.overlay_deleted(self.namespace, action.spare, action.spare_uid)
-        _show(pods, nominated)
+        _overlay(pods, nominated)
         if action.gated:
             await self.lift_gate(pods, LiftGate(action.pod, action.pod_uid))
 
     async def lift_gate(self, pods: Store[PoolPod], action: LiftGate) -> None:
-        """Have a pod scheduled that was held back."""
+        """Lift the scheduling gate of a pod that waits for a place."""
         gates = [{"$patch": "delete", "name": keys.SPARE_GATE}]
         patch = {"metadata": {"uid": action.uid}, "spec": {"schedulingGates": gates}}
         with suppress(Conflict, NotFound):
@@ -70,15 +70,15 @@ class PodWrites:
                 patch_type=PatchType.STRATEGIC,
                 type=DetailedPod,
             )
-            _show(pods, lifted)
+            _overlay(pods, lifted)
 
     async def _release_from_job(self, name: str, uid: str) -> None:
-        """Have a pod that is being deleted go at once: the Job controller does not count it any more."""
+        """Remove the finalizer of the Job controller, so that a deleted pod disappears without being counted."""
         patch = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [keys.JOB_TRACKING]}}
         await self.client.patch(PODS, name, patch, namespace=self.namespace, patch_type=PatchType.STRATEGIC)
 
 
-def _show(pods: Store[PoolPod], written: DetailedPod) -> None:
-    """The watch tells of a pod that is not kept any more."""
+def _overlay(pods: Store[PoolPod], written: DetailedPod) -> None:
+    """Overlay a pod that belongs into the cache. One that does not any more is left to the watch, which removes it."""
     if (seen := pool_pod(written)) is not None:
         pods.overlay(seen)

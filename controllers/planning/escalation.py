@@ -2,8 +2,8 @@
 
 See docs/concepts/escalation.md.
 
-A rule has steps: its own action, then each one of `then`. It goes up and never down. What one plan decides by a rule
-counts once, however many Jobs have failed: they failed together.
+The steps of a rule are its own action and the entries of `then`. Its step goes up and never down. One plan counts one
+use of a rule, however many Jobs have failed: they failed together.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ GATE = "JobSetFailureEscalation"
 
 
 def actions_of(rule: FailurePolicyRule) -> list[FailureAction]:
-    """What the rule may do, step by step."""
+    """The actions of the rule, by step."""
     return [action_of(rule.action), *(action_of(each.action) for each in rule.then)]
 
 
@@ -28,54 +28,54 @@ def step_of(rule: FailurePolicyRule, stored: Sequence[RuleStep], now: str) -> in
     """Number, from 1, of the step that the rule takes on a failure now."""
     entry = _entry(rule, stored)
     step = min(max(entry.step, 1), len(rule.then) + 1)
-    following = _following(rule, step)
-    if following is None or _counting(following, entry, now) < following.after_restarts:
+    following = _next_step(rule, step)
+    if following is None or _counted_restarts(following, entry, now) < following.after_restarts:
         return step
     return step + 1
 
 
-def take(draft: StatusDraft, rule: FailurePolicyRule, step: int) -> None:
-    """Note that the rule takes this step; an event says so if it is a new one."""
+def record_step(draft: StatusDraft, rule: FailurePolicyRule, step: int) -> None:
+    """Write the step of the rule into the status, with an event if it is a new one."""
     before, actions = _entry(rule, draft.status.failure_policy_steps), actions_of(rule)
     entry = before if step == before.step else RuleStep(name=rule.name, step=step)
-    following = _following(rule, step)
+    following = _next_step(rule, step)
     if actions[step - 1].scope is not Scope.NOTHING:
         times = _recent(following, (*entry.times, draft.now), draft.now) if following else ()
         entry = msgspec.structs.replace(entry, restarts=entry.restarts + 1, times=times)
     other_steps = tuple(other for other in draft.status.failure_policy_steps if other.name != rule.name)
     draft.update(failure_policy_steps=(*other_steps, entry))
     if step > before.step:
-        draft.event("Warning", "FailurePolicyEscalated", f"rule {rule.name} takes {words(rule, step)}")
+        draft.event("Warning", "FailurePolicyEscalated", f"rule {rule.name} takes {describe_step(rule, step)}")
 
 
-def words(rule: FailurePolicyRule, step: int) -> str:
+def describe_step(rule: FailurePolicyRule, step: int) -> str:
     """`RestartJobSet, step 2 of 3, after 2 restarts by RestartJob within 3600 s`."""
     actions = actions_of(rule)
-    said = f"{actions[step - 1].name}, step {step} of {len(actions)}"
+    text = f"{actions[step - 1].name}, step {step} of {len(actions)}"
     if step == 1:
-        return said
+        return text
     why = rule.then[step - 2]
     window = "" if why.within_seconds is None else f" within {why.within_seconds} s"
     times = "1 restart" if why.after_restarts == 1 else f"{why.after_restarts} restarts"
-    return f"{said}, after {times} by {actions[step - 2].name}{window}"
+    return f"{text}, after {times} by {actions[step - 2].name}{window}"
 
 
 def _entry(rule: FailurePolicyRule, stored: Sequence[RuleStep]) -> RuleStep:
     return next((entry for entry in stored if entry.name == rule.name), RuleStep(name=rule.name))
 
 
-def _following(rule: FailurePolicyRule, step: int) -> Escalation | None:
-    """What comes after this step."""
+def _next_step(rule: FailurePolicyRule, step: int) -> Escalation | None:
+    """The entry of `then` after this step."""
     return rule.then[step - 1] if step <= len(rule.then) else None
 
 
-def _counting(following: Escalation, entry: RuleStep, now: str) -> int:
+def _counted_restarts(following: Escalation, entry: RuleStep, now: str) -> int:
     """Restarts that count for the next step."""
     return entry.restarts if following.within_seconds is None else len(_recent(following, entry.times, now))
 
 
 def _recent(following: Escalation, times: Sequence[str], now: str) -> tuple[str, ...]:
-    """The last restarts of the window, no more than are needed; none without a window."""
+    """The newest restarts within the window, at most as many as the next step needs; empty without a window."""
     if following.within_seconds is None:
         return ()
     recent = [at for at in times if age(at, now) <= following.within_seconds]

@@ -63,7 +63,7 @@ class Record:
         """Count the step of a rule, once for all failures of one plan."""
         if rule.name not in self._escalated:
             self._escalated.add(rule.name)
-            escalation.take(self._draft, rule, step)
+            escalation.record_step(self._draft, rule, step)
 
     def restart(
         self, rule: FailurePolicyRule | None, action: FailureAction, child: Child, replicas: int, message: str

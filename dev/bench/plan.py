@@ -41,7 +41,7 @@ GOAL = 0.050
 """Processor seconds for a plan of 10,000 Jobs."""
 
 HUGE = 10_000_000
-"""Jobs of a set that no cluster can hold, and that one may have stored all the same; the goal is for its plan, too."""
+"""Jobs of a set that no cluster can run. It can be stored nevertheless, so the goal is for its plan, too."""
 
 
 def jobset(count: int, status: JobSetStatus = JobSetStatus()) -> JobSet:  # noqa: B008 -- frozen
@@ -58,9 +58,9 @@ def jobs(js: JobSet, **status: object) -> tuple[Job, ...]:
     """All Jobs of the set with that status, decoded as the watch does."""
     layout = layout_of(js)
     out = []
-    for jobs in layout.ranges:
-        for position in jobs.positions(js.metadata.name):
-            body = build_job(js, jobs, position, global_replicas=layout.global_replicas)
+    for job_range in layout.ranges:
+        for position in job_range.positions(js.metadata.name):
+            body = build_job(js, job_range, position, global_replicas=layout.global_replicas)
             body["metadata"]["uid"] = position.name
             out.append(msgspec.json.decode(msgspec.json.encode({**body, "status": status}), type=Job))
     return tuple(out)
@@ -193,7 +193,7 @@ def forty_are_created(count: int) -> Iterator[Observed]:
 
 
 def repeat(make: Callable[[int], Observed]) -> Callable[[int], Iterator[Observed]]:
-    """The same state, of which no plan has cached anything."""
+    """The same state again and again, as a new object each time, so that no plan finds cached results."""
 
     def states(count: int) -> Iterator[Observed]:
         state = make(count)
@@ -205,7 +205,10 @@ def repeat(make: Callable[[int], Observed]) -> Callable[[int], Iterator[Observed
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """States that are planned one after the other, by number of Jobs. With `known` each plan knows the one before."""
+    """States that are planned one after the other, by number of Jobs.
+
+    With `known` each plan has the results of the one before.
+    """
 
     name: str
     states: Callable[[int], Iterator[Observed]]

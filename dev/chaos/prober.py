@@ -12,13 +12,13 @@ from itertools import count
 from typing import Any
 
 from dev.chaos import beside
-from dev.chaos.checks.strangers import LIVENESS, NEVER, NO_ANSWER, REVIEW, Answer
+from dev.chaos.checks.strangers import LIVENESS, NO_ANSWER, REVIEW, WEBHOOK_TIMEOUT, Answer
 from dev.chaos.hostile import Port, client_tls, get, post, review
 from dev.chaos.neighbour import NAMESPACE, group
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 
 EVERY = {LIVENESS: 1.0, REVIEW: 0.25}
-DEADLINE = {LIVENESS: 1.0, REVIEW: NEVER}
+DEADLINE = {LIVENESS: 1.0, REVIEW: WEBHOOK_TIMEOUT}
 """Seconds for which a kubelet and an API server wait."""
 
 VARIABLES = 130

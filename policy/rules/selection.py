@@ -39,13 +39,14 @@ NODE_VALUE = sentence(
 def find_node_selectors(rule: NodeSelectors, judged: Judged, _: Namespace) -> Iterator[FieldError]:
     """Pods may select nodes only by certain labels, and where these have `values`, only by those.
 
-    Node selectors and node affinity are looked at, required and preferred. Where a label has `values`, an affinity has
-    to select by `In`. A node may not be named, neither by `nodeName` nor by its field `metadata.name`. What exclusive
-    placement adds by itself is not the author's, and passes.
+    Node selectors and node affinity are looked at, required and preferred. Where a label has `values`, an affinity
+    has to select by `In`. A node may not be named, neither by `nodeName` nor by its field `metadata.name`. What
+    exclusive placement adds by itself is allowed.
 
-    Affinity to pods selects the nodes where these run, and anti-affinity to pods of other namespaces those where they
-    do not. So its `topologyKey` has to be an allowed label, too, without `values`: it cannot say which value it takes.
-    Anti-affinity within the namespace and topologySpreadConstraints only spread pods, and pass.
+    Affinity to pods selects the nodes where these pods run, and anti-affinity to pods of other namespaces the nodes
+    where they do not run. So its `topologyKey` has to be an allowed label, too, and one without `values`, because a
+    `topologyKey` names no value. Anti-affinity within the namespace and topologySpreadConstraints only spread pods, so
+    they are allowed.
     """
     allowed = {label.key: label for label in rule.allowed}
     for template in judged.templates:
@@ -56,7 +57,7 @@ def find_node_selectors(rule: NodeSelectors, judged: Judged, _: Namespace) -> It
             yield from _check_label(path.at("nodeSelector", key), allowed, key, (value,), value)
         affinity: JSON = (pod.get("affinity") or {}).get("nodeAffinity") or {}
         for place, term in _terms(affinity) if affinity else ():
-            yield from _term(path.at("affinity", "nodeAffinity", *place), term, allowed)
+            yield from _check_term(path.at("affinity", "nodeAffinity", *place), term, allowed)
         for place, term in _pod_terms(pod.get("affinity") or {}):
             key = term.get("topologyKey") or ""
             yield from _check_label(path.at("affinity", *place, "topologyKey"), allowed, key, None, key)
@@ -88,7 +89,7 @@ def _pod_terms(affinity: JSON) -> _Terms:
                 yield place, term
 
 
-def _term(path: Path, term: JSON, allowed: Mapping[str, NodeLabel]) -> Iterator[FieldError]:
+def _check_term(path: Path, term: JSON, allowed: Mapping[str, NodeLabel]) -> Iterator[FieldError]:
     for i, expression in enumerate(term.get("matchExpressions") or ()):
         chosen = tuple(expression.get("values") or ()) if expression.get("operator") == "In" else None
         yield from _check_label(
@@ -101,9 +102,9 @@ def _term(path: Path, term: JSON, allowed: Mapping[str, NodeLabel]) -> Iterator[
 def _check_label(
     path: Path, allowed: Mapping[str, NodeLabel], key: str, values: tuple[str, ...] | None, stated: object
 ) -> Iterator[FieldError]:
-    """Findings about nodes that are selected by a label, for these values; None: by an operator without values.
+    """Findings about the selection of nodes by a label. `values`: the selected ones; None if it selects by no value.
 
-    `stated`: all of what the author has written. It is not shown; an update that changes it is a new violation.
+    `stated`: the whole selection as its author wrote it. It is not shown; an update that changes it is a new violation.
     """
     label = allowed.get(key)
     if label is None:
@@ -154,7 +155,7 @@ def _cel_terms(root: Root) -> Cel:
 
 
 def _cel_pod_terms(root: Root) -> Cel:
-    """Each term of affinity to pods, and of anti-affinity to those of other namespaces, as above. `e`: its kind."""
+    """Each term of affinity to pods, and of anti-affinity to pods of other namespaces, in the form of `_cel_terms`."""
     elsewhere = "(e == 'podAffinity' || t.?namespaces.orValue([]).size() > 0 || t.?namespaceSelector.hasValue())"
     kind, item = "p.?affinity[?e]", "'j': dyn(i), 'k': dyn(k), 't': dyn(t)"
     required = (
@@ -177,7 +178,8 @@ def _cel_selections(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
     by_name = f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {name})"
     path, key = of_pod("i")
     at = (Cel(f"({path}) + {below('.nodeSelector', 'key')}"), Cel(f"({key}) + {below('.nodeSelector', 'key')}"))
-    in_map = f"p.?nodeSelector.orValue({{}}).transformList(key, value, {_label(rule, at, _BY_SELECTOR, say)}).flatten()"
+    selected = _cel_label_findings(rule, at, _BY_SELECTOR, say)
+    in_map = f"p.?nodeSelector.orValue({{}}).transformList(key, value, {selected}).flatten()"
     by_map = f"{pods}.transformList(i, p, has(p.nodeSelector), {in_map}).flatten()"
     term: tuple[str | Cel | Index, ...] = (
         ".affinity.nodeAffinity.",
@@ -186,7 +188,7 @@ def _cel_selections(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
         Cel("string(x.z)"),
     )
     expression = of_pod("x.j", *term, ".matchExpressions", Index("m"))
-    judged = _label(rule, expression, _BY_AFFINITY, say)
+    judged = _cel_label_findings(rule, expression, _BY_AFFINITY, say)
     by_terms = (
         f"{terms}.map(x, x.t.?matchExpressions.orValue([]).transformList(m, e, [string(e.key)].map(key, {judged})"
         ".flatten()).flatten()).flatten()"
@@ -195,7 +197,7 @@ def _cel_selections(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
     field = say.at(NODE_NAME, *of_pod("x.j", *term, ".matchFields"), apart=names)
     by_field = f"{terms}.filter(x, x.t.?matchFields.orValue([]).size() > 0).map(x, {field})"
     pods_at = of_pod("x.j", ".affinity.", Cel("string(x.a)"), Index("x.k"), Cel("string(x.z)"), ".topologyKey")
-    beside = _label(rule, pods_at, _BY_PODS, say)
+    beside = _cel_label_findings(rule, pods_at, _BY_PODS, say)
     by_pods = f"{root.variable('podTerms')}.map(x, [string(x.t.topologyKey)].map(key, {beside}).flatten()).flatten()"
     return [Cel(by_name), Cel(by_map), Cel(by_terms), Cel(by_field), Cel(by_pods)]
 
@@ -216,19 +218,19 @@ _BY_AFFINITY = _Selection(
 _BY_PODS = _Selection(Cel("false"), Cel("[key]"), Cel("string(key)"))
 
 
-def _label(rule: NodeSelectors, at: Place, chosen: _Selection, say: Say) -> Cel:
-    """A list of what is found about nodes that are selected by the label `key`."""
+def _cel_label_findings(rule: NodeSelectors, at: Place, chosen: _Selection, say: Say) -> Cel:
+    """A list of the findings about the selection of nodes by the label `key`."""
     allowed = texts(label.key for label in rule.allowed)
     words = list_allowed([label.key for label in rule.allowed])
     unknown = say.at(NODE_LABEL, *at, apart=chosen.stated, key=Cel("string(key)"), allowed=words)
     other = f"!(key in {allowed}) ? [{unknown}] : "
     for label in rule.allowed:
         if label.values is not None:
-            other += _value(label, at, chosen, say)
+            other += _cel_value_finding(label, at, chosen, say)
     return Cel(f"({other}[])")
 
 
-def _value(label: NodeLabel, at: Place, chosen: _Selection, say: Say) -> str:
+def _cel_value_finding(label: NodeLabel, at: Place, chosen: _Selection, say: Say) -> str:
     known = label.values or ()
     words = f"allowed are: {', '.join(known)}"
     wrong = say.at(NODE_VALUE, *at, apart=chosen.stated, key=label.key, allowed=words)

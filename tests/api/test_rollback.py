@@ -7,7 +7,7 @@ import pytest
 
 from api.keys import PLACEMENT_GATE
 from api.own_fields import OWN_FIELDS
-from api.rollback import UNREAD, has_completed_jobs, of_completed_jobs, of_jobset, of_pod
+from api.rollback import UNREAD_ANNOTATIONS, completed_job_concerns, has_completed_jobs, pod_concerns, spec_concerns
 from manifests import crd
 from tests.support.corpus.go_crd import dropped
 
@@ -19,7 +19,7 @@ def stored(spec, meta=None, **status):
 
 
 def concerned(spec, meta=None, **status):
-    return [(concern.path, concern.happens) for concern in of_jobset(stored(spec, meta, **status))]
+    return [(concern.path, concern.happens) for concern in spec_concerns(stored(spec, meta, **status))]
 
 
 CASES = [
@@ -75,13 +75,13 @@ def test_what_go_does_alike_is_not_named(spec):
 def test_a_pod_that_only_we_release_is_named():
     meta = {"namespace": "ns", "name": "p"}
     pod = {"metadata": meta, "spec": {"schedulingGates": [{"name": "other"}, {"name": PLACEMENT_GATE}]}}
-    assert [(concern.kind, concern.path) for concern in of_pod(pod)] == [("Pod", "spec.schedulingGates[1]")]
-    assert list(of_pod({"metadata": meta, "spec": {"schedulingGates": [{"name": "other"}]}})) == []
+    assert [(concern.kind, concern.path) for concern in pod_concerns(pod)] == [("Pod", "spec.schedulingGates[1]")]
+    assert list(pod_concerns({"metadata": meta, "spec": {"schedulingGates": [{"name": "other"}]}})) == []
 
 
 def test_a_pod_in_deletion_needs_no_release():
     meta = {"namespace": "ns", "name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"}
-    assert list(of_pod({"metadata": meta, "spec": {"schedulingGates": [{"name": PLACEMENT_GATE}]}})) == []
+    assert list(pod_concerns({"metadata": meta, "spec": {"schedulingGates": [{"name": PLACEMENT_GATE}]}})) == []
 
 
 COMPLETED = {
@@ -106,12 +106,12 @@ COMPLETED = {
 def test_completed_jobs_that_are_gone_are_named(jobs, found):
     js = stored(**COMPLETED)
     assert has_completed_jobs(js)
-    concerns = list(of_completed_jobs(js, jobs))
+    concerns = list(completed_job_concerns(js, jobs))
     assert [(concern.path, concern.happens.rpartition(": ")[2]) for concern in concerns] == found
     assert {(concern.kind, concern.name) for concern in concerns} <= {("JobSet", "train")}
 
 
-@pytest.mark.parametrize("key", UNREAD)
+@pytest.mark.parametrize("key", UNREAD_ANNOTATIONS)
 @pytest.mark.parametrize(("value", "acts"), [("true", True), ("false", False), ("", False)])
 def test_annotations_that_go_does_not_read_are_named_and_on_the_page(key, value, acts):
     found = [path for path, _ in concerned({}, {"annotations": {key: value}})]

@@ -9,7 +9,7 @@ import pytest
 
 from api.jobset_status import RuleStep
 from api.policies import Escalation, FailurePolicyRule
-from controllers.planning.escalation import step_of, words
+from controllers.planning.escalation import describe_step, step_of
 from tests.controllers.test_recovery import report
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
@@ -148,7 +148,7 @@ def test_the_step_is_that_of_the_status_or_the_next(entry, step):
 
 
 def test_steps_in_words():
-    assert [words(RULE, step) for step in (1, 2, 3)] == [
+    assert [describe_step(RULE, step) for step in (1, 2, 3)] == [
         "RestartJob, step 1 of 3",
         "RestartReplicatedJob, step 2 of 3, after 1 restart by RestartJob within 60 s",
         "FailJobSet, step 3 of 3, after 1 restart by RestartReplicatedJob",

@@ -77,7 +77,7 @@ async def domains(*pods: Any) -> dict[str, str]:
         api.put("pods", pod["metadata"]["name"], **pod)
     watches = NodeWatches(Client(api), sets)
     async with synced(*watches.informers):
-        return {pod.name: pod.domain for pod in watches.of_set(js, NOW)}
+        return {pod.name: pod.domain for pod in watches.failed_pods(js, NOW)}
 
 
 async def test_a_leader_without_followers_has_none():

@@ -35,7 +35,7 @@ class TestMaintenance:
         cluster.pod("p")
         cluster.pod("elsewhere", "n2")
         async with cluster.synced():
-            pods, names = cluster.watches.in_maintenance(cluster.jobsets.get("ns", "js"))
+            pods, names = cluster.watches.pods_in_maintenance(cluster.jobsets.get("ns", "js"))
             assert [(pod.taint, pod.since) for pod in pods] == found
             assert names == ({"n1"} if found else set())
             assert cluster.on_failed_nodes() == [], "that is another policy"
@@ -46,7 +46,7 @@ class TestMaintenance:
         cluster = Cluster(js, all_taints=True)
         cluster.node("n1", taint(DRAIN))
         async with cluster.synced():
-            assert cluster.watches.in_maintenance(js) == ((), {"n1"})
+            assert cluster.watches.pods_in_maintenance(js) == ((), {"n1"})
 
     async def test_a_taint_wakes_the_sets_that_leave_nodes_and_no_others(self):
         cluster = Cluster(a_set(**MOVES), a_set("other", failurePolicy={"maxRestarts": 1}), all_taints=True)

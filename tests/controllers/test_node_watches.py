@@ -76,7 +76,7 @@ class Cluster:
         self.api.put("pods", name, metadata=body["metadata"], spec=body["spec"], status={"phase": phase})
 
     def on_failed_nodes(self, now: str = NOW) -> list[tuple[str, str, str, str]]:
-        found = self.watches.of_set(self.jobsets.get("ns", "js"), now)
+        found = self.watches.failed_pods(self.jobsets.get("ns", "js"), now)
         return sorted((pod.name, pod.node, pod.taint, pod.since) for pod in found)
 
     async def read(self, *names: str) -> None:
@@ -231,7 +231,7 @@ class TestARead:
         cluster.pod("left", deletionTimestamp=NOW)
         cluster.pod("new")
         await cluster.read("n1")
-        found = cluster.watches.of_set(cluster.jobsets.get("ns", "js"), NOW)
+        found = cluster.watches.failed_pods(cluster.jobsets.get("ns", "js"), NOW)
         assert {pod.name: pod.deleting for pod in found} == {"left": True, "new": False}
         assert cluster.watches.pods.store.get("ns", "other") is not None, "that of another set was not read"
 
@@ -373,6 +373,6 @@ def test_a_pod_on_a_failed_node_says_all_that_is_kept_of_it():
     watches = NodeWatches(Client(MemoryApi()), store)
     body = pod_body("p", "n1", uid="pod-uid", creationTimestamp=ADDED, deletionTimestamp=NOW)
     watches.pods.store.apply(bound_pod(msgspec.convert(body | {"status": {"phase": "Failed"}}, DetailedPod)))
-    assert watches.of_set(store.get("ns", "js"), LATER) == (
+    assert watches.failed_pods(store.get("ns", "js"), LATER) == (
         PodOnTaintedNode("p", "pod-uid", "job-uid", "n1", "", LATER, ADDED, deleting=True, ended=True),
     )

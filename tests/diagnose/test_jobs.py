@@ -107,7 +107,7 @@ def test_a_quota_may_allow_some_of_the_pods():
 def test_a_quota_that_is_smaller_than_the_set_is_never_waited_for(hard: str, never: bool):
     quota = msgspec.convert({"status": {"hard": {"pods": hard}, "used": {"pods": "1"}}}, SeenQuota)
     text, body = explanation_of(replace(refused(FEW, jobs=3), quotas={"few": quota}))
-    assert ("; its 3 pods need 3 pods in all: they are never there all at once" in text) is never
+    assert ("; its 3 pods need 3 pods in all: they never run all at once" in text) is never
     assert ("to fix: wait" in text) is not never
     assert body["level"] == ("fault" if never else "waits")
 
@@ -118,7 +118,7 @@ def test_a_quota_of_fewer_jobs_than_the_set_has_is_never_waited_for():
     js = a_set(rjob(replicas=5))
     jobs = [made(job_of(js, index), active=1, ready=1) for index in range(3)]
     text, _ = explained(js, jobs, [], warnings=[event("JobCreationFailed", note)])
-    assert "; its 5 Jobs need 5 count/jobs.batch in all: they are never there all at once" in text
+    assert "; its 5 Jobs need 5 count/jobs.batch in all: they never run all at once" in text
     assert 'to fix: raise it: kubectl patch quota jobs -n team-a --type=merge -p \'{"spec":{"hard":' in text
 
 
@@ -131,7 +131,7 @@ def test_of_the_resources_of_a_quota_the_one_that_does_not_fit_is_named():
 
 def test_a_quota_that_is_gone_refuses_nothing():
     text, body = explanation_of(replace(refused(FEW), quotas={"few": None}))
-    assert "lacks 1 of 1 pod: quota few refused them, and there is no such quota any more" in text
+    assert "lacks 1 of 1 pod: quota few refused them, and has been deleted since" in text
     assert (body["level"], RETRIED in text) == ("waits", True)
 
 

@@ -194,7 +194,7 @@ def test_a_leader_whose_node_has_no_domain(nodes: Any, says: str):
 
 @pytest.mark.parametrize(
     ("silent", "level", "fix"),
-    [(False, "waits", "the manager lets them go"), (True, "fault", "a manager lets them go")],
+    [(False, "waits", "the manager lifts the gate"), (True, "fault", "a manager lifts the gate")],
 )
 def test_followers_of_a_leader_that_is_placed(silent: bool, level: str, fix: str):
     js = a_set()

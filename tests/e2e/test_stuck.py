@@ -173,7 +173,7 @@ def test_a_quota_in_one_line_for_all_jobs(sets: Sets):
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "compute"}, "spec": {"hard": hard}}
     kubectl_apply(sets.cluster, sets.namespace, quota)
     body = needing({"cpu": "2"})
-    never = "; its 3 pods need 6 cpu in all: they are never there all at once"
+    never = "; its 3 pods need 6 cpu in all: they never run all at once"
     sets.apply(manifest({**body, "replicas": 3}))
     wait_cause(
         sets, "js", "2 Jobs (js-workers-", "): lack 2 of 2 pods: need 4 cpu, quota compute has 1 left of 3; ", never

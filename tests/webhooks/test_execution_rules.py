@@ -67,7 +67,7 @@ def test_what_the_api_server_would_answer_alone_hides_nothing(case: str):
     js = changed(REFUSED[case][0], "managedBy", to="nobody")
     assert ENGINE.may_hide(js)
     found = ENGINE.create(js, defaults=False)
-    assert found.hides
+    assert found.hides_other_faults
     assert "spec.managedBy" in {str(error.path) for error in found.errors}
 
 
@@ -182,7 +182,7 @@ def test_the_order_of_stages_never_changes(field: str, value: Any):
     new = changed(old, "executionPolicy", field, to=value)
     assert errors(old, new) == [f"spec.executionPolicy.{field}: Value is immutable"]
     assert ENGINE.may_hide(new, old)
-    assert ENGINE.update(old, new).hides
+    assert ENGINE.update(old, new).hides_other_faults
 
 
 def test_it_can_be_neither_added_nor_removed():

@@ -68,7 +68,7 @@ def test_the_fix_says_what_may_change_while_suspended():
 def test_the_order_of_start_is_immutable_as_the_crd_has_it():
     new = changed(OLD, "replicatedJobs", 1, "dependsOn", 0, "status", to="Complete")
     assert errors(OLD, new) == [f"spec.replicatedJobs[1].dependsOn[0].status: {CEL}"]
-    assert engine(DEFAULT).update(OLD, new).hides
+    assert engine(DEFAULT).update(OLD, new).hides_other_faults
 
 
 def test_depends_on_may_be_neither_added_nor_removed():

@@ -27,7 +27,7 @@ from webhooks.jobset.validate_create import create_findings
 from webhooks.work import Work
 
 MAX_FINDINGS = 500
-"""Findings after which an object is not looked at any further."""
+"""After so many findings an object is not checked any further."""
 
 _UPDATE_STEPS = 8
 """Steps of an update for each step of checking one object."""
@@ -37,9 +37,9 @@ _FOUND_ELSEWHERE = {
     managed_by.NOT_SENT: ("spec",),
     managed_by.ALTERED: ("spec",),
 }
-"""Rules that report at one place what they find at another: if that other place was repaired, it is a consequence."""
-_OF_PRESENCE = {depends_on.FIRST}
-"""Rules about a value being there at all: they hold whatever was repaired inside it."""
+"""Rules that report at one path what they read at another: if the other was repaired, the finding is a consequence."""
+_PRESENCE_RULES = {depends_on.FIRST}
+"""Rules about whether a value is present: a repair inside the value does not change what they find."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +53,21 @@ class Findings:
     warnings: tuple[FieldError, ...]
     object: JSON
 
-    def and_also(self, more: Iterable[FieldError]) -> "Findings":
+    def with_findings(self, more: Iterable[FieldError]) -> "Findings":
         """These findings and `more`, sorted by path."""
         return _findings_by_path([*self.errors, *self.warnings, *more], self.object)
 
-    def and_elsewhere(self, more: Iterable[FieldError]) -> "Findings":
+    def with_findings_elsewhere(self, more: Iterable[FieldError]) -> "Findings":
         """These findings, and those of `more` at places that have no error yet."""
         wrong = {error.path for error in self.errors}
-        return self.and_also(error for error in more if error.path not in wrong)
+        return self.with_findings(error for error in more if error.path not in wrong)
 
     def without_warnings(self, rule: Rule) -> "Findings":
         """These findings without the warnings of one rule."""
         return Findings(self.errors, tuple(error for error in self.warnings if error.rule is not rule), self.object)
 
     @property
-    def hides(self) -> bool:
+    def hides_other_faults(self) -> bool:
         """Whether the API server would refuse the object by its schema, and say nothing about the other faults."""
         return any(error.layer is Layer.SCHEMA for error in self.errors)
 
@@ -91,7 +91,7 @@ class Engine:
         return _findings_by_path([*faults, *found], repaired)
 
     def update(self, old: JSON, new: JSON, work: Work | None = None) -> Findings:
-        """Findings about a change: faults that it makes, warnings that did not hold before."""
+        """Findings about an update: new faults, and warnings that the stored object does not get."""
         work = work or Work()
         new = with_defaults(new, old, work)[0]
         faults = self.schema.faults(new, work)
@@ -101,7 +101,10 @@ class Engine:
         return _findings_by_path([*_new_faults(faults, old, new), *at_existing_places(found, new, old)], repaired)
 
     def may_hide(self, new: JSON, old: JSON | None = None, work: Work | None = None) -> bool:
-        """Whether `Findings.hides` could be true: quick, and never wrongly false. `new` is defaulted."""
+        """Whether `Findings.hides_other_faults` could be true.
+
+        Quick: sometimes wrongly true, never wrongly false. `new` is defaulted.
+        """
         spec = dig(new, "spec")
         if _may_break_cel(spec):
             return True
@@ -122,7 +125,7 @@ class Engine:
     def _read(
         self, repaired: JSON, work: Work, findings: Callable[[Subject], Iterator[FieldError]]
     ) -> Iterator[FieldError]:
-        """Findings of the checks; the one that the object is unreadable if it is."""
+        """What `findings` yields for the object; if it cannot be decoded, only that error."""
         try:
             js = subject(repaired, self.gates, self.limits, work)
         except Unreadable as unreadable:
@@ -147,7 +150,7 @@ def _findings_by_path(found: Sequence[FieldError], obj: JSON) -> Findings:
 
 
 def _without_consequences(faults: Sequence[FieldError], found: Iterable[FieldError]) -> Iterator[FieldError]:
-    """Findings that are no consequence of a repair: not at a repaired place, nor at one that holds or is in one."""
+    """Findings that are no consequence of a repair: not at a repaired path, nor at a parent or child of one."""
     repaired = {fault.path.parts for fault in faults}
     above = {parts[:n] for parts in repaired for n in range(len(parts))}
     for error in found:
@@ -156,7 +159,7 @@ def _without_consequences(faults: Sequence[FieldError], found: Iterable[FieldErr
         elsewhere = None if error.rule is None else _FOUND_ELSEWHERE.get(error.rule)
         if elsewhere in above or elsewhere in repaired:
             continue
-        if not under and (parts not in above or error.layer is Layer.SCHEMA or error.rule in _OF_PRESENCE):
+        if not under and (parts not in above or error.layer is Layer.SCHEMA or error.rule in _PRESENCE_RULES):
             yield error
 
 
@@ -172,7 +175,7 @@ def _value_or_parent(obj: JSON, path: Path) -> Any:
 
 
 def _may_break_cel(spec: Any) -> bool:
-    """Whether a rule in CEL has anything to look at: those on changes apart."""
+    """Whether a CEL rule of the CRD could fail, apart from those that compare with the stored object."""
     execution, success = dig(spec, "executionPolicy"), dig(spec, "successPolicy")
     return (
         dig(spec, "startupPolicy", "startupPolicyOrder") == "InOrder"
@@ -199,6 +202,6 @@ def _apart_from_suspend(obj: JSON) -> tuple[Any, Any]:
 
 
 def spec_apart_from_suspend(obj: JSON | None) -> Any:
-    """The spec without `suspend`, which may change at any time; what stands in its place as it is."""
+    """The spec without `suspend`, which may change at any time; a spec that is not an object stays as it is."""
     spec = dig(obj, "spec")
     return {key: value for key, value in spec.items() if key != "suspend"} if isinstance(spec, dict) else spec

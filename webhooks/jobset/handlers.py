@@ -93,7 +93,7 @@ class _Admission:
         old = request.stored
         if self.engine.may_hide(obj, old, work()):
             findings = self._check(obj, old)
-            if findings.hides:
+            if findings.hides_other_faults:
                 return self._answer(request, findings, obj)
         return AdmissionResponse(patch=tuple(operations), warnings=forgotten)
 
@@ -135,8 +135,8 @@ class _Admission:
         judgement = None if policies is None else await policies.judge(request, findings)
         more = [] if cluster is None else await self._cluster_findings(cluster, request, findings)
         if judgement is None:
-            return await compute(answer, findings.and_also(more), obj)
-        told = findings.and_elsewhere(judgement.findings).and_also(more)
+            return await compute(answer, findings.with_findings(more), obj)
+        told = findings.with_findings_elsewhere(judgement.findings).with_findings(more)
         return judgement.answer(await compute(answer, told, obj))
 
     async def _cluster_findings(

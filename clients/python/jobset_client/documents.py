@@ -82,15 +82,15 @@ def documents(source: Source) -> Iterator[Document]:
             yield _unreadable(source, number + 1, error.span, str(error), error.fix)
             return
         except _JsonError as error:
-            yield from _json_like(source, offset, number, error)
+            yield from _yaml_or_json_error(source, offset, number, error)
             return
         number += 1
         yield _document(source, number, builder)
     yield from _yaml_documents(source, offset, number)
 
 
-def _json_like(source: Source, offset: int, number: int, error: _JsonError) -> Iterator[Document]:
-    """YAML takes much that JSON does not, as does kubectl: comments, a comma too many. Else JSON's error is shown."""
+def _yaml_or_json_error(source: Source, offset: int, number: int, error: _JsonError) -> Iterator[Document]:
+    """Read as YAML what is not quite JSON, as kubectl does: comments and trailing commas. Else report JSON's error."""
     for document in _yaml_documents(source, offset, number):
         at = len(source.text) - len(source.text[error.offset :].lstrip())
         if document.broken and document.number == number + 1 and source.text[at : at + 1] not in {"#", "]", "}"}:
@@ -170,7 +170,7 @@ def _scalar(event: Any, span: Span) -> Any:
 def _parser_error(error: Any, text: str, base: int) -> tuple[Span, str]:
     mark = error.problem_mark or error.context_mark
     if error.context_mark and (error.context == "while scanning a simple key" or mark.index >= len(text.rstrip())):
-        mark = error.context_mark  # the problem is only noticed far behind
+        mark = error.context_mark  # the parser notices the problem only much later
     at = base + (mark.index if mark else 0)
     context = f" {error.context}" if error.context else ""
     return Span(at, at + 1), f"{error.problem or 'not YAML'}{context}"
@@ -200,8 +200,8 @@ def _json(text: str, offset: int, builder: Builder) -> int:
             raise _JsonError(offset, expected)
         kind = found.lastindex or 0
         token, span, offset = found[kind], Span(*found.span(kind)), found.end()
-        sort = token if kind == 1 else "string" if kind == 2 else "scalar"
-        action = _NEXT.get((expected, sort))
+        token_kind = token if kind == 1 else "string" if kind == 2 else "scalar"
+        action = _NEXT.get((expected, token_kind))
         if action is None:
             raise _JsonError(span.start, expected)
         expected = _json_step(builder, action, stack, (token, span))

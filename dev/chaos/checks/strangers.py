@@ -18,17 +18,17 @@ LIVENESS, REVIEW = "liveness", "review"
 
 NO_ANSWER = "no answer in time"
 
-NEVER = 10.0
-"""Seconds that an API server waits."""
+WEBHOOK_TIMEOUT = 10.0
+"""Seconds that an API server waits for an answer."""
 
 TIMES_SLOWER = 4.0
-"""What 99 of 100 reviews may take beside a neighbour, for each second that they take without it."""
+"""Beside a neighbour, the 99th percentile of reviews may be this many times what it is without one."""
 
 MOST_LINES = 200.0
-"""Most lines in a second of the log of a replica."""
+"""Log lines of a replica in a second, at most, as an average over `LOG_WINDOW`."""
 
-OVER = 10
-"""Seconds over which they are counted."""
+LOG_WINDOW = 10
+"""Seconds."""
 
 _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _TIME_WITHIN = 80
@@ -57,7 +57,7 @@ Expected = Mapping[str, Sequence[Window]]
 def check_liveness(answers: Iterable[Answer], expected: Expected) -> tuple[dict[str, int], list[Violation]]:
     """How many probes there were, how many were refused, and how many had no answer in time.
 
-    Each that is refused is a violation, and two that are late one after the other: a busy machine may delay one.
+    Each refused probe is a violation, and so are two late ones in a row: a busy machine may delay one.
     """
     figures = Counter[str](asked=0, refused=0, late=0)
     violations = []
@@ -74,14 +74,14 @@ def check_liveness(answers: Iterable[Answer], expected: Expected) -> tuple[dict[
 
 
 def allowed_seconds(answers: Iterable[Answer], expected: Expected, alone: Sequence[Window]) -> float:
-    """What 99 of 100 reviews may take: a second, or some times what they took in `alone`, before the neighbour came.
+    """What 99 of 100 reviews may take: a second, or `TIMES_SLOWER` times what they took in `alone`, undisturbed.
 
     On a machine with few cores three replicas, the control plane, the load and the neighbour wait for each other, and
-    on one that others use as well a review takes a second without any neighbour. What strangers take from others shows
-    in the ratio.
+    on one that others use as well a review takes a second without any neighbour. So only the ratio shows what
+    strangers cost others.
     """
     taken = [
-        NEVER if review.fault else review.seconds
+        WEBHOOK_TIMEOUT if review.fault else review.seconds
         for reviews in _expected_answers(answers, REVIEW, expected).values()
         for review in reviews
         if within(alone, review.at, review.end)
@@ -94,14 +94,14 @@ def check_reviews(
 ) -> tuple[dict[str, dict[str, float]], list[Violation]]:
     """For each replica: how many small reviews it had, how many it did not admit, and what 99 of 100 took at most.
 
-    `undisturbed`: when no fault acts that a review has to wait for. One that is not admitted counts as `NEVER`.
+    `undisturbed`: when no fault delays reviews. One that is not admitted counts as `WEBHOOK_TIMEOUT`.
     `allowed`: what 99 of 100 may take.
     """
     figures, violations = {}, []
     for replica, reviews in _expected_answers(answers, REVIEW, expected).items():
         judged = [review for review in reviews if within(undisturbed, review.at, review.end)]
         failed = [review for review in judged if review.fault]
-        most = percentile([NEVER if review.fault else review.seconds for review in judged])
+        most = percentile([WEBHOOK_TIMEOUT if review.fault else review.seconds for review in judged])
         figures[replica] = {"asked": len(judged), "failed": len(failed), "p99_seconds": round(most, 3)}
         if len(judged) >= FEWEST and most >= allowed:
             text = f"one in 100 of {len(judged)} took {most:.2f} s or longer, {allowed:.2g} are allowed"
@@ -112,7 +112,7 @@ def check_reviews(
 
 
 def _expected_answers(answers: Iterable[Answer], kind: str, expected: Expected) -> dict[str, list[Answer]]:
-    """The answers of each replica, in order of time, that it was up for from beginning to end."""
+    """The answers of each replica in order of time, without those during which it was not up all the time."""
     found = defaultdict(list)
     for answer in sorted(answers, key=lambda answer: answer.at):
         if answer.kind == kind and within(expected[answer.replica], answer.at, answer.end):
@@ -121,7 +121,7 @@ def _expected_answers(answers: Iterable[Answer], kind: str, expected: Expected) 
 
 
 def check_log(name: str, lines: Iterable[bytes]) -> tuple[float, list[Violation]]:
-    """The most lines a second in the log of one life of a replica, over `OVER` seconds."""
+    """The most lines a second in the log of one life of a replica, as an average over `LOG_WINDOW`."""
     seconds: Counter[int] = Counter()
     controls, at = 0, 0
     for line in lines:
@@ -129,11 +129,11 @@ def check_log(name: str, lines: Iterable[bytes]) -> tuple[float, list[Violation]
             at = int(datetime.fromisoformat(f"{time[0].decode()}+00:00").timestamp())
         seconds[at] += 1
         controls += _CONTROL.search(line) is not None
-    most, when = max(((sum(seconds[at + n] for n in range(OVER)), at) for at in list(seconds)), default=(0, 0))
+    most, when = max(((sum(seconds[at + n] for n in range(LOG_WINDOW)), at) for at in list(seconds)), default=(0, 0))
     violations = []
-    if most >= MOST_LINES * OVER:
-        text = f"{most} lines in {OVER} s, less than {MOST_LINES * OVER:g} are allowed"
+    if most >= MOST_LINES * LOG_WINDOW:
+        text = f"{most} lines in {LOG_WINDOW} s, fewer than {MOST_LINES * LOG_WINDOW:g} are allowed"
         violations.append(Violation(FLOODED, name, text, when))
     if controls:
         violations.append(Violation(CONTROLS, name, f"in {controls} lines"))
-    return most / OVER, violations
+    return most / LOG_WINDOW, violations

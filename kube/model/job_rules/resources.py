@@ -28,16 +28,16 @@ _HUGE = "hugepages-"
 
 
 def amounts(name_errors: Callable[[Path, str], Iterable[FieldError]]) -> Check:
-    """A check of requests against limits, whose names hold to `name_errors`."""
+    """A check of requests and limits. `name_errors` checks the names of their resources."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         limits, requests = (_readable(value.get(key)) for key in ("limits", "requests"))
         for key, amounts_of in (("limits", limits), ("requests", requests)):
             for name, amount in amounts_of.items():
                 yield from name_errors(path.at(key, name), name)
-                yield from _amount(path.at(key, name), name, amount)
+                yield from _check_amount(path.at(key, name), name, amount)
         for name, amount in requests.items():
-            yield from _against(path, name, amount, limits.get(name))
+            yield from _check_request(path, name, amount, limits.get(name))
         names = limits.keys() | requests.keys()
         if not names & {"cpu", "memory"} and any(name.startswith(_HUGE) for name in names):
             yield forbidden(path, "HugePages require cpu or memory")
@@ -50,7 +50,7 @@ def _readable(value: Any) -> dict[str, Any]:
     return {name: amount for name, amount in pairs if parse_quantity(amount) is not None}
 
 
-def _amount(path: Path, name: str, amount: Any) -> Iterator[FieldError]:
+def _check_amount(path: Path, name: str, amount: Any) -> Iterator[FieldError]:
     value = parse_quantity(amount) or 0
     if value < 0:
         yield invalid(path, canonical(amount), "must be greater than or equal to 0")
@@ -61,8 +61,8 @@ def _amount(path: Path, name: str, amount: Any) -> Iterator[FieldError]:
         yield invalid(path, canonical(amount), f"{canonical(amount)} is not positive integer multiple of {name}")
 
 
-def _against(path: Path, name: str, amount: Any, limit: Any) -> Iterator[FieldError]:
-    """A request beside its limit; an amount that cannot be shared has to be the same as its limit."""
+def _check_request(path: Path, name: str, amount: Any, limit: Any) -> Iterator[FieldError]:
+    """A request must not exceed its limit. Only a resource that can be overcommitted may have a smaller request."""
     shared = is_native(name) and not name.startswith(_HUGE)
     if limit is None:
         if not shared:
@@ -81,15 +81,15 @@ def _is_extended(name: str) -> bool:
     return not is_native(name) and not name.startswith("requests.") and not label_key(f"requests.{name}")
 
 
-def _form(path: Path, name: str) -> Iterator[FieldError]:
+def _check_name(path: Path, name: str) -> Iterator[FieldError]:
     complaints = label_key(name)
     yield from (invalid(path, name, complaint) for complaint in complaints)
     if not complaints and "/" not in name and name not in _STANDARD and not name.startswith(_HUGE):
         yield invalid(path, name, "must be a standard resource type or fully qualified")
 
 
-def of_container(path: Path, name: str) -> Iterator[FieldError]:
-    yield from _form(path, name)
+def check_container_name(path: Path, name: str) -> Iterator[FieldError]:
+    yield from _check_name(path, name)
     if "/" not in name:
         if name not in _OF_CONTAINERS and not name.startswith(_HUGE):
             yield invalid(path, name, "must be a standard resource for containers")
@@ -97,26 +97,26 @@ def of_container(path: Path, name: str) -> Iterator[FieldError]:
         yield invalid(path, name, "doesn't follow extended resource name standard")
 
 
-def _of_pod(path: Path, name: str) -> Iterator[FieldError]:
-    found = list(_form(path, name))
+def _check_pod_name(path: Path, name: str) -> Iterator[FieldError]:
+    found = list(_check_name(path, name))
     yield from found
     if not found and name not in {"cpu", "memory"} and not name.startswith(_HUGE):
         yield not_supported(path, name, ("cpu", "hugepages-", "memory"))
 
 
-container_resources = amounts(of_container)
-pod_resources = amounts(_of_pod)
+container_resources = amounts(check_container_name)
+pod_resources = amounts(_check_pod_name)
 
 
 def overhead(path: Path, value: Any) -> Iterator[FieldError]:
-    """A check of what a pod takes beside its containers."""
+    """A check of the resources that a pod needs in addition to those of its containers."""
     for name, amount in _readable(value).items():
-        yield from of_container(path.at(name), name)
-        yield from _amount(path.at(name), name, amount)
+        yield from check_container_name(path.at(name), name)
+        yield from _check_amount(path.at(name), name, amount)
 
 
 def claims(path: Path, pod: Any) -> Iterator[FieldError]:
-    """A check of a pod's containers: the devices that they claim are claimed by the pod."""
+    """A check that every device claim of a container is one of the pod's."""
     known = {item.get("name") or "" for _, item in entries(pod.get("resourceClaims"))} - {""}
     why = f": {', '.join(sorted(known))}" if known else " which is empty"
     for key in ("containers", "initContainers"):

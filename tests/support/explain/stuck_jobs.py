@@ -36,7 +36,7 @@ def _() -> Facts:
 @stuck(
     "a quota that the set uses up itself",
     "Job train-workers-0: lacks 4 of 8 pods: need 4 nvidia.com/gpu, quota gpus has 0 left of 4; its 8 pods need 8"
-    " nvidia.com/gpu in all: they are never there all at once",
+    " nvidia.com/gpu in all: they never run all at once",
     'raise it: kubectl patch quota gpus -n team-a --type=merge -p \'{"spec":{"hard":{"requests.nvidia.com/gpu":"8"}}}\';'
     " or request less, or run fewer pods, in a new JobSet",
 )

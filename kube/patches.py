@@ -29,8 +29,3 @@ def _differ(old: Any, new: Any) -> bool:
     if isinstance(old, dict):
         return old.keys() != new.keys() or any(_differ(old[key], new[key]) for key in old)
     return bool(old != new)
-
-
-def pointer(*parts: str | int) -> str:
-    """A JSON pointer (RFC 6901) with `~` and `/` escaped, so that label keys can be addressed."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)

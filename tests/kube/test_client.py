@@ -27,7 +27,7 @@ from kube.errors import (
     disposition,
     from_response,
 )
-from kube.patches import merge_diff, pointer
+from kube.patches import merge_diff
 from kube.resources import JOBS, LEASES, NODES, PODS
 from kube.transport import Request, Response, TokenBucket
 from tests.support.model.faults import Answer, FaultyTransport, Killed, LostAnswer, Refused, Stale, kill_at
@@ -295,10 +295,6 @@ def test_a_merge_diff_leads_from_old_to_new_and_is_empty_for_equals(old, new):
         new, order="deterministic"
     )
     assert merge_diff(new, new) == {}
-
-
-def test_pointers_escape_what_label_keys_contain():
-    assert pointer("metadata", "labels", "a/b~c", 0) == "/metadata/labels/a~1b~0c/0"
 
 
 async def test_a_kill_point_ends_the_process_before_its_nth_write():

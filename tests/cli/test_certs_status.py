@@ -275,6 +275,18 @@ def test_all_forms_say_the_same():
     assert "PRIVATE" not in table + json.dumps(body)
 
 
+AUTHORITY = {key: value for key, value in _data(GOOD).items() if not key.startswith("tls")}
+
+
+@pytest.mark.parametrize(
+    ("data", "says"), [(_data(GOOD), "trusted"), (AUTHORITY, "there is none"), ({}, "there is none")]
+)
+def test_the_table_says_whether_callers_trust_a_certificate_or_there_is_none(data: dict[str, str], says: str):
+    status = look(replace(found(), secret={"metadata": {}, "data": data}), NOW)
+    lines = written(status, "table").splitlines()
+    assert {line.split("  ")[-1].strip() for line in lines if ".kb.io" in line} == {says}
+
+
 def test_words_of_others_cannot_move_the_cursor():
     theirs = replace(GOOD, authority_key=b"")
     assert "\x1b" not in written(look(found(theirs, **{CERT_MANAGER: "\x1b[2J"}), NOW), "table")

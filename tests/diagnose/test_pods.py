@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -27,7 +29,7 @@ from tests.support.explain.objects import (
     walk,
 )
 from tests.support.explain.stuck import waiting as waiting_container
-from tests.support.explain.stuck_restarts import without_pool
+from tests.support.explain.stuck_restarts import waiting_for_device, without_pool
 from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -55,6 +57,13 @@ def waiting(*holders: SeenPod, priority: int = 0, jobs: int = 1, nodes: Any = RA
 
 def by_cause(body: JSON, cause: str) -> JSON:
     return next(finding for finding in walk(body) if finding["cause"] == cause)
+
+
+@pytest.mark.parametrize(("seconds", "level"), [(10, "waits"), (60, "fault")])
+def test_a_missing_claim_of_a_device_is_a_fault_after_half_a_minute(seconds: int, level: str):
+    seen = waiting_for_device({"resourceClaimName": "rdma"}, there={"rdma": False})
+    now = MOMENT + timedelta(seconds=seconds)
+    assert by_cause(explanation_of(replace(seen, now=now))[1], "device-claim")["level"] == level
 
 
 def test_a_leader_that_waits_behind_jobs_of_equal_priority():

@@ -66,6 +66,13 @@ def test_an_image_without_a_shell_gets_the_command_that_is_given():
     assert (container["image"], container["command"]) == ("train", ["/pause"])
 
 
+@pytest.mark.parametrize("container", [{"name": "main"}, {"command": ["/pause"]}, {"name": 1, "command": ["/pause"]}, 1])
+def test_a_container_without_a_name_or_a_command_says_nothing_about_the_process(container: Any):
+    given = {"spec": {"template": {"spec": {"containers": [container]}}}}
+    [held] = template(with_spares(spare(template=given)))["template"]["spec"]["containers"]
+    assert held["command"][0] == "sh"
+
+
 def test_a_template_that_was_filled_in_is_found_again_when_the_manifest_is_applied():
     before = engine(GATES).create(with_spares(spare())).object
     old = stored(before)

@@ -66,7 +66,9 @@ def test_an_image_without_a_shell_gets_the_command_that_is_given():
     assert (container["image"], container["command"]) == ("train", ["/pause"])
 
 
-@pytest.mark.parametrize("container", [{"name": "main"}, {"command": ["/pause"]}, {"name": 1, "command": ["/pause"]}, 1])
+@pytest.mark.parametrize(
+    "container", [{"name": "main"}, {"command": ["/pause"]}, {"name": 1, "command": ["/pause"]}, 1]
+)
 def test_a_container_without_a_name_or_a_command_says_nothing_about_the_process(container: Any):
     given = {"spec": {"template": {"spec": {"containers": [container]}}}}
     [held] = template(with_spares(spare(template=given)))["template"]["spec"]["containers"]

@@ -15,7 +15,6 @@ from webhooks.jobset.subject import Entry, Subject
 KUEUE_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 _DEFAULT_SCHEDULER = "default-scheduler"
 
-_SOURCE = "spec.scheduling"
 OWN_GROUP = Source("KEP-969").error(
     "scheduling-own-group",
     "a pod is in one group, and spec.scheduling makes it",

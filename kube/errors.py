@@ -116,13 +116,10 @@ class ApiError(KubeError):
         where = f"{self.call.verb} {self.call.path}: " if self.call.path else ""
         return f"{where}{self.code} {self.reason}".rstrip() + (f": {self.message}" if self.message else "")
 
-    def has_cause(self, reason: str) -> bool:
-        return any(cause.reason == reason for cause in self.causes)
-
     @property
     def namespace_ends(self) -> bool:
         """Whether a creation was refused because its namespace is being deleted."""
-        return self.has_cause("NamespaceTerminating")
+        return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
 
     @property
     def too_large(self) -> bool:

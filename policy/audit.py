@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -42,24 +42,15 @@ def broken_rules(
     )
 
 
-class Result(NamedTuple):
-    """One rule that a JobSet breaks, in the order in which results are shown."""
-
-    namespace: str
-    jobset: str
-    rule: str
-    message: str
-
-
 @dataclass(slots=True)
 class First:
     """The first results in their order, whatever the order in which they come; and how many there are."""
 
     most: int
     count: int = 0
-    _kept: list[Result] = field(default_factory=list)
+    _kept: list[AuditedViolation] = field(default_factory=list)
 
-    def add(self, result: Result) -> None:
+    def add(self, result: AuditedViolation) -> None:
         """Add a result, and forget those that are not among the first."""
         self.count += 1
         self._kept.append(result)
@@ -67,9 +58,9 @@ class First:
             self._kept = self.results
 
     @property
-    def results(self) -> list[Result]:
+    def results(self) -> list[AuditedViolation]:
         """The first results, in order."""
-        return sorted(self._kept)[: self.most]
+        return sorted(self._kept, key=msgspec.structs.astuple)[: self.most]
 
 
 @dataclass(slots=True)
@@ -103,11 +94,11 @@ class Audit:
             text = f"{each.error.path}: {each.error.complaint}"
             said.setdefault((each.policy.metadata.name, each.rule), shorten(text, MOST_MESSAGE))
         for (name, rule), message in said.items():
-            result = Result(meta.namespace, meta.name, rule, message)
+            result = AuditedViolation(namespace=meta.namespace, name=meta.name, rule=rule, message=message)
             self._found[name].first.add(result)
             self._report(name, result)
 
-    def _report(self, policy: str, result: Result) -> None:
+    def _report(self, policy: str, result: AuditedViolation) -> None:
         key = result.namespace, policy
         if self._reports is not None and (key in self._reports or len(self._reports) < MOST_REPORTS):
             self._reports.setdefault(key, First(MOST_OF_REPORT)).add(result)
@@ -120,10 +111,7 @@ class Audit:
             jobsets=found.jobsets,
             violations=found.first.count,
             unchecked=found.unchecked,
-            first=tuple(
-                AuditedViolation(namespace=each.namespace, name=each.jobset, rule=each.rule, message=each.message)
-                for each in found.first.results
-            ),
+            first=tuple(found.first.results),
         )
 
     @property

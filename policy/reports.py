@@ -51,7 +51,7 @@ def report(policy: JobSetPolicy, namespace: str, found: First) -> JSON:
                 "scored": policy.spec.denies,
                 "message": each.message,
                 "resources": [
-                    {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "namespace": namespace, "name": each.jobset}
+                    {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "namespace": namespace, "name": each.name}
                 ],
             }
             for each in found.results

@@ -15,8 +15,9 @@ from dev import local
 from dev.cluster import audit
 from dev.cluster.cluster import Cluster
 from manifests import objects, policy_objects
-from policy.audit import First, Result
+from policy.audit import First
 from policy.reports import report
+from policy.status_types import AuditedViolation
 from tests.support.cluster.jobs import JOBSETS
 from tests.support.cluster.manager import USER
 from tests.support.cluster.requests import drop_namespace, listed, new_namespace, request, wait_for
@@ -258,7 +259,7 @@ def test_the_audit_names_what_breaks_a_policy_and_a_report_has_it_until_it_is_go
     reports = listed(cluster, REPORTS.format(team))
     first = First(2)
     for each in found["first"]:
-        first.add(Result(team, each["name"], each["rule"], each["message"]))
+        first.add(AuditedViolation(namespace=team, **{key: each[key] for key in ("name", "rule", "message")}))
     expected = report(policy("limits", maxJobs={"max": 1}), team, first)
     kept = {key: value for key, value in reports[0].items() if key != "metadata"}
     assert kept == {key: value for key, value in expected.items() if key != "metadata"}, "nothing was dropped"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from operator import attrgetter
 
 import msgspec
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy import audit as module
-from policy.audit import Audit, First, Result, as_written
+from policy.audit import Audit, First, as_written
 from policy.exception_types import read_exception
 from policy.judged import Judged, Namespace
 from policy.status_types import MOST_SHOWN, AuditedViolation
@@ -93,7 +94,7 @@ def test_results_by_namespace_are_kept_only_for_reports_and_are_bounded(monkeypa
 @given(st.lists(st.integers(0, 60)), st.integers(1, 9))
 def test_the_first_results_are_those_of_a_whole_sort(numbers: list[int], most: int):
     first = First(most)
-    results = [Result("ns", f"{number:03}", "rule", "") for number in numbers]
+    results = [AuditedViolation(namespace="ns", name=f"{number:03}", rule="rule") for number in numbers]
     for result in results:
         first.add(result)
-    assert (first.count, first.results) == (len(results), sorted(results)[:most])
+    assert (first.count, first.results) == (len(results), sorted(results, key=attrgetter("name"))[:most])

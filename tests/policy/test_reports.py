@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
-from policy.audit import MOST_OF_REPORT, First, Result
+from policy.audit import MOST_OF_REPORT, First
 from policy.reports import DIGEST, report, report_name
+from policy.status_types import AuditedViolation
 from tests.support.objects.policies import policy
 
 
 def first(count: int = 1) -> First:
     found = First(MOST_OF_REPORT)
     for number in range(count):
-        found.add(Result("team-a", f"train-{number:04}", "maxJobs", "9 Jobs, and at most 1 allowed"))
+        message = "9 Jobs, and at most 1 allowed"
+        found.add(AuditedViolation(namespace="team-a", name=f"train-{number:04}", rule="maxJobs", message=message))
     return found
 
 

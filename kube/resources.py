@@ -43,6 +43,10 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
+def _admission(kind: str, plural: str) -> Resource:
+    return Resource("admissionregistration.k8s.io", "v1", kind, plural, namespaced=False)
+
+
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 PODS = Resource("", "v1", "Pod", "pods")
 SERVICES = Resource("", "v1", "Service", "services")
@@ -64,47 +68,13 @@ EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
-VALIDATING_ADMISSION_POLICIES = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingAdmissionPolicy",
-    "validatingadmissionpolicies",
-    namespaced=False,
+VALIDATING_ADMISSION_POLICIES = _admission("ValidatingAdmissionPolicy", "validatingadmissionpolicies")
+VALIDATING_ADMISSION_POLICY_BINDINGS = _admission(
+    "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"
 )
-VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingAdmissionPolicyBinding",
-    "validatingadmissionpolicybindings",
-    namespaced=False,
-)
-MUTATING_ADMISSION_POLICIES = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "MutatingAdmissionPolicy",
-    "mutatingadmissionpolicies",
-    namespaced=False,
-)
-MUTATING_ADMISSION_POLICY_BINDINGS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "MutatingAdmissionPolicyBinding",
-    "mutatingadmissionpolicybindings",
-    namespaced=False,
-)
-MUTATING_WEBHOOK_CONFIGURATIONS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "MutatingWebhookConfiguration",
-    "mutatingwebhookconfigurations",
-    namespaced=False,
-)
-VALIDATING_WEBHOOK_CONFIGURATIONS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingWebhookConfiguration",
-    "validatingwebhookconfigurations",
-    namespaced=False,
-)
+MUTATING_ADMISSION_POLICIES = _admission("MutatingAdmissionPolicy", "mutatingadmissionpolicies")
+MUTATING_ADMISSION_POLICY_BINDINGS = _admission("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings")
+MUTATING_WEBHOOK_CONFIGURATIONS = _admission("MutatingWebhookConfiguration", "mutatingwebhookconfigurations")
+VALIDATING_WEBHOOK_CONFIGURATIONS = _admission("ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims")
 RESOURCE_CLAIM_TEMPLATES = Resource("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates")

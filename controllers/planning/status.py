@@ -53,11 +53,12 @@ class StatusDraft:
             message=message,
             last_transition_time=self.now,
         )
-        change = set_condition(self.status.conditions, new, always=always)
-        if change.changed:
-            self.update(conditions=change.conditions)
-            self.event(event_type, reason, message)
-        return change.changed
+        conditions = set_condition(self.status.conditions, new, always=always)
+        if conditions == self.status.conditions:
+            return False
+        self.update(conditions=conditions)
+        self.event(event_type, reason, message)
+        return True
 
     def remove_condition(self, kind: str) -> None:
         """Leave out a condition that does not apply any more."""

@@ -4,7 +4,6 @@ from controllers.resources import JOBSETS
 from kube import resources
 from kube.resources import Resource
 
-NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
-_OTHERS = (JOBSETS, NAMESPACES, Resource("", "v1", "Event", "events"))
+_OTHERS = (JOBSETS, Resource("", "v1", "Event", "events"))
 ALL = {(r.api_version, r.plural): r for r in (*vars(resources).values(), *_OTHERS) if isinstance(r, Resource)}
 """By apiVersion and plural name."""

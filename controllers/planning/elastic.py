@@ -4,10 +4,12 @@ See docs/concepts/elastic.md. `JobSet.at_current_size` is the set with the Jobs 
 with those. The wish stays in `spec.replicas`, which this program never writes.
 """
 
+from api import keys
 from api.elastic import WhenNoCapacity
 from api.jobset import JobSet
 from controllers.planning.attempts import requested_attempt
 from controllers.planning.child_jobs import Child
+from kube.model.meta import find
 
 REASON = "ReplicasReduced"
 """Reason of the restart, and of the event, by which a set continues with fewer Jobs."""
@@ -36,12 +38,16 @@ def reducible(js: JobSet) -> frozenset[str]:
 def is_replaced(js: JobSet, child: Child) -> bool:
     """Whether pods of the Job came in the place of others: the set, the Job or one of its pods has been replaced.
 
-    So a set that starts, or is resumed, waits for all of its capacity.
+    So a set that starts, or is resumed, waits for all of its capacity: restarts before the last resume do not count.
     """
-    status = js.status
-    return bool(
-        status.restarts
-        or requested_attempt(status)
-        or child.job.status.failed
-        or any(any(entry.job_restarts) for entry in status.replicated_jobs_status if entry.name == child.replicated_job)
+    status, job = js.status, child.job
+    if requested_attempt(status) or job.status.failed:
+        return True
+    alone = any(
+        any(entry.job_restarts) for entry in status.replicated_jobs_status if entry.name == child.replicated_job
     )
+    suspended = find(status.conditions, keys.SUSPENDED)
+    resumed = suspended.last_transition_time if suspended is not None and suspended.status == "False" else ""
+    if status.last_restart is None or status.last_restart.start_time < resumed:
+        return alone and (job.metadata.creation_timestamp or "") > resumed
+    return bool(status.restarts or alone)

@@ -23,7 +23,7 @@ from tests.support.model.full_cluster import (
     smaller,
     stranded,
 )
-from tests.support.model.lives import at, restart, resume, suspend
+from tests.support.model.lives import at, later, restart, resume, suspend
 from tests.support.objects.stored_sets import jobset, rjob
 
 
@@ -198,6 +198,18 @@ class TestWhoseNumber:
         resume(world)
         assert (len(world.jobs), world.status.restarts) == (4, 2)
         assert set(labels(world, keys.REPLICATED_JOB_REPLICAS).values()) == {"4"}
+
+    def test_a_set_that_is_resumed_waits_for_all_of_its_capacity_until_it_restarts(self):
+        world = stranded()
+        suspend(later(world, 1))
+        resume(world)
+        world.lack("js-workers-3")
+        world.pass_time(2 * AFTER)
+        assert (world.status.restarts, world.sizes) == (1, {}), "as where it starts"
+        restart(world, "js-workers-0")
+        world.lack("js-workers-3")
+        world.pass_time(AFTER)
+        assert world.sizes == {"workers": 3}
 
     @pytest.mark.parametrize(("wanted", "restarts"), [(2, 3), (3, 2)])
     def test_a_wish_that_is_met_clears_it(self, wanted, restarts):

@@ -22,6 +22,8 @@ HOLD: Final = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!
 _PROGRAM_FIELDS: Final = frozenset(
     {"command", "args", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicyRules", "ports"}
 )
+_OF_A_FLAVOR: Final = ("nodeSelector", "tolerations")
+"""What Kueue writes into the pod templates of a set, by the ResourceFlavor that it gives to each ReplicatedJob."""
 _JOB_FIELDS: Final = ("parallelism", "completions", "completionMode")
 
 
@@ -31,11 +33,26 @@ def spares_of(js: JobSet) -> tuple[ReplicatedJob, ...]:
 
 
 def running_part(js: JobSet) -> JobSet:
-    """The JobSet without its groups of spares; the same object if it has none."""
+    """The JobSet without its groups of spares, in spec and counts; the same object if it has none."""
     left = tuple([rjob for rjob in js.spec.replicated_jobs if not rjob.spare_for])
     if len(left) == len(js.spec.replicated_jobs):
         return js
-    return msgspec.structs.replace(js, spec=msgspec.structs.replace(js.spec, replicated_jobs=left))
+    names = {group.name for group in spares_of(js)}
+    counts = tuple(entry for entry in js.status.replicated_jobs_status if entry.name not in names)
+    return msgspec.structs.replace(
+        js,
+        spec=msgspec.structs.replace(js.spec, replicated_jobs=left),
+        status=msgspec.structs.replace(js.status, replicated_jobs_status=counts),
+    )
+
+
+def has_nodes_of(spare: ReplicatedJob, js: JobSet) -> bool:
+    """Whether its pods run where those that it stands in for may run.
+
+    Admission makes it so; a queue that resumes the set may select other nodes for each ReplicatedJob.
+    """
+    target = next((rjob for rjob in js.spec.replicated_jobs if rjob.name == spare.spare_for), spare)
+    return all((spare.pod_spec.get(key) or None) == (target.pod_spec.get(key) or None) for key in _OF_A_FLAVOR)
 
 
 def spare_template(template: Any, own: Any) -> JSON:

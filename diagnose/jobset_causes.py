@@ -9,7 +9,7 @@ import msgspec
 from api import keys, stored_defaults
 from api.avoided_nodes import nodes_to_avoid, policy_of, recent_failures
 from api.jobset import JobSet
-from api.spares import running_part, spares_of
+from api.spares import has_nodes_of, running_part, spares_of
 from controllers.planning import finished
 from controllers.planning.maintenance import REASON as MAINTENANCE
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
@@ -299,7 +299,13 @@ def missing_spares(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     groups = {rjob.name: rjob for rjob in spares_of(js)}
     for entry in js.status.spares:
         group = groups.get(entry.name)
-        if group is not None and entry.missing:
+        if group is not None and not has_nodes_of(group, js):
+            message = (
+                f"spares of ReplicatedJob {entry.name} hold no places for {group.spare_for}: their nodeSelector or"
+                " tolerations are others, as where a queue has given them another ResourceFlavor"
+            )
+            yield Answer(Finding(Level.NOTE, "missing-spares", message))
+        elif group is not None and entry.missing:
             used = f"; {pluralize(entry.used, 'place')} given so far" if entry.used else ""
             message = (
                 f"{entry.ready} of {pluralize(group.replicas, 'spare')} of ReplicatedJob {entry.name} for"

@@ -64,7 +64,7 @@ def _wanted_jobs(js: JobSet) -> int:
 
 def _settled_jobs(js: JobSet) -> int:
     """Jobs that are ready or have succeeded."""
-    return sum(counts.ready + counts.succeeded for counts in js.status.replicated_jobs_status)
+    return sum(counts.ready + counts.succeeded for counts in running_part(js).status.replicated_jobs_status)
 
 
 def detail(

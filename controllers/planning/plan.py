@@ -13,7 +13,7 @@ import msgspec
 
 from api.features import FeatureGates
 from api.jobset_status import JobSetStatus
-from controllers.planning import counters, recovery
+from controllers.planning import counters, recovery, spares
 from controllers.planning.actions import CreateJob, Partial, Plan
 from controllers.planning.context import Context, context
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
@@ -152,7 +152,8 @@ def _with_notes(ctx: Context, status: JobSetStatus) -> JobSetStatus:
     js = ctx.js
     if status.reduced_replicas != js.status.reduced_replicas:
         js = msgspec.structs.replace(ctx.observed.jobset, status=status).at_current_size
-    return counters.with_ready_jobs(js, status)
+    noted = counters.with_ready_jobs(js, status)
+    return spares.with_entries(noted) if noted.spares else noted
 
 
 def _write_delay(ctx: Context, status: JobSetStatus) -> float:

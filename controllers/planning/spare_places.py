@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from api.avoided_nodes import nodes_to_avoid
 from api.jobset_status import MOST_PROMISED, SpareStatus
 from api.spare_pods import PoolPod
-from api.spares import GATE, rank_of
+from api.spares import GATE, has_nodes_of, rank_of
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
 from controllers.planning.observed import PodOnTaintedNode
@@ -50,12 +50,12 @@ def _age(pod: PoolPod) -> tuple[str, str]:
 
 
 def free_places(ctx: Context, name: str) -> list[PoolPod]:
-    """Ready spares for the ReplicatedJob of that name, on nodes that work and do not go."""
+    """Ready spares for the ReplicatedJob of that name, on nodes that its pods may have, that work and do not go."""
     observed = ctx.observed
     jobs = {
         job.metadata.uid
         for spares in observed.spares
-        if spares.group.spare_for == name
+        if spares.group.spare_for == name and has_nodes_of(spares.group, ctx.js)
         for job in spares.jobs
         if job.metadata.deletion_timestamp is None
     }

@@ -7,9 +7,11 @@ set nor a restart, a stage or a count.
 from collections.abc import Iterable
 from dataclasses import replace
 
+import msgspec
+
 from api import keys
 from api.batch import Job, job_ready
-from api.jobset_status import SpareStatus
+from api.jobset_status import JobSetStatus, ReplicatedJobStatus, SpareStatus
 from api.names import job_name_prefix
 from api.spares import running_part, spares_of
 from controllers.planning.actions import DeleteJob
@@ -60,6 +62,19 @@ def spare_counts(observed: Observed) -> tuple[SpareStatus, ...]:
         counts = SpareStatus(name=name, ready=ready, missing=wanted - ready, used=before.used, promised_to=promised)
         found.append(counts)
     return tuple(found)
+
+
+def with_entries(status: JobSetStatus) -> JobSetStatus:
+    """Adds an entry for each group of spares to a status that is about to be written; it is not a reason to write one.
+
+    A queue that waits for all pods of a set (Kueue's `waitForPodsReady`) adds up the ready Jobs of all entries.
+    """
+    entries = (
+        ReplicatedJobStatus(name=e.name, ready=e.ready, active=e.ready, succeeded=0, failed=0, suspended=0)
+        for e in status.spares
+    )
+    in_order = sorted((*status.replicated_jobs_status, *entries), key=lambda entry: entry.name, reverse=True)
+    return msgspec.structs.replace(status, replicated_jobs_status=tuple(in_order))
 
 
 def deletions(jobs: Iterable[Job]) -> list[DeleteJob]:

@@ -160,6 +160,18 @@ def test_the_place_on_a_node_that_has_failed_is_not_promised():
     assert world.entry == (0, ())
 
 
+def test_spares_that_a_queue_has_sent_to_other_nodes_give_no_places():
+    """Kueue gives each ReplicatedJob a ResourceFlavor, which is a node selector, and may give spares another one."""
+    world = running()
+    workers, spare = world.js.spec.replicated_jobs
+    pods = {"spec": {**spare.pod_spec, "nodeSelector": {"pool": "other"}}}
+    template = {"spec": {**spare.job_spec, "template": pods}}
+    world.edit(replicated_jobs=(workers, msgspec.structs.replace(spare, template=template)))
+    lose(world)
+    assert world.status.restarts == 1
+    assert world.entry == (0, ())
+
+
 def test_a_failure_of_the_program_promises_nothing():
     world = running()
     world.fail("js-workers-0")

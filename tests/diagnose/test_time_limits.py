@@ -215,3 +215,5 @@ def test_a_set_with_spares_counts_without_them_and_missing_ones_are_named():
     assert (body["state"], body["level"]) == ("runs", "note")
     js["status"]["spares"] = [{"name": "spare", "ready": 2}]
     assert "missing-spares" not in causes(explained(js, [running(js, 0)])[1])
+    js["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "other"}
+    assert "spares of ReplicatedJob spare hold no places for workers" in explained(js, [running(js, 0)])[0]

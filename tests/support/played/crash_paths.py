@@ -236,7 +236,7 @@ PATHS = (
     ),
     Path(
         "spares",
-        "3 Jobs, 2 ready, 3 pods, 1 restarts",
+        "3 Jobs, 3 ready, 3 pods, 1 restarts",
         manifest(workers(), workers("spare", 1, spareFor="workers"), failurePolicy={**restarting(), **NODES}),
         (hold_place, start_on_no_node, replace_by_held_back, bind_first_pod),
         frozenset({"JobSetNodeFailure", "JobSetSpares"}),

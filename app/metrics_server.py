@@ -9,6 +9,7 @@ else. Must not keep or log a token: caches hold its digest.
 import asyncio
 import hashlib
 import logging
+import ssl
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import msgspec
 from app.debug.pages import Debug
 from app.metrics import Metrics
 from app.settings import TLSSettings
+from certs.apart import call
 from certs.files import POLL, FileCertificates
 from certs.source import Live
 from certs.tls import install, server_context
@@ -164,8 +166,9 @@ class MetricsApp:
 class MetricsServer:
     """Serves metrics and debug pages, and follows the certificate's files. Ends and is stopped like a `Server`."""
 
-    def __init__(self, server: Server, certificates: FileCertificates | None) -> None:
+    def __init__(self, server: Server, context: ssl.SSLContext, certificates: FileCertificates | None) -> None:
         self._server = server
+        self._context = context
         self._certificates = certificates
 
     @property
@@ -180,6 +183,7 @@ class MetricsServer:
         self._server.stop()
 
     async def run(self) -> None:
+        install(self._context, *await asyncio.to_thread(call, "certs.self_signed", "self_signed"))
         if self._certificates is None:
             await self._server.run()
             return
@@ -199,13 +203,10 @@ def metrics_server(
     Without a usable pair in `cert_dir` it serves a self-signed certificate for localhost until one appears there. A
     folder that is missing at the start is not mounted, and not looked for again.
     """
-    from certs.self_signed import self_signed  # noqa: PLC0415 (9 MiB that a manager without metrics need not have)
-
     context = server_context(tls.min_version, tls.cipher_suites)
-    install(context, *self_signed())
     listener = bind(address, "metrics")
     server = Server(app, listener, context, limits=ENDPOINT_LIMITS)
     if not Path(cert_dir).is_dir():
-        return MetricsServer(server, None)
+        return MetricsServer(server, context, None)
     live = Live(context, app.metrics.certificate("metrics"))
-    return MetricsServer(server, FileCertificates(Path(cert_dir), live, poll=poll, first_pair_timeout=None))
+    return MetricsServer(server, context, FileCertificates(Path(cert_dir), live, poll=poll, first_pair_timeout=None))

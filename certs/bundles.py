@@ -8,9 +8,7 @@ import base64
 import binascii
 from typing import Any
 
-from cryptography import x509
-
-from certs.pki import certificates
+from certs.validity import blocks
 
 JSON = dict[str, Any]
 
@@ -47,6 +45,6 @@ def names_service(configuration: JSON) -> bool:
     return any((hook.get("clientConfig") or {}).get("service") for hook in configuration.get("webhooks") or [])
 
 
-def trusts(configuration: JSON, authority: x509.Certificate) -> bool:
-    """Whether the bundles of all its webhooks hold this CA."""
-    return all(authority in certificates(bundle_of(hook)) for hook in configuration.get("webhooks") or [])
+def trusts(configuration: JSON, authority: bytes) -> bool:
+    """Whether the bundles of all its webhooks hold this CA, DER."""
+    return all(authority in blocks(bundle_of(hook)) for hook in configuration.get("webhooks") or [])

@@ -5,7 +5,6 @@ the API server refuses is ever stored. Pure: the time and what is random come in
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from cryptography import x509
@@ -13,11 +12,10 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certs.handshake import refusal
+from certs.material import Decision, Material, Renewal
 from certs.pki import (
     RENEW_BEFORE,
     Fresh,
-    Material,
-    Renewal,
     certificates,
     hosts_of,
     read_key,
@@ -28,14 +26,6 @@ from certs.pki import (
 )
 
 _SERVER_USAGES = {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What to renew, and why, in words for the log."""
-
-    renewal: Renewal
-    reason: str = ""
 
 
 def decide(material: Material, hosts: Sequence[str], now: datetime) -> Decision:

@@ -10,23 +10,19 @@ in between is noticed, and the rights that the Go JobSet is installed with (upda
 
 import asyncio
 import base64
-import binascii
 import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from functools import partial
-from typing import Any, Literal
+from datetime import date, datetime
+from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-
+from certs.apart import call
 from certs.bundles import injector, names_service, trusts
-from certs.decision import heal
-from certs.pki import Fresh, Material, PrivateKey, Renewal, certificates
+from certs.material import Decision, KeyAlgorithm, Material, Renewal, data_of, material_of
 from certs.remedies import APPLY_AGAIN, NOT_BY_SERVICE, make_secret, write_by_manager
 from certs.source import Live
+from certs.validity import blocks, not_after
 from kube.client import Client
 from kube.clock import now, rfc3339
 from kube.errors import Conflict, Forbidden, KubeError, NotFound
@@ -38,8 +34,6 @@ log = logging.getLogger(__name__)
 
 JSON = dict[str, Any]
 
-_KEYS = {"ca.crt": "authorities", "ca.key": "authority_key", "tls.crt": "certificate", "tls.key": "key"}
-
 
 class MissingSecretError(KubeError):
     """The Secret for the certificates was not installed, or the right to it is missing."""
@@ -47,18 +41,6 @@ class MissingSecretError(KubeError):
 
 class NotTrustedError(KubeError):
     """A webhook configuration lacks the CA: what it signed cannot be served yet."""
-
-
-KeyAlgorithm = Literal["ECDSA", "RSA"]
-RSA_BITS = 3072
-"""As strong as P-256. The CA lives for ten years."""
-
-
-def new_key(algorithm: KeyAlgorithm) -> PrivateKey:
-    """A private key. One on P-256 takes a tenth of the time of one for RSA in a handshake."""
-    if algorithm == "RSA":
-        return rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)
-    return ec.generate_private_key(ec.SECP256R1())
 
 
 class _Watched(Base, frozen=True, kw_only=True):
@@ -121,6 +103,7 @@ class CertManager:
         self._clock = clock
         self._changed = asyncio.Event()
         self._served_authorities = b""
+        self._good: tuple[Material, bytes, date] | None = None
         self._more: set[tuple[Resource, str]] = set()
         self._registered: dict[str, int] = {}
         self._by_service: set[str] = set()
@@ -178,7 +161,7 @@ class CertManager:
     async def check(self) -> None:
         """Renew what is due, store the CA where it belongs, serve the pair. Safe to repeat; raises on API errors."""
         material = await self._current()
-        authority = certificates(material.authorities)[0]
+        authority = blocks(material.authorities)[0]
         bundle = base64.b64encode(material.authorities).decode()
         for resource, name in self._options.configurations:
             await self._inject(resource, name, bundle, authority)
@@ -188,29 +171,31 @@ class CertManager:
             except KubeError as error:
                 log.warning("%s %s: %s", resource.kind, name, error)
         if not self._live.serves(material.certificate, material.key):
-            if self._live.certificate and _signer(self._live.certificate) != _signer(material.certificate):
+            if self._live.certificate and blocks(self._served_authorities)[0] != authority:
                 await asyncio.sleep(self._options.settle)
                 await self._check_trusted(authority)
             self._live.install(material.certificate, material.key)
-            until = rfc3339(certificates(material.certificate)[0].not_valid_after_utc)
-            log.info("serving a certificate valid until %s", until)
+            log.info("serving a certificate valid until %s", rfc3339(not_after(material.certificate)))
         self._served_authorities = material.authorities
-        self._live.observer.on_authority(authority.not_valid_after_utc.timestamp())
+        self._live.observer.on_authority(not_after(material.authorities).timestamp())
 
     async def _current(self) -> Material:
         """What the Secret holds once it is good; renewed and stored if it was not."""
         while True:
             secret = await self._secret()
-            material = material_of(secret)
-            new = partial(new_key, self._options.key_algorithm)
-            fresh = Fresh(self._clock(), new, x509.random_serial_number)
-            # In a thread: to make an RSA key, or to check a large one, takes long.
-            decision, renewed = await asyncio.to_thread(
-                heal, material, self._options.hosts, fresh, self._served_authorities
-            )
-            if decision.renewal is Renewal.NOTHING:
+            material, now = material_of(secret), self._clock()
+            # A bundle that the Secret holds as well adds nothing.
+            served = self._served_authorities if self._served_authorities != material.authorities else b""
+            checked = material, served, now.date()
+            if checked == self._good:
                 return material
-            body = {**secret, "data": {**(secret.get("data") or {}), **_data(renewed)}}
+            task = material, self._options.hosts, now, self._options.key_algorithm, served
+            done: tuple[Decision, Material] = await asyncio.to_thread(call, "certs.renewal", "heal_now", *task)
+            decision, renewed = done
+            if decision.renewal is Renewal.NOTHING:
+                self._good = checked
+                return material
+            body = {**secret, "data": {**(secret.get("data") or {}), **data_of(renewed)}}
             try:
                 await self._client.replace(SECRETS, self._options.secret, body, namespace=self._options.namespace)
             except Conflict:
@@ -231,7 +216,7 @@ class CertManager:
                 " or set internalCertManagement.enable to false and give webhook.certDir"
             ) from error
 
-    async def _inject(self, resource: Resource, name: str, bundle: str, authority: x509.Certificate) -> None:
+    async def _inject(self, resource: Resource, name: str, bundle: str, authority: bytes) -> None:
         """Store the bundle in one configuration, unless that has somebody else write it."""
         while True:
             try:
@@ -278,13 +263,13 @@ class CertManager:
             if self._options.local:
                 log.warning("%s names a Service, which leads elsewhere than to this manager; %s", name, NOT_BY_SERVICE)
 
-    async def _check_trusted(self, authority: x509.Certificate) -> None:
+    async def _check_trusted(self, authority: bytes) -> None:
         """Raises `NotTrustedError` if a configuration has lost the CA since it was stored there."""
         for resource, name in self._options.configurations:
             with contextlib.suppress(NotFound):
                 self._demand_trust(resource, await self._client.get(resource, name), authority)
 
-    def _demand_trust(self, resource: Resource, config: JSON, authority: x509.Certificate) -> None:
+    def _demand_trust(self, resource: Resource, config: JSON, authority: bytes) -> None:
         if not trusts(config, authority):
             name, annotation = config["metadata"]["name"], injector(config)
             remedy = annotation and f"; {write_by_manager(resource.kind, name, annotation)}"
@@ -308,30 +293,3 @@ class CertManager:
         for resource, name in options.configurations:
             informers.append(Informer(self._client, resource, _Watched, field_selector=f"metadata.name={name}"))
         return informers
-
-
-def material_of(secret: JSON) -> Material:
-    """Contents of the Secret; what is not base64 counts as absent."""
-    data = secret.get("data") or {}
-    fields = {}
-    for key, field in _KEYS.items():
-        try:
-            fields[field] = base64.b64decode(data.get(key) or "", validate=True)
-        except (binascii.Error, ValueError):
-            fields[field] = b""
-    return Material(**fields)
-
-
-def _data(material: Material) -> dict[str, str]:
-    return {key: base64.b64encode(getattr(material, field)).decode() for key, field in _KEYS.items()}
-
-
-def _signer(pem: bytes) -> bytes | None:
-    """Identifies the CA key that signed a certificate."""
-    for certificate in certificates(pem)[:1]:
-        try:
-            identifier = certificate.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier)
-        except x509.ExtensionNotFound:
-            return None
-        return identifier.value.key_identifier
-    return None

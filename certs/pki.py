@@ -12,9 +12,8 @@ import ssl
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import Enum
 from functools import partial
 from typing import TypeVar
 
@@ -24,6 +23,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from certs.material import Material, Renewal
+from certs.validity import blocks
 
 AUTHORITY_NAME = "jobset-ca"
 ORGANIZATION = "jobset"
@@ -55,25 +57,6 @@ class Fresh:
     now: datetime
     new_key: Callable[[], PrivateKey]
     new_serial: Callable[[], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Material:
-    """Contents of the Secret, PEM. `authorities` holds the CA of `authority_key` first, then older ones."""
-
-    authorities: bytes = b""
-    authority_key: bytes = field(default=b"", repr=False)
-    certificate: bytes = b""
-    key: bytes = field(default=b"", repr=False)
-
-
-class Renewal(Enum):
-    """What has to be renewed."""
-
-    NOTHING = "nothing"
-    BUNDLE = "CA bundle"
-    SERVING = "serving certificate"
-    ALL = "CA and serving certificate"
 
 
 def renew(material: Material, renewal: Renewal, hosts: Collection[str], fresh: Fresh, served: bytes = b"") -> Material:
@@ -118,7 +101,7 @@ def _trusting(authorities: bytes, served: bytes, now: datetime) -> bytes:
 def certificates(pem: bytes) -> list[x509.Certificate]:
     """All certificates of a bundle; none when it cannot be read."""
     with _any_serial_number():
-        return readable(lambda: x509.load_pem_x509_certificates(pem), [])
+        return readable(lambda: [x509.load_der_x509_certificate(der) for der in blocks(pem)], [])
 
 
 def serial_number(certificate: x509.Certificate) -> int:

@@ -1,26 +1,35 @@
-"""Until when a certificate is good, read without the cryptography library, which takes 9 MiB for itself.
+"""Which certificates a bundle holds, and until when one is good, read without the cryptography library (`certs.apart`).
 
 Must not judge anything: who needs more than this one date has `certs.pki`.
 """
 
-import ssl
+import base64
+import contextlib
+import re
 from datetime import UTC, datetime
 
-_BEGIN, _END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
+_BLOCK = re.compile(b"-----BEGIN CERTIFICATE-----([^-]*)-----END CERTIFICATE-----")
 _VERSION = 0xA0
 _FORMS = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 """UTCTime and GeneralizedTime by their tags, as RFC 5280 (4.1.2.5) wants them written."""
 
 
+def blocks(pem: bytes) -> list[bytes]:
+    """The certificates of a bundle, DER, without those that are no base64."""
+    found = []
+    for block in _BLOCK.findall(pem):
+        with contextlib.suppress(ValueError):
+            found.append(base64.b64decode(block))
+    return found
+
+
 def not_after(pem: bytes) -> datetime:
     """The end of the first certificate's validity; ValueError where there is none to be read."""
-    begin = pem.find(_BEGIN)
-    end = pem.find(_END, begin)
-    if begin < 0 or end < 0:
+    found = blocks(pem)
+    if not found:
         raise ValueError("there is no PEM certificate")
-    der = ssl.PEM_cert_to_DER_cert(pem[begin : end + len(_END)].decode("ascii"))
     try:
-        return _not_after(der)
+        return _not_after(found[0])
     except (IndexError, KeyError) as error:
         raise ValueError("the certificate is not DER") from error
 

@@ -8,6 +8,7 @@ from app.health import Health, passes
 from app.manager.options import Deps, own_namespace
 from certs.clients import ClientAuthority
 from certs.files import FileCertificates
+from certs.manager import CertManager, CertOptions, service_hosts
 from certs.source import CertificateSource, Live
 from certs.tls import server_context
 from httpserver.address import is_loopback
@@ -44,8 +45,6 @@ def _source(deps: Deps, live: Live, health: Health) -> CertificateSource:
     if not internal.enable:
         hosts = (f"{internal.webhook_service_name}.{own_namespace()}.svc", *extra)
         return FileCertificates(Path(settings.webhook.cert_dir), live, hosts=hosts)
-    from certs.manager import CertManager, CertOptions, service_hosts  # noqa: PLC0415 (9 MiB of cryptography)
-
     hosts = service_hosts(internal.webhook_service_name, own_namespace(), *extra)
     namespace, secret = own_namespace(), internal.webhook_secret_name
     options = CertOptions(

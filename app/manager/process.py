@@ -63,11 +63,7 @@ def prepare(options: Options) -> None:
 
     Of libraries, what only that has used is let go of.
     """
-    parts = {
-        "app.manager.controllers": options.controllers,
-        "app.manager.admission": options.webhooks,
-        "certs.manager": options.webhooks and options.settings.internal_cert_management.enable,
-    }
+    parts = {"app.manager.controllers": options.controllers, "app.manager.admission": options.webhooks}
     BaseModel.model_config["defer_build"] = True  # validators of FastAPI's OpenAPI models, which no page here needs
     for part in (name for name, is_needed in parts.items() if is_needed):
         import_module(part)

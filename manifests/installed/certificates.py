@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from certs.bundles import bundle_of, injector
 from certs.handshake import refusal
-from certs.manager import material_of
-from certs.pki import RENEW_BEFORE, Material, certificates, hosts_of, readable
+from certs.material import Material, material_of
+from certs.pki import RENEW_BEFORE, certificates, hosts_of, readable
 from certs.remedies import apply_again, make_secret, write_by_manager
 from kube.clock import rfc3339
 from kube.model.meta import JSON

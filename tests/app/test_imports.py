@@ -55,7 +55,7 @@ TO_RECONCILE = {
 }
 """All packages of a manager that only reconciles, but for those of Python itself."""
 
-TO_SERVE = {"annotated_doc", "anyio", "cryptography", "fastapi", "jsonschema_rs", "opentelemetry", "starlette"}
+TO_SERVE = {"annotated_doc", "anyio", "fastapi", "jsonschema_rs", "opentelemetry", "starlette"}
 """Those that admission needs as well, with certificates of its own."""
 
 PREPARE = """\
@@ -81,6 +81,14 @@ def test_a_manager_imports_no_package_that_it_has_no_use_for(
     assert "policy.kinds" in modules
     unused = {"cli.config_check", "policy.registry", "webhooks.jobset.policies", "webhooks.policy"}
     assert modules & unused == set()
+
+
+def test_certificates_are_made_by_a_process_that_has_its_library_to_itself() -> None:
+    code = (
+        "import app.metrics_server, certs.manager; from certs.apart import call\n"
+        "assert b'PRIVATE' in call('certs.self_signed', 'self_signed')[1]"
+    )
+    assert {name for name in imported_by(code) if name.startswith("cryptography")} == set()
 
 
 def test_no_validators_are_made_that_no_process_uses() -> None:

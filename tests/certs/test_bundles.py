@@ -5,11 +5,11 @@ import base64
 import pytest
 
 from certs.bundles import INJECTORS, bundle_of, injector, trusts
-from certs.pki import certificates
+from certs.validity import blocks
 from tests.support.tls import material
 
 ONE, OTHER = material().authorities, material().authorities
-[AUTHORITY] = certificates(ONE)
+[AUTHORITY] = blocks(ONE)
 
 
 def hook(bundle: bytes) -> dict[str, object]:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from certs.decision import decide, heal
 from certs.handshake import refusal
-from certs.pki import Material, Renewal, certificates, hosts_of
+from certs.material import Material, Renewal
+from certs.pki import certificates, hosts_of
 from tests.support.bad_certificates import BAD, GOOD, OTHER, Bad, chain, der, pem
 from tests.support.tls import DAY, HOSTS, NOW, fresh, material
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from certs.files import FileCertificates, MissingFilesError
-from certs.pki import Material, certificates
+from certs.material import Material
+from certs.pki import certificates
 from certs.source import Live, Unobserved
 from certs.tls import server_context
 from kube.clock import rfc3339

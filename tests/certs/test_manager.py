@@ -16,13 +16,12 @@ from certs.decision import decide
 from certs.manager import (
     CertManager,
     CertOptions,
-    KeyAlgorithm,
     NotTrustedError,
-    _data,
-    material_of,
     service_hosts,
 )
-from certs.pki import Material, Renewal, certificates, read_key
+from certs.material import KeyAlgorithm, Material, Renewal, data_of, material_of
+from certs.pki import certificates, read_key
+from certs.renewal import heal_now
 from certs.source import Live
 from certs.tls import server_context
 from kube.client import Client
@@ -72,7 +71,7 @@ class Clock:
 
 def store(api: Api, content: Material) -> None:
     """Somebody writes the Secret."""
-    api.put("secrets", SECRET, "ns", data=_data(content))
+    api.put("secrets", SECRET, "ns", data=data_of(content))
 
 
 def manager(api: Api, context: ssl.SSLContext, clock: Clock | None = None, **options: Any) -> CertManager:
@@ -157,7 +156,10 @@ async def test_a_secret_that_somebody_changes_is_taken_over_or_repaired():
 
 
 @pytest.mark.no_cover
-async def test_whatever_somebody_puts_into_the_secret_is_healed(caplog: pytest.LogCaptureFixture):
+async def test_whatever_somebody_puts_into_the_secret_is_healed(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("certs.manager.call", lambda *task: heal_now(*task[2:]))  # a process for each takes a minute
     api = Api()
     certs = manager(api, server_context(), settle=0)
     caplog.set_level("INFO")

@@ -8,7 +8,8 @@ from pathlib import Path
 from cryptography import x509
 
 from certs.decision import decide
-from certs.pki import MOST_AUTHORITIES, Material, Renewal, certificates, renew
+from certs.material import Material, Renewal
+from certs.pki import MOST_AUTHORITIES, certificates, renew
 from certs.source import Live
 from tests.support.tls import DAY, HOSTS, NOW, fresh, material
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from certs.manager import CertManager, CertOptions, material_of
+from certs.manager import CertManager, CertOptions
+from certs.material import material_of
 from certs.source import Live
 from certs.tls import server_context
 from kube.client import Client

@@ -14,9 +14,11 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-from certs.manager import _data, new_key, service_hosts
-from certs.pki import Fresh, Material, Renewal, renew
+from certs.manager import service_hosts
+from certs.material import Material, Renewal, data_of
+from certs.pki import Fresh, renew
 from certs.remedies import APPLY_AGAIN
+from certs.renewal import new_key
 from cli.certificates.run import write
 from cli.main import main
 from manifests import crd, install_objects, policy_objects
@@ -44,7 +46,7 @@ def found(stored: Material = GOOD, bundle: bytes | None = None, **annotations: s
         for body in objects
         if body["kind"].endswith("WebhookConfiguration")
     }
-    secret = {"metadata": {"annotations": annotations}, "data": _data(stored)}
+    secret = {"metadata": {"annotations": annotations}, "data": data_of(stored)}
     return Found(SECRET, secret, dict(configurations), CRD, crd())
 
 
@@ -275,11 +277,11 @@ def test_all_forms_say_the_same():
     assert "PRIVATE" not in table + json.dumps(body)
 
 
-AUTHORITY = {key: value for key, value in _data(GOOD).items() if not key.startswith("tls")}
+AUTHORITY = {key: value for key, value in data_of(GOOD).items() if not key.startswith("tls")}
 
 
 @pytest.mark.parametrize(
-    ("data", "says"), [(_data(GOOD), "trusted"), (AUTHORITY, "there is none"), ({}, "there is none")]
+    ("data", "says"), [(data_of(GOOD), "trusted"), (AUTHORITY, "there is none"), ({}, "there is none")]
 )
 def test_the_table_says_whether_callers_trust_a_certificate_or_there_is_none(data: dict[str, str], says: str):
     status = look(replace(found(), secret={"metadata": {}, "data": data}), NOW)

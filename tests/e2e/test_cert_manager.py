@@ -17,7 +17,8 @@ import pytest
 
 from app.version import user_agent
 from certs.manager import service_hosts
-from certs.pki import Renewal, certificates, renew
+from certs.material import Renewal
+from certs.pki import certificates, renew
 from cli.certificates.run import Options, run
 from dev import local
 from dev.cluster.assets import Sources

@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 
-from certs.pki import Material, Renewal, _usage, certificates
+from certs.material import Material, Renewal
+from certs.pki import _usage, certificates
 from tests.support.tls import DAY, HOSTS, NOW, material
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey

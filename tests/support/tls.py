@@ -10,7 +10,8 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from certs.pki import Fresh, Material, Renewal, renew
+from certs.material import Material, Renewal
+from certs.pki import Fresh, renew
 from certs.tls import install, server_context
 from httpserver.address import bind
 from httpserver.server import Server

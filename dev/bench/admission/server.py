@@ -21,7 +21,8 @@ from app import heap
 from app.engine import engine
 from app.manager.process import loop_factory
 from app.metrics import Metrics
-from certs.pki import Fresh, Material, Renewal, renew
+from certs.material import Material, Renewal
+from certs.pki import Fresh, renew
 from certs.tls import install, server_context
 from dev.bench.admission.policies import Policies
 from httpserver.address import bind

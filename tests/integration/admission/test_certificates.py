@@ -13,8 +13,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from certs.manager import _data, service_hosts
-from certs.pki import Material
+from certs.manager import service_hosts
+from certs.material import Material, data_of
 from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
 from tests.support.bad_certificates import chain, curve, on_unknown_curve
@@ -46,7 +46,7 @@ def secret(server: Cluster) -> JSON:
 
 @pytest.mark.parametrize("bad", WORST.values(), ids=WORST.keys())
 def test_admission_survives_the_worst_certificates(server: Cluster, ns: str, bad: Material):
-    spoilt = {"data": _data(bad)}
+    spoilt = {"data": data_of(bad)}
     status, answer = request(server, "PATCH", SECRET_PATH, spoilt, MERGE)
     assert status == 200, answer
     wait_for(lambda: secret(server)["ca.crt"] != spoilt["data"]["ca.crt"], what="the CA to be renewed")

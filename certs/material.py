@@ -1,0 +1,59 @@
+"""What the Secret of the certificates holds, and what is decided about it: only data, without the cryptography library.
+
+See docs/reference/manager.md#certificates.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Literal
+
+JSON = dict[str, Any]
+KeyAlgorithm = Literal["ECDSA", "RSA"]
+
+_KEYS = {"ca.crt": "authorities", "ca.key": "authority_key", "tls.crt": "certificate", "tls.key": "key"}
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Contents of the Secret, PEM. `authorities` holds the CA of `authority_key` first, then older ones."""
+
+    authorities: bytes = b""
+    authority_key: bytes = field(default=b"", repr=False)
+    certificate: bytes = b""
+    key: bytes = field(default=b"", repr=False)
+
+
+class Renewal(Enum):
+    """What has to be renewed."""
+
+    NOTHING = "nothing"
+    BUNDLE = "CA bundle"
+    SERVING = "serving certificate"
+    ALL = "CA and serving certificate"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to renew, and why, in words for the log."""
+
+    renewal: Renewal
+    reason: str = ""
+
+
+def material_of(secret: JSON) -> Material:
+    """Contents of the Secret; what is not base64 counts as absent."""
+    data = secret.get("data") or {}
+    fields = {}
+    for key, field_name in _KEYS.items():
+        try:
+            fields[field_name] = base64.b64decode(data.get(key) or "", validate=True)
+        except (binascii.Error, ValueError):
+            fields[field_name] = b""
+    return Material(**fields)
+
+
+def data_of(material: Material) -> dict[str, str]:
+    """`data` of the Secret with these contents."""
+    return {key: base64.b64encode(getattr(material, field_name)).decode() for key, field_name in _KEYS.items()}

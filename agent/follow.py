@@ -33,7 +33,7 @@ class NextAttempt(NamedTuple):
 
 
 class JobSetWatcher:
-    """One agent's view of its JobSet. `act` gets LIFT, RESTART and FAIL as they come due; nothing follows the last two.
+    """One agent's view of its JobSet. `act` gets LIFT, RESTART and FAIL when they are due; RESTART and FAIL come last.
 
     With `following` there is no RESTART: the worker is ended, and the next attempt is reported. `notify` gets the
     notice of maintenance that is open, or None, with each state of the JobSet.

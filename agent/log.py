@@ -18,14 +18,14 @@ READ_BYTES = 64 << 10
 LONGEST_LINE = 4096
 """Bytes of a line in which the pattern is looked for."""
 DRAIN_SECONDS = 5.0
-"""What the worker has printed is passed on within that long after its end, if somebody reads it."""
+"""Seconds after the worker's end within which its last output is still passed on, if somebody reads it."""
 LAST_BYTES = 1000
-"""The end of stderr that is kept."""
+"""Bytes of the end of stderr that are kept for the termination message."""
 _ENDS = re.compile(rb"[\r\n]")  # progress bars end their lines with a carriage return
 
 
 class Lines:
-    """Cuts a stream of bytes into lines, of which it keeps the first `LONGEST_LINE` bytes."""
+    """Cuts a stream of bytes into lines, and keeps the first `LONGEST_LINE` bytes of each."""
 
     def __init__(self) -> None:
         self._open = b""
@@ -93,7 +93,7 @@ class WorkerLog:
             self._matched.acquire()
 
     def last_lines(self) -> str:
-        """The last lines of stderr, whole ones if more than one is kept."""
+        """The last lines of stderr; the first of them may be cut if it is the only one."""
         last = self._last
         if len(last) > LAST_BYTES:
             last = last.partition(b"\n")[2] or last[1:]

@@ -17,7 +17,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def policy_of(js: JobSet) -> AvoidNodes | None:
-    """What the set says about nodes that failed it; None: nothing."""
+    """The set's policy about nodes that failed it; None if it has none."""
     policy = js.spec.failure_policy
     return policy.avoid_nodes if policy is not None else None
 

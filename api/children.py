@@ -82,7 +82,7 @@ def placement_annotations(js: JobSet, rjob: ReplicatedJob) -> dict[str, str]:
 
 
 class Counters(NamedTuple):
-    """What was counted of a Job: its own restarts, and the attempts of its set; None for a Job of a new JobSet."""
+    """Counts of one Job: its own restarts, and the attempts of its set; None for a Job of a new JobSet."""
 
     job_restarts: int | None = None
     execution_attempts: int | None = None
@@ -155,7 +155,7 @@ def in_group(job: JSON, template: str, name: str) -> JSON:
 
 
 def with_priority(job: JSON, priorities: Priorities) -> JSON:
-    """The Job, whose pods have the label of their priority from the template and need no webhook for it.
+    """The Job with the label of their priority in its pod template, so that its pods need no webhook for it.
 
     Exclusive placement keeps pods of one priority apart by that label; the node-selector strategy does not need it.
     """

@@ -61,7 +61,7 @@ class NoDomain:
 
 
 def topology_of(annotations: Mapping[str, str]) -> str | None:
-    """The topology key by which a pod with these annotations is placed; None for every pod that is left alone."""
+    """The topology key by which a pod with these annotations is placed; None if it is not placed exclusively."""
     if keys.JOBSET_NAME not in annotations or keys.NODE_SELECTOR_STRATEGY in annotations:
         return None
     return annotations.get(keys.EXCLUSIVE_TOPOLOGY)

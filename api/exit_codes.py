@@ -1,4 +1,4 @@
-"""What the exit codes of containers mean: the table of the training operators, as rules of a podFailurePolicy.
+"""Meanings of the exit codes of containers: the table of the training operators, as rules of a podFailurePolicy.
 
 An `exitCodePolicy` is compiled into the `podFailurePolicy` of the child Jobs, so that the Job controller acts on it
 without us. Pure.

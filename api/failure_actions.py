@@ -1,4 +1,4 @@
-"""What a failure policy can do: the one table of its actions (KEP-262, KEP-467; RestartReplicatedJob is ours)."""
+"""The one table of the actions of a failure policy (KEP-262, KEP-467; RestartReplicatedJob is ours)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -85,7 +85,8 @@ RESTART_REPLICATED_JOB = FailureAction(
     since_go=False,
 )
 MAX_REPLICAS_TO_RESTART = 1024
-"""Jobs of a ReplicatedJob of which some may be restarted alone: they are counted in a status list of this length."""
+"""Jobs of a ReplicatedJob whose Jobs may be restarted one by one: the status counts their restarts in a list of this
+length."""
 
 ACTIONS: Mapping[str, FailureAction] = {
     action.name: action

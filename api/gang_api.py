@@ -1,4 +1,4 @@
-"""What the API server has to serve for the groups of a set, and how to have a cluster serve it. Pure.
+"""The parts of the scheduling API that the groups of a set need, and how to make a cluster serve them. Pure.
 
 The controller and admission look up what is served, and report what is missing with these messages.
 """
@@ -65,7 +65,7 @@ class MissingApi:
 
     @property
     def message(self) -> str:
-        """What is missing, with the fix, as a sentence without a full stop."""
+        """The missing part and the fix, as a sentence without a full stop."""
         if not self.gates:
             return self.problem
         fix = (
@@ -104,7 +104,7 @@ UNKNOWN = MissingApi("Discovering", "what the API server serves of scheduling.k8
 
 
 def lacking(wanted: Forest, served: Served) -> MissingApi | None:
-    """What is missing for these trees; None for nothing."""
+    """The missing part of the API that these trees need; None if nothing is missing."""
     if not served.enabled:
         return NO_GATE
     needs = [(served.groups, NO_GROUPS)]

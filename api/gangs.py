@@ -1,4 +1,4 @@
-"""The tree of groups that `spec.scheduling` asks for: a pure function of the JobSet, and the one reading of it.
+"""The tree of groups that `spec.scheduling` asks for: a pure function of the JobSet. All readers of the field use it.
 
 Three levels of the spec become at most two levels of CompositePodGroups above PodGroups. A node exists where the user
 said something, or where Kubernetes needs one. Admission counts on this tree, `jobset render` draws it, and the

@@ -28,7 +28,10 @@ _MOST_BITS = 1 << 21
 
 
 class Indexes(AbstractSet[int]):
-    """Indexes from 0. Work and memory go with the number of intervals, but for iteration."""
+    """Indexes from 0.
+
+    Work and memory grow with the number of intervals, except for iteration, which visits each index.
+    """
 
     __slots__ = ("_ends", "_size", "_starts")
 

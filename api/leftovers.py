@@ -23,7 +23,7 @@ class PodMeta(Identity, frozen=True, kw_only=True):
 
     @property
     def only_finalized(self) -> bool:
-        """Whether the API server would have removed it but for a finalizer.
+        """Whether only a finalizer keeps the API server from removing the pod.
 
         So it is once the kubelet has ended the containers, if there never were any, or if the deletion was forced.
         """

@@ -14,7 +14,7 @@ from api.pod import DetailedPod
 from kube.model.meta import Base
 
 ALWAYS = ("node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service")
-"""Taints of Kubernetes that say that nobody can reach the node, or that it is off."""
+"""Taints of Kubernetes on a node that is unreachable or switched off."""
 
 
 class _NodeMeta(Base, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ class BoundPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def bound_pod(pod: DetailedPod) -> BoundPod | None:
-    """What is kept of a pod; None without a node or a Job, and once it has ended unless it is being deleted."""
+    """The cached record of a pod. None without a node or a Job, or if it has ended and is not being deleted."""
     meta, owner = pod.metadata, owning_job(pod.metadata)
     deleting, ended = meta.deletion_timestamp is not None, pod.status.phase in {"Succeeded", "Failed"}
     if not pod.spec.node_name or owner is None or (ended and not deleting):

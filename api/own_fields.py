@@ -109,7 +109,7 @@ def own_places(spec: Any, fields: Fields = OWN_FIELDS) -> Iterator[tuple[str, Pa
 
 
 def _places(node: Any, parts: tuple[str, ...], path: Path, name: str) -> Iterator[tuple[str, Path, Any]]:
-    """Those that `parts` lead to from a node, if the object that holds the field is there."""
+    """The values that `parts` lead to from a node, if the object that holds the field exists."""
     first, rest = parts[0], parts[1:]
     if first == "*":
         for i, item in enumerate(node if isinstance(node, list | tuple) else ()):

@@ -20,7 +20,7 @@ T = TypeVar("T", bound=_Object)
 
 
 def owning_jobset(meta: Identity) -> OwnerReference | None:
-    """The reference to the JobSet that controls an object; None for objects of others."""
+    """The owner reference to the JobSet that controls an object; None if none does."""
     return _controller(meta, keys.KIND, keys.API_VERSION)
 
 

@@ -34,7 +34,7 @@ class Trouble(NamedTuple):
 
 
 def clean_words(text: str, most: int = MOST_WORDS) -> str:
-    """What a kubelet or a container says, on one line, without control characters, and not too long."""
+    """A message of a kubelet or a container as one line, without control characters, cut if it is long."""
     return shorten(" ".join("".join(char if char.isprintable() else " " for char in text).split()), most)
 
 

@@ -16,7 +16,7 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 
 LONGEST_REPORT = 1024
-"""Characters of an annotation of a cached pod that are kept; it may be 256 KiB long."""
+"""Characters that are cached of an annotation of a pod, which may have 256 KiB."""
 
 
 class Reports(Base, frozen=True, kw_only=True):
@@ -243,7 +243,7 @@ class PodCondition(Base, frozen=True, kw_only=True):
 
     @property
     def since(self) -> str:
-        """When the status last changed, RFC 3339; empty if nobody said."""
+        """When the status last changed, RFC 3339; empty if it has no time."""
         return self.last_transition_time or ""
 
 

@@ -83,7 +83,7 @@ def _environment(container: JSON) -> dict[str, Any]:
 
 
 def with_agent(js: JobSet, rjob: ReplicatedJob, pod: JSON) -> JSON:
-    """The pod spec with the agent in it; unchanged if this ReplicatedJob is to run without, or has one of that name."""
+    """The pod spec with the agent; unchanged if this ReplicatedJob runs without one or has a container of that name."""
     agent = agent_of(js)
     if agent is None or _runs_without_agent(rjob, _awaited(js)) or _has_one(pod):
         return pod

@@ -45,7 +45,7 @@ class PoolPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def pool_pod(pod: DetailedPod) -> PoolPod | None:
-    """What is kept of a pod; None of others.
+    """The cached record of a pod of a pool; None for other pods.
 
     A spare counts while it is ready: the node controller takes that from the pods of a node that fails.
     """

@@ -18,7 +18,7 @@ MOST_GROUPS: Final = 8
 """Groups of spares in one JobSet: each has a copy of a template."""
 
 HOLD: Final = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done")
-"""The holding process: it uses nothing, and ends at once when it is told to."""
+"""The holding process: it uses no resources, and ends at once on SIGTERM."""
 _PROGRAM_FIELDS: Final = frozenset(
     {"command", "args", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicyRules", "ports"}
 )

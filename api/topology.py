@@ -14,7 +14,7 @@ from api.pod import DetailedPod, PodMeta, PodMetadata, PodStatus
 from kube.model.meta import Base
 
 LONGEST_REASON = 160
-"""Characters that are kept of the scheduler's reason; the most frequent causes stand first."""
+"""Characters that are cached of the scheduler's reason; the most frequent causes come first in it."""
 
 
 @lru_cache(maxsize=4096)
@@ -69,7 +69,7 @@ class Leader(_Record, frozen=True, kw_only=True, gc=False):
 
     @property
     def uid(self) -> str:
-        """Leaders are told apart by their names, which are made at random; nothing is written to them."""
+        """The name, which identifies a leader: it ends with random characters, and nothing is written to leaders."""
         return self.name
 
 
@@ -80,7 +80,7 @@ class Follower(_Record, frozen=True, kw_only=True, gc=False):
 
 
 def leader(pod: DetailedPod) -> Leader | None:
-    """What is kept of a pod with completion index 0; None unless its Job is placed exclusively, by affinity."""
+    """The cached record of a pod with completion index 0; None unless its Job is placed exclusively, by affinity."""
     meta, topology = pod.metadata, pod.metadata.topology
     if topology is None or not meta.leads:
         return None
@@ -99,7 +99,7 @@ def leader(pod: DetailedPod) -> Leader | None:
 
 
 def follower(pod: PodMetadata) -> Follower | None:
-    """What is kept of a pod that awaits its leader; None for one that is being deleted."""
+    """The cached record of a pod that waits for its leader; None if it is being deleted."""
     meta, topology = pod.metadata, pod.metadata.topology
     if topology is None or meta.deletion_timestamp is not None:
         return None

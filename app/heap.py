@@ -60,7 +60,7 @@ def unmap_libraries() -> None:
 
 
 def unchanged_files(smaps: str) -> Iterator[tuple[int, int]]:
-    """Address ranges of files that can only be read, and have no page of which the process has a changed copy."""
+    """Address ranges of files that are mapped read-only, and of whose pages this process has changed none."""
     for mapping in re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", smaps, flags=re.MULTILINE):
         found = re.match(r"([0-9a-f]+)-([0-9a-f]+) r-[x-]p \S+ \S+ [1-9]", mapping)
         if found and {"Anonymous: 0 kB", "Swap: 0 kB"} <= {" ".join(line.split()) for line in mapping.splitlines()}:

@@ -32,7 +32,7 @@ class PolicyHooks:
         self._listeners: list[PolicyMetrics] = []
 
     def tell(self, listener: PolicyMetrics) -> None:
-        """From now on, tell of each decision, too: of this process and of those that report to it."""
+        """Also report every decision from now on, those of worker processes included."""
         self._listeners.append(listener)
 
     def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""What is wrong with settings, in words for a person who writes YAML, and at which line. Pure."""
+"""Faults of settings, with lines of the file, in words for a person who writes YAML. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -79,7 +79,7 @@ def parse(text: str) -> Settings:
 
 
 def _other_kind(data: Any) -> str:
-    """What a document is that is not a mapping."""
+    """The type of a document that is not a mapping, in words."""
     if data is None:
         return "the file is empty, or holds only comments"
     return f"the file holds a {'list' if isinstance(data, list) else 'single value'}, and has to hold fields"

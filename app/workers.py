@@ -38,7 +38,7 @@ REPORT_TIMEOUT = 60.0
 """Seconds without a report after which a worker hangs."""
 
 STOP = b"s"
-"""What the manager sends to have a worker finish its requests. Without it the end of the channel ends it at once.
+"""The message that has a worker finish its requests. Without it the end of the channel ends it at once.
 
 The other commands are a level of `logging`, as the byte of that number, and the letters of `app.debug.pages.COMMANDS`.
 """
@@ -231,7 +231,7 @@ class Worker:
         self._send(bytes([level]))
 
     async def page(self, command: bytes) -> str:
-        """What it answers to one of `app.debug.pages.COMMANDS`. Ask for one page at a time."""
+        """The worker's answer to one of `app.debug.pages.COMMANDS`. Ask for one page at a time."""
         page: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._pages[command.decode()] = page
         self._send(command)

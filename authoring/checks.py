@@ -68,7 +68,7 @@ class Checks:
         return replace(document, value=value)
 
     def prepare(self, manifest: JSON) -> Sent:
-        """What the API server makes of a manifest before anything else."""
+        """The object as the API server has it before validation."""
         faults, obj = check_object(manifest, self._namespace)
         return Sent(with_defaults(obj, crd_schema()), (*faults, *self.engine.schema.unknown(obj)))
 
@@ -111,18 +111,18 @@ def locate_findings(document: Document, findings: Findings | None = None) -> lis
     texts = [locate(document, fault.error, fault.span) for fault in said]
     unread = {fault.error.path for fault in document.faults if fault.error.rule not in KEYS_TWICE}
     left = [error for error in errors if error.path not in unread]
-    return [*texts, *(_locate(document, error, findings) for error in _blamed_once(left, findings))]
+    return [*texts, *(_locate(document, error, findings) for error in _report_name_once(left, findings))]
 
 
 def _locate(document: Document, error: FieldError, findings: Findings | None) -> Finding:
     """The finding at its place; at the JobSet's name where that alone makes the names of Jobs wrong."""
     own = None if findings is None else _name_to_blame(error, findings.object)
     span = document.location.nearest(own.parts)[0].marked_span(at_key=False) if own else None
-    return locate(document, _of_template(_with_our_flag(error)), span)
+    return locate(document, _with_template_hint(_with_our_flag(error)), span)
 
 
-def _blamed_once(errors: Sequence[FieldError], findings: Findings | None) -> list[FieldError]:
-    """Without the second and further ReplicatedJobs of which the JobSet's name makes the same wrong."""
+def _report_name_once(errors: Sequence[FieldError], findings: Findings | None) -> list[FieldError]:
+    """The errors, of which one about the JobSet's own name is reported for its first ReplicatedJob only."""
     kept: dict[object, FieldError] = {}
     for i, error in enumerate(errors):
         own = None if findings is None else _name_to_blame(error, findings.object)
@@ -139,8 +139,8 @@ def _name_to_blame(error: FieldError, obj: JSON) -> Path | None:
     return own.place if names.set_to_blame(error, own, job if isinstance(job, str) else "") else None
 
 
-def _of_template(error: FieldError) -> FieldError:
-    """What is wrong with a text that is to be filled in first needs no other remedy."""
+def _with_template_hint(error: FieldError) -> FieldError:
+    """The error; if its value is a template, with the hint to fill that in first, since no other fix helps."""
     templated = isinstance(error.value, str) and "{{" in error.value
     return replace(error, hint=TEMPLATE_HINT) if templated else error
 
@@ -156,7 +156,7 @@ def _with_our_flag(error: FieldError) -> FieldError:
 
 
 def _each_once(errors: Sequence[FieldError]) -> list[FieldError]:
-    """Without what is said a second time about a value. Admission says all, as the API server would."""
+    """The findings, one for each value and text. Admission repeats them, as the API server would."""
     found = dict[tuple[object, ...], list[FieldError]]()
     pods_too_long = {error.path for error in errors if _is(error, _POD_LENGTH)}
     for error in errors:

@@ -60,7 +60,7 @@ def _of_jobs(children: Iterable[ChildJob]) -> Iterator[FieldError]:
 
 
 def _of_claims(js: JobSet) -> Iterator[FieldError]:
-    """What the API server would refuse in claim templates."""
+    """Errors of the API server about claim templates."""
     for claim in claims_of(js):
         yield from claim_template_faults(claim, map(_cause, CLAIM(SPEC, claim.spec)))
 

@@ -65,7 +65,7 @@ STAND_IN = "x"
 
 
 def check_object(obj: JSON, namespace: str = "") -> tuple[list[FieldError], JSON]:
-    """What the API server would refuse, and the object without it.
+    """The API server's errors about type and metadata, and the object without the wrong values.
 
     `namespace` is what the user asked for; it fills in where the manifest names none.
     """

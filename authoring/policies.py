@@ -75,11 +75,11 @@ NO_NAMESPACE = Rule(
     severity=Severity.WARNING,
 )
 MOST_NAMED = 3
-"""Policies that do not match, of which it is said why."""
+"""Policies that do not match and for which the reason is given, at most."""
 
 
 def policy_faults(obj: JSON) -> tuple[list[FieldError], JobSetPolicy | None]:
-    """What is wrong with a policy, and the policy if that is nothing."""
+    """The faults of a policy, and the policy itself if it has none."""
     schema, obj = policy_schema(), without_nulls(obj)
     found, policy = faults_of(schema, obj, [*_head_faults(obj), *schema.unknown(obj)])
     return found, None if found else policy
@@ -134,7 +134,7 @@ class Policies:
         return replace(sent, object=with_policy_defaults(self.policies, sent.object, namespace, gates))
 
     def violations(self, judged: Judged, old: Judged | None = None) -> list[Violation]:
-        """What a JobSet breaks, without the rules from which it is excepted."""
+        """Violations by a JobSet, without those that an exception allows."""
         without = self.excused_rules(judged)
         return violations(
             self.policies,
@@ -151,7 +151,7 @@ class Policies:
         return excused_rules(own, self.policies, judged, self.namespace(name), self.at)
 
     def findings(self, judged: Judged) -> list[FieldError]:
-        """What its author is told: refusals and warnings, and not what is only recorded; or that no policy matches."""
+        """Findings for the author: refusals and warnings, without audited ones; or that no policy matches."""
         meta = judged.js.metadata
         namespace = self.namespace(meta.namespace)
         mismatches = [of_policy(policy, meta.labels, namespace) for policy in self.policies]

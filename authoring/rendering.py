@@ -33,7 +33,7 @@ _STORED_KEYS = {keys.JOBSET_UID, keys.RESTART_ATTEMPT, keys.JOB_RESTART_ATTEMPT,
 
 
 def jobsets_in(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSet]:
-    """The JobSets of files without faults, as the controller would read them; the report gets the faults of others."""
+    """The JobSets of files without faults, as the controller would read them; other faults go to the report."""
     for document in inputs.documents():
         if document.broken or not isinstance(document.value, dict):
             report.add(locate_findings(document))
@@ -103,7 +103,7 @@ class _Gangs:
         self._made: set[str] = set()
 
     def objects_of(self, rjobs: Sequence[ReplicatedJob]) -> Iterator[JSON]:
-        """What has to be there for Jobs of these and is not yet, parents first. A suspended set has no groups."""
+        """Objects that these Jobs need and that do not exist yet, parents first. A suspended set has no groups."""
         wanted, names = self._forest, {rjob.name for rjob in rjobs}
         if wanted is None or self._js.suspended:
             return

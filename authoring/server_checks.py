@@ -194,7 +194,7 @@ class ServerChecks:
     async def _send_dry_run(
         self, obj: JSON, namespace: str, stored: JSON | None, found: Findings, expected: Sequence[FieldError]
     ) -> tuple[list[FieldError], bool]:
-        """What the cluster says about a JobSet beside what was `found`, and whether our manager refuses it.
+        """The API server's findings about a JobSet beyond `found`, and whether our manager refuses it.
 
         `expected`: warnings of the manager that are left out. A refusal of a JobSet without faults is by another policy
         or webhook, or by the manager for a feature gate that is off there. Of one with faults the API server's own
@@ -298,7 +298,7 @@ def _wording(message: str) -> re.Pattern[str]:
 
 
 def _refusal(error: ApiError) -> list[FieldError]:
-    """What the refusal of a JobSet without faults means: a policy or a webhook; no right; or no dry run possible."""
+    """The cause of the refusal of a JobSet without faults: a policy, a webhook, a missing right, or no dry run."""
     match error.code:
         case HTTPStatus.CONFLICT:
             return []

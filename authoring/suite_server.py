@@ -60,7 +60,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Server:
-    """What is stored, and how much was asked. `probes`: how many were sent."""
+    """The state of the API server in a run: stored objects, and numbers of requests. `probes`: how many were sent."""
 
     client: Client
     audit_log: Path
@@ -123,7 +123,7 @@ class Server:
             await self._know_admission()
 
     async def ask(self, loaded: Loaded, numbers: Sequence[int], progress: Callable[[int], None]) -> dict[int, Answer]:
-        """What the API server says about the JobSets of these tests."""
+        """The API server's answers about the JobSets of these tests."""
         start = self.audit_log.stat().st_size
         limit = asyncio.Semaphore(AT_ONCE)
 

@@ -29,7 +29,7 @@ class FlagError(SettingsError):
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is in force: the file and the flags over it."""
+    """The settings in force: the file, overridden by flags."""
 
     settings: Settings
     gates: FeatureGates

@@ -26,7 +26,7 @@ from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
 
 SILENCE = 5.0
-"""Seconds after which it is said that the API server does not answer."""
+"""Seconds after which the user is told that the API server does not answer."""
 DONE, FAILED, NOT_DONE = 0, 1, 2
 """Exit codes of all commands: done; no, and the message says why; wrong usage, or the cluster lets nobody know."""
 NOT_INSTALLED = (
@@ -137,7 +137,7 @@ def _hint(error: KubeError, server: str) -> str:
 
 
 class _Answered(asyncio.Event):
-    """Set by the first answer of the API server, and by the first request that gets none: both are told otherwise."""
+    """Set by the first answer of the API server, and by the first request without one: the message depends on it."""
 
     def on_request(self, code: str, method: str, host: str) -> None:  # noqa: ARG002 - see RequestMetrics
         self.set()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """What a command does, and the function that registers it with its flags."""
+    """The summary of a command, and the function that registers it with its flags."""
 
     text: str
     module: str

@@ -36,7 +36,7 @@ LOG_LINES = 20
 OURSELVES = (sys.executable, "-P", "-m", "cli", "manager")
 """Of this installation, whatever stands in the current folder."""
 KEPT = "manager"
-"""What a kept manager is called in the cluster's status and logs."""
+"""The name of a kept manager in the cluster's status and logs."""
 SERVED = (f"/apis/{JOBSETS.api_version}", f"{JOBSETS.path(None)}?limit=1")
 """Paths that answer once the API server serves JobSets."""
 

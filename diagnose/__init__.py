@@ -1,1 +1,1 @@
-"""What a cluster says about JobSets: facts that were read, and findings made of them."""
+"""Explains JobSets: facts that are read from a cluster, and findings that are made of them."""

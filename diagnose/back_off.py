@@ -54,7 +54,7 @@ def _last_failed(case: Case, uid: str) -> SeenPod | None:
 
 
 def failed_before(case: Case, child: Child) -> str:
-    """How often pods of a Job have failed whose next pod is there, and how the last did; empty without failures."""
+    """How often pods of a Job have failed and been replaced, and how the last one did; empty without failures."""
     job = case.jobs.get(child.job.metadata.uid)
     if job is None or not job.status.failed:
         return ""

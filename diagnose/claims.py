@@ -97,7 +97,7 @@ def _source(js: JobSet, name: str, pod: SeenPod) -> _Source:
 
 
 def _pending(source: _Source, claim: SeenClaim, classes: _Classes) -> tuple[str, str]:
-    """What is wrong with a claim that has no volume, and what to do."""
+    """The fault of a claim that has no volume, and what to do."""
     wanted = claim.spec.storage_class_name
     message = f"claim {source.name} is {claim.status.phase or 'Pending'}"
     if wanted:

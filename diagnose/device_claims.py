@@ -32,7 +32,7 @@ def without_device_claim(case: Case, left: frozenset[str]) -> Iterator[KeyedFind
 
 
 def _lack(case: Case, pod: SeenPod) -> tuple[str, str]:
-    """What is missing, and what to do; both empty if that is not known."""
+    """The missing device, and what to do; both empty if that is not known."""
     namespace = pod.metadata.namespace
     names = (claim.resource_claim_name for claim in pod.spec.resource_claims)
     missing = next((name for name in names if case.facts.device_claims.get(name) is False), "")

@@ -21,7 +21,7 @@ def rjob_of(js: JobSet, job: str) -> ReplicatedJob | None:
 
 
 def disruption_in_history(js: JobSet, failed: FailedAttempt) -> str:
-    """What the history tells of the end of a pod from outside; empty if that is not likely."""
+    """How the history shows that a pod was ended from outside; empty if that is not likely."""
     if DISRUPTED in failed.message:
         return "its pod was drained, preempted or evicted"
     if failed.failed_job and not failed.pod and failed.message.startswith(FAILED_PODS):

@@ -19,7 +19,7 @@ _PLURAL = re.compile(r"[^aisu]s$")
 
 
 def noun(topology: str) -> str:
-    """What one domain is called: the last part of the label's key, without the s of a plural."""
+    """The noun for a domain: the last part of the label's key, without the s of a plural."""
     word = topology.rpartition("/")[2]
     return _WORDS.get(topology) or (word[:-1] if _PLURAL.search(word) else word)
 

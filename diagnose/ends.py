@@ -98,7 +98,7 @@ def node_fails(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
 
 
 def _state(node: SeenNode | None) -> tuple[str, str]:
-    """What is wrong with a node, as a relative clause, and since when; both empty if nothing is."""
+    """The fault of a node, as a relative clause, and since when; both empty if it has none."""
     if node is None:
         return "which does not exist any more", ""
     times = {taint.key: taint.time_added or "" for taint in node.spec.taints}
@@ -115,7 +115,7 @@ def _end_pods_on(case: Case, node: str) -> str:
 
 
 def _handling(case: Case, since: str) -> tuple[Finding, ...]:
-    """What the failure policy does about it."""
+    """How the failure policy handles it."""
     policy, fix = policy_of(case.facts.jobset), ""
     left = _time_left(case, since)
     limit = f"spec.failurePolicy.nodeFailure.afterSeconds is {policy.after_seconds if policy else 0}"

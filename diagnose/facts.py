@@ -1,4 +1,4 @@
-"""What is read of a cluster in order to explain a JobSet: records of the fields that matter. Pure; writes nothing."""
+"""The facts that explain a JobSet: records of the fields that matter. Pure; writes nothing."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -214,7 +214,10 @@ class _Gatherer:
         return jobs
 
     async def _fill_foreign(self, survey: Survey) -> list[str]:
-        """Who has the names of the first missing Jobs; returns the UIDs of Jobs of an earlier JobSet of this name."""
+        """Read who uses the names of the first missing Jobs.
+
+        Gives the UIDs of Jobs of an earlier JobSet of this name.
+        """
         foreign: dict[str, Owner] = {}
         earlier = []
         old = {child.name for child in survey.previous}
@@ -311,7 +314,7 @@ class _Gatherer:
         return {}
 
     async def _offers(self, misfits: list[SeenPod], topologies: set[str]) -> Nodes | None:
-        """What the nodes offer of what pods ask for; None unless all nodes are known."""
+        """The offers of the nodes for the resources that pods request; None unless all nodes are known."""
         nodes = Nodes(labels=frozenset(topologies).union(*(pod.spec.label_keys for pod in misfits)))
         with self._read.noting("nodes: you may not list nodes, so what they offer is not known"):
             async for node in self._read.all(NODES, SeenNode, namespace=None):
@@ -334,7 +337,7 @@ class _Gatherer:
         return None
 
     async def _holders(self, waiting: list[SeenPod]) -> Sequence[SeenPod] | None:
-        """The pods with index 0 on a node, of the Jobs of all JobSets.
+        """The pods with index 0 of the Jobs of all JobSets that have a node.
 
         If that leaves domains open, also another pod that is there, of the priority of a leader that waits: pods of
         Jobs that are not exclusive, or have lost their leader, keep it out just the same.

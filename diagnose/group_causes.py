@@ -214,7 +214,7 @@ class _WaitingTree:
         return list(by_message.values())[:2]
 
     def _why_never(self) -> list[Finding]:
-        """What the nodes lack for it, where the scheduler has tried it."""
+        """The resources that the nodes lack for the group, if the scheduler has tried to place it."""
         nodes = self._case.facts.node_offers
         if nodes is None or self._unreported:
             return []
@@ -231,7 +231,7 @@ class _WaitingTree:
         )
 
     def _words(self, group: Group) -> tuple[str, tuple[str, ...]]:
-        """What the scheduler says of a PodGroup, and what else of its pods, each without its repetitions."""
+        """The scheduler's messages about a PodGroup and about its pods, without repetitions."""
         condition = self._condition(group)
         said = without_repetition(condition.message) if condition is not None and condition.status == "False" else ""
         messages = (

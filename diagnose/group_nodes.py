@@ -1,4 +1,4 @@
-"""What the nodes lack for a tree of groups: labels of its levels, and domains that are large enough. Pure."""
+"""Labels and sufficiently large domains that the nodes lack for a tree of groups. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

@@ -234,7 +234,10 @@ def without_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
 
 
 def _no_pods(case: Case, child: Child) -> KeyedFinding:
-    """For a Job of which no pod was refused: those that end come first, or the Job controller has still to act."""
+    """The finding about a Job without pods and refusals.
+
+    Old pods have to end first, or the Job controller has to act.
+    """
     meta, ending = child.job.metadata, child.job.status.terminating
     if ending:
         number = pluralize(ending, "pod", "has", "have")

@@ -69,7 +69,7 @@ def final_state(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 
 def _after_failure(js: JobSet, said: str) -> str:
-    """Where to see why it failed, how to run it again, and what allows more restarts. `said`: by its condition."""
+    """Where to see why it failed, and how to run it again or allow more restarts. `said`: its message."""
     last = js.status.attempt_history[-1] if js.status.attempt_history else None
     most = js.spec.failure_policy.max_restarts if js.spec.failure_policy is not None else 0
     logs = f"{logs_of(js, last.failed_job if last else '')} shows what the failed pod wrote"
@@ -219,7 +219,7 @@ def active_deadline(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 
 def start_timeout(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """How long the first pending pod may still take; or that nobody looks at the time limit."""
+    """How long the first pending pod may still take; or that no manager enforces the time limit."""
     policy, now = case.facts.jobset.spec.failure_policy, case.facts.now
     seconds = policy.start_timeout_seconds if policy is not None else None
     pods = [] if seconds is None else case.facts.pods or ()
@@ -294,7 +294,7 @@ def reduced_replicas(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 
 def missing_spares(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """The groups of spares of which some hold no place now."""
+    """The groups of spares in which some spare is not ready."""
     js = case.facts.jobset
     groups = {rjob.name: rjob for rjob in spares_of(js)}
     for entry in js.status.spares:

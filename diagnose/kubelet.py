@@ -167,7 +167,7 @@ def known_remedy(words: str, namespace: str, pod: str, node: str, logs: str = ""
 
 
 def meaning_of(code: int | None, *, seen: bool) -> str:
-    """What an exit code means, in words; may be empty. `seen`: the kubelet has said how it ended, and no more."""
+    """The meaning of an exit code, in words; may be empty. `seen`: the kubelet gave a reason, and no message."""
     return _NOT_FOR_MEMORY if seen and code == _KILLED else _EXIT_CODES.get(code or 0, "")
 
 

@@ -1,4 +1,4 @@
-"""What the commands know of Kueue: its API, and where it says what it decides. Pure."""
+"""The parts of Kueue that the commands know: its API, and where it records its decisions. Pure."""
 
 from typing import Final
 

@@ -51,7 +51,7 @@ def no_manager(case: Case, left: frozenset[str]) -> Iterator[Answer]:
 
 
 def unready_leader(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """The manager that leads has said that it lacks something."""
+    """The leading manager has reported that it is not ready."""
     noted = None if case.manager_missing or not left else _readiness_note(case.facts.lease, case.facts.now)
     if noted is None:
         return

@@ -16,7 +16,7 @@ from kube.model.requests import Amount
 
 
 def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
-    """What the nodes lack that the pod asks for; None if the scheduler says something else, or nodes are not known.
+    """What the pod needs and the nodes lack. None if the scheduler has another reason, or nodes are not known.
 
     `in_group`: the scheduler need not say so, for it may say only that the group does not fit.
     """
@@ -51,7 +51,10 @@ _SHOW = (
 
 
 def undeclared_feature(case: Case, pod: SeenPod) -> Finding | None:
-    """What the pod needs that no node declares; None if the scheduler says something else, or it is not known."""
+    """The feature that the pod needs and no node declares.
+
+    None if the scheduler has another reason, or it is not known.
+    """
     said, nodes = pod.scheduling_failure, case.facts.node_offers
     if said is None or not FEATURES.search(said.message):
         return None

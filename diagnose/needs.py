@@ -1,4 +1,4 @@
-"""What a pod needs of a node: records of its spec. Pure."""
+"""The demands of a pod on a node: records of its spec. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

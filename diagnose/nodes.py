@@ -44,7 +44,7 @@ class SeenNode(Base, frozen=True, kw_only=True):
 
 
 class _Node(NamedTuple):
-    """What is kept of a node. `offers`: what pods may request."""
+    """The cached record of a node. `offers`: allocatable resources."""
 
     name: str
     labels: dict[str, str]

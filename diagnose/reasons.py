@@ -1,4 +1,4 @@
-"""From facts to an explanation: which causes there are, and in which order they are asked. Pure.
+"""From facts to an explanation: the causes, and the order in which they are tried. Pure.
 
 To add a cause, write a function of the type `Cause` and put it into `CAUSES`. Each gets the Jobs that no cause before
 it has explained; findings are listed in this order.
@@ -78,7 +78,7 @@ CAUSES: tuple[Cause, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a JobSet is where it is. `root` says the state of the whole set.
+    """Why a JobSet is in its state. `root` describes the state of the whole set.
 
     `headline` is what the first line says beside the state, if anything. The root's level is the worst there is below
     it, its `since` the earliest of what holds the set up. `new_jobset`: commands that make the set again with a change,
@@ -120,7 +120,7 @@ def explain(facts: Facts) -> Explanation:
 
 
 def _answers(looked_at: Case) -> Iterator[Answer]:
-    """What the causes say, up to the first that says all there is."""
+    """The answers of the causes, up to the first that explains everything."""
     left = frozenset(looked_at.survey.waiting)
     for cause in CAUSES:
         explained = frozenset[str]()

@@ -167,7 +167,7 @@ def for_refusal(js: JobSet, message: str) -> str:
 
 
 def for_scheduling(pod: SeenPod, message: str) -> str:
-    """What to do about a pod that is not scheduled. `message`: of its condition PodScheduled.
+    """What to do about a pod that is not scheduled. `message`: that of its condition PodScheduled.
 
     What is about labels, taints and resources of nodes is for somebody who may not list them: else they are known.
     """
@@ -193,7 +193,7 @@ IN_A_NEW = "in a new JobSet"
 
 
 def make_again(js: JobSet) -> str:
-    """Commands that make a set again with any change: the templates of one that is there never change."""
+    """Commands that create a set again with any change, since the templates of an existing one never change."""
     meta = js.metadata
     file = f"{meta.name}-new.yaml"  # the author may have one with the name of the set
     get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml | sed '{UNVERSIONED}' > {file}"

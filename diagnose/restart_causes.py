@@ -122,7 +122,7 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 
 def _end_from_outside(case: Case, failed: FailedAttempt) -> str:
-    """Who ended a pod of the Job that decided; empty if nobody is known to have."""
+    """Who ended the pod that failed the Job; empty if that is not known."""
     names = (failed.pod,) if failed.pod else ()
     events = (event for event in case.ends if event.regarding.name.startswith(names or f"{failed.failed_job}-"))
     ended = next((event for event in events if failed.failed_job), None)

@@ -1,4 +1,4 @@
-"""What is true of a whole JobSet: for the page and for `explain`. Pure."""
+"""The state of a whole JobSet: for the page and for `explain`. Pure."""
 
 import enum
 from collections.abc import Mapping

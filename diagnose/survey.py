@@ -22,7 +22,7 @@ from controllers.planning.stages import Stages, Unmet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The Jobs of the current attempt, each tuple by global index. The default says nothing: Jobs are not known.
+    """The Jobs of the current attempt, each tuple by global index. By default Jobs are not known.
 
     - `total`: Jobs that the spec asks for. `settled`: of those, the ready and the completed ones.
     - `missing`: neither exist nor have completed. `halted`: suspended though the set is not. `unready`: run, not ready.

@@ -1,4 +1,4 @@
-"""What is read out of sentences: those of the API server, kube-scheduler and the Job controller, and only here. Pure.
+"""Reads sentences of the API server, kube-scheduler and the Job controller; no other module does. Pure.
 
 What to do about what they say stands in `remedies`, by their words as well.
 """
@@ -70,7 +70,7 @@ class Shortfall(NamedTuple):
 
 
 def shortfall(text: str) -> Shortfall | None:
-    """What a level of a group lacks; None if kube-scheduler says something else."""
+    """The shortfall of a level of a group; None if kube-scheduler has another reason."""
     match = _SHORT.search(text)
     return None if match is None else Shortfall(match[1] or "", match[2], match[3])
 

@@ -1,4 +1,4 @@
-"""Accepts connections of TLS: only so many handshakes are unfinished at a time, and an old one gives way.
+"""Accepts TLS connections: the number of unfinished handshakes is limited, and the oldest makes way for a new one.
 
 `loop.create_server` tells nobody of a connection before its handshake is finished, so this accepts by itself. Must not
 know what is served.

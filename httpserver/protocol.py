@@ -108,7 +108,7 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
 
     def look_for_end(self) -> None:
-        """Read on where reading has paused while a request is worked on: else a client that has left is not noticed.
+        """Continue reading, which pauses while a request is worked on: otherwise a client that has left is not noticed.
 
         Reading pauses because the rest of the body, or the next request, is there before somebody wants it. Of that
         only so much is kept: who has sent more, and nothing of it was taken since the last look, is cut.

@@ -15,7 +15,7 @@ PACKAGES = (
     *("api", "app", "authoring", "certs", "cli", "controllers", "dev"),
     *("diagnose", "httpserver", "kube", "manifests", "policy", "ui", "webhooks"),
 )
-"""What is installed beside this package."""
+"""The packages that are installed beside this one."""
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 
 class Calls:
-    """What was sent so far, repeated requests included; watches and what other work sends are not in it."""
+    """Requests that were sent so far, repeated ones included; watches and requests of other work are not counted."""
 
     __slots__ = ("sent",)
 
@@ -33,7 +33,7 @@ def counting() -> Iterator[Calls]:
 
 
 def count_request() -> None:
-    """A request is about to go out. Outside `counting` it is nobody's."""
+    """Count a request that is about to be sent. Outside `counting` it does nothing."""
     calls = _running.get()
     if calls is not None:
         calls.sent += 1

@@ -108,7 +108,7 @@ class _MissingRights:
         self._unsaid: dict[str, int] = {}
 
     def words(self, errors: list[BaseException], now: float) -> str | None:
-        """What to say about errors: None if a missing right is all that is wrong, and was said a moment ago.
+        """The log message about errors; None if they are only a missing right that was logged a moment ago.
 
         "" if something else is wrong.
         """

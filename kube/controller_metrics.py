@@ -1,4 +1,4 @@
-"""What a controller counts. A module of its own: what serves the metrics loads no controller."""
+"""The metrics of a controller. A module of its own, so that what serves the metrics loads no controller."""
 
 
 class ControllerMetrics:

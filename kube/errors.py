@@ -23,7 +23,7 @@ _BEYOND_ETCD = ("etcdserver: request is too large", "trying to send message larg
 
 
 _NO_RIGHT = re.compile(r'cannot (\w+) resource "([^"]+)" in API group "([^"]*)"')
-"""What the API server says about a missing right."""
+"""The API server's message about a missing right."""
 
 
 class KubeError(Exception):
@@ -240,7 +240,7 @@ class Disposition(enum.Enum):
     TERMINAL = "terminal"
     """Trying again cannot help until the object changes."""
     OUTCOME = "outcome"
-    """What was wanted is already so: not an error for the caller who checks it."""
+    """The wanted state exists already: not an error for a caller who checks it."""
 
 
 _TABLE: tuple[tuple[type[BaseException], str, Disposition], ...] = (

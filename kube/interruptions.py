@@ -1,4 +1,4 @@
-"""What the log says about a watch that fails: how it begins, at most once a minute that it still fails, and its end.
+"""Log lines about a watch that fails: the beginning, at most one a minute while it still fails, and the end.
 
 A watch that fails once is normal: the API server has ended the connection. A right that is missing is not.
 """

@@ -46,7 +46,7 @@ class Entry:
 
 
 class Chosen(NamedTuple):
-    """What the context names. `where` is for messages; `namespace` is empty where the context has none."""
+    """The cluster and user of the context. `where` is for messages; `namespace` is empty if the context has none."""
 
     cluster: Entry
     user: Entry

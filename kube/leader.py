@@ -81,7 +81,7 @@ class _Lease(msgspec.Struct, frozen=True):
 
 
 def identity() -> str:
-    """Who this process is: unique even if it is restarted on the same host within a lease."""
+    """A name for this process, unique even if it is restarted on the same host within a lease."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 

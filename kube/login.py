@@ -67,7 +67,7 @@ def _encode_basic(user: str, password: str) -> str:
 
 
 async def _run_plugin(plugin: dict[str, Any], certified: Login) -> Login:
-    """What the exec plugin gives, by client.authentication.k8s.io."""
+    """The answer of the exec plugin, by client.authentication.k8s.io."""
     version = plugin["apiVersion"]
     info = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": sys.stdout.isatty()}}
     environment = {item["name"]: item["value"] for item in plugin.get("env") or ()}

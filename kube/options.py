@@ -1,4 +1,4 @@
-"""What a call of `kube.client` may be told, and how that is written in a request."""
+"""The options of a call of `kube.client`, and how they are written in a request."""
 
 from collections.abc import Mapping
 from typing import Any, TypedDict

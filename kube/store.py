@@ -26,7 +26,7 @@ OVERLAY_TTL = 300.0
 
 
 class Meta(Protocol):
-    """What the store reads of metav1.ObjectMeta."""
+    """The fields of metav1.ObjectMeta that the store reads."""
 
     @property
     def namespace(self) -> str: ...
@@ -86,7 +86,7 @@ Objects = list[T]
 
 @dataclass(slots=True)
 class _Pin(Generic[T]):
-    """A key whose visible value is ours until the watch reaches `version`.
+    """A key whose visible value is the overlaid one until the watch reaches `version`.
 
     Remembered: the answer to a write, over the cache, for the object of that UID, until the watch has reached its
     version or shows that the object is gone; 300 s at most. Without it a write is repeated: "already exists", 404 are

@@ -19,7 +19,10 @@ class RecordReader(ssl.SSLObject):
 
 
 def client_context(authority: bytes) -> ssl.SSLContext:
-    """What a client trusts: these certificates in PEM, which may have comments in any encoding; empty: the system's."""
+    """A context that trusts these certificates in PEM, with comments in any encoding.
+
+    If empty, it trusts the system's.
+    """
     return ssl.create_default_context(cadata=authority.decode("ascii", errors="backslashreplace"))
 
 

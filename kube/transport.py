@@ -223,7 +223,7 @@ class HttpTransport:
 
 
 def _why(error: Exception) -> str:
-    """What is wrong with a connection, in words: `connection refused`, without numbers and names of Python's types."""
+    """The fault of a connection, in words: `connection refused`, without numbers and names of Python's types."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate cannot be verified: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:

@@ -24,7 +24,7 @@ STREAMING_TRIES = 3
 
 
 class Phase(enum.Enum):
-    """What has to be done next."""
+    """The next thing to do."""
 
     LIST = "list"
     """Ask for the next page."""
@@ -128,7 +128,7 @@ def delay(state: State, jitter: float) -> float:
 
 
 def step(state: State, item: Input) -> Output:
-    """What an input does to the state, and what the consumer has to know."""
+    """The next state after an input, and what the consumer has to be told."""
     match item:
         case Listed():
             return _on_page(state, item)

@@ -27,11 +27,11 @@ _TAGGED = (
     "in-api-server/kustomization.yaml",
     "in-api-server/without-manager/kustomization.yaml",
 )
-"""Files that are written by hand but for the version of the image."""
+"""Files that are written by hand, except for the version of the image."""
 
 
 def generated_files(root: Path = ROOT) -> dict[str, str]:
-    """Every generated file but the chart's: path below `root`, and content.
+    """Every generated file except those of the chart: path below `root`, and content.
 
     `kubectl apply -k` of the directory and `kubectl apply -f` of install.yaml install the same objects.
     """

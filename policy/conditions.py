@@ -82,7 +82,7 @@ def exception_status(exception: JobSetPolicyException, stands: Standing, at: str
 
 
 def reportable_conditions(before: JobSetPolicyExceptionStatus, after: JobSetPolicyExceptionStatus) -> list[Condition]:
-    """What has happened to an exception from one status to the next: conditions that say that it was used, or ended."""
+    """New conditions of an exception that say that it was used, or has ended."""
     found: list[Condition] = []
     if is_true(after.conditions, USED) and not is_true(before.conditions, USED):
         found += [each for each in after.conditions if each.type == USED]

@@ -1,4 +1,4 @@
-"""What the author of a policy is told about its defaults and other policies: warnings, which refuse nothing. Pure."""
+"""Warnings for the author of a policy about contradictions between its defaults and other policies. Pure."""
 
 from collections.abc import Iterator, Sequence
 

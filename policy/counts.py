@@ -11,7 +11,7 @@ from kube.model.meta import JSON
 from policy.status_types import ANYONE, API_SERVER, MOST_RULES, JobSetPolicyStatus, RuleCounts
 
 MATCHED: Final = "Matched"
-"""The action of a policy that is about a JobSet."""
+"""The action that counts a JobSet to which a policy applies."""
 SET: Final = "Set"
 """The action of defaults that were set."""
 
@@ -29,7 +29,7 @@ _WHOLE: Final[Mapping[str, str]] = {MATCHED: "matched", SET: "defaulted"}
 
 @dataclass(slots=True)
 class Tally:
-    """What has been decided by one policy and is not in its status yet: times by rule and action."""
+    """Decisions of one policy that are not in its status yet: times by rule and action."""
 
     times: Counter[tuple[str, str]] = field(default_factory=Counter)
     seen: dict[str, str] = field(default_factory=dict)

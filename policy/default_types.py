@@ -1,4 +1,4 @@
-"""What a policy sets in new JobSets that leave it out, as records."""
+"""The defaults of a policy, as records."""
 
 from collections.abc import Iterator
 from typing import Annotated

@@ -84,7 +84,7 @@ def defaults_for(
     *,
     failed: Failed | None = None,
 ) -> list[tuple[JobSetPolicy, Default]]:
-    """The defaults that a new JobSet is to get where it has nothing; of two with one name that of the first policy.
+    """The defaults for the absent values of a new JobSet; if two have one name, that of the first policy.
 
     Selectors look at the labels that the author has written. `failed`: hears of each policy for which an exception is
     raised, and the others are looked at all the same; without it the exception is raised.

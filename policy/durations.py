@@ -8,6 +8,6 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def seconds_of(text: str) -> int:
-    """What a duration such as `12h` stands for; 0 if it is none."""
+    """The seconds of a duration such as `12h`; 0 if it is not one."""
     number, unit = text[:-1], text[-1:]
     return int(number) * _SECONDS[unit] if unit in _SECONDS and number.isdecimal() else 0

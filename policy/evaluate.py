@@ -1,4 +1,4 @@
-"""Policies and a JobSet: what it breaks, in order of path. The one function for admission and the command line. Pure.
+"""The violations of policies by a JobSet, in order of path. The one function for admission and the command line. Pure.
 
 Work is bounded by the size of the JobSet and the number of policies: a rule looks once at each template, lists of
 policies have at most 64 items, and of one rule at most `MOST_OF_A_RULE` findings are kept.
@@ -21,12 +21,12 @@ from policy.rule import PolicyRule
 from policy.types import JobSetPolicy
 
 MOST_OF_A_RULE = 50
-"""Findings of one rule of one policy that are kept."""
+"""Findings of one rule of one policy that are kept, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One finding: the policy and its rule, and what is said about which place."""
+    """One finding: the policy, its rule, the path and the text."""
 
     policy: JobSetPolicy
     rule: str
@@ -48,7 +48,7 @@ class PolicySource(Protocol):
 
 
 def matches(policy: JobSetPolicy, labels: dict[str, str], namespace: Namespace) -> bool:
-    """Whether the policy is about a JobSet with these labels in this namespace."""
+    """Whether the policy applies to a JobSet with these labels in this namespace."""
     match = policy.spec.match
     return match.namespace_selector.matches(namespace.labels) and match.object_selector.matches(labels)
 
@@ -77,7 +77,7 @@ def violations(
     excepted: Excepted | None = None,
     failed: Failed | None = None,
 ) -> list[Violation]:
-    """What a JobSet breaks, by path, and at one path in the order of the policies.
+    """The violations by a JobSet, by path, and at one path in the order of the policies.
 
     `old`: the JobSet before an update. What it breaks already is no reason to refuse the update, unless the update
     makes it worse: a policy that came later stops nobody from changing something else. `excepted`: whether

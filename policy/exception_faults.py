@@ -1,4 +1,4 @@
-"""What is wrong with an exception, beyond what the schema of its CRD says. Pure: the time is passed in."""
+"""Faults of an exception, beyond those that the schema of its CRD refuses. Pure: the time is passed in."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -125,6 +125,6 @@ def _of_policy(
 
 
 def _example(namespace: Namespace | None) -> str:
-    """What a policy says that allows exceptions there."""
+    """The spec of a policy that would allow the exception, as an example."""
     label = f"matchLabels: {{kubernetes.io/metadata.name: {namespace.name}}}" if namespace and namespace.name else ""
     return f"exceptions: {{allowedNamespaces: {{{label}}}, maxDuration: 7d}}"

@@ -28,7 +28,7 @@ Excused = Mapping[tuple[str, str], str]
 
 
 def duration_of(text: str) -> timedelta:
-    """What a duration such as `12h` stands for; nothing if it is none."""
+    """A duration such as `12h`; None if the text is not one."""
     return timedelta(seconds=seconds_of(text))
 
 

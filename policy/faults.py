@@ -1,4 +1,4 @@
-"""What is wrong with a policy itself, beyond what the schema of its CRD says. Pure.
+"""Faults of a policy itself, beyond those that the schema of its CRD refuses. Pure.
 
 What may be wrong with a record stands with the record, as its method `faults`; here is what holds for all of them.
 """

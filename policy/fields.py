@@ -1,4 +1,4 @@
-"""What the fields of policies have in common: bounded lists and texts, and the records in a policy. Pure.
+"""Shared parts of the fields of policies: bounded lists and texts, and the records in a policy. Pure.
 
 Each list has a most number of items and each text a most length, so that the work for one JobSet is bounded, whatever
 the policy.
@@ -40,7 +40,7 @@ class Checked(Protocol):
     """A record of a policy whose schema does not say everything that may be wrong with it."""
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """What is wrong with the record, which stands at that path."""
+        """The faults of the record at that path."""
 
 
 def records(value: object, path: Path) -> Iterator[tuple[Path, msgspec.Struct]]:

@@ -78,12 +78,12 @@ class Template:
 
     @cached_property
     def requests(self) -> Amounts:
-        """What one pod requests."""
+        """The requests of one pod."""
         return pod_requests(self.pod)
 
     @cached_property
     def claims(self) -> tuple[int, frozenset[str]]:
-        """Claims for devices: how many are made for each pod, and names of those that are there already."""
+        """Claims for devices: how many are created for each pod, and names of those that exist."""
         return pod_claims(self.pod)
 
     @property
@@ -167,7 +167,7 @@ class Judged:
 
     @cached_property
     def requests(self) -> Amounts:
-        """What all these pods request together."""
+        """The requests of all these pods together."""
         return sum_requests((template.requests, template.pods) for template in self.templates)
 
     @cached_property
@@ -185,7 +185,7 @@ class Judged:
 
     @cached_property
     def named_claims(self) -> frozenset[str]:
-        """Names of claims that are there already, each of which counts once."""
+        """Names of claims that exist already, each of which counts once."""
         shared = [entry.resource_claims for entry in self._groups]
         shared += [entry.job.resource_claims for entry in self._groups if entry.job]
         names = {claim.resource_claim_name for claims in shared for claim in claims}

@@ -19,7 +19,7 @@ COUNT = invalid("count", ErrorType.INVALID, "{what}", "write a whole number such
 
 
 class Limit(Base, frozen=True, kw_only=True):
-    """The most of what is counted. A value at the namespace wins over `max`; with neither there is no limit."""
+    """A limit on a count or amount. A value at the namespace wins over `max`; with neither there is no limit."""
 
     max: Annotated[int | str | None, doc("The limit, a whole number such as 8.", pattern=WHOLE_PATTERN)] = None
     from_namespace_label: Annotated[
@@ -86,7 +86,7 @@ def form_of(limit: Limit) -> str:
 
 
 def read_limit(limit: Limit, text: int | str) -> Amount | None:
-    """What a limit that is written so allows; None if that is not a limit, or a negative one."""
+    """The limit in a text; None if it is not a limit, or a negative one."""
     if not isinstance(limit, ResourceLimit) and isinstance(text, str) and not _WHOLE.fullmatch(text):
         return None
     return amount_of(text)

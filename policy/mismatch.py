@@ -7,7 +7,7 @@ from policy.judged import Namespace
 from policy.types import JobSetPolicy, Requirement, Selector
 
 MOST_TEXT = 160
-"""Characters of a requirement, and of what is there instead."""
+"""Characters of a requirement, and of the actual value, in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def of_namespace(selector: Selector, field: str, namespace: Namespace) -> Mismat
 
 
 def of_policy(policy: JobSetPolicy, labels: dict[str, str], namespace: Namespace) -> Mismatch | None:
-    """Why a policy is not about a JobSet with these labels in this namespace; None if it is."""
+    """Why a policy does not apply to a JobSet with these labels in this namespace; None if it does."""
     match = policy.spec.match
     if found := of_namespace(match.namespace_selector, "namespaceSelector", namespace):
         return found

@@ -28,7 +28,7 @@ class NamespaceMetadata(Base, frozen=True, kw_only=True):
 
 
 class KnownNamespace(msgspec.Struct, frozen=True, kw_only=True):
-    """A namespace as far as policies read it. Annotations are there only if their keys are among `asked`."""
+    """A namespace as far as policies read it. Only annotations whose keys are among `asked` are present."""
 
     read: Namespace
     asked: frozenset[str]

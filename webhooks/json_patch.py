@@ -37,7 +37,7 @@ class PatchDraft:
             self._add(path, depth, value)
 
     def put(self, path: Path, value: Any) -> None:
-        """Set `value`, whatever is there. The parents that are there must be containers."""
+        """Set `value`, whether or not the path has one. Existing parents must be containers."""
         if dig(self.object, *path.parts) != value:
             self._add(path, self._gap(path) or len(path.parts), value)
 

@@ -40,7 +40,7 @@ class Turns:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody has a turn or waits for one."""
+        """Whether no review has a turn or waits for one."""
         return self._free == self._count and not self._waiting
 
     def ask(self, cost: int) -> Turn:
@@ -80,7 +80,8 @@ class Costly:
     cost: int
     work: Work = field(default_factory=lambda: Work(STEPS))
     running: asyncio.Task[Any] | None = None
-    """What a thread does now. It cannot be cancelled: it ends by itself with its next step after `work.stop`."""
+    """The work that a thread does now. It cannot be cancelled: it ends by itself with its next step after
+    `work.stop`."""
 
     async def compute(self, call: Callable[[], T]) -> T:
         """What `call` returns or raises. The turn ends with the thread, not with who waits for it."""
@@ -118,7 +119,7 @@ class Costly:
 
 
 def _discard(done: asyncio.Task[Any]) -> None:
-    """Drop what a thread has made for nobody: Python would report a coroutine that is never awaited."""
+    """Drop the result of a thread that nobody waits for: Python would report a coroutine that is never awaited."""
     if not done.cancelled() and done.exception() is None and inspect.iscoroutine(made := done.result()):
         made.close()
 
@@ -128,7 +129,7 @@ costly: ContextVar[Costly | None] = ContextVar("costly", default=None)
 
 
 def work() -> Work:
-    """What the review of this task may still do."""
+    """The work that the review of this task may still spend."""
     present = costly.get()
     return Work(STEPS) if present is None else present.work
 

@@ -91,7 +91,7 @@ does itself is pure, and what touches the event loop is left to the awaitable.""
 
 
 async def decided(answer: HandlerAnswer) -> AdmissionResponse:
-    """What a handler gave, awaited if need be."""
+    """The answer of a handler, awaited if need be."""
     return answer if isinstance(answer, AdmissionResponse) else await answer
 
 
@@ -133,7 +133,7 @@ class _Asked(msgspec.Struct):
 
 
 class _Head(_Version, rename="camel"):
-    """What an answer needs; the decoder makes nothing of the objects."""
+    """The fields that an answer needs; the decoder skips the objects."""
 
     request: _Asked = msgspec.field(default_factory=_Asked)
 
@@ -235,6 +235,6 @@ def outside_namespace(request: AdmissionRequest) -> AdmissionResponse | None:
 
 
 def denied(code: int, reason: str, message: str) -> AdmissionResponse:
-    """A refusal that is about the request and not about fields of the object."""
+    """A refusal of the request as a whole, not of fields of the object."""
     status = {"metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code}
     return AdmissionResponse(allowed=False, status=status)

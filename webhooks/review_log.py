@@ -21,7 +21,7 @@ _MAX_GENERATION: Final = 2**63
 
 
 def write(request: AdmissionRequest, answer: AdmissionResponse, *, decides: bool) -> None:
-    """At info if the answer `decides` about the object, or refuses it; else at debug."""
+    """Log at info if the answer `decides` about the object, or refuses it; otherwise at debug."""
     level = logging.INFO if decides or not answer.allowed else logging.DEBUG
     if not log.isEnabledFor(level):
         return

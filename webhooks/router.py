@@ -59,7 +59,7 @@ def create_app(
 
 
 async def _refused(_: Request, error: ReviewError) -> Response:
-    """The answer to a request that brings no review: an AdmissionReview all the same."""
+    """The answer to a request without a review: an AdmissionReview nevertheless."""
     headers = {"connection": "close"} if error.close else None
     return _response(error.encode(), headers)
 

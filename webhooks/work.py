@@ -15,15 +15,18 @@ TOO_MUCH_WORK = (
     f"the object takes more than {STEPS} steps to check, and was not checked to its end: it has too many items; put"
     " fewer into its lists, or make several objects of it"
 )
-"""What the author is told."""
+"""The message for the author."""
 
 
 class TooMuchWorkError(BaseException):
-    """The steps are spent, or nobody waits for the answer. No `Exception`: what is not checked must not be let pass."""
+    """The steps are spent, or the client has left.
+
+    Not an `Exception`: a review must not pass because a handler catches it.
+    """
 
 
 class Work:
-    """The steps that are left. Without a number there is no limit."""
+    """The steps that a review may still take. Without a number there is no limit."""
 
     def __init__(self, steps: float = math.inf) -> None:
         self.left = steps

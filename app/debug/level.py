@@ -1,4 +1,4 @@
-"""The log level in force. It may be changed for a time; then it is again the one that the flags gave."""
+"""The log level in force. It may be changed for a time; afterwards the level of the flags holds again."""
 
 import asyncio
 import logging

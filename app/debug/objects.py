@@ -1,4 +1,4 @@
-"""What is on the heap of this process: the types that take most of it.
+"""The objects on the heap of this process: the types that take most of it.
 
 tracemalloc would name the lines that allocate, but it makes every allocation slower, and a snapshot of a million
 allocations stops the event loop for seconds. The types of the objects cost nothing until somebody asks.

@@ -42,7 +42,7 @@ class Fields:
         return value
 
     def move(self, path: str, wanted: type, into: JSON, key: str) -> None:
-        """Take a value, if there is one, into another object."""
+        """Move a value, if it is there, into another object."""
         value = self.take(path, wanted)
         if value is not None:
             into[key] = value

@@ -40,7 +40,7 @@ COMMENTS = {
     "mountPath: /dev/shm": "Shared memory for data loaders and NCCL, which have 64 MiB without it.",
     "medium: Memory": "Counts as memory of the container.",
 }
-"""What is said before the first line that begins so."""
+"""Comments before the first line that starts with the key."""
 
 
 @dataclass(frozen=True, slots=True)

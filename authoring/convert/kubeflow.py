@@ -20,7 +20,7 @@ _OPEN_MPI = {
 
 
 def convert_pytorch(fields: Fields) -> tuple[JSON, list[JSON]]:
-    """One Job with all pods where master and workers have one template; else a Job for each pod, in order of ranks."""
+    """One Job with all pods if master and workers share a template; otherwise a Job for each pod, by rank."""
     roles = _roles(fields, "spec.pytorchReplicaSpecs", ("Master", "Worker"))
     total, template = sum(size for _, size, _ in roles), roles[0][2]
     local = fields.take("spec.nprocPerNode", str, str(fields.take("spec.elasticPolicy.nProcPerNode", int, 1)))
@@ -88,7 +88,7 @@ def convert_mpi(fields: Fields) -> tuple[JSON, list[JSON]]:
 
 
 def _roles(fields: Fields, path: str, names: tuple[str, ...]) -> list[tuple[str, int, JSON]]:
-    """Of each role that is there its name, number of pods and pod template."""
+    """Name, number of pods and pod template of each role that the manifest has."""
     roles = []
     for role in names:
         template = fields.take(f"{path}.{role}.template", dict)

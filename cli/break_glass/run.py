@@ -23,7 +23,7 @@ NOT_ENFORCED = (
 
 @dataclass(frozen=True, slots=True)
 class Options(session.Where):
-    """What is wanted: `status`, `off` or `on`; and how to say it."""
+    """The action, `status`, `off` or `on`, and the form of the output."""
 
     wanted: str
     output: str = "table"

@@ -1,4 +1,4 @@
-"""One run of `jobset certs status`: connect, read what there is, write what is said about it."""
+"""One run of `jobset certs status`: connect, read the certificates, write the findings."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -1,1 +1,1 @@
-"""`jobset validate` and `jobset render`: what `authoring` finds in manifests, or makes of them, written down."""
+"""`jobset validate` and `jobset render`: print the findings and the objects that `authoring` makes of manifests."""

@@ -44,7 +44,7 @@ def _level(groups: tuple[Group, ...], indent: str) -> Iterator[str]:
 
 
 def _like(group: Group) -> Group:
-    """What is the same in groups that differ by their names alone."""
+    """The group without names, to compare groups that differ only in these."""
     jobs = tuple(("", pods) for _, pods in group.jobs)
     return replace(group, name="", jobs=jobs, children=tuple(map(_like, group.children)))
 

@@ -61,7 +61,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 def _run_checks(options: Options) -> Report:
-    """What was found. Without a server nothing is waited for, and no event loop is needed."""
+    """The report. Without a server nothing has to be awaited, so no event loop is started."""
     checking = check(options)
     if options.server or options.local_server:
         import asyncio  # noqa: PLC0415 (a tenth of the time that a check takes)
@@ -76,12 +76,12 @@ def _run_checks(options: Options) -> Report:
 
 
 def check(options: Options) -> Coroutine[Any, Any, Report]:
-    """What is found in the manifests, and what the server says that is asked for."""
+    """The findings about the manifests, and those of the server if one is asked."""
     return check_manifests(options, _server(options))
 
 
 def exit_code(report: Report, options: Options) -> int:
-    """What a run ends with."""
+    """The exit code of a run."""
     if report.problems:
         return 2
     return 1 if report.errors or (options.strict and report.warnings) else 0

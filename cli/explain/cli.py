@@ -42,5 +42,5 @@ def add_explain(commands: Commands) -> None:
 
 
 def _join_name(parsed: argparse.Namespace) -> None:
-    """`jobset NAME`, as kubectl has it, is `jobset/NAME`; whether that is a name is said where names are read."""
+    """Join `jobset NAME`, as for kubectl, to `jobset/NAME`. Names are checked where they are read."""
     parsed.name = "/".join(parsed.name) if parsed.name else None

@@ -26,7 +26,7 @@ from kube.reader import Reader
 MOST = 1000
 """JobSets of one list. Each that has not ended costs three to twelve calls."""
 _TOGETHER = 8
-"""JobSets that are kept in memory while they are explained."""
+"""JobSets in memory at a time while they are explained."""
 
 
 class Listing:
@@ -88,7 +88,7 @@ class Listing:
 
 
 def _apart(explanation: Explanation) -> tuple[Explanation, Finding | None]:
-    """What is only about this set, and the finding that no manager runs, which is the same for all."""
+    """The explanation without the finding that no manager runs, and that finding, which is the same for all sets."""
     root = explanation.root
     found = next((below for below in root.because if below.cause in UNMANAGED), None)
     own_findings = tuple(below for below in root.because if below is not found)

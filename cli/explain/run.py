@@ -100,7 +100,7 @@ async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What is written, the JSON form of it, and whether nothing will change any more."""
+    """The text, its JSON form, and whether nothing will change any more."""
 
     text: str
     body: dict[str, Any]

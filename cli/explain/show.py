@@ -32,7 +32,7 @@ def text(explanation: Explanation, now: datetime) -> Iterator[str]:
 
 
 def lines(explanation: Explanation, now: datetime) -> Iterator[Line]:
-    """What an explanation says, from top to bottom."""
+    """The lines of an explanation, from top to bottom."""
     root = explanation.root
     yield Line("", "  ", f"{root.message}{_since(root.since, now)}", root.level)
     yield from _below(root, "", root.since, now)
@@ -43,7 +43,7 @@ def lines(explanation: Explanation, now: datetime) -> Iterator[Line]:
 
 
 def _below(finding: Finding, indent: str, shown: str, now: datetime) -> Iterator[Line]:
-    """What stands under a finding; a moment that is shown above is not repeated."""
+    """The lines below a finding; a time that is printed above is not repeated."""
     for number, under in enumerate(finding.because):
         last = number == len(finding.because) - 1
         since = "" if under.since == shown else _since(under.since, now)

@@ -236,7 +236,7 @@ class Follower:
         self._changed.set()
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
-        """What a task raised, such as an output that is closed, ends the command."""
+        """End the command with the error that a task raised, such as a closed output."""
         if not task.cancelled() and (fault := task.exception()):
             self._fault = fault
             self._changed.set()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from jobset_client.words import count_noun
 
 _KUBELET = re.compile(r'Get "https?://(?P<host>[^/"]+?)(?::\d+)?/containerLogs[^"]*": (?P<why>.*)', re.DOTALL)
-"""What the API server says when it does not reach a kubelet."""
+"""The API server's message when it does not reach a kubelet."""
 
 
 class Unread(NamedTuple):
@@ -27,7 +27,7 @@ class Unread(NamedTuple):
 
 
 def unread_log(prefix: str, refusal: str) -> Unread:
-    """A log of which the API server says this."""
+    """A log that the API server could not read, with this message."""
     found = _KUBELET.fullmatch(refusal)
     return Unread(prefix, found["why"], found["host"]) if found else Unread(prefix, refusal)
 

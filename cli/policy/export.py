@@ -77,7 +77,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 def needed_features(objects: Sequence[JSON]) -> list[Feature]:
-    """What the API server has to have for these objects."""
+    """Features of the API server that these objects need."""
     kinds = {each["kind"] for each in objects}
     by_kind = {"ValidatingAdmissionPolicy": COMPILED_RULES, "MutatingAdmissionPolicy": COMPILED_DEFAULTS}
     return [feature for kind, feature in by_kind.items() if kind in kinds]

@@ -48,7 +48,7 @@ class Options(session.Where):
 
 @dataclass(slots=True)
 class Found:
-    """What a scan has found. `broken`: JobSets that break a rule, by policy and rule.
+    """The result of a scan. `broken`: JobSets that break a rule, by policy and rule.
 
     `refused`: JobSets that would be if all policies denied; `refused_now`: those that break a policy that does.
     `actions`: what each policy does now.

@@ -1,4 +1,4 @@
-"""What a cluster has of policies: read with the rights of the user, page by page."""
+"""The policies of a cluster: read with the rights of the user, page by page."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field

@@ -27,7 +27,7 @@ class Options:
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write to `out`, or to `err` that there is no such rule; gives the exit code."""
+    """Write the rule to `out`, or to `err` that it does not exist; gives the exit code."""
     by_id = {rule.id: rule for rule in all_rules()}
     if not options.id:
         out.writelines(f"{rule.id:40} {rule.severity.value}\n" for _, rule in sorted(by_id.items()))

@@ -86,7 +86,7 @@ def stalled_trees(observed: Observed) -> Stalled:
 
 
 def _waits(js: JobSet) -> bool:
-    """Whether the set runs, its groups are there, and not all of them have been scheduled."""
+    """Whether the set runs, its groups exist, and some of them are not scheduled."""
     conditions = js.status.conditions
     runs = not js.suspended and not js.status.terminal_state
     return runs and is_true(conditions, keys.GROUPS_READY) and not is_true(conditions, keys.GROUPS_SCHEDULED)
@@ -115,7 +115,7 @@ NO_EVENTS: frozenset[Event] = frozenset()
 
 @dataclass(slots=True)
 class Reports:
-    """What was reported of one JobSet. `next_check`: seconds of the event loop's clock. `wait`: those before it."""
+    """The reports about one JobSet. `next_check`: event loop time. `wait`: seconds before it."""
 
     next_check: float = 0.0
     events: frozenset[Event] = NO_EVENTS

@@ -120,7 +120,7 @@ class GroupWatches:
         return True
 
     async def _look(self) -> Served:
-        """What the API server serves; after an error, what it served before."""
+        """The kinds that the API server serves; after an error those that it served before."""
         try:
             groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await self._client.served_resources(
                 POD_GROUPS.api_version

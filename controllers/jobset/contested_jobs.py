@@ -25,7 +25,7 @@ from kube.store import Store
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 1.0
-"""Seconds after the first resumption of a Job before which there is no second. Doubled with each."""
+"""Seconds between the first and the second resumption of a Job, at least. Doubled with each."""
 
 LONGEST_PAUSE = 300.0
 """Seconds between two resumptions of a Job at most."""
@@ -54,7 +54,7 @@ class Resumptions:
     _forget_at: float = 0.0
 
     def clear(self) -> None:
-        """The set is suspended: what comes next is no contest."""
+        """The set is suspended: forget earlier resumptions."""
         self._times, self._until, self.is_reported, self._forget_at = {}, {}, True, 0.0
 
     def seconds_left(self, time: float) -> Mapping[str, float]:

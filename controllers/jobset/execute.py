@@ -56,7 +56,7 @@ from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from kube.store import Store
 
 COUNT_BYTES = 24
-"""Bytes of a note that are kept for "and N more"."""
+"""Bytes of a note that are reserved for "and N more"."""
 
 STATUS_TOO_LARGE = (
     "the status cannot be stored: with it the JobSet would be larger than etcd allows (1.5 MiB by default); until it"
@@ -72,7 +72,7 @@ Actions = defaultdict[type[Action], list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """What the watches have seen, overlaid with what was written here."""
+    """The stores of the watches, which the executor overlays with the answers to its writes."""
 
     jobsets: Store[JobSet]
     jobs: Store[Job]
@@ -101,7 +101,7 @@ class FailedWrites(ExceptionGroup[Exception]):
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """Writes for one process. Stateless but for the caches it fills."""
+    """Writes for one process. Stateless except for the caches that it fills."""
 
     client: Client
     caches: Caches

@@ -50,7 +50,7 @@ Called after each page with the pods kept so far and those of the page (`plannin
 async def list_failed_pods(
     client: Client, namespace: str, pod_query: FailedPodQuery, keep: Keep, *, page: int = PAGE
 ) -> FailedPodsByJob:
-    """The answer to a plan's query: every Job that it names, with those of its failed pods that are kept.
+    """The answer to a plan's query: each Job that it names, with the failed pods that may decide.
 
     If the answer is needed, all failed pods are read, in pages of `page`, and errors of the client are raised.
     """
@@ -139,6 +139,6 @@ def _deletion_asked(meta: PodMeta) -> str:
 
 
 def _why(reason: str, message: str) -> str:
-    """`OOMKilled`, `Evicted: The node was low on resource: memory`; empty where nothing but a failure is said."""
+    """`OOMKilled`, `Evicted: The node was low on resource: memory`; empty if only a failure is reported."""
     words = clean_words(message, LONGEST_WHY).rstrip(". ")
     return words if reason in {"", "Error"} else clean_words(f"{reason}: {words}" if words else reason, LONGEST_WHY)

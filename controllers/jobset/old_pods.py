@@ -12,7 +12,7 @@ from kube.informer import Informer
 
 
 class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The part of a pod of an earlier attempt that is kept; there may be tens of thousands.
+    """The cached record of a pod of an earlier attempt; there may be tens of thousands.
 
     `job` is the name of the Job that waits for it. The record is its own `metadata`, to save memory.
     """

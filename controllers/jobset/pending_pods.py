@@ -73,7 +73,7 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
 
 
 async def _latest_warning(client: Client, namespace: str, pod: str) -> str:
-    """What the kubelet has last said about a pod that it cannot start; empty if that is not known.
+    """The kubelet's last message about a pod that it cannot start; empty if there is none.
 
     The status of a pod says nothing of its volumes and its network; events do. No decision depends on the answer.
     """
@@ -89,7 +89,7 @@ async def _latest_warning(client: Client, namespace: str, pod: str) -> str:
 
 
 def _keep_first(kept: dict[str, PendingPod], uid: str, pod: PendingPod) -> None:
-    """Keep the pod if it was created before the one that is kept for its Job."""
+    """Keep the pod if it is the oldest of its Job so far."""
     other = kept.get(uid)
     if other is None or (pod.created, pod.name) < (other.created, other.name):
         kept[uid] = pod

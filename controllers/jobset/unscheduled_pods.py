@@ -92,7 +92,7 @@ def _waits(js: JobSet) -> bool:
 
 
 def note_of(pods: Sequence[DetailedPod], *, more: bool = False) -> str:
-    """What the scheduler says of these pods, folded; empty if it says nothing. `more`: there are others.
+    """The scheduler's messages about these pods, merged; empty if there are none. `more`: there are further pods.
 
     Leaders in exclusive placement are left out: their JobSet gets an event about them anyway.
     """
@@ -109,7 +109,7 @@ def note_of(pods: Sequence[DetailedPod], *, more: bool = False) -> str:
 
 
 def _words(pod: DetailedPod) -> str:
-    """Why the scheduler finds no node for a pod; empty for a pod of which it has not said so."""
+    """The scheduler's reason why a pod has no node; empty if it has given none."""
     said = pod.status.condition("PodScheduled")
     leads = pod.metadata.topology is not None and pod.metadata.leads
     if said is None or leads or not pod.live or not is_unschedulable(pod):

@@ -1,4 +1,4 @@
-"""What the JobSet controller reads, and which JobSet a change is about."""
+"""The watches of the JobSet controller, and which JobSet a change concerns."""
 
 from collections.abc import Iterable
 
@@ -38,7 +38,7 @@ BY_SUBDOMAIN = "subdomain"
 
 
 class Watches(InformerGroup):
-    """What the JobSet controller reads. Synced on every replica, so that a new leader starts warm."""
+    """The watches of the JobSet controller. Synced on every replica, so that a new leader starts warm."""
 
     def __init__(
         self,
@@ -156,6 +156,6 @@ def job_turn(old: Job | None, new: Job | None) -> Turn:
 
 
 def owner_requests(meta: Identity) -> list[Request]:
-    """The JobSet that controls an object, as a request; none for objects of others."""
+    """The JobSet that controls an object, as a request; none if no JobSet does."""
     ref = owning_jobset(meta)
     return [] if ref is None else [Request(meta.namespace, ref.name)]

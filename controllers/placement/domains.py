@@ -57,7 +57,7 @@ class Map:
         return node is not None and leader.topology in node.carries and leader.topology not in node.asked
 
     def label(self, topology: str, node: str) -> str | None:
-        """The topology label of a node; None if it has none or there is no such node."""
+        """The topology label of a node; None if it has none or does not exist."""
         found = self.nodes.get("", node)
         return None if found is None else found.label(topology)
 

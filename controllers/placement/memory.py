@@ -77,7 +77,7 @@ class JobMemories:
         return memory.checks if memory else ()
 
     def check_at(self, request: JobRequest, *times: float) -> None:
-        """Check for misplaced pods of a Job at those times, too. Only its first and its last check are kept."""
+        """Also check for misplaced pods of a Job at these times. Only its first and its last check are kept."""
         memory = self._records.setdefault(request, JobMemory())
         due = {*memory.checks, *times}
         memory.checks = (min(due), max(due)) if len(due) > 1 else tuple(due)

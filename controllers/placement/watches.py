@@ -1,4 +1,4 @@
-"""What exclusive placement reads: leader pods, followers that wait, and the nodes' topology labels.
+"""The watches of exclusive placement: leader pods, waiting followers, and the nodes' topology labels.
 
 Nothing is watched before the first Job that is placed exclusively, or the first review of such a JobSet or pod: each
 pod of a set of small Jobs is a leader.

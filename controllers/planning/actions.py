@@ -1,4 +1,4 @@
-"""What a plan consists of: writes, a status, events, and queries about pods."""
+"""The parts of a plan: writes, a status, events, and queries about pods."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -189,7 +189,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class FailedPodQuery:
-    """Failed Jobs, as (name, UID), of which the plan needs the failed pods.
+    """Failed Jobs, as (name, UID), whose failed pods the plan needs.
 
     `needed`: decisions depend on the answer. Else only events and `status.attemptHistory` do.
     """

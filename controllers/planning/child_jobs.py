@@ -47,7 +47,7 @@ class Child(msgspec.Struct, frozen=True):
 
 
 def as_failed(child: Child, reason: str, message: str, now: str) -> Child:
-    """The Job as if its controller had said that it has failed."""
+    """The Job as if it already had the condition Failed."""
     failure = Condition(type=keys.JOB_FAILED, status="True", reason=reason, message=message, last_transition_time=now)
     others = (condition for condition in child.job.status.conditions if condition.type != keys.JOB_FAILED)
     status = msgspec.structs.replace(child.job.status, conditions=(*others, failure))
@@ -76,7 +76,7 @@ NONE = Tally()
 
 
 def of_one(child: Child) -> Tally:
-    """What one active Job counts for."""
+    """The counts of one active Job."""
     job = child.job
     ready, with_pods, suspended = job_ready(job), job.status.active > 0, job.spec.suspend
     return Tally(

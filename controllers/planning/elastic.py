@@ -21,7 +21,7 @@ PLANNED = "this restart is planned, and does not count towards maxRestarts"
 
 
 def policy_of(js: JobSet) -> WhenNoCapacity | None:
-    """What the set says about pods that find no node; None: nothing."""
+    """The set's policy about pods that find no node; None if it has none."""
     policy = js.spec.failure_policy
     node_failure = policy.node_failure if policy is not None else None
     return node_failure.when_no_capacity if node_failure is not None else None
@@ -36,7 +36,7 @@ def reducible(js: JobSet) -> frozenset[str]:
 
 
 def is_replaced(js: JobSet, child: Child) -> bool:
-    """Whether pods of the Job came in the place of others: the set, the Job or one of its pods has been replaced.
+    """Whether pods of the Job replace earlier ones: the set, the Job or one of its pods has been restarted.
 
     So a set that starts, or is resumed, waits for all of its capacity: restarts before the last resume do not count.
     """

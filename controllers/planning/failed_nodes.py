@@ -35,7 +35,7 @@ class Blame:
 
 
 def avoid_policy(ctx: Context) -> AvoidNodes | None:
-    """What the set says about nodes that failed it; None: nothing, or the gate is off."""
+    """The set's policy about nodes that failed it; None if it has none, or the gate is off."""
     return policy_of(ctx.js) if ctx.gates[GATE] else None
 
 

@@ -196,7 +196,7 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class _Criteria:
-    """What a rule demands of the Job itself, compiled to match many Jobs. None: anything. Pods are not compared."""
+    """The demands of a rule on the Job itself, compiled to match many Jobs. None: any. Pods are not compared."""
 
     reasons: frozenset[str] | None
     targets: frozenset[str] | None

@@ -24,7 +24,7 @@ MESSAGE_LIMIT = 1024
 
 @dataclass(slots=True)
 class _PartRestart:
-    """What is restarted of one ReplicatedJob in one plan (gate RestartJob).
+    """The Jobs of one ReplicatedJob that one plan restarts (gate RestartJob).
 
     - `jobs`: indexes of failed Jobs that are recreated alone. `whole`: all Jobs are recreated.
     - `counted`: indexes of failed Jobs whose restart counts towards maxRestarts.

@@ -159,7 +159,7 @@ def _runs_ready(ctx: GroupContext, job: str) -> bool:
 
 
 def refusal(ctx: GroupContext, group: Group) -> str:
-    """The scheduler's message about a PodGroup whose pods it cannot place; empty if there is no such message.
+    """The scheduler's message about a PodGroup that it cannot place; empty if there is none.
 
     Its message about a group that has no pods yet is left out.
     """

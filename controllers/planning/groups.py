@@ -248,7 +248,7 @@ def _group(ctx: GroupContext, group: Group, parent: str) -> _Outcome:
 
 
 def _body(ctx: GroupContext, group: Group, parent: str) -> JSON:
-    """What a group is created with."""
+    """The body of a new group."""
     return build_group(ctx.js, ctx.wanted, group, parent, required_members(ctx, group) or group.gang)
 
 

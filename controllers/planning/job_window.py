@@ -21,7 +21,7 @@ GROWTH = 2
 
 @dataclass(frozen=True, slots=True)
 class JobWindow:
-    """What is known of how fast the Job controller takes up the Jobs of one set. Times: event loop's clock.
+    """The measured speed at which the Job controller takes up the Jobs of one set. Times: event loop's clock.
 
     - `size`: how many may wait; 0: not known. `time`: when it was measured, or since when `job` is watched.
     - `job`: name of the Job that is watched; empty for none. `waiting`: the Jobs that wait, up to that one.

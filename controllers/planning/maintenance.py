@@ -11,7 +11,7 @@ REASON = "NodeMaintenance"
 
 
 def policy_of(js: JobSet) -> Maintenance | None:
-    """What the set says about nodes with a taint of maintenance; None: nothing."""
+    """The set's policy about nodes with a taint of maintenance; None if it has none."""
     policy = js.spec.failure_policy
     return policy.maintenance if policy is not None else None
 

@@ -35,7 +35,7 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
 
 
 def policy_of(js: JobSet) -> NodeFailure | None:
-    """What the set says about failed nodes; None: nothing."""
+    """The set's policy about failed nodes; None if it has none."""
     policy = js.spec.failure_policy
     return policy.node_failure if policy is not None else None
 
@@ -78,7 +78,7 @@ class Lost:
 
 
 def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnTaintedNode]) -> Lost:
-    """What becomes of the Jobs of the attempt that have a pod among these.
+    """Sorts the Jobs of the attempt that have one of these pods by what the policy does about them.
 
     A pod that has ended, or is being deleted while the Job has another in its place, is not a failure. With in-place
     restart there is no other: a Job that has all of its pods has only not noticed yet.
@@ -156,7 +156,7 @@ def restart_message(pod: FailedPod) -> str:
 
 
 def state(pod: PodOnTaintedNode) -> str:
-    """What is wrong with the node, as the end of a sentence."""
+    """The fault of the node, as the end of a sentence."""
     if not pod.taint:
         return f"which does not exist since {pod.since}"
     return f"which has the taint {pod.taint} since {pod.since}"

@@ -1,4 +1,4 @@
-"""What a plan may look at: one JobSet, its children, and what is known of them beyond the caches.
+"""The input of a plan: one JobSet, its children, and what is known of them beyond the caches.
 
 No behaviour lives here.
 """

@@ -12,14 +12,14 @@ __all__ = ["NOTHING", "Partial", "Stop", "combine", "of_draft"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop(Partial):
-    """What one step adds to the plan, and the plan ends with it: no later step runs."""
+    """The result of a step after which no later step runs."""
 
 
 NOTHING = Partial()
 
 
 def of_draft(draft: StatusDraft, *actions: Action, kind: type[Partial] = Partial, **others: Any) -> Partial:
-    """What a step decides that has changed the status; `others`: further fields of `Partial`."""
+    """The result of a step that has changed the status; `others`: further fields of `Partial`."""
     return kind(
         actions=actions,
         status=draft.status,

@@ -35,7 +35,7 @@ class StatusDraft:
     def update_replicated_jobs(
         self, names: AbstractSet[str], change: Callable[[ReplicatedJobStatus], ReplicatedJobStatus]
     ) -> None:
-        """Replace the entries of ReplicatedJobs by what `change` makes of them."""
+        """Replace the entry of each ReplicatedJob by the result of `change`."""
         entries = self.status.replicated_jobs_status
         self.update(replicated_jobs_status=tuple(change(entry) if entry.name in names else entry for entry in entries))
 

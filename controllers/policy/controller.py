@@ -55,7 +55,7 @@ class Stored(PolicySource, Protocol):
 
 
 class InAPIServer(Protocol):
-    """What is known of policies that the API server is to hold by itself."""
+    """The state of policies that the API server is to enforce by itself."""
 
     def state(self, name: str) -> Held | None: ...
 

@@ -66,7 +66,7 @@ class PolicyCounts:
             self._new.setdefault(policy, Tally()).add(rule, action, count, clock.rfc3339(self._now()))
 
     async def write(self) -> None:
-        """Write what is new, one policy after the other. What cannot be written now is kept for the next time."""
+        """Write new counts, one policy after the other. A count that cannot be written is kept for the next time."""
         kept: KubeError | None = None
         for policy in list(self._new):
             tally = self._new.pop(policy)

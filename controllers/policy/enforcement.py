@@ -92,7 +92,7 @@ class Enforcement:
         self._now = now
         self._checked: object = None
         self._stored: dict[Key, bytes] | None = None
-        """What was applied; None: it is not known what a manager before this one has applied."""
+        """The objects that were applied; None: not known, since an earlier manager may have applied some."""
         self._due = 0.0
         self._logged = -LOG_EVERY
 
@@ -127,7 +127,7 @@ class Enforcement:
     async def _apply(
         self, policies: Sequence[JobSetPolicy], exceptions: Sequence[JobSetPolicyException], *, again: bool
     ) -> bool:
-        """One policy that cannot be applied does not keep others from it. What is there of it stays."""
+        """Apply one policy. An error does not keep other policies from being applied, and deletes nothing."""
         beside = Circumstances(self._trusted, exceptions, self._now())
         wanted: set[Key] = set()
         failed: set[str] = set()
@@ -163,7 +163,7 @@ class Enforcement:
         return not failed
 
     def _tell(self, held: dict[str, Held]) -> None:
-        """Only a new reason is told: the words of an error may differ each time, and it is tried every few seconds."""
+        """Log a fault, if its reason is new: the message may differ each time, and it is tried every few seconds."""
         before, self._held = self._held, held
         for name, each in held.items():
             if name not in before or before[name].reason != each.reason:
@@ -194,7 +194,7 @@ class Enforcement:
         log.info("%s %s is removed: its policy does not ask for it any more", resource, name)
 
     async def _left_behind(self) -> list[Key]:
-        """What a manager before this one has applied. Without the right to know, it was none that had the right.
+        """Objects that an earlier manager has applied; empty without the right to list them, which it needed, too.
 
         That right is for all kinds or for none, so a manager without it asks once.
         """

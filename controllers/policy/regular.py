@@ -12,7 +12,7 @@ class Writer(Protocol):
     """Gathers something that has to be written from time to time."""
 
     async def write(self) -> None:
-        """Write what is new; raises nothing that is expected to happen. What cannot be written now is kept."""
+        """Write new data; raises no expected error. Data that cannot be written now are kept."""
 
 
 class Regularly:

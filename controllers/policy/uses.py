@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 MOST_WAITING = 1_000
 """Exceptions that wait to be written; others are written when they are used again."""
 MOST_KNOWN = 10_000
-"""Exceptions of which it is known that they were used before."""
+"""Exceptions that are known to have been used before, at most."""
 TIMEOUT = 10.0
 """Seconds for one request."""
 

@@ -17,7 +17,7 @@ CHANGES = {"update", "patch"}
 
 
 def counts(calls: Iterable[Call], user: str) -> JSON:
-    """Requests by client, those that pods are about, and every call of `user`; its dry runs are counted apart.
+    """Requests by client, requests about pods, and all calls of `user`; its dry runs are counted separately.
 
     `user` is the last part of a user name. `calls` of it are told apart by verb, resource and code; `refused` are those
     answered with 400 or more, of which a `duplicate` is a Job that was there already, a `conflict` a write of an object

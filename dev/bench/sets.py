@@ -16,7 +16,8 @@ TOPOLOGY = "rack"
 """Label of nodes."""
 
 HALF_A_NODE = "16"
-"""CPUs of a pod: a rack of ten nodes has room for two Jobs of ten pods, so that only the rule keeps Jobs apart."""
+"""CPUs of a pod: a rack of ten nodes has room for two Jobs of ten pods, so only the rule can keep Jobs on separate
+racks."""
 
 EXIT_CODE = "kwok.jobset.dev/exit-code"
 """Annotation of a fake pod: it ends with this code."""

@@ -25,7 +25,7 @@ class Admin:
     def ask(
         self, method: str, path: str, body: JSON | None = None, content: str = "application/json"
     ) -> tuple[int, Any]:
-        """Status and answer; status 0 if there was none, and the request may have been carried out all the same."""
+        """Status and answer; status 0 if there was none: the request may have been carried out nevertheless."""
         if self._connection is None:
             self._connection = self._cluster.connect()
         try:

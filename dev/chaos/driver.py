@@ -13,8 +13,8 @@ KEEP = 5.0
 """Seconds that a set is left after it ended, for whatever would still happen to it."""
 
 WAKE = 10.0
-"""Seconds after which a pod that has a node and neither runs nor goes is changed. A fake node that failed to write the
-status of a pod tries again only then; a kubelet does by itself."""
+"""Seconds after which a pod that has a node and neither runs nor ends is changed. A fake node that failed to write the
+status of a pod tries again only then; a kubelet does so by itself."""
 
 WOKEN = "chaos.jobset.dev/woken"
 

@@ -130,7 +130,7 @@ class Fault:
 
 
 STRANGERS = (Kind.HOSTILE, Kind.NEIGHBOUR)
-"""Clients that are there all the time: others must not notice them."""
+"""Clients that are there during the whole run: others must not notice them."""
 
 AT_API_SERVER = tuple(kind for kind in Kind if ABOUT[kind].at_api_server)
 GENTLE = tuple(kind for kind in Kind if ABOUT[kind].gentle)

@@ -51,7 +51,7 @@ class Port:
 
 
 Parts = Callable[[Port, random.Random], Iterable[bytes]]
-"""What a client sends, part by part. Then it waits until its connection is closed."""
+"""The data that a client sends, part by part. Then it waits until its connection is closed."""
 
 
 def _endlessly(first: bytes, part: bytes) -> Iterator[bytes]:

@@ -97,7 +97,7 @@ def _etcd(stage: Stage, _fault: Fault) -> None:
 
 
 def _end(stage: Stage, component: str, number: signal.Signals) -> None:
-    """Until another process is there in place of this one; what does not end for long gets SIGKILL."""
+    """Wait until a new process replaces this one. A process that does not end in time gets SIGKILL."""
     pid = stage.pid(component)
     for wanted in (number, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):

@@ -135,7 +135,7 @@ def _group(name: str, jobs: int, pods: int, *, pool: int = 0) -> JSON:
 
 
 def next_steps(script: Script, js: JSON, pods: Sequence[JSON]) -> list[Suspend | End]:
-    """What happens to a set now, from what the API server says of it and of its pods. Repeating a step does no harm.
+    """The next steps of a set, from the state of it and its pods in the API server. Repeating a step does no harm.
 
     Pods of an exclusive Job end when all of them are bound: they work together. A leader that has ended before that
     keeps nobody out of its domain (docs/concepts/exclusive-placement.md), and its followers still go there.

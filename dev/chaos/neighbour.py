@@ -43,7 +43,7 @@ NICE = 10
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """What it does at the ports that serve so, `every` that many seconds, and leaves after `stays` at most.
+    """What the neighbour sends to the ports in `serves`: again every `every` seconds, for at most `stays` seconds.
 
     `pause`: seconds between two parts. `turns`: whether one replica at a time gets it, or all.
     """

@@ -87,7 +87,7 @@ class Stage:
         self.excused.append((begin, time.time() + after))
 
     def route(self, stop: threading.Event) -> None:
-        """Tell the address of admission who is ready, and note when nobody is. Runs until `stop`."""
+        """Give the address of admission the replicas that are ready, and record when none is. Runs until `stop`."""
         while not stop.wait(0.1):
             ready = [replica.port for replica in self.replicas if replica.ready]
             self.loop.call(partial(self.failover.set_ready, ready))

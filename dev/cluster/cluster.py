@@ -328,7 +328,7 @@ def _reap(layout: Layout) -> None:
 
 
 def _clear(layout: Layout) -> None:
-    """Remove a state folder nobody runs from any more, and processes that outlived their supervisor."""
+    """Remove the state folder of a cluster that has stopped, and processes that outlived their supervisor."""
     _reap(layout)
     if not layout.root.exists():
         return

@@ -81,7 +81,7 @@ class Asset:
 
     @property
     def binaries(self) -> list[str]:
-        """What it holds."""
+        """The binaries in the asset."""
         return [member.rsplit("/", 1)[-1] for member in self.members] or [self.name]
 
 
@@ -100,7 +100,7 @@ def release_assets(releases: Releases, platform: tuple[str, str]) -> list[Asset]
 
 
 def fetch(assets: Iterable[Asset], folder: Path) -> set[str]:
-    """Download into `folder` what can be had of the assets; returns the names of the binaries that are there now.
+    """Download the available assets into `folder`; returns the names of the binaries that it has now.
 
     Raises DevclusterError for a file that is not what its checksum says.
     """

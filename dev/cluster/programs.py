@@ -18,7 +18,7 @@ _FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`module` is the folder with go.mod and go.sum, and Go files of ours if there are any.
+    """A Go program to build. `module` is the folder with go.mod and go.sum, and with our Go files, if there are any.
 
     `data` names a module that it needs and a folder there, whose YAML files are kept beside the executable. `flags` are
     more flags for Go. `modfile` is read in the place of go.mod, with its .sum file.

@@ -1,4 +1,4 @@
-"""Asks processes that are kept beside the control plane whether they are ready, where they have told how."""
+"""Asks the processes beside the control plane whether they are ready, by the probes that they have announced."""
 
 import http.client
 import urllib.error
@@ -22,7 +22,7 @@ def unready_words(report: Mapping[str, Mapping[str, object]], layout: Layout) ->
 
 
 def _fault(layout: Layout, name: str) -> str:
-    """What a process lacks; empty if it is ready, or has no probe."""
+    """Why a process is not ready; empty if it is, or has no probe."""
     path = layout.probe(name)
     if not path.is_file():
         return ""

@@ -154,7 +154,7 @@ class Layout:
         return self.root / "kept"
 
     def probe(self, name: str) -> Path:
-        """Holds the URL at which a process that is kept says whether it is ready; not there for one without."""
+        """The file with the URL of the readiness probe of a process; absent if the process has none."""
         return self.kept_folder / f"{name}.url"
 
     def log(self, component: str) -> Path:

@@ -9,7 +9,7 @@ STORIES = {
     "fine-tuning": "three stages",
     "platform": "policies",
 }
-"""What each is about."""
+"""The summary of each story."""
 
 
 def add_demo(commands: Commands) -> None:

@@ -66,7 +66,7 @@ GATES = (
     "JobSetWorkloadAwareSchedulingAPI",
     "RestartJob",
 )
-"""All that the examples need: they can be tried on the cluster that is kept."""
+"""Feature gates of the examples, so that they can be tried on the cluster that is kept."""
 
 Status = dict[str, Any]
 
@@ -267,7 +267,7 @@ def version(cluster: Cluster) -> str:
 
 
 def explain_how_to_go_on(console: Console, cluster: Cluster, log: str, *, fake: bool) -> None:
-    """What a person needs to go on with the cluster that was kept. `fake`: whether its nodes are."""
+    """Commands to continue with the kept cluster. `fake`: whether its nodes are."""
     end = f"  kubectl annotate pod NAME {EXIT_CODE}=1     # make a fake pod fail\n" if fake else ""
     console.print(
         f"\nThe cluster is up. Use it:\n"

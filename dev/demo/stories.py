@@ -143,7 +143,7 @@ def _show_that_the_api_server_refuses(demo: Demo, policy: Path, jobset: Path) ->
 
 
 def _jobset(*args: str) -> str:
-    """What this program prints when it is called so."""
+    """The output of this program for these arguments."""
     done = subprocess.run([*PROGRAM, *args], capture_output=True, text=True, check=False, timeout=STEP_SECONDS)  # noqa: S603 (ourselves)
     if done.returncode != 0:
         raise LocalError(f"jobset {' '.join(args)} failed:\n{done.stderr.strip()[:2000]}")

@@ -188,7 +188,7 @@ def _requires(part: Part, other: Part) -> bool:
 
 
 def _brought(part: Part) -> bool:
-    """Whether it is there because a Python package requires it."""
+    """Whether the package is installed only because a Python package requires it."""
     return part.purl.type == "pypi" and part.purl.name != OURS
 
 

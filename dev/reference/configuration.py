@@ -111,7 +111,7 @@ def _link(cited: re.Match[str]) -> str:
 
 
 def _values(schema: Mapping[str, Any]) -> str:
-    """What a field takes: `number, 0 to 65535`."""
+    """The values that a field takes: `number, 0 to 65535`."""
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"] if value)
     if "const" in schema:

@@ -91,7 +91,7 @@ def _example(name: str) -> tuple[str, list[str]]:
 
 
 def _refusal(name: str) -> Iterator[str]:
-    """What the author of the bad JobSet is told."""
+    """The refusal that the author of the bad JobSet gets."""
     (loaded,) = suites([str(EXAMPLES / f"{name}.yaml")], Report(), _GATES)
     yield from (str(violation) for violation in _found(loaded))
 

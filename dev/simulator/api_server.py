@@ -157,7 +157,7 @@ class ApiServer:
     # Changes of objects, by requests and by controllers
 
     def put(self, plural: str, content: JSON) -> Item:
-        """Store an object; writing what is there already changes nothing."""
+        """Store an object; an equal one changes nothing."""
         item = self.item(plural, content)
         old = self.storage.get(plural, item.key)
         if old is not None and old.body() == content:

@@ -136,7 +136,7 @@ class Rest:
         self._lists: dict[str, tuple[int, list[Item]]] = {}
 
     def handle(self, request: Request) -> Answer:
-        """Answer one request that is no watch."""
+        """Answer one request other than a watch."""
         try:
             return self._answer(request, self.target(request.path))
         except RefusedError as error:

@@ -16,7 +16,7 @@ Key = tuple[str, str]
 """(namespace, name); namespace is "" for cluster-scoped objects."""
 
 HISTORY_LENGTH = 50_000
-"""Changes of one resource that are kept for watches; a watch from an earlier version has to list again."""
+"""Changes of one resource in the history of watches; a watch from an earlier version has to list again."""
 
 
 class Item(Hashable, Protocol):
@@ -42,7 +42,7 @@ class Item(Hashable, Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plain:
-    """An object that is kept as JSON."""
+    """An object that is stored as JSON."""
 
     content: JSON
 

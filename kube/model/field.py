@@ -198,7 +198,7 @@ class FieldError:
 
     @property
     def is_warning(self) -> bool:
-        """Whether the object may be stored all the same."""
+        """Whether the object may be stored nevertheless."""
         return self.rule is not None and self.rule.severity is Severity.WARNING
 
     @property
@@ -224,7 +224,7 @@ class FieldError:
 
     @property
     def reader_text(self) -> str:
-        """What its reader is told: of a warning without the kind and the value."""
+        """The text for the reader: for a warning without the kind and the value."""
         text = f"{self.detail}; {self.fix}".removesuffix("; ") if self.is_warning else self.body
         return f"{self.path}: {text}" if self.path.parts else text
 

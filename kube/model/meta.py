@@ -101,7 +101,7 @@ NOBODY = Owner("", "")
 
 
 class Identity(Base, frozen=True, kw_only=True):
-    """The part of metav1.ObjectMeta that says which object this is and whose.
+    """The part of metav1.ObjectMeta that identifies an object and its owner.
 
     All of the metadata that is kept of Services and priority classes; other kinds add what is read of them.
     """

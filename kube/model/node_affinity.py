@@ -76,7 +76,7 @@ class NodeAffinity(Base, frozen=True, kw_only=True):
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """The terms of which a node has to meet one."""
+        """The terms; a node has to meet one of them."""
         return () if self.required is None else self.required.node_selector_terms
 
     def is_met(self, name: str, labels: dict[str, str]) -> bool:

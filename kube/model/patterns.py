@@ -15,7 +15,7 @@ MAX_MEMORY = 512 * 1024
 
 
 MOST_PATTERNS = 256
-"""Patterns of one failure policy that are looked at. So many are kept compiled, too."""
+"""Patterns of one failure policy that are compiled, at most; the cache has as many."""
 
 
 @lru_cache(maxsize=MOST_PATTERNS)

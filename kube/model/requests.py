@@ -1,4 +1,4 @@
-"""What one pod requests of its node, counted as kube-scheduler counts it. Pure but for a cache of amounts.
+"""The requests of a pod, counted as kube-scheduler counts them. Pure except for a cache of amounts.
 
 Sources: KEP-753 (sidecars), KEP-688 (overhead), KEP-2837 (resources of the pod), and the API server's defaults, which
 take a limit for the request where there is none.
@@ -83,12 +83,12 @@ def is_sidecar(container: JSON) -> bool:
 
 
 def own_requests(holder: JSON) -> Amounts:
-    """What a container, or a pod as a whole, requests."""
+    """The requests of a container, or of a pod as a whole."""
     return amounts({name: value for name, (_, value) in _own(holder).items()})
 
 
 def _own(holder: JSON) -> dict[str, tuple[str, Any]]:
-    """What it requests as it is written, and in which list: its limits, where it states no request."""
+    """The requests as they are written, and their list: that of the limits where a request is absent."""
     resources: JSON = holder.get("resources") or {}
     return {
         name: (kind, value)
@@ -99,7 +99,7 @@ def _own(holder: JSON) -> dict[str, tuple[str, Any]]:
 
 
 def pod_requests(spec: JSON) -> Amounts:
-    """What a pod of this spec requests."""
+    """The requests of a pod of this spec."""
     total = _of_containers(spec)
     if spec.get("resources"):
         total |= _of_pod(spec, total)

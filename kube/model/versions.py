@@ -1,4 +1,4 @@
-"""Which version of Kubernetes has each feature that is used where it is there, and the words for an older one. Pure."""
+"""The version of Kubernetes that introduced each optional feature, and the text about older ones. Pure."""
 
 import re
 from dataclasses import dataclass

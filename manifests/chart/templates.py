@@ -305,7 +305,7 @@ def admission() -> str:
 
 
 def policies() -> str:
-    """What the gate JobSetPolicies needs: the CRDs, the manager's rights for them, and the webhooks that check them."""
+    """The objects of the gate JobSetPolicies: CRDs, the manager's rights for them, and the webhooks that check them."""
     enabled = ".Values.jobSetPolicies.enable"
     webhooks = "".join(map(_webhook_configuration, policy_webhook_configurations()))
     return (

@@ -1,4 +1,4 @@
-"""What is said about the certificates of the webhooks: which there are, and whether each caller trusts them. Pure."""
+"""Findings about the certificates of the webhooks: which exist, and whether each caller trusts them. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _CURVES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the cluster has: None where there is nothing. `configurations` by kind and name."""
+    """The objects in the cluster: None for one that does not exist. `configurations` by kind and name."""
 
     secret_name: str
     secret: JSON | None
@@ -48,7 +48,7 @@ class Found:
     crd_name: str
     crd: JSON | None
     unanswered: tuple[str, ...] = ()
-    """What is said about Services that lead to no replica."""
+    """Findings about Services that lead to no replica."""
 
 
 class Certificate(msgspec.Struct, frozen=True, rename="camel"):
@@ -89,7 +89,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def look(found: Found, now: datetime) -> Status:
-    """What is there and what is wrong with it. Raises nothing, whatever the objects hold."""
+    """The status and its faults. Raises nothing, whatever the objects contain."""
     material = material_of(found.secret or {})
     renewed_by = _renewed_by(found.secret or {}, material)
     ours = renewed_by == _MANAGER

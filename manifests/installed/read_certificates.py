@@ -1,4 +1,4 @@
-"""Reads from a cluster what is said about the certificates of the webhooks."""
+"""Reads the objects that `certificates` needs from a cluster."""
 
 import contextlib
 

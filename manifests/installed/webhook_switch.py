@@ -1,4 +1,4 @@
-"""What is done to a webhook configuration that is switched off or on. Pure.
+"""The changes of a webhook configuration that is switched off or on. Pure.
 
 Off, it lists no webhook, so the API server calls none, and an annotation holds the list. The manager writes only the CA
 bundle of webhooks that are listed, so it leaves such a configuration alone. Whoever applies the configuration again
@@ -41,7 +41,7 @@ class Configuration:
 
 
 def look(kind: str, name: str, stored: JSON | None) -> Configuration:
-    """What a configuration is like as it is stored; None: there is none."""
+    """The state of a stored configuration; None if it does not exist."""
     if stored is None:
         return Configuration(kind, name, State.MISSING)
     if listed := stored.get("webhooks"):
@@ -70,7 +70,7 @@ def switched_on(stored: JSON) -> JSON:
 
 
 def _held_webhooks(stored: JSON) -> JSON | None:
-    """What the annotation holds; None without a readable one."""
+    """The webhooks in the annotation; None without a readable one."""
     try:
         held: Any = json.loads((stored["metadata"].get("annotations") or {})[HELD])
     except (KeyError, ValueError):

@@ -139,7 +139,7 @@ def _annotation(policy: str, defaults: Sequence[Default]) -> Iterator[str]:
 
 
 def _foreign(default: Default) -> Default:
-    """What the author of a policy has written: the value, and the key in a map."""
+    """The default with its value, and its key in a map, as `Foreign` texts."""
     *parents, key = default.parts
     parts = (*parents, foreign(key)) if parents else default.parts
     return replace(default, parts=parts, value=foreign(default.value))

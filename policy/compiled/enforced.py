@@ -1,4 +1,4 @@
-"""What the manager keeps in the API server of a policy that asks for it. Pure."""
+"""The objects by which the API server enforces a policy that asks for it. Pure."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -110,7 +110,7 @@ def match_constraints(policy: JobSetPolicy, operations: Sequence[str]) -> JSON:
 
 
 def match_conditions(policy: JobSetPolicy) -> Iterator[JSON]:
-    """The JobSets that a policy is about, by the labels that they have now."""
+    """Conditions that match the JobSets to which a policy applies, by their present labels."""
     chosen = selector_conditions(policy.spec.match.object_selector, OBJECT_LABELS)
     if chosen:
         yield {"name": "object-selector", "expression": " && ".join(chosen)}
@@ -126,7 +126,7 @@ def head(kind: str, policy: str) -> JSON:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a verdict depends on beside the policy: users whose updates are not judged, exceptions, and the time."""
+    """What a verdict depends on beyond the policy: users whose updates are not judged, exceptions, and the time."""
 
     trusted: Sequence[str]
     exceptions: Sequence[JobSetPolicyException]

@@ -120,7 +120,7 @@ def _finding(field: Field, use: Use, say: Say, value: str, *place: str | Cel | I
 
 
 def _harmful(value: str, field: Field) -> str:
-    """Whether an optional value is there and is none of the harmless ones."""
+    """Whether an optional value is present and not one of the harmless ones."""
     known = ", ".join(str(literal(each)) for each in field.harmless)
     return f"{value}.hasValue()" + (f" && !({value}.value() in [{known}])" if known else "")
 

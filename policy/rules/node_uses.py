@@ -20,7 +20,7 @@ ITEM: Final = "[]"
 
 
 class Holder(Enum):
-    """What has the field."""
+    """The kind of object that has the field."""
 
     POD = "pod"
     CONTAINER = "container"

@@ -1,4 +1,4 @@
-"""What the pods of a set request of one resource, counted as `kube.model.requests` does. Pure.
+"""The requests of the pods of a set for one resource, counted as `kube.model.requests` does. Pure.
 
 In CEL amounts are whole numbers: of cpu in thousandths, of everything else in whole units.
 """
@@ -55,7 +55,7 @@ UNCOUNTED = sentence(
 
 
 def request_number(limit: ResourceLimit, judged: Judged, namespace: Namespace) -> Number:
-    """What all pods of a set request of a resource, beside its limit."""
+    """The requests of all pods of a set for a resource, and its limit."""
     most = effective_limit(limit, namespace)
     where = partial(_request, judged, limit.name)
     parts = partial(_resource_parts, judged, limit.name, most.text)
@@ -92,7 +92,7 @@ _R = below("", "r")
 
 
 def _optional_request(holder: str, key: str) -> str:
-    """What a container, or a pod as a whole, requests of a resource: an optional quantity."""
+    """The request of a container, or of a pod as a whole, for a resource: an optional quantity."""
     return f"{holder}.?resources.?requests[?{key}].or({holder}.?resources.?limits[?{key}])"
 
 
@@ -144,7 +144,7 @@ class CelRequests:
         return f"([{running}] + {starting}).max()"
 
     def of_pods(self, root: Root) -> Cel:
-        """What a pod of each template requests."""
+        """The request of a pod of each template."""
         init = f"(p.?initContainers.orValue([]) + {root.variable('agents')}[i])"
         amount = self._of_containers(init)
         if is_of_pods(self.limit.name):

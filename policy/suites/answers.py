@@ -1,4 +1,4 @@
-"""What an API server says about the JobSet of a test, and where that is not what the test's own judgement says. Pure.
+"""The API server's answer about the JobSet of a test, and its differences from the test's own verdict. Pure.
 
 Our webhook records every violation in the audit log, by policy and rule (`Answer.annotations`): the policies of a suite
 are stored with the action Audit beside their own, which changes no verdict.
@@ -121,7 +121,7 @@ def _begins(text: str, complaint: str) -> bool:
 
 
 def differences(own: Verdict, answer: Answer, said: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
-    """What the API server says and the verdict does not, or the other way round. `name`: of the test."""
+    """Differences between the answer of the API server and the verdict, both ways. `name`: of the test."""
     for text in islice(_differences(own, answer, said), MOST_QUOTED):
         yield DIFFERS.at(path, name, what=text)
 

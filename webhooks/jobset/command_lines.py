@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 
 LONGEST = 1000
-"""Characters of a command line that is taken apart."""
+"""Characters of a command line that are parsed."""
 _REFERENCE = re.compile(r"\$\([A-Za-z_][A-Za-z0-9_.-]*\)")
 """`$(NAME)`, which Kubernetes itself replaces."""
 _IN_SINGLE = re.compile(r"'[^']*'")

@@ -1,4 +1,4 @@
-"""Holds JobSets to the JobSetPolicies of the cluster: what is said to the author, recorded and counted.
+"""Checks JobSets against the JobSetPolicies of the cluster, and counts the decisions.
 
 The rules are those of `policy`, which the command line uses, too. A rule that fails by a bug does not keep
 the others from being checked, and never lets a JobSet pass in silence (`failurePolicy` in docs/policy/admission.md).
@@ -192,7 +192,7 @@ class Filled:
     put_back: list[PutBack] = field(default_factory=list)
 
     def answer(self, response: AdmissionResponse) -> AdmissionResponse:
-        """The answer of the webhook; with what is said about defaults that were put back, or could not be found."""
+        """The answer of the webhook, with warnings about defaults that were set again or could not be found."""
         judgement = Judgement(failures=self.failures)
         warnings = (*response.warnings, *warning_texts([*judgement.findings, *put_back_warnings(self.put_back)]))
         return judgement.answer(msgspec.structs.replace(response, warnings=warnings))
@@ -284,7 +284,7 @@ class PolicyChecks:
         return _looked_at(old) != _looked_at(new)
 
     async def judge(self, request: AdmissionRequest, findings: Findings) -> Judgement:
-        """What the policies in force say about the JobSet of a review."""
+        """The verdict of the policies in force about the JobSet of a review."""
         policies = self.source.in_force
         try:
             namespace = await self.source.namespace(request.namespace)

@@ -89,7 +89,7 @@ def _has_own(pod: JSON, default: Default) -> bool:
 
 
 def _tolerates(pod: JSON, key: Any) -> bool:
-    """Whether some toleration is about that taint, or about every taint; or what stands there is no list."""
+    """Whether some toleration tolerates that taint, or every taint; true also if the value is not a list."""
     own = pod.get("tolerations") or []
     return not isinstance(own, list) or any(dig(toleration, "key") in (key, None, "") for toleration in own)
 

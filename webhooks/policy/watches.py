@@ -162,7 +162,7 @@ class PolicyWatches:
                 await asyncio.sleep(self._pauses.number)
 
     async def _served_plurals(self) -> frozenset[str] | None:
-        """What the API server serves of the group; None if there is no answer."""
+        """The resources of the group that the API server serves; None if there is no answer."""
         try:
             return await self._client.served_resources(API_VERSION)
         except (KubeError, TimeoutError) as error:

@@ -32,7 +32,7 @@ _DICTS = {
 
 
 class More(TypedDict, total=False):
-    """What each builder hands to `replicated_job`."""
+    """Fields that each builder passes on to `replicated_job`."""
 
     replicas: int
     env: Mapping[str, Any] | None

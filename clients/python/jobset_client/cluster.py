@@ -26,12 +26,12 @@ def url(host: str, call: Call) -> str:
 
 
 def body(call: Call) -> bytes | None:
-    """What it carries."""
+    """The body of the request."""
     return None if call.body is None else json.dumps(call.body).encode()
 
 
 def headers(call: Call, credentials: Mapping[str, Any]) -> dict[str, str]:
-    """What is said about it. `credentials`: the `auth_settings` of either package."""
+    """Headers of the request. `credentials`: the `auth_settings` of either package."""
     said = {"Accept": "application/json", "User-Agent": _AGENT}
     said |= {
         entry["key"]: entry["value"] for entry in credentials.values() if entry["in"] == "header" and entry["value"]

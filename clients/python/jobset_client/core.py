@@ -80,7 +80,7 @@ class Emit(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a step.
+    """The answer to one request.
 
     `warnings`: values of the header Warning. `retry_after`: of that header, or empty. `server`: who has answered.
     """

@@ -1,4 +1,4 @@
-"""Which cluster is meant: the kubeconfig and its context, or the pod. Each mistake is said with the file that has it.
+"""The cluster to use: the kubeconfig and its context, or that of the pod. Each error names the file with the mistake.
 
 The Kubernetes packages read the credentials themselves; what they would trip over is said here, for both clients.
 """

@@ -1,4 +1,4 @@
-"""What is wrong with an object, in the words of the command line: the path of each field, why, and what to write."""
+"""Faults of an object in the words of the command line: the path of each field, the reason, and what to write."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -25,7 +25,7 @@ Belongs = Callable[[Path], str]
 
 
 class UnknownFieldError(ValueError):
-    """There is no such field; the text says which was likely meant. `close`: that one; `name`: what was written."""
+    """The field does not exist. The text names the one that was likely meant: `close`; `name` is what was written."""
 
     def __init__(self, name: str, close: str, text: str) -> None:
         super().__init__(text)

@@ -40,7 +40,7 @@ class PodLog:
 
 
 def logs(js: JobSet, *, job: str, container: str, attempt: int | None, tail: int | None) -> Emitter[PodLog]:
-    """Emit one log after the other, so that one at a time is kept. Raises `RefusedError` if there is none."""
+    """Emit one log after the other, so that only one is in memory. Raises `RefusedError` if there is none."""
     pods = yield from _pods(js, job)
     chosen = pods_of_attempt(js, pods, job, attempt)
     found = ordered_logs(chosen, container)
@@ -75,7 +75,7 @@ def _log(js: JobSet, log: Log, tail: int | None) -> Operation[PodLog]:
 
 
 def _pods(js: JobSet, job: str) -> Operation[list[LogPod]]:
-    """The pods of the set, or of one Job of it; of each only what is needed is kept."""
+    """The pods of the set, or of one of its Jobs, as records with the needed fields."""
     place = f"/api/v1/namespaces/{path(js.metadata.namespace or '')}/pods"
     task = f"list the pods of {title(js)}"
     found: list[LogPod] = []

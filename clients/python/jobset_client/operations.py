@@ -46,7 +46,7 @@ _OF_THE_SERVER = {
     "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
     "resourceVersion", "selfLink", "uid",
 }  # fmt: skip
-"""What the API server writes about an object: a JobSet that was read is created again without it."""
+"""Metadata that the API server writes: a JobSet that was read is created again without it."""
 _KUEUE = "/apis/kueue.x-k8s.io"
 _INACTIVE = "spec.active: false"
 _STRICT = (("fieldManager", core.FIELD_MANAGER), ("fieldValidation", "Strict"))

@@ -117,7 +117,7 @@ def _keeps_failing(js: AnyJobSet, now: datetime) -> bool:
 
 
 def _one_line(text: str) -> str:
-    """What a container has written, without what a terminal would obey."""
+    """The text of a container as one line, without control sequences that a terminal would obey."""
     words = "".join(char if char.isprintable() else " " for char in text).split()
     return " ".join(words)[:_MOST_SAID]
 

@@ -8,7 +8,7 @@ from jobset_client.models import FIELDS
 from jobset_client.words import as_json, cut_list, in_lines, nearest
 
 _STRICT = "strict decoding error: "
-"""What the API server's answer begins with, after the name of the version."""
+"""The beginning of the API server's answer, after the name of the version."""
 _UNKNOWN = re.compile(r'unknown field "((?:[^"\\]|\\.)*)"')
 
 

@@ -16,7 +16,7 @@ MAX_COST = 500_000
 """Values in one document, aliases expanded; 32 characters of text count as one more."""
 _TEXT_UNIT = 32
 MAX_FAULTS = 100
-"""Faults that are kept of one document."""
+"""Faults that are reported of one document."""
 Kind = Literal["syntax", "duplicate-key", "bad-key", "bad-value", "bad-merge"]
 
 
@@ -70,7 +70,7 @@ class _Frame:
     key_span: Span | None = None
     merging: bool = False
     repeated: int | None = None
-    """Of a key that is there already, the index of its fault."""
+    """The index of the fault of `key`, if that is a duplicate."""
     own: dict[str, Span] = field(default_factory=dict)
 
 

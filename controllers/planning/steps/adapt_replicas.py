@@ -68,7 +68,7 @@ def _adapt(ctx: Context) -> Partial:
 
 
 def _resize(ctx: Context, draft: StatusDraft) -> bool:
-    """Have the workers learn that another number of Jobs is wanted; False if they know the one that there is.
+    """Tell the workers the new number of Jobs; False if they have it already.
 
     With `whenNoCapacity` the set stays as it is until there is room for more. Else it restarts, and so does a set
     that never has: placeholders are of the attempt before, so it cannot have any.

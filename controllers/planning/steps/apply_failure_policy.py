@@ -155,7 +155,7 @@ class _Decisions:
         return 1
 
     def _default_action(self, child: Child) -> FailureAction:
-        """What is done about a Job that no rule matches."""
+        """The action for a Job that no rule matches."""
         of_nodes = self._policy.node_failure if self._policy else None
         if of_nodes is None or child.job.failure is None or child.job.failure.reason != node_failure.REASON:
             return RESTART_JOBSET

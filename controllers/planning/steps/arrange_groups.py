@@ -32,7 +32,7 @@ def arrange_groups(ctx: Context) -> Partial:
 
 
 def _report_refusal(ctx: Context, draft: StatusDraft) -> str:
-    """Report why one PodGroup is not scheduled, and no other one until it is: the message changes with every attempt.
+    """Report why one PodGroup is not scheduled. The others wait until it is, since messages change with each attempt.
 
     Returns the PodGroup that the condition is about; empty if kube-scheduler refuses none.
     """

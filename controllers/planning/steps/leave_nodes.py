@@ -112,7 +112,7 @@ def _old_pods(node: LeftNode, pods: PodsByNode) -> list[PodOnTaintedNode]:
 def _notice(
     ctx: Context, policy: Maintenance, stored: MaintenanceStatus, nodes: Iterable[LeftNode], waiting: list[LeftNode]
 ) -> MaintenanceStatus:
-    """What the status says from now on. Nodes that come later join the notice that is open: the set moves once."""
+    """The new notice in the status. Nodes that come later join the notice that is open: the set moves once."""
     begun, end = stored.notice_time, stored.move_time
     if waiting and not begun:
         seconds = policy.notice.wait_seconds if policy.notice is not None else 0

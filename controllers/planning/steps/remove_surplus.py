@@ -7,7 +7,7 @@ from controllers.planning.status import list_some
 
 
 def remove_surplus(ctx: Context) -> Partial:
-    """Delete them, the highest index first; warn of owned Jobs that cannot be recognized, which are left alone."""
+    """Delete surplus Jobs, the highest index first; warn of owned Jobs with unknown names, which stay."""
     children = ctx.children
     if not (children.surplus or children.redundant or children.unrecognized):
         return NOTHING

@@ -72,7 +72,7 @@ def _has_to_go(pod: PodOnTaintedNode, wanted: NodeFailure) -> bool:
 
 
 def _blocking_pods(ctx: Context, due: Iterable[PodOnTaintedNode], deleted: Container[PodOnTaintedNode]) -> str:
-    """Which pods hold up the next attempt because nobody ends them, and what can be done; empty if there are none."""
+    """Pods on a lost node that hold up the next attempt, and what to do about them; empty if there are none."""
     active = {child.job.metadata.uid for child in ctx.children.active if not child.deleting}
     held = [
         f"pod {pod.name} on node {pod.node}, {node_failure.state(pod)}"

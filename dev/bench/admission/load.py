@@ -31,7 +31,7 @@ class Running:
 
 
 def cores() -> tuple[int, int]:
-    """A core for the server and one for the load; the same one if there is no other."""
+    """One core for the server and another one for the load; the same if there is only one."""
     usable = sorted(os.sched_getaffinity(0))
     return usable[0], usable[-1]
 

@@ -35,7 +35,7 @@ LATEST = 1 << 63
 """Above all versions: a deletion of a collection has none."""
 
 STALE = {404, 409, 422}
-"""Answers to a write that was decided from what is no more."""
+"""Answers to a write that was planned on an object that no longer exists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ class Look:
 
 
 def look(at: float, pods: Iterable[JSON]) -> Look:
-    """What is kept of a list of pods. Pods that ended hold no node."""
+    """The record of a list of pods. Pods that have ended hold no node."""
     placed = [
         (f"{pod['metadata']['namespace']}/{pod['metadata']['labels']['job-name']}", pod["spec"]["nodeName"])
         for pod in pods

@@ -1,11 +1,11 @@
-"""What a check finds."""
+"""The result of a check that fails."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A promise that was broken. `at` is in seconds since 1970, 0 where it is about the whole run."""
+    """A promise that was broken. `at` is in seconds since 1970, 0 if it concerns the whole run."""
 
     rule: str
     subject: str

@@ -28,7 +28,7 @@ def add_cable(name: str, peer: str, namespace: int) -> None:
 
 
 def remove_interface(name: str) -> None:
-    """Remove it if there is one of that name."""
+    """Remove the interface, if it exists."""
     if name in {found for _, found in socket.if_nameindex()}:
         _talk(_DELETE_LINK, _link(socket.if_nametoindex(name)))
 

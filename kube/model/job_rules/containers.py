@@ -187,7 +187,7 @@ _PROBES: dict[str, Check] = {
 }
 _HOOK = fields(_one_handler("exec", "httpGet", "tcpSocket", "sleep"))
 _HOOKS_AND_PROBES = fields(lifecycle=fields(postStart=_HOOK, preStop=_HOOK), **_PROBES)
-"""Fields of containers that run as long as the pod; init containers, but for sidecars, must not have them."""
+"""Fields of containers that run as long as the pod; init containers other than sidecars must not have them."""
 
 
 def _sleeps(path: Path, container: Any, grace_period: int) -> Iterator[FieldError]:

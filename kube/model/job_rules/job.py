@@ -35,7 +35,7 @@ _INDEXED_ONLY = "requires indexed completion mode"
 
 
 def job_errors(job: JSON) -> Iterator[FieldError]:
-    """What the API server would refuse about a new Job, at places in the Job.
+    """Errors of the API server about a new Job, at places in the Job.
 
     The values have the types that the schema of the CRD gives them, or are null.
     """
@@ -73,13 +73,13 @@ def _number(spec: Any, name: str) -> int | None:
 
 
 def _completions(spec: Any) -> int | None:
-    """How many pods have to succeed: one, where nothing is said about the number of pods."""
+    """How many pods have to succeed: one, if the spec sets no number of pods."""
     alone = spec.get("completions") is None and spec.get("parallelism") is None
     return 1 if alone else _number(spec, "completions")
 
 
 def _mode(path: Path, spec: Any) -> Iterator[FieldError]:
-    """What a Job must, and what only an Indexed one may have."""
+    """Fields that require another field, and those that only an Indexed Job may have."""
     if _number(spec, "maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         yield missing(path.at("backoffLimitPerIndex"), "when maxFailedIndexes is specified")
     if _is_indexed(spec):

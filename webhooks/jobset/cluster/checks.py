@@ -304,7 +304,7 @@ def _changed_places(old: JSON | None, new: ReplicatedJob) -> Iterator[Parts]:
 
 
 def _worth_saying(found: Iterable[FieldError], known: Sequence[FieldError], request: Request) -> list[FieldError]:
-    """What is not said by `known` errors already, at places that are in the object."""
+    """Findings at paths that exist in the object and that `known` errors do not report already."""
     return at_existing_places(new_findings(_each_once(found), known, request.js), request.raw)
 
 
@@ -317,7 +317,7 @@ def _each_once(found: Iterable[FieldError]) -> list[FieldError]:
 
 
 def _said_once(error: FieldError) -> object:
-    """What of a finding must not be said again."""
+    """The key of a finding that must not be reported twice."""
     if error.rule is INCOMPLETE:
         return INCOMPLETE
     if error.rule is REFUSED:

@@ -65,7 +65,7 @@ class ChildJob:
         )
 
     def places(self, parts: Parts, value: str) -> list[Path]:
-        """Where in the JobSet a field of the Job comes from, in each ReplicatedJob that it is about.
+        """The paths in the JobSet from which a field of the Job comes, for each ReplicatedJob concerned.
 
         `value` is the offending text, if known: a name that the controller wrote is about this ReplicatedJob alone.
         """

@@ -87,7 +87,7 @@ def claims_of(js: JobSet) -> list[Claim]:
 
 
 def claim_faults(js: JobSet, claim: Claim, live: LiveClaim, *, own_rights: bool) -> Iterator[FieldError]:
-    """What keeps a new JobSet from using the claim that is there.
+    """Why a new JobSet cannot use the existing claim.
 
     `own_rights`: it was read with the rights of the JobSet's author, who may therefore hear what is in it.
     """

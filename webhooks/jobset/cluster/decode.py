@@ -42,7 +42,7 @@ class Unreadable:
 
 
 def unreadable(body: JSON, message: str) -> Unreadable | None:
-    """What a 400 says about `body`; None when it is about something else."""
+    """The findings of a 400 about `body`; None if it is not about decoding."""
     refused = _UNREADABLE.fullmatch(message)
     if refused is None:
         return None

@@ -199,7 +199,7 @@ def _job_fault(child: ChildJob, cause: Cause) -> Iterator[FieldError]:
 
 
 def _without_object(words: str) -> str:
-    """What the API server says without a list or an object that it shows as the value: the place leads there."""
+    """The API server's message without the list or object that it prints as the value: the path leads there."""
     kind, _, shown = words.partition(": ")
     if not shown.startswith(("{", "[")):
         return words

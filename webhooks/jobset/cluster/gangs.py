@@ -30,7 +30,7 @@ NOT_SERVED = warning(
 
 
 class SchedulingApi:
-    """What the API server serves of scheduling.k8s.io. One for a process."""
+    """The kinds of scheduling.k8s.io that the API server serves. One instance for a process."""
 
     def __init__(self) -> None:
         self._known: Lookups[None, Served] = Lookups(1)

@@ -72,7 +72,7 @@ class AnsweredSets:
 
 
 def digest(js: JSON, namespace: str, wanted: Iterable[int], *, service: bool) -> bytes:
-    """What the answers about a JobSet's children depend on, except for its name.
+    """A digest of everything that the answers about a JobSet's children depend on, except its name.
 
     `wanted` are the indices of the ReplicatedJobs of which a Job is sent, `service` whether the Service is sent, too.
     """

@@ -1,4 +1,4 @@
-"""What the pods of a JobSet need by name: whether the cluster, or the JobSet's namespace, has it.
+"""The objects that pods of a JobSet need by name: whether they exist in the cluster or the JobSet's namespace.
 
 Without it each pod is refused or waits, and no status says so. It may be created later: a warning. Names are looked up
 on create only, with one small request for each; answers are kept for a while. Nobody is told about what the client has
@@ -120,7 +120,7 @@ _REFERENCES = {
     RESOURCE_CLAIM_TEMPLATES: DEVICE_CLAIM_TEMPLATE,
 }
 LOOKED_UP_FOR_AUTHORS = tuple(_REFERENCES)
-"""What is looked up with the rights of the author of a JobSet: others may make it later."""
+"""Kinds that the manager looks up for the author of a JobSet: they may be created later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Need:
 
 
 def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
-    """What the pods of a JobSet need, each name once, without invalid names: these are refused elsewhere.
+    """The needs of the pods of a JobSet, each name once, without invalid names, which other rules refuse.
 
     `looks_up`: which of ConfigMaps, Secrets and claims of devices, which come last, are included.
     """

@@ -41,7 +41,7 @@ MOST_LABELS = 256
 
 
 class Offers(NamedTuple):
-    """What nodes have: of each resource the largest amount of one node, and that of all; of each label its values.
+    """Offers of the nodes: for each resource the largest amount of one node, and the sum; for each label its values.
 
     `total` and `domains` are for who asks with rights of their own; else empty.
     """

@@ -148,7 +148,7 @@ def _over(path: Path, templates: Sequence[Template], allowed: Allowed, *, named:
 
 
 def needed_by(templates: Sequence[Template]) -> Amounts:
-    """What all their pods need together."""
+    """The sum of the requests of all their pods."""
     pods = sum(template.pods for template in templates)
     return {"pods": pods, **sum_requests((template.requests, template.pods) for template in templates)}
 

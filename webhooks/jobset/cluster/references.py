@@ -16,7 +16,7 @@ _DEVICES = ((RESOURCE_CLAIMS, "resourceClaimName"), (RESOURCE_CLAIM_TEMPLATES, "
 
 
 def references(pod: Any) -> Iterator[tuple[Resource, Any, Place]]:
-    """What the spec of a pod names, whatever that is, with its place in it; nothing that is optional."""
+    """The names in the spec of a pod, by kind, with their paths; nothing that is optional."""
     for at, volume in _items(pod, "volumes"):
         yield from _references_in(volume, _VOLUME, at)
         for source_at, source in _items(dig(volume, "projected"), "sources"):

@@ -1,4 +1,4 @@
-"""What a set needs of the API server's version. An older one drops fields that it does not know, without a word."""
+"""The version of the API server that a set needs. An older one drops fields that it does not know, silently."""
 
 from api.jobset import JobSet
 from api.restart_agent import agent_of

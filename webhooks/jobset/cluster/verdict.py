@@ -1,4 +1,4 @@
-"""What an answer of the API server to a dry run means: a fault of the JobSet, or something else. Pure.
+"""The meaning of the API server's answer to a dry run: a fault of the JobSet, or something else. Pure.
 
 Only the API server's own verdict on the object is a fault of the JobSet. A real API server (1.37) answers:
 - own validation: 422, the message begins with `Job.batch "name" is invalid`;
@@ -41,14 +41,14 @@ class Verdict(Enum):
 
 
 def busy_or_away(error: object) -> bool:
-    """Whether there is no answer because of the moment: the API server is overloaded, slow, starting or away."""
+    """Whether the answer is missing for a temporary reason: the API server is overloaded or unreachable."""
     if isinstance(error, ApiError):
         return error.code in {401, 408, 429} or error.code >= 500
     return isinstance(error, TimeoutError | TransportError)
 
 
 def verdict(error: ApiError, resource: Resource) -> Verdict:
-    """What an error of a dry-run create means. A 400 of the decoder is looked at elsewhere (`cluster.decode`)."""
+    """The meaning of an error of a dry-run create. `cluster.decode` handles a 400 of the decoder."""
     if busy_or_away(error):
         return Verdict.UNKNOWN
     if isinstance(error, AlreadyExists):

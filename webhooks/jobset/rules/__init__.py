@@ -1,4 +1,4 @@
-"""What a JobSet must satisfy, one subject per file. Pure.
+"""The rules about a JobSet, one subject per file. Pure.
 
 See docs/reference/validation.md#new-jobsets.
 
@@ -33,7 +33,7 @@ class Source:
         return Rule(name, kind, message, fix, self.name, self.layer, gates=gates)
 
     def warning(self, name: str, message: str, fix: str, kind: ErrorType = ErrorType.INVALID) -> Rule:
-        """A rule of which the author of the JobSet is warned."""
+        """A rule that warns the author of the JobSet."""
         return Rule(name, kind, message, fix, self.name, self.layer, Severity.WARNING)
 
     def gate(self, name: str, gate: str, without: str) -> Rule:

@@ -69,7 +69,7 @@ def _texts(path: Path, container: Container) -> Iterator[tuple[Path, str, str]]:
 
 
 def _is_missing(js: Subject, host: str, domain: list[str], *, bare: bool) -> bool:
-    """Whether a name means a pod of this set, and no pod has it. Services of others, and other sets, are left alone."""
+    """Whether a name means a pod of this set that does not exist. Other Services, and other sets, are left alone."""
     if domain[1:2] == ["svc"]:
         return False
     namespace = js.js.metadata.namespace

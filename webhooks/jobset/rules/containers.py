@@ -1,4 +1,4 @@
-"""What the API server stores in a pod template and no kubelet can run. Warnings only. Pure.
+"""Pod templates that the API server stores and no kubelet can run. Warnings only. Pure.
 
 See docs/reference/validation.md#containers.
 """
@@ -49,7 +49,7 @@ def _of_container(path: Path, container: Container) -> Iterator[FieldError]:
 
 
 def _is_a_line(word: Any) -> bool:
-    """Whether a command of one word is likely a command line: there is no program of that name."""
+    """Whether a command of one word is likely a whole command line, since no program has such a name."""
     return isinstance(word, str) and any(char.isspace() for char in word.strip())
 
 

@@ -50,7 +50,7 @@ NEVER_STARTS = Source("docs/reference/lifecycle.md#success").warning(
 
 
 def in_order(subject: Subject) -> Iterator[FieldError]:
-    """The CRD's own rule, said before it hides the rest."""
+    """The CRD's own rule, reported here, since the CRD would report it alone."""
     if not stages.in_order(subject.js.spec):
         return
     for entry in subject.entries:

@@ -65,7 +65,7 @@ NEVER_STARTS = _SOURCE.warning(
 
 
 def one_order(subject: Subject) -> Iterator[FieldError]:
-    """The CRD's own rules on spec, said before they hide the rest."""
+    """The CRD's own rules on spec, reported here, since the CRD would report them alone."""
     spec = subject.js.spec
     if not staged(spec):
         return

@@ -76,7 +76,7 @@ RULE_CONTAINER = _CODES.error(
 
 
 def exit_code_policy(_: Subject, entry: Entry) -> Iterator[FieldError]:
-    """What the exitCodePolicy of a ReplicatedJob needs of its Job."""
+    """The demands of the exitCodePolicy of a ReplicatedJob on its Job."""
     policy = entry.rjob.exit_code_policy
     if policy is None:
         return
@@ -125,7 +125,7 @@ def _decides(rule: JSON, code: int, container: str) -> bool:
 
 
 def failure_rules(subject: Subject) -> Iterator[FieldError]:
-    """What a rule with onExitCodes needs of the Jobs that it is about."""
+    """The demands of a rule with onExitCodes on its target Jobs."""
     if all(rule.on_exit_codes is None for rule in subject.failure_policy.rules):
         return
     restarting = _without_codes(subject.js, subject.entries)

@@ -144,7 +144,7 @@ def _unreachable_rules(subject: Subject, rules: tuple[FailurePolicyRule, ...]) -
 
 
 def _matches_whatever(wide: FailurePolicyRule, narrow: FailurePolicyRule) -> bool:
-    """Whether one rule surely matches every failure that the other does, targets apart."""
+    """Whether one rule surely matches every failure that the other does, if targets are ignored."""
     return (
         _takes_all(wide.on_job_failure_reasons, narrow.on_job_failure_reasons)
         and _takes_all(wide.on_job_failure_message_patterns, narrow.on_job_failure_message_patterns)

@@ -1,4 +1,4 @@
-"""Fields that need a feature gate each: the deadline, the time limit for the start, and what is about nodes."""
+"""Fields that need a feature gate each: the deadline, the time limit for the start, and those about nodes."""
 
 from collections.abc import Iterable, Iterator
 

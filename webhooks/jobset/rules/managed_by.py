@@ -80,7 +80,7 @@ def jobs(_: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def domain_prefixed_path(subject: Subject) -> Iterator[FieldError]:
-    """Form and length; of one that is empty or lacks a part nothing more is said about the form."""
+    """Form and length; for a value that is empty or lacks a part, the form is not reported again."""
     value = subject.js.spec.managed_by
     if value is None:
         return

@@ -41,7 +41,7 @@ def misplaced_queue(js: Subject) -> Iterator[FieldError]:
 
 
 def unknown_keys(js: Subject) -> Iterator[FieldError]:
-    """Keys with our prefixes on the JobSet, on Job templates and pod templates. Keys of others are not looked at."""
+    """Unknown keys with our prefixes on the JobSet, on Job templates and pod templates."""
     yield from islice((UNKNOWN.at(path.at(key), guess=partial(_suggestion, key)) for path, key in _unknown(js)), MOST)
 
 

@@ -1,4 +1,4 @@
-"""What programs are told about their number and their rank, and does not fit the pods. Warnings only. Pure.
+"""Numbers and ranks that programs are started with and that do not fit the pods. Warnings only. Pure.
 
 See docs/reference/validation.md#ranks.
 """

@@ -80,7 +80,7 @@ def strategy(subject: Subject) -> Iterator[FieldError]:
 
 
 def pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """What the agent needs of the pods that it is put into."""
+    """The demands of the agent on the pods that get it."""
     agent = agent_of(subject.js)
     if agent is None or entry.rjob.name in subject.without_agent:
         return

@@ -183,7 +183,7 @@ def _beyond_one_level(subject: Subject) -> Iterator[FieldError]:
 
 
 def unions(subject: Subject) -> Iterator[FieldError]:
-    """The CRD's own rules, said before they hide the rest."""
+    """The CRD's own rules, reported here, since the CRD would report them alone."""
     for level in levels(subject):
         if level.policy is not None and (level.policy.basic is None) == (level.policy.gang is None):
             yield _union(subject, POLICY_UNION, level.path.at(POLICY), level.policy.basic is None, ("basic", "gang"))

@@ -88,7 +88,7 @@ def few_enough(subject: Subject) -> Iterator[FieldError]:
 
 
 def targets(subject: Subject) -> Iterator[FieldError]:
-    """Entries name ReplicatedJobs that exist, each once; all of them if nothing is said for the whole set."""
+    """Entries name existing ReplicatedJobs, each once; all of them if the whole set has no policy of its own."""
     spec = subject.js.spec.scheduling
     if spec is None or not spec.replicated_jobs:
         return
@@ -217,7 +217,7 @@ def _waiting(subject: Subject, members: frozenset[str]) -> tuple[str, str] | Non
 
 
 def _depending(rjobs: tuple[ReplicatedJob, ...], members: frozenset[str]) -> tuple[str, str] | None:
-    """Two members of which one waits for the other by dependsOn, also through ReplicatedJobs that are not members."""
+    """Two members of which one waits for the other by dependsOn, directly or through other ReplicatedJobs."""
     after: dict[str, str] = {}
     for rjob in rjobs:
         for item in rjob.depends_on or ():

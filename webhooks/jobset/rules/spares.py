@@ -1,4 +1,4 @@
-"""Spares: groups that hold places for the pods of another one, and are no part of what the set does. Pure.
+"""Spares: groups that hold places for the pods of another group, and run no part of the program. Pure.
 
 See docs/reference/validation.md#spares.
 """
@@ -66,7 +66,7 @@ def gate(subject: Subject) -> Iterator[FieldError]:
 
 
 def groups(subject: Subject) -> Iterator[FieldError]:
-    """Each stands in for a group that is there, is no spare, and needs no more than single places."""
+    """Each group of spares is for an existing group that is not one of spares and is placed freely."""
     entries = list(_spares(subject))
     if len(entries) > MOST_GROUPS:
         yield MANY.at(entries[MOST_GROUPS].path.at("spareFor"), entries[MOST_GROUPS].rjob.spare_for, most=MOST_GROUPS)

@@ -21,7 +21,7 @@ def unknown_targets(subject: Subject, rule: Rule, targets: Sequence[str], path: 
 def name_suggestion(
     subject: Subject, wanted: str, *, but: str = "", intro: str = "the ReplicatedJobs are", none: str = ""
 ) -> str:
-    """Which ReplicatedJob `wanted` may stand for, except `but`. `none`: what to say if there are no others.
+    """The ReplicatedJob that `wanted` may mean, other than `but`. `none`: the text if there are no others.
 
     One whose name makes no good name of a Job goes by the name that it has to get.
     """

@@ -41,7 +41,7 @@ UNMOUNTED = _DOCS.error(
 
 
 def namespaces(subject: Subject) -> Iterator[FieldError]:
-    """The CRD's own rule, said before it hides the rest."""
+    """The CRD's own rule, reported here, since the CRD would report it alone."""
     for claim in subject.claims:
         if claim.namespace:
             yield NAMESPACE.at(claim.path.at("metadata", "namespace"), claim.namespace)

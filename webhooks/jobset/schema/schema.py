@@ -50,7 +50,7 @@ class Schema:
         return {number: _good(node) for number, node in self._large.items()}
 
     def faults(self, obj: JSON, work: Work | None = None) -> list[FieldError]:
-        """What the API server's schema validation refuses, at most 500 of it; empty for a good object.
+        """The errors of the API server's schema validation, at most 500; empty for a good object.
 
         Of a list that has too many items no more are looked at than it may have.
 

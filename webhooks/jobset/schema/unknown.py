@@ -60,7 +60,7 @@ class UnknownFields:
                 self._index(node[key], (*place, "*"))
 
     def find(self, obj: Any) -> list[FieldError]:
-        """One finding per unknown field, at most 500; nothing is said about what is inside one."""
+        """One finding per unknown field, at most 500; fields inside an unknown one are not reported."""
         return list(islice(self._walk(obj, self._schema, ()), MAX_UNKNOWN))
 
     def respelt(self, obj: Any) -> tuple[Any, list[tuple[FieldError, str]]]:

@@ -226,7 +226,7 @@ def _how_seconds(value: Any) -> str:
 
 
 def _seconds(value: Any) -> int | None:
-    """What a time such as 7d is in seconds; None for anything else."""
+    """The seconds of a time such as 7d; None for anything else."""
     found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= _LONGEST_QUANTITY else None
     return int(found[1]) * _SECONDS[found[2]] if found else None
 

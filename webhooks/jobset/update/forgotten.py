@@ -125,7 +125,7 @@ def _own_places(old: JSON, new: JSON, draft: PatchDraft) -> _Places:
 
 
 def _template_places(old: JSON, new: JSON, draft: PatchDraft) -> _Places:
-    """What is absent from the templates of the Jobs, but for what an update may remove."""
+    """Values that are missing in the templates of the Jobs, except those that an update may remove."""
     place = "spec", "replicatedJobs"
     for i, k in _pairs(dig(old, *place), dig(new, *place)):
         yield from _left_out(old, new, (*place, i, "template"), Path((*place, k, "template")), draft)

@@ -110,7 +110,7 @@ def sizes(change: Change) -> tuple[tuple[str, ...], ...]:
 
 
 def size_findings(js: Subject, changes: Sequence[Change], *, finished: bool) -> Iterator[FieldError]:
-    """What is wrong with the new sizes; `js` is the new object, `finished` says whether the old one has ended."""
+    """Faults of the new sizes; `js` is the new object, `finished`: whether the old one has ended."""
     resized = [change for change in changes if change.is_resized]
     scaled = [change for change in changes if change.is_scaled]
     if finished:

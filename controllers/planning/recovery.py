@@ -47,7 +47,10 @@ def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
     if not (was_over or ctx.js.suspended):
         new = replace(new, attempts=(*new.attempts[:-1], _gone_on(ctx, new.attempts[-1], runs=runs)))
     if begins or (restarts and was_over):
-        new = _begin(new, status.execution_attempts, failed or _lost_since(old, now), now, restarts=restarts)
+        since = failed or _lost_since(old, now) if restarts else _started_at(ctx)
+        new = _begin(new, status.execution_attempts, since, now, restarts=restarts)
+        if runs and not restarts:
+            new = replace(new, attempts=(*new.attempts[:-1], _gone_on(ctx, new.attempts[-1], runs=runs)))
     return replace(status, recovery=new)
 
 
@@ -134,6 +137,12 @@ def _lost_since(old: Recovery, now: str) -> str:
     return now if old.running or not old.since else old.since
 
 
+def _started_at(ctx: Context) -> str:
+    """When a start began: with the first Job, where the first write waited for the pods, else with this write."""
+    jobs = () if ctx.js.status.replicated_jobs_status else ctx.observed.jobs
+    return min((job.metadata.creation_timestamp or ctx.now for job in jobs), default=ctx.now)
+
+
 def _is_over(recovery: Recovery) -> bool:
     """Whether the last start or recovery has ended."""
     return not recovery.attempts or recovery.attempts[-1].ready_after_seconds is not None
@@ -141,7 +150,7 @@ def _is_over(recovery: Recovery) -> bool:
 
 def _begin(recovery: Recovery, attempt: int, since: str, now: str, *, restarts: bool) -> Recovery:
     """With one more entry: a recovery if something `restarts`, else a start or a resume."""
-    since = since if restarts and elapsed_seconds(since, now) else now
+    since = since if elapsed_seconds(since, now) else now
     entry = AttemptTimes(
         attempt=attempt, since=since, detected_after_seconds=elapsed_seconds(since, now) if restarts else None
     )

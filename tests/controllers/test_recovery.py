@@ -77,6 +77,21 @@ def test_a_restart_is_measured_from_the_failure_of_the_job():
     assert world.status.recovery.attempts[1].since == "2026-01-01T00:01:45Z"
 
 
+def test_a_start_that_was_over_before_the_first_write_is_measured_from_its_first_job():
+    world = World(jobset(rjob("workers", 2), failurePolicy=POLICY), **GATE)
+    world.counts_waited = 0.0
+    world.settle()
+    assert not world.status.replicated_jobs_status, "the first counts wait for the pods"
+    world.seconds += 3
+    world.run()
+    world.settle()
+    assert times(world) == [(0, None, None, 0, 3, 0)]
+    world.seconds += 7
+    world.fail("js-workers-0")
+    recover(world, drain=1, start=1)
+    assert times(world) == [(0, None, None, 0, 3, 7), (1, 0, 1, 1, 2, 0)], "the failure is a recovery of its own"
+
+
 def test_all_seconds_are_counted_when_the_set_completes():
     world = life()
     world.finish("js-workers-0")

@@ -1,6 +1,7 @@
 """Policies as the API server's own: what is written for them. tests/integration/test_policy_export.py evaluates it."""
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -64,6 +65,30 @@ def test_expressions_of_each_example_are_closed_and_read_only_variables_before_t
     (validation,) = spec(example(name))["validations"]
     assert balanced(validation["messageExpression"])
     assert "found" in seen
+
+
+def with_another_value(demand: Any) -> Iterator[Any]:
+    """The demand with one of its numbers or texts changed, or left out of several: each of them in turn."""
+    match demand:
+        case dict():
+            yield from ({**demand, key: other} for key, part in demand.items() for other in with_another_value(part))
+        case [_, _, *_]:
+            yield from (demand[:i] + demand[i + 1 :] for i in range(len(demand)))
+        case [part]:
+            yield from ([other] for other in with_another_value(part))
+        case int() if not isinstance(demand, bool):
+            yield demand + 1
+        case str():
+            yield f"{demand}0"
+
+
+@pytest.mark.parametrize("name", [rule.name for rule in RULES.values()])
+def test_each_value_of_a_rule_is_in_what_is_compiled(name: str):
+    policy = example(name)
+    own = expressions(policy)
+    for rules in with_another_value({name: policy["spec"]["rules"][name]}):
+        other = {**policy, "spec": {**policy["spec"], "rules": {**policy["spec"]["rules"], **rules}}}
+        assert expressions(other) != own, rules
 
 
 def test_actions_failure_policy_and_selectors_are_those_of_the_policy():

@@ -49,7 +49,6 @@ class Indexes(AbstractSet[int]):
 
     @classmethod
     def from_iterable(cls, indexes: Iterable[int]) -> "Indexes":
-        """These, one by one."""
         return cls((index, index + 1) for index in indexes)
 
     @classmethod

@@ -33,7 +33,6 @@ class JobRange:
     group_replicas: int
 
     def position(self, jobset: str, index: int) -> JobPosition:
-        """Its Job of that index."""
         rjob = self.replicated_job
         return JobPosition(
             replicated_job=rjob,

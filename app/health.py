@@ -137,8 +137,6 @@ async def passes() -> str | None:
 
 
 def fails(fault: str) -> Check:
-    """A check that fails with this text."""
-
     async def check() -> str | None:
         return fault
 

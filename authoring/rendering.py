@@ -117,7 +117,6 @@ class _Gangs:
                 yield build_group(self._js, wanted, group, parent, group.gang)
 
     def with_group(self, job: JSON) -> JSON:
-        """The Job with its group."""
         group = None if self._forest is None else self._forest.of_job(job["metadata"]["name"])
         return job if group is None else in_group(job, group.template, group.name)
 

@@ -58,7 +58,6 @@ def decisive_container(status: JobSetStatus, message: str) -> str:
 
 
 def attempt(js: JobSet, failed: FailedAttempt) -> Finding:
-    """One attempt that failed."""
     message = "; ".join(
         filter(None, [f"attempt {failed.attempt}: {attempt_words(failed)}", disruption_in_history(js, failed)])
     )

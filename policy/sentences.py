@@ -15,7 +15,6 @@ def kebab(name: str) -> str:
 
 
 def sentence(name: str, kind: ErrorType, message: str, fix: str, suffix: str = "") -> Rule:
-    """A sentence of the rule `name`."""
     page = kebab(name)
     return Rule(f"policy-{page}{suffix and '-'}{suffix}", kind, message, fix, source(page))
 

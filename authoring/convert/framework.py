@@ -4,7 +4,7 @@ The examples are the one source: the program and the JobSet are those of example
 volume for checkpoints those of examples/watchdog.yaml.
 """
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,17 +45,13 @@ COMMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the manifest is for: `nodes` pods with `gpus` GPUs each; `without` names parts to leave out.
+    """What the manifest is for: `nodes` pods with `gpus` GPUs each; `without` names parts to leave out."""
 
-    `example`: the file in examples/frameworks that it is made of.
-    """
-
-    framework: str
-    example: str
-    nodes: int
-    gpus: int
-    name: str
-    without: AbstractSet[str] = frozenset()
+    framework: str = ""
+    nodes: int = 4
+    gpus: int = 1
+    name: str = ""
+    without: Sequence[str] = ()
 
 
 def head_comment(wanted: Wanted) -> str:
@@ -67,9 +63,9 @@ def head_comment(wanted: Wanted) -> str:
     )
 
 
-def manifest(wanted: Wanted) -> list[JSON]:
-    """The objects: ConfigMap, claim for checkpoints, JobSet."""
-    program, jobset = _example(f"frameworks/{wanted.example}.yaml", wanted)
+def manifest(wanted: Wanted, example: str) -> list[JSON]:
+    """The objects: ConfigMap, claim for checkpoints, JobSet; made of this file in examples/frameworks."""
+    program, jobset = _example(f"frameworks/{example}.yaml", wanted)
     _, claim, guarded = _example("watchdog.yaml")
     groups = jobset["spec"]["replicatedJobs"]
     del groups[wanted.nodes :]  # Ray's head alone, where one pod is wanted

@@ -1,7 +1,7 @@
 """Prints what `jobset init` makes: objects as YAML, with comments; and on standard error what was not converted."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
 from authoring.convert.conversion import convert_documents, is_convertible
@@ -15,24 +15,18 @@ from cli.output import dump
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class Options(Wanted):
     """A framework with its sizes, or a file to convert."""
 
-    framework: str = ""
     file: str = ""
-    nodes: int = 4
-    gpus: int = 1
-    name: str = ""
-    without: Sequence[str] = ()
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Print the manifest; gives the exit code."""
     if options.file:
         return _convert_file(options.file, out, err)
-    name, example = options.name or options.framework, FRAMEWORKS[options.framework]
-    wanted = Wanted(options.framework, example, options.nodes, options.gpus, name, frozenset(options.without))
-    out.write(head_comment(wanted) + _with_comments(_yaml(manifest(wanted)), COMMENTS))
+    wanted = replace(options, name=options.name or options.framework)
+    out.write(head_comment(wanted) + _with_comments(_yaml(manifest(wanted, FRAMEWORKS[wanted.framework])), COMMENTS))
     return 0
 
 

@@ -33,7 +33,6 @@ class JobRequest(NamedTuple):
 
     @classmethod
     def of_pod(cls, pod: Leader | Follower) -> "JobRequest":
-        """The Job of a pod."""
         return cls(pod.namespace, pod.job, pod.job_uid)
 
 

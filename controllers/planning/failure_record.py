@@ -90,7 +90,6 @@ class Record:
         return reason
 
     def fail_set(self, reason: str, message: str) -> None:
-        """The set has failed."""
         fail_set(self._draft, reason, message)
 
     def failed_attempt(self, reason: str, child: Child, pod: FailedContainer, step: int | None) -> None:

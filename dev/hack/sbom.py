@@ -138,7 +138,6 @@ def cyclonedx(parts: list[Part], created: datetime) -> Bom:
 
 
 def spdx(parts: list[Part], created: datetime) -> Document:
-    """The document of SPDX."""
     image = Package(
         "SPDXRef-image",
         "jobset",

@@ -31,7 +31,6 @@ _LONGEST_NAME = 253
 
 
 def compiled_name(policy: str) -> str:
-    """The name of what is compiled from a policy."""
     name = f"jobset-policy-{policy}"
     digest = hashlib.sha256(policy.encode()).hexdigest()[:8]
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 9]}-{digest}"

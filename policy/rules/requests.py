@@ -129,7 +129,6 @@ class CelRequests:
         return f"{holders}.map(c, string({stated}.orValue(dyn('')))).map(t, {_is_counted('t')} ? {amount} : -1)"
 
     def _sum(self, holders: str, stated: str) -> str:
-        """The sum of what these holders request."""
         return total(f"{self._count(holders, stated)}.filter(n, n > 0)")
 
     def _of_containers(self, init: str) -> str:

@@ -19,7 +19,6 @@ LEAST_LEFT = timedelta(minutes=5)
 
 
 def namespace_name(test: SuiteTest) -> str:
-    """The name of the namespace of a test."""
     return test.namespace.name or DEFAULT
 
 

@@ -228,7 +228,6 @@ class Entry:
                 yield from self.pod_path.at("spec", key).each(containers)
 
     def each_volume(self) -> Iterable[tuple[Path, Volume]]:
-        """Volumes with their paths."""
         volumes = self.job.template.spec.volumes
         return self.pod_path.at("spec", "volumes").each(volumes) if volumes else ()
 

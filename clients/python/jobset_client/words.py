@@ -74,7 +74,6 @@ def some(names: Iterable[str]) -> str:
 
 
 def one_line(error: BaseException | str) -> str:
-    """The text of an error in one line."""
     return " ".join(str(error).split())
 
 

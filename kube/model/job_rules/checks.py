@@ -21,12 +21,10 @@ def invalid(path: Path, value: Any, detail: str) -> FieldError:
 
 
 def missing(path: Path, detail: str = "") -> FieldError:
-    """A value that is missing."""
     return FieldError(path, ErrorType.REQUIRED, None, detail)
 
 
 def forbidden(path: Path, detail: str) -> FieldError:
-    """A value that may not be there."""
     return FieldError(path, ErrorType.FORBIDDEN, None, detail)
 
 
@@ -50,12 +48,10 @@ def not_found(path: Path, value: Any, detail: str = "") -> FieldError:
 
 
 def not_supported(path: Path, value: Any, supported: Iterable[str]) -> FieldError:
-    """An unsupported word."""
     return FieldError(path, ErrorType.NOT_SUPPORTED, value, f"supported values: {', '.join(map(quote, supported))}")
 
 
 def too_many(path: Path, count: int, most: int) -> FieldError:
-    """A list that is too long."""
     return FieldError(path, ErrorType.TOO_MANY, count, f"must have at most {most} items")
 
 

@@ -47,7 +47,6 @@ def label(name: str) -> list[str]:
 
 
 def port_name(name: str) -> list[str]:
-    """Name of a port."""
     found = []
     if byte_length(name) > _MAX_PORT_NAME:
         found.append(f"must be no more than {_MAX_PORT_NAME} characters")

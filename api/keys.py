@@ -60,7 +60,7 @@ QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 PLACEMENT_GATE = "jobset.sigs.k8s.io/exclusive-placement"
 """Scheduling gate of a follower whose leader has no domain yet."""
 AWAITS_LEADER = "jobset.sigs.k8s.io/awaits-leader"
-"""Label, "true", of the pods that have the gate: what the controller watches them by."""
+"""Label, "true", of the pods that have the gate: the selector of the controller's watch."""
 
 SPARES = "jobset.sigs.k8s.io/spares"
 """Label of pods: the ReplicatedJob that has spares, on its pods and on those of the spares. Not known to the Go

@@ -99,9 +99,9 @@ OWN_FIELDS: Fields = {
 
 
 def own_places(spec: Any, fields: Fields = OWN_FIELDS) -> Iterator[tuple[str, Path, Dropped, Any]]:
-    """Where these fields may stand in a spec: name of the place, path, field, and value, None where it is absent.
+    """The paths of these fields in a spec: a readable name, the path, the field, and its value, None if absent.
 
-    The name has the names of items in the place of their indexes, as in `replicatedJobs[workers].exitCodePolicy`.
+    The readable name has names of items instead of indexes, as in `replicatedJobs[workers].exitCodePolicy`.
     """
     for parts, field in fields.items():
         for name, path, value in _places(spec, parts, SPEC, ""):

@@ -11,6 +11,6 @@ def one_of(key: str, values: Sequence[str]) -> str:
     return f"{key}={values[0]}" if len(values) == 1 else f"{key} in ({','.join(values)})"
 
 
-def of_other_attempts(js: JobSet) -> str:
+def other_attempts_selector(js: JobSet) -> str:
     """Children of a JobSet, and their pods, that are not of its current attempt."""
     return f"{keys.JOBSET_UID}={js.metadata.uid},{keys.RESTART_ATTEMPT} notin ({js.status.restarts})"

@@ -58,8 +58,8 @@ def parse(text: str) -> Settings:
     if not isinstance(data, dict):
         raise SettingsError(f"{_other_kind(data)}; write at least\n  apiVersion: {API_VERSION}\n  kind: {KIND}")
     if data.get("kind") == "ConfigMap":
-        held = data.get("data")
-        keys = ", ".join(map(str, held if isinstance(held, dict) else ())) or "none"
+        entries = data.get("data")
+        keys = ", ".join(map(str, entries if isinstance(entries, dict) else ())) or "none"
         raise SettingsError(
             f"this is a ConfigMap: give what it holds, not itself (its keys: {keys}), such as by"
             " kubectl get configmap NAME -n NAMESPACE -o jsonpath='{.data.controller_manager_config\\.yaml}'"
@@ -67,8 +67,8 @@ def parse(text: str) -> Settings:
     type_of_file = {"apiVersion": API_VERSION, "kind": KIND}
     for field, wanted in type_of_file.items():
         if data.get(field) != wanted:
-            there = json.dumps(data[field], default=str) if field in data else "missing"
-            found.append(f"{field}: must be {wanted}, is {there}{place(tree, (field,))}")
+            actual = json.dumps(data[field], default=str) if field in data else "missing"
+            found.append(f"{field}: must be {wanted}, is {actual}{place(tree, (field,))}")
     try:
         settings = Settings.model_validate({**_without_nulls(data), **type_of_file})
     except ValidationError as error:
@@ -86,7 +86,7 @@ def _other_kind(data: Any) -> str:
 
 
 def _read(text: str) -> tuple[yaml.Node | None, Any, list[str]]:
-    """The nodes of the document, which know their lines, what they say, and which keys are given twice."""
+    """The nodes of the document, which have line numbers, its data, and errors about duplicate keys."""
     loader = _StrictLoader(text)
     try:
         tree = loader.get_single_node()

@@ -34,9 +34,9 @@ LATER = Rule(
 
 
 def with_job_faults(findings: Findings, gates: FeatureGates, *, jobs: bool = True) -> Findings:
-    """The findings about a JobSet, and those about its child Jobs, each place once.
+    """The findings about a JobSet, and those about its child Jobs, one for each place and fault.
 
-    Of ReplicatedJobs without replicas, which admission does not look into, they are warnings. `jobs=False`: those only.
+    They are warnings for ReplicatedJobs without replicas, which admission skips. `jobs=False`: only these warnings.
     """
     try:
         js = subject(findings.object, gates).js
@@ -49,17 +49,17 @@ def with_job_faults(findings: Findings, gates: FeatureGates, *, jobs: bool = Tru
         later = child_jobs(findings.object, _with_jobs(js), gates, unused) if unused else []
     except (Unreadable, KeyError, TypeError, AttributeError):
         return findings  # no child can be built; the findings say why
-    faults = chain(_of_jobs(children), _of_claims(js) if jobs else ())
-    found = [*_new(faults, findings, js), *map(_later, _new(_of_jobs(later), findings, js))]
+    faults = chain(_job_faults(children), _claim_faults(js) if jobs else ())
+    found = [*_new(faults, findings, js), *map(_later, _new(_job_faults(later), findings, js))]
     return findings.with_findings(found)
 
 
-def _of_jobs(children: Iterable[ChildJob]) -> Iterator[FieldError]:
+def _job_faults(children: Iterable[ChildJob]) -> Iterator[FieldError]:
     for child in children:
         yield from job_faults(child, map(_cause, islice(job_errors(child.body), MAX_FINDINGS)))
 
 
-def _of_claims(js: JobSet) -> Iterator[FieldError]:
+def _claim_faults(js: JobSet) -> Iterator[FieldError]:
     """Errors of the API server about claim templates."""
     for claim in claims_of(js):
         yield from claim_template_faults(claim, map(_cause, CLAIM(SPEC, claim.spec)))

@@ -28,7 +28,7 @@ from policy.faults import cautions
 from policy.judged import Judged, Namespace
 from policy.kinds import API_VERSION, GROUP, KIND
 from policy.limits import Number
-from policy.mismatch import Mismatch, of_namespace, of_policy
+from policy.mismatch import Mismatch, namespace_mismatch, policy_mismatch
 from policy.namespaces import DEFAULT, namespace_of
 from policy.recorded import recorded_defaults
 from policy.sentences import source
@@ -154,7 +154,7 @@ class Policies:
         """Findings for the author: refusals and warnings, without audited ones; or that no policy matches."""
         meta = judged.js.metadata
         namespace = self.namespace(meta.namespace)
-        mismatches = [of_policy(policy, meta.labels, namespace) for policy in self.policies]
+        mismatches = [policy_mismatch(policy, meta.labels, namespace) for policy in self.policies]
         if mismatches and all(mismatches):
             return [_no_match(judged, list(zip(self.policies, filter(None, mismatches), strict=True)))]
         return [
@@ -302,7 +302,7 @@ def _with_flag(
     allowed = policy.spec.exceptions if policy else None
     if allowed is None or namespace is None or error.path != SPEC.at("policy"):
         return error
-    mismatch = of_namespace(allowed.allowed_namespaces, "", namespace)
+    mismatch = namespace_mismatch(allowed.allowed_namespaces, "", namespace)
     return error if mismatch is None else replace(error, hint=f"{_remedy(mismatch)}, or {error.fix}")
 
 
@@ -352,7 +352,7 @@ def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[st
     for policy in policies.policies:
         name, actions = policy.metadata.name, list(policy.spec.validation_actions)
         head = {"jobset": jobset, "policy": name, "actions": actions}
-        if mismatch := of_policy(policy, judged.js.metadata.labels, namespace):
+        if mismatch := policy_mismatch(policy, judged.js.metadata.labels, namespace):
             found.append({**head, "matches": False, "why": str(mismatch), "rules": []})
             continue
         compared = numbers(policy, judged, namespace)

@@ -28,7 +28,8 @@ from kube.transport import HttpTransport
 SILENCE = 5.0
 """Seconds after which the user is told that the API server does not answer."""
 DONE, FAILED, NOT_DONE = 0, 1, 2
-"""Exit codes of all commands: done; no, and the message says why; wrong usage, or the cluster lets nobody know."""
+"""Exit codes of all commands: done; not done, with the reason in the message; wrong usage, or no answer of the
+cluster."""
 NOT_INSTALLED = (
     f"JobSet is not installed in this cluster (no CRD {JOBSETS.plural}.{JOBSETS.group}): install it with `helm install`"
     " or, in a clone, `make install`: see docs/quick-start.md"
@@ -91,7 +92,7 @@ def check_name(name: str) -> str:
 async def connect(*, kubeconfig: str = "", context: str = "", namespace: str = "") -> AsyncIterator[Session]:
     """Connect as who runs it. Empty: the usual kubeconfig, its current context, the context's namespace.
 
-    What says that the kubeconfig is wrong names it.
+    Errors of the kubeconfig name its file.
     """
     if namespace:
         check_name(namespace)
@@ -109,7 +110,7 @@ async def connect(*, kubeconfig: str = "", context: str = "", namespace: str = "
 
 
 def connect_to(where: Where) -> contextlib.AbstractAsyncContextManager[Session]:
-    """Connect to where the flags say."""
+    """Connect to the cluster that the flags name."""
     return connect(kubeconfig=where.kubeconfig, context=where.context, namespace=where.namespace)
 
 
@@ -144,7 +145,7 @@ class _Answered(asyncio.Event):
 
 
 async def _say_if_silent(answered: asyncio.Event, server: str) -> None:
-    """One line for people who would wait without a word."""
+    """Tell the user that the command waits for the API server."""
     try:
         async with asyncio.timeout(SILENCE):
             await answered.wait()

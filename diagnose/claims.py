@@ -101,7 +101,7 @@ def _pending(source: _Source, claim: SeenClaim, classes: _Classes) -> tuple[str,
     wanted = claim.spec.storage_class_name
     message = f"claim {source.name} is {claim.status.phase or 'Pending'}"
     if wanted:
-        said, fix = _of_class(source, claim, wanted, classes)
+        said, fix = _class_causes(source, claim, wanted, classes)
     elif wanted == "":
         said = "it asks for no StorageClass, and no volume without one is free and large enough"
         fix = f"{_CREATE} create one ({claim.asks}), or {source.with_class(None, '')}"
@@ -119,7 +119,7 @@ def _pending(source: _Source, claim: SeenClaim, classes: _Classes) -> tuple[str,
     return f"{message}: {said}", fix
 
 
-def _of_class(source: _Source, claim: SeenClaim, wanted: str, classes: _Classes) -> tuple[str, str]:
+def _class_causes(source: _Source, claim: SeenClaim, wanted: str, classes: _Classes) -> tuple[str, str]:
     """Causes for a pending claim that names a StorageClass."""
     provisioner = "" if classes is None else {known.metadata.name: known.provisioner for known in classes}.get(wanted)
     if classes is not None and provisioner is None:

@@ -16,7 +16,7 @@ from api.gang_status import StoredGroup
 from api.gangs import forest, shape
 from api.jobset import JobSet
 from api.leftovers import NOT_ENDED, LeftoverPod, job_waiting_for
-from api.selectors import of_other_attempts, one_of
+from api.selectors import one_of, other_attempts_selector
 from api.topology import NodeMetadata
 from controllers.resources import JOBSETS
 from diagnose import kueue, look_up
@@ -241,7 +241,7 @@ class _Gatherer:
         found: dict[str, tuple[str, ...]] = {}
         job_of = job_waiting_for(self._js)
         with self._read.noting(f"pods of earlier attempts: you may not list pods in namespace {self._namespace}"):
-            labels = of_other_attempts(self._js)
+            labels = other_attempts_selector(self._js)
             pods = self._read.all(
                 PODS, LeftoverPod, label_selector=labels, field_selector=NOT_ENDED, accept=METADATA_LIST
             )
@@ -352,7 +352,7 @@ class _Gatherer:
             spots = {spot for node in nodes for spot in _spots(node, nodes, wanted)}
             spots -= {spot for pod in holders for spot in _spots(pod.spec.node_name, nodes, {pod.priority})}
             if spots:
-                other_pods = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}!=0{_of_priority(waiting)}"
+                other_pods = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}!=0{_priority_selector(waiting)}"
                 async for pod in look_up.placed_pods(self._read, other_pods, subject, FEW_PAGES):
                     here = spots & _spots(pod.spec.node_name, nodes, {pod.priority})
                     holders += [pod] if here else []
@@ -383,7 +383,7 @@ async def _count_by_job(pods: AsyncIterator[Owned]) -> Counter[str]:
     return counts
 
 
-def _of_priority(waiting: list[SeenPod]) -> str:
+def _priority_selector(waiting: list[SeenPod]) -> str:
     """The part of a selector that chooses pods of their priorities; empty (all pods) if a leader lacks the label."""
     labels = {pod.metadata.labels.priority for pod in waiting}
     return "" if "" in labels else f",{keys.PRIORITY} in ({','.join(sorted(labels))})"

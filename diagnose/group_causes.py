@@ -160,7 +160,7 @@ class _WaitingTree:
         return self._finding(self._root, because, cause="gang-waits", fix=fix)
 
     def _finding(self, group: Group, because: tuple[Finding, ...], *, cause: str, fix: str = "") -> Finding:
-        jobs = f", {_of_jobs(group)}" if group.jobs else ""
+        jobs = f", {_job_names(group)}" if group.jobs else ""
         message = f"{_title(group)}{jobs}: {self._bound_pods(group)} of {pluralize(group.pods, 'pod')} bound"
         rule = _rule(group, required_members(self._tree, group))
         moments = [pod.scheduling_failure.since for pod in self._pods(group) if pod.scheduling_failure]
@@ -311,7 +311,7 @@ def _title(group: Group) -> str:
     return f"{group.kind} {group.name}"
 
 
-def _of_jobs(group: Group) -> str:
+def _job_names(group: Group) -> str:
     names = [job for job, _ in group.jobs]
     return f"Job {names[0]}" if len(names) == 1 else pluralize(len(names), "Job")
 

@@ -17,7 +17,7 @@ from api.keys import LEASE
 from api.names import subdomain
 from api.pod import Pod, PodStatus
 from api.restart_agent import jobs_without_agent
-from api.selectors import of_other_attempts, one_of
+from api.selectors import one_of, other_attempts_selector
 from controllers.planning.attempts import requested_attempt
 from controllers.planning.child_jobs import Child, integer
 from diagnose import kueue
@@ -158,7 +158,7 @@ async def ending_pods(read: Reader, js: JobSet, previous: Sequence[Child]) -> tu
     """
     attempt = str(js.status.restarts)
     alone = [child.job.metadata for child in previous if child.job.metadata.labels.get(keys.RESTART_ATTEMPT) == attempt]
-    selectors = [of_other_attempts(js)] if js.status.restarts else []
+    selectors = [other_attempts_selector(js)] if js.status.restarts else []
     selectors += [one_of(keys.JOB_UID, [meta.uid for meta in alone[:_RESTARTED_ALONE]])] if alone else []
     return await deleted_pods(read, selectors)
 

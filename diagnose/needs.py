@@ -55,7 +55,7 @@ class _ClaimSource(Base, frozen=True, kw_only=True):
 
 
 class _Volume(Base, frozen=True, kw_only=True):
-    """core/v1 Volume: of a claim, of one that is made for the pod, or of none."""
+    """core/v1 Volume: with a claim, with a claim that is created for the pod, or without."""
 
     name: str = ""
     persistent_volume_claim: _ClaimSource = _ClaimSource()
@@ -63,7 +63,7 @@ class _Volume(Base, frozen=True, kw_only=True):
 
 
 class _DeviceClaim(Base, frozen=True, kw_only=True):
-    """core/v1 PodResourceClaim: one that there is, or a template of one."""
+    """core/v1 PodResourceClaim: an existing claim, or a template of one."""
 
     resource_claim_name: str = ""
     resource_claim_template_name: str = ""

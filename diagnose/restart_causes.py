@@ -30,11 +30,11 @@ def attempt_words(failed: FailedAttempt) -> str:
 
 
 def _where(failed: FailedAttempt) -> str:
-    pod = f", {_of_pod(failed)}" if failed.pod else ""
+    pod = f", {_describe_pod(failed)}" if failed.pod else ""
     return f"Job {failed.failed_job}{pod}" if failed.failed_job else ""
 
 
-def _of_pod(failed: FailedAttempt) -> str:
+def _describe_pod(failed: FailedAttempt) -> str:
     container = f"container {failed.container} of " if failed.container else ""
     node = f" on node {failed.node}" if failed.node else ""
     code = "" if failed.exit_code is None else f", exit code {failed.exit_code}"
@@ -54,7 +54,7 @@ def decisive_container(status: JobSetStatus, message: str) -> str:
     if not last.pod or last.pod in message or f"(first failed job: {last.failed_job})" not in message:
         return ""
     meaning = "" if why_it_failed(last) else meaning_of(last.exit_code, seen=bool(last.node))
-    return _of_pod(last) + (f" ({meaning})" if meaning else "")
+    return _describe_pod(last) + (f" ({meaning})" if meaning else "")
 
 
 def attempt(js: JobSet, failed: FailedAttempt) -> Finding:

@@ -1,6 +1,6 @@
-"""Which Jobs of a JobSet are where they should be, and which wait for an earlier stage. Pure.
+"""Sorts the Jobs of a JobSet: those that are ready or completed, those that are not, and those of later stages. Pure.
 
-By the manager's own functions, so that both mean the same by "ready" and by "may start".
+It calls the manager's own functions, so "ready" and "may start" mean the same in both.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ class Survey:
         return self.queued >= DEFAULT_LIMITS.queued_jobs
 
     def in_turn(self, beginning: Container[str]) -> frozenset[str]:
-        """The ReplicatedJobs in `unmet` that wait only for Jobs that are as they should be.
+        """The ReplicatedJobs in `unmet` that wait only for settled Jobs.
 
         `beginning`: ReplicatedJobs whose Jobs are being created.
         """

@@ -38,7 +38,7 @@ _NOWHERE = Namespace()
 
 
 def conflicts(policy: JobSetPolicy, policies: Sequence[JobSetPolicy], gates: FeatureGates) -> list[FieldError]:
-    """What contradicts between a policy and the others, by path.
+    """Contradictions between a policy and the others, by path.
 
     Limits that namespaces have are not known here. Two policies whose selectors exclude each other never conflict.
     """

@@ -9,7 +9,7 @@ from policy.durations import seconds_of
 from policy.evaluate import in_force
 from policy.exception_types import JobSetPolicyException
 from policy.judged import Judged, Namespace
-from policy.mismatch import of_namespace
+from policy.mismatch import namespace_mismatch
 from policy.namespaces import DEFAULT
 from policy.types import Exceptions, JobSetPolicy
 
@@ -70,7 +70,7 @@ def standing(
     if allowed is None:
         return Standing(f"policy {name} allows no exceptions", reason=NOT_ALLOWED)
     if namespace is not None and not allowed.allowed_namespaces.matches(namespace.labels):
-        why = of_namespace(allowed.allowed_namespaces, "exceptions.allowedNamespaces", namespace)
+        why = namespace_mismatch(allowed.allowed_namespaces, "exceptions.allowedNamespaces", namespace)
         return Standing(f"policy {name} allows no exceptions in this namespace: {why}", reason=NOT_ALLOWED)
     until = ends_at(exception, allowed, now)
     if until is None:

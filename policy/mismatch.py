@@ -26,17 +26,17 @@ class Mismatch:
         return f"{self.selector} wants {wanted}, and {self.owner} has {shorten(has, MOST_TEXT)}"
 
 
-def of_namespace(selector: Selector, field: str, namespace: Namespace) -> Mismatch | None:
+def namespace_mismatch(selector: Selector, field: str, namespace: Namespace) -> Mismatch | None:
     """Why a selector of namespaces, in that field, does not match this one; None if it does."""
     unmet = selector.unmet(namespace.labels)
     name = f"namespace {namespace.name}" if namespace.name else "the namespace"
     return None if unmet is None else Mismatch(field, unmet, name, namespace.labels)
 
 
-def of_policy(policy: JobSetPolicy, labels: dict[str, str], namespace: Namespace) -> Mismatch | None:
+def policy_mismatch(policy: JobSetPolicy, labels: dict[str, str], namespace: Namespace) -> Mismatch | None:
     """Why a policy does not apply to a JobSet with these labels in this namespace; None if it does."""
     match = policy.spec.match
-    if found := of_namespace(match.namespace_selector, "namespaceSelector", namespace):
+    if found := namespace_mismatch(match.namespace_selector, "namespaceSelector", namespace):
         return found
     unmet = match.object_selector.unmet(labels)
     return None if unmet is None else Mismatch("objectSelector", unmet, "the JobSet", labels)

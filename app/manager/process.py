@@ -1,6 +1,7 @@
 """The processes of a manager and their event loops: the one with the lease, and those that serve admission.
 
-They are apart so that neither a burst of expensive reviews nor the fault of one holds up the lease and the controllers.
+They are separate, so that neither a burst of expensive reviews nor a crash in one of them holds up the lease and the
+controllers.
 """
 
 import asyncio
@@ -59,9 +60,9 @@ def main(options: Options) -> None:
 
 
 def prepare(options: Options) -> None:
-    """Import and compute what the processes need: pages that are written to before the fork are there only once.
+    """Import and compute before the fork what all processes need, so that they share its pages of memory.
 
-    Of libraries, what only that has used is let go of.
+    Pages of libraries that only the imports have touched are unmapped.
     """
     parts = {"app.manager.controllers": options.controllers, "app.manager.admission": options.webhooks}
     BaseModel.model_config["defer_build"] = True  # validators of FastAPI's OpenAPI models, which no page here needs
@@ -98,7 +99,7 @@ def _log_unless_closed(loop: asyncio.AbstractEventLoop, context: dict[str, Any])
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """An event loop of uvloop where that extra is installed, else the standard one."""
+    """The event loop of uvloop if that extra is installed, else the standard one."""
     try:
         import uvloop  # noqa: PLC0415 (may be absent)
     except ImportError:
@@ -141,13 +142,13 @@ async def _work(options: Options, shared: Shared, channel: socket.socket) -> Non
             os._exit(1)  # the manager was killed: in a container its workers would be gone as well
 
     async with asyncio.TaskGroup() as group:
-        beside = [group.create_task(hear()), group.create_task(records.send(writer))]
-        alone = replace(options, settings=settings, controllers=False)
+        helpers = [group.create_task(hear()), group.create_task(records.send(writer))]
+        webhooks_only = replace(options, settings=settings, controllers=False)
         try:
-            await run(alone, stop, replace(shared, records=records))
+            await run(webhooks_only, stop, replace(shared, records=records))
         except StartError as error:
             failed = error  # raised below: the group would wrap it
-        for task in beside:
+        for task in helpers:
             task.cancel()
     with contextlib.suppress(ConnectionError):
         if not writer.is_closing():

@@ -108,7 +108,7 @@ class _Page:
 
 
 async def _pages(options: Options, page: Callable[[], Awaitable[_Page]], out: TextIO) -> None:
-    """Write a page; where the user watches, again whenever it says something else, until all has ended."""
+    """Write a page. With `--watch` write it again when its content changes, until the set has ended."""
     shown = ""
     while True:
         made = await page()

@@ -72,7 +72,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                 if not pods:
                     _refuse_unknown_job(js, options.job)
                 waits = await _waits(to, js, options) if not pods else ""
-                those = _of_attempt(pods, js, options, waits or GONE)
+                those = _pods_of_attempt(pods, js, options, waits or GONE)
                 chosen = logs(those, options.container)
                 if not chosen:
                     raise RefusedError(_no_container(js, options, logs(those, "")))
@@ -133,7 +133,7 @@ async def _waits(to: session.Session, js: JobSet, options: Options) -> str:
     return "that Job is suspended" if dig(job, "spec", "suspend") else ""
 
 
-def _of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options, why: str) -> Sequence[LogPod]:
+def _pods_of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options, why: str) -> Sequence[LogPod]:
     """The pods of the attempt that is asked for. Raises `RefusedError` if there are none."""
     if options.attempt is not None and options.attempt > max(newest_attempt(pods), js.status.restarts):
         raise RefusedError(

@@ -1,6 +1,6 @@
 """`jobset policy export`: policies as the API server's own admission policies.
 
-Exit codes: 0 all of them, 1 a policy or exception has faults, 2 not read, or not all of it.
+Exit codes: 0 everything was exported, 1 a policy or exception has faults, 2 some of it could not be read or exported.
 """
 
 from collections.abc import Iterator, Sequence
@@ -84,7 +84,7 @@ def needed_features(objects: Sequence[JSON]) -> list[Feature]:
 
 
 def in_default(exception: JobSetPolicyException) -> JobSetPolicyException:
-    """The exception in the namespace that it is taken for one of: a manifest that names none is for `default`."""
+    """The exception with its namespace: `default` if the manifest names none."""
     meta = exception.metadata
     placed = msgspec.structs.replace(meta, namespace=meta.namespace or DEFAULT)
     return msgspec.structs.replace(exception, metadata=placed)

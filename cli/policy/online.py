@@ -77,10 +77,12 @@ async def _judge_suites(suites: Suites, kubeconfig: Path, audit_log: Path) -> li
         server = Server(to.client.without_limits(), audit_log)
         await server.prepare()
         with step(f"asking it about {count} JobSets") as report:
-            return [await _of_suite(server, loaded, results, report, count) for loaded, results in suites]
+            return [await _judge_suite_online(server, loaded, results, report, count) for loaded, results in suites]
 
 
-async def _of_suite(server: Server, loaded: Loaded, results: list[Result], report: Report, count: int) -> list[Result]:
+async def _judge_suite_online(
+    server: Server, loaded: Loaded, results: list[Result], report: Report, count: int
+) -> list[Result]:
     found = list(results)
     await server.withdraw()
     for each in rounds(loaded, [number for number, result in enumerate(results) if result.is_askable]):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from api.jobset import JobSet
 from api.leftovers import NOT_ENDED, LeftoverPod
-from api.selectors import of_other_attempts
+from api.selectors import other_attempts_selector
 from controllers.jobset.memory import Memories
 from controllers.jobset.old_pods import Followed, OldPod, old_pod_of
 from kube.client import Client
@@ -68,7 +68,7 @@ class LeftoverPods:
             PODS,
             LeftoverPod,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
             namespace=request.namespace,
-            label_selector=of_other_attempts(js),
+            label_selector=other_attempts_selector(js),
             field_selector=NOT_ENDED,
             transform=old_pod_of(js),
             metadata_only=True,

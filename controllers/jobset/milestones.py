@@ -31,7 +31,7 @@ class Milestones(Protocol):
 
 @dataclass(slots=True)
 class _Once:
-    """Whether something is reached for the first time, after it was seen unreached. `over`: it was reached."""
+    """Whether something is reached for the first time, after it was seen unreached. `over`: it has been reached."""
 
     unreached: bool = False
     over: bool = False
@@ -109,13 +109,13 @@ class Stopwatch:
 
 
 def _first_sight(js: JobSet, now: float) -> AttemptTimes:
-    """A JobSet that has a status was begun under an earlier process: when it was ready first cannot be known."""
+    """The times of a JobSet that an earlier process has begun: when it was first ready cannot be known."""
     start = None if js.status.replicated_jobs_status else _Start(_created_at(js, now))
     return AttemptTimes(js.suspended, js.status.restarts, start)
 
 
 def _continue(times: AttemptTimes, js: JobSet, now: float) -> None:
-    """Notice that an attempt was begun or broken off since the last look."""
+    """Note whether an attempt has begun or was broken off since the last reconcile."""
     if times.suspended and not js.suspended:
         times.start = _Start(now)
     elif js.suspended != times.suspended or js.status.restarts != times.restarts:

@@ -75,7 +75,7 @@ class Tally(NamedTuple):
 NONE = Tally()
 
 
-def of_one(child: Child) -> Tally:
+def tally_of(child: Child) -> Tally:
     """The counts of one active Job."""
     job = child.job
     ready, with_pods, suspended = job_ready(job), job.status.active > 0, job.spec.suspend
@@ -94,7 +94,7 @@ def tally(children: Iterable[Child]) -> Mapping[str, Tally]:
     """The counts of these Jobs by ReplicatedJob."""
     like: dict[tuple[str, Tally], int] = {}
     for child in children:
-        key = child.replicated_job, of_one(child)
+        key = child.replicated_job, tally_of(child)
         like[key] = like.get(key, 0) + 1
     found: dict[str, Tally] = {}
     for (name, part), number in like.items():

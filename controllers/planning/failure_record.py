@@ -68,7 +68,7 @@ class Record:
     def restart(
         self, rule: FailurePolicyRule | None, action: FailureAction, child: Child, replicas: int, message: str
     ) -> str:
-        """Restart what the action names. Returns the reason of the condition if that is the whole set, else nothing.
+        """Restart the scope of the action. Returns the reason of the condition for the whole set, else "".
 
         `replicas`: of the ReplicatedJob of the failed Job.
         """

@@ -7,7 +7,7 @@ from typing import Any
 from controllers.planning.actions import Action, Event, Partial, Plan
 from controllers.planning.status import StatusDraft
 
-__all__ = ["NOTHING", "Partial", "Stop", "combine", "of_draft"]
+__all__ = ["NOTHING", "Partial", "Stop", "combine", "draft_result"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Stop(Partial):
 NOTHING = Partial()
 
 
-def of_draft(draft: StatusDraft, *actions: Action, kind: type[Partial] = Partial, **others: Any) -> Partial:
+def draft_result(draft: StatusDraft, *actions: Action, kind: type[Partial] = Partial, **others: Any) -> Partial:
     """The result of a step that has changed the status; `others`: further fields of `Partial`."""
     return kind(
         actions=actions,

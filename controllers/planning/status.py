@@ -17,7 +17,7 @@ from kube.model.meta import Condition
 
 
 class StatusDraft:
-    """Starts as the status that earlier steps have decided on, and ends as that of one step.
+    """The status while one step changes it: first as earlier steps have left it, then as this one leaves it.
 
     `now`: RFC 3339 in UTC, seconds: the transition time of conditions that change.
     """

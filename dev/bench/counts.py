@@ -43,7 +43,7 @@ def counts(calls: Iterable[Call], user: str) -> JSON:
         "pod_creates_refused": pods["refused"],
         "requests": clients.total(),
         "requests_by_client": dict(clients.most_common()),
-        "manager": {**of_manager(own), "dry_runs": dry_runs},
+        "manager": {**goal_figures(own), "dry_runs": dry_runs},
         "calls": [
             {"verb": verb, "resource": resource, "code": code, "count": count}
             for (verb, resource, code), count in sorted(own.items())
@@ -51,7 +51,7 @@ def counts(calls: Iterable[Call], user: str) -> JSON:
     }
 
 
-def of_manager(own: Counter[tuple[str, str, int]]) -> dict[str, int]:
+def goal_figures(own: Counter[tuple[str, str, int]]) -> dict[str, int]:
     """The figures that goals are about, of calls by (verb, resource, code)."""
 
     def total(verbs: set[str], resources: set[str] | None = None, codes: range = range(1000)) -> int:

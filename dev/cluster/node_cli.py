@@ -69,7 +69,7 @@ def _node(arguments: argparse.Namespace) -> int:
 
 
 def _break(node: RealNode, arguments: argparse.Namespace) -> str:
-    """Do a fault of a real node; returns what it does now."""
+    """Break a real node; returns its state, for the message."""
     if arguments.silent:
         real_faults.stop_kubelet(node)
         return f"is silent, and gets the taint {node_faults.UNREACHABLE} after the time of detection, 50 s"

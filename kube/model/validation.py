@@ -53,7 +53,7 @@ def byte_length(text: str) -> int:
 
 
 def dns1035_label(text: str) -> list[str]:
-    """Name of a Service, a Job made for DNS, a group."""
+    """Name of a Service, of a Job whose name is part of DNS names, of a group."""
     return _complaints(text, _DNS1035, DNS1035_FORMAT, TOO_LONG_LABEL, MAX_LABEL)
 
 

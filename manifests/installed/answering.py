@@ -1,4 +1,4 @@
-"""Who answers where webhook configurations name a Service, if any replica can: two small reads for each Service."""
+"""Whether a replica answers for each Service of webhook configurations, and of which manager: two reads for each."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -42,7 +42,7 @@ class _Pod(msgspec.Struct, frozen=True):
 _GO_IMAGE = re.compile(r"(?:^|/)(?:registry\.k8s\.io|k8s-staging-[\w-]+)/jobset/jobset(?=[:@]|$)")
 """Images of the Go JobSet, also of mirrors that keep the name of its registry."""
 _REPLICAS = 50
-"""Pods of managers that are looked at in one namespace."""
+"""Pods of managers that are read in one namespace, at most."""
 
 
 async def foreign_managers(client: Client, configurations: Iterable[JSON | None]) -> list[str]:

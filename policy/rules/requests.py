@@ -121,7 +121,7 @@ class CelRequests:
         return _optional_request(holder, str(self.key))
 
     def _count(self, holders: str, stated: str) -> str:
-        """What each of these requests, rounded up to a whole number; -1 where there is nothing that can be counted."""
+        """The requests of these holders, rounded up to whole numbers; -1 for one that cannot be counted."""
         scale, unit = (" * 1000.0", " + 'm'") if self.in_thousandths else ("", "")
         near = f"int(q.asApproximateFloat(){scale} + 0.5)"
         whole = f"[{near}].map(w, quantity(string(w){unit}).isLessThan(q) ? w + 1 : w)"
@@ -152,7 +152,7 @@ class CelRequests:
         return Cel(f"{root.variable('pods')}.transformList(i, p, {amount} + {overhead})")
 
     def _of_pod(self, of_containers: str, init: str) -> str:
-        """What is stated of the pod as a whole takes the place of that, a limit only where no container states any."""
+        """The request of the pod as a whole, if it states one, otherwise `of_containers`."""
         limits = f"p.?resources.?limits[?{self.key}].hasValue()"
         if not self.limit.name.startswith("hugepages-"):
             every = f"(p.?containers.orValue([]) + {init})"
@@ -207,7 +207,7 @@ class CelRequests:
 
 
 def multiply_by_pods(root: Root, of_pod: str) -> Cel:
-    """What all pods of each template have, where a variable says what one has."""
+    """The amounts of all pods of each template; `of_pod` is the variable with the amounts of one pod."""
     one_pod = f"{root.variable(of_pod)}[i]"
     product = f"double(n) * double({one_pod}) < double({MOST}) ? n * {one_pod} : {MOST}"
     return Cel(f"{root.variable('podCounts')}.transformList(i, n, {product})")

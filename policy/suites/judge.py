@@ -15,7 +15,7 @@ from kube.model.meta import JSON
 from policy.evaluate import Violation, in_force, violations
 from policy.exceptions import EARLIEST, Excused, excused_rules, in_namespace, time_of
 from policy.judged import Judged, Namespace
-from policy.mismatch import Mismatch, of_policy
+from policy.mismatch import Mismatch, policy_mismatch
 from policy.namespaces import namespace_of
 from policy.recorded import Record, recorded_defaults
 from policy.suites.types import VALIDATING, Expectation, SuiteContents, SuiteTest, failure, missing_jobset
@@ -161,7 +161,7 @@ def _verdict(
         excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
     )
     labels = judged["jobset"].js.metadata.labels
-    asked = [(policy, of_policy(policy, labels, where)) for policy in contents.policies]
+    asked = [(policy, policy_mismatch(policy, labels, where)) for policy in contents.policies]
     return Verdict([_finding(violation) for violation in found], got, asked, without), []
 
 

@@ -24,7 +24,7 @@ NOWHERE = Standing("policy limits allows no exceptions", reason="NotAllowed")
 GATES = FeatureGates()
 
 
-def of_policy(found: JobSetPolicy, *others: JobSetPolicy, before: JobSetPolicyStatus | None = None) -> Any:
+def policy_mismatch(found: JobSetPolicy, *others: JobSetPolicy, before: JobSetPolicyStatus | None = None) -> Any:
     at = LATER if before else FIRST
     return policy_status(found, before or JobSetPolicyStatus(), [found, *others], GATES, at)
 
@@ -34,7 +34,7 @@ def told(status: Any) -> dict[str, tuple[str, str, str]]:
 
 
 def test_a_good_policy_is_ready():
-    status = of_policy(policy(maxJobs={"max": 1}))
+    status = policy_mismatch(policy(maxJobs={"max": 1}))
     assert told(status) == {"Ready": ("True", "InForce", FIRST)}
 
 
@@ -46,7 +46,7 @@ def test_counts_stay_and_the_generation_is_told():
 
 
 def test_a_policy_with_faults_is_not_ready_and_says_why():
-    status = of_policy(policy(actions=("Deny", "Warn"), maxJobs={"max": "many"}))
+    status = policy_mismatch(policy(actions=("Deny", "Warn"), maxJobs={"max": "many"}))
     ready = find(status.conditions, "Ready")
     assert ready is not None
     assert (ready.status, ready.reason) == ("False", "Faulty")
@@ -57,21 +57,21 @@ def test_a_policy_with_faults_is_not_ready_and_says_why():
 def test_a_conflict_is_told_at_both_policies_until_it_is_gone():
     sets = read_policy(setting("sets", ttlSecondsAfterFinished=60))
     limits = policy("limits", ttl={"max": 1})
-    at_sets, at_limits = of_policy(sets, limits), of_policy(limits, sets)
+    at_sets, at_limits = policy_mismatch(sets, limits), policy_mismatch(limits, sets)
     for status in (at_sets, at_limits):
         assert told(status)["Conflicting"] == ("True", "ContradictingDefaults", FIRST)
     conflict = find(at_sets.conditions, "Conflicting")
     assert conflict is not None
     assert conflict.message.startswith("spec.defaults.ttlSecondsAfterFinished: rule ttl of policy limits refuses it; ")
-    assert of_policy(sets, limits, before=at_sets) == at_sets, "the same says nothing new"
-    gone = of_policy(sets, before=at_sets)
+    assert policy_mismatch(sets, limits, before=at_sets) == at_sets, "the same says nothing new"
+    gone = policy_mismatch(sets, before=at_sets)
     assert told(gone) == {"Ready": ("True", "InForce", FIRST), "Conflicting": ("False", "NoConflict", LATER)}
 
 
 def test_a_message_is_bounded_however_many_policies_conflict():
     sets = read_policy(setting("sets", ttlSecondsAfterFinished=60))
     others = [policy(f"limits-{number:03}-{'x' * 200}", ttl={"max": 1}) for number in range(200)]
-    conflict = find(of_policy(sets, *others).conditions, "Conflicting")
+    conflict = find(policy_mismatch(sets, *others).conditions, "Conflicting")
     assert conflict is not None
     assert conflict.message.endswith("; and 195 more")
     assert len(conflict.message) < 2000

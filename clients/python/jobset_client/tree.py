@@ -33,8 +33,8 @@ class BuildError(Exception):
 class Fault:
     """A fault of the text. After one of kind `syntax` nothing more is read.
 
-    `first`: of a duplicate key, where it stands before; `same`: whether it has the same value there. `hint`: how to
-    correct a syntax fault. `template`: whether the line has an expression of a template language, which has not been
+    `first`: for a duplicate key, where its first occurrence is; `same`: whether both have the same value. `hint`: how
+    to correct a syntax fault. `template`: whether the line has an expression of a template language, which has not been
     rendered.
     """
 
@@ -189,7 +189,7 @@ class Builder:
         frame.own[frame.key] = built.location.span
 
     def _merge(self, into: Built, built: Built) -> None:
-        """Lay the members over those that stand before, as kubectl does; the first of several mappings wins."""
+        """Add the members, also in place of earlier ones, as kubectl does; the first of several mappings wins."""
         listed = isinstance(built.value, list)
         parts = built.value if listed else [built.value]
         locations = [built.location.members[i] for i in range(len(parts))] if listed else [built.location]

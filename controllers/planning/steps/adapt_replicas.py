@@ -14,7 +14,7 @@ from controllers.planning.attempts import restart_set
 from controllers.planning.child_jobs import Child, integer
 from controllers.planning.context import Context
 from controllers.planning.elastic import PLANNED, REASON, RESIZED, is_replaced, policy_of, reducible
-from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
+from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.start_timeout import unschedulable
 from controllers.planning.status import StatusDraft, list_some
 
@@ -34,17 +34,17 @@ def _adapt(ctx: Context) -> Partial:
         if policy is not None:
             draft.warn_of_gate("spec.failurePolicy.nodeFailure.whenNoCapacity", GATE)
         draft.update(reduced_replicas=())
-        return of_draft(draft)
+        return draft_result(draft)
     wanted = {rjob.name: rjob.replicas for rjob in ctx.observed.jobset.spec.replicated_jobs}
     entries = () if ctx.js.suspended else tuple(e for e in stored if e.replicas < wanted.get(e.name, 0))
     if entries != stored:
         draft.update(reduced_replicas=entries)
     if ctx.js.suspended or ctx.children.failed:
-        return of_draft(draft)
+        return draft_result(draft)
     if _resize(ctx, draft):
-        return of_draft(draft, kind=Stop)
+        return draft_result(draft, kind=Stop)
     if policy is None or _old_pods_may_be_left(ctx):
-        return of_draft(draft)
+        return draft_result(draft)
     pods = unschedulable(ctx.observed.pending_pods, policy.shrink_after_seconds, ctx.now)
     names = reducible(ctx.js) if pods else frozenset()
     without_node = [
@@ -56,7 +56,7 @@ def _adapt(ctx: Context) -> Partial:
         and is_replaced(ctx.js, child)
     ]
     if not without_node:
-        return of_draft(draft)
+        return draft_result(draft)
     counts = Counter(child.replicated_job for child in without_node)
     fewer = {rjob.name: _fewer(rjob, counts[rjob.name]) for rjob in ctx.js.spec.replicated_jobs if counts[rjob.name]}
     _set_sizes(ctx, draft, fewer)
@@ -64,7 +64,7 @@ def _adapt(ctx: Context) -> Partial:
     sizes = [f"replicatedJob {name} continues with {fewer[name]} of {wanted[name]} Jobs" for name in fewer]
     why = f"pod {pod.name} has found no node for {policy.shrink_after_seconds} s ({pod.why}); {PLANNED}"
     restart_set(draft, REASON, list_some(sizes, why, ctx.limits), counts=False, event_type="Normal")
-    return of_draft(draft, kind=Stop)
+    return draft_result(draft, kind=Stop)
 
 
 def _resize(ctx: Context, draft: StatusDraft) -> bool:

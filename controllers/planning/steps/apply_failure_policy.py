@@ -28,7 +28,7 @@ from controllers.planning.decisive_pod import MOST_COUNTED
 from controllers.planning.failure_match import Failure, Matcher, failed_by_pods
 from controllers.planning.failure_record import Record
 from controllers.planning.observed import FailedPodsByJob
-from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
+from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.status import StatusDraft
 from kube.model.patterns import MOST_PATTERNS
 
@@ -56,7 +56,7 @@ def apply_failure_policy(ctx: Context) -> Partial:
             " nothing. Join some with |",
         )
     if needed is not None:
-        return of_draft(draft, kind=Stop, pod_query=needed)
+        return draft_result(draft, kind=Stop, pod_query=needed)
     _warn_of_pods_beyond_counting(draft, matcher, failed)
     pod_query = _pod_query(_Decisions(ctx, draft).decide(matcher.match(failed)), failed_pods, needed=False)
     decided = draft.status is not ctx.status
@@ -64,7 +64,7 @@ def apply_failure_policy(ctx: Context) -> Partial:
         failed_nodes.note(ctx, draft, failed)
         if ctx.observed.spares:
             spare_places.promise_places(ctx, draft, node_failure.lost_pods(ctx.js, ctx.gates, ctx.observed))
-    return of_draft(draft, kind=Stop if decided else Partial, pod_query=pod_query)
+    return draft_result(draft, kind=Stop if decided else Partial, pod_query=pod_query)
 
 
 def _asks_for_pods(ctx: Context, child: Child) -> bool:

@@ -5,7 +5,7 @@ from controllers.planning.actions import delete
 from controllers.planning.context import Context
 from controllers.planning.group_context import misplaced
 from controllers.planning.groups import NOT_A_WARNING
-from controllers.planning.partial import Partial, of_draft
+from controllers.planning.partial import Partial, draft_result
 from controllers.planning.status import StatusDraft
 from kube.model.meta import find
 
@@ -28,7 +28,7 @@ def arrange_groups(ctx: Context) -> Partial:
         message = "every group has been scheduled"
         draft.condition(keys.GROUPS_SCHEDULED, true=True, reason="Scheduled", message=message)
     reported = "" if groups.scheduled else _report_refusal(ctx, draft)
-    return of_draft(draft, *groups.actions, *wrong, reported_group=reported)
+    return draft_result(draft, *groups.actions, *wrong, reported_group=reported)
 
 
 def _report_refusal(ctx: Context, draft: StatusDraft) -> str:

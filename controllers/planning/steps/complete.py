@@ -4,7 +4,7 @@ See docs/reference/lifecycle.md#success.
 """
 
 from controllers.planning.context import Context
-from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
+from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.success import complete_set, share_reached
 
 
@@ -15,4 +15,4 @@ def complete(ctx: Context) -> Partial:
         return NOTHING
     draft = ctx.draft()
     complete_set(draft, share_met)
-    return of_draft(draft, kind=Stop)
+    return draft_result(draft, kind=Stop)

@@ -7,7 +7,7 @@ finds suspended Jobs of a set that runs, and only resumes them.
 from api import keys
 from controllers.planning.attempts import begin_attempt
 from controllers.planning.context import Context
-from controllers.planning.partial import NOTHING, Partial, of_draft
+from controllers.planning.partial import NOTHING, Partial, draft_result
 from kube.model.meta import find
 
 
@@ -22,4 +22,4 @@ def count_attempt(ctx: Context) -> Partial:
     resumed = draft.condition(keys.SUSPENDED, true=False, reason="ResumeJobs", message="jobset is resumed")
     if resumed or first:
         begin_attempt(draft)
-    return of_draft(draft, status_first=resumed)
+    return draft_result(draft, status_first=resumed)

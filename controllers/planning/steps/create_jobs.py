@@ -16,7 +16,7 @@ from controllers.planning.actions import CreateJob
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.job_bodies import job_body
-from controllers.planning.partial import Partial, of_draft
+from controllers.planning.partial import Partial, draft_result
 from controllers.planning.status import StatusDraft, list_some
 from kube.model.meta import Owner, seconds_between
 
@@ -44,7 +44,7 @@ def create_jobs(ctx: Context) -> Partial:
         _report_order(draft, complete=ctx.stages.all_started)
     # No watch shows when a name is free that another owner's Job, or an unreadable one, has.
     retry = ctx.limits.foreign_retry if conflicts or unreadable else lag
-    return of_draft(draft, *free, requeue_after=retry)
+    return draft_result(draft, *free, requeue_after=retry)
 
 
 def _lag(ctx: Context) -> float | None:

@@ -6,7 +6,7 @@ from api.children import build_service
 from api.names import subdomain
 from controllers.planning.actions import CreateService
 from controllers.planning.context import Context
-from controllers.planning.partial import NOTHING, Partial, of_draft
+from controllers.planning.partial import NOTHING, Partial, draft_result
 from kube.model.meta import Owner
 
 
@@ -30,4 +30,4 @@ def create_service(ctx: Context) -> Partial:
         " selects them."
         " Delete or rename it, or set spec.network.subdomain to a name of its own in a new JobSet",
     )
-    return of_draft(draft)
+    return draft_result(draft)

@@ -7,7 +7,7 @@ cannot be changed while it runs, so Jobs whose pods find no node are deleted, an
 from api.avoided_nodes import GATE, avoided_by, nodes_to_avoid, policy_of
 from controllers.planning.actions import delete_unfinished
 from controllers.planning.context import Context
-from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
+from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.start_timeout import without_node
 
 
@@ -19,7 +19,7 @@ def drop_failed_nodes(ctx: Context) -> Partial:
     draft = ctx.draft()
     if not ctx.gates[GATE]:
         draft.warn_of_gate("spec.failurePolicy.avoidNodes", GATE)
-        return of_draft(draft)
+        return draft_result(draft)
     if ctx.js.suspended:
         return NOTHING
     pods = without_node(ctx.observed.pending_pods, policy.drop_after_seconds, ctx.now)
@@ -40,4 +40,4 @@ def drop_failed_nodes(ctx: Context) -> Partial:
         note = f"node {dropped.name} is not avoided any more: pod {pods[uid].name} of Job {job.metadata.name} finds no"
         draft.event("Warning", "AvoidedNodeDropped", f"{note} node: {pods[uid].why}")
     # The Jobs still say what they avoided. So a crash after the status only leaves them to be deleted.
-    return of_draft(draft, *delete_unfinished(job for job, _ in kept.values()), kind=Stop, status_first=True)
+    return draft_result(draft, *delete_unfinished(job for job, _ in kept.values()), kind=Stop, status_first=True)

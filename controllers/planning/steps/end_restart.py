@@ -5,7 +5,7 @@ import msgspec
 from api import keys
 from controllers.planning import counters
 from controllers.planning.context import Context
-from controllers.planning.partial import NOTHING, Partial, of_draft
+from controllers.planning.partial import NOTHING, Partial, draft_result
 from kube.model.meta import seconds_between
 
 
@@ -18,4 +18,4 @@ def end_restart(ctx: Context) -> Partial:
     if ended and last is not None:
         seconds = max(0, int(seconds_between(last.start_time, ctx.now)))
         draft.update(last_restart=msgspec.structs.replace(last, duration_seconds=seconds))
-    return of_draft(draft)
+    return draft_result(draft)

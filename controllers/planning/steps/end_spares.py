@@ -5,7 +5,7 @@ from api.spares import GATE
 from controllers.planning.context import Context
 from controllers.planning.finished import finished
 from controllers.planning.observed import Spares
-from controllers.planning.partial import Partial, of_draft
+from controllers.planning.partial import Partial, draft_result
 from controllers.planning.spares import by_index, deletions
 
 
@@ -16,7 +16,7 @@ def end_spares(ctx: Context) -> Partial:
         draft.warn_of_gate("spec.replicatedJobs[].spareFor", GATE)
     elif not (finished(ctx.js) or ctx.js.suspended):
         jobs = [job for spares in ctx.observed.spares for job in _surplus(ctx, spares)]
-    return of_draft(draft, *deletions(jobs))
+    return draft_result(draft, *deletions(jobs))
 
 
 def _surplus(ctx: Context, spares: Spares) -> list[Job]:

@@ -11,7 +11,7 @@ from api.jobset_status import FailedAttempt
 from controllers.planning.attempts import fail_set, record_failure
 from controllers.planning.context import Context
 from controllers.planning.finished import EXCEEDED, GATE, time_left
-from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
+from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.success import complete_set, share_reached
 
 
@@ -23,14 +23,14 @@ def enforce_deadline(ctx: Context) -> Partial:
     draft = ctx.draft()
     if not ctx.gates[GATE]:
         draft.warn_of_gate("spec.activeDeadlineSeconds", GATE)
-        return of_draft(draft)
+        return draft_result(draft)
     if ctx.js.suspended:
         draft.update(start_time="")
-        return of_draft(draft, status_first=bool(ctx.status.start_time))
+        return draft_result(draft, status_first=bool(ctx.status.start_time))
     left = time_left(seconds, ctx.status.start_time, ctx.now)
     if left is None:
         draft.update(start_time=ctx.now)
-        return of_draft(draft, status_first=True, requeue_after=float(seconds))
+        return draft_result(draft, status_first=True, requeue_after=float(seconds))
     if left > 0:
         return Partial(requeue_after=left)
     share_met = share_reached(ctx.js, ctx.counts, ctx.children)
@@ -41,4 +41,4 @@ def enforce_deadline(ctx: Context) -> Partial:
         attempt = draft.status.execution_attempts or 0
         record_failure(draft, FailedAttempt(attempt=attempt, reason=EXCEEDED, message=message))
         fail_set(draft, EXCEEDED, message)
-    return of_draft(draft, kind=Stop)
+    return draft_result(draft, kind=Stop)

@@ -7,7 +7,7 @@ from api.spare_pods import PoolPod
 from api.spares import GATE, rank_of
 from controllers.planning.actions import GivePlace, LiftGate
 from controllers.planning.context import Context
-from controllers.planning.partial import NOTHING, Partial, of_draft
+from controllers.planning.partial import NOTHING, Partial, draft_result
 from controllers.planning.spare_places import free_places, is_steady, note_given, places, promised_pods, targets
 
 SERVED = 30.0
@@ -41,7 +41,7 @@ def give_places(ctx: Context) -> Partial:
             waits += [left] if left > 0 else []
         note_given(ctx, draft, name, given, ended)
     waits += [SERVED for pod in ctx.observed.spare_pods if pod.uid in ctx.observed.served_pods]
-    return of_draft(draft, *actions, status_first=bool(actions), requeue_after=min(waits, default=None))
+    return draft_result(draft, *actions, status_first=bool(actions), requeue_after=min(waits, default=None))
 
 
 def _waiting(ctx: Context, name: str) -> list[PoolPod]:

@@ -18,7 +18,7 @@ from controllers.planning.actions import CreateJob, DeleteJob
 from controllers.planning.attempts import restart_set
 from controllers.planning.context import Context
 from controllers.planning.elastic import PLANNED, RESTORED, policy_of
-from controllers.planning.partial import NOTHING, Partial, of_draft
+from controllers.planning.partial import NOTHING, Partial, draft_result
 from controllers.planning.placeholders import holds_room, placeholder_body
 from controllers.planning.spares import deletions
 from controllers.planning.status import StatusDraft, list_some
@@ -42,18 +42,18 @@ def grow_back(ctx: Context) -> Partial:
     if entries != stored:
         draft.update(reduced_replicas=entries)
     if not steady or ctx.status != ctx.counted:
-        return of_draft(draft, *over)
+        return draft_result(draft, *over)
     wanted = {name: len(indexes) for name, indexes in places(ctx.observed.jobset).items()}
     full = all(entry.held == wanted[entry.name] for entry in entries)
     since = max((entry.held_since for entry in entries if entry.held), default="")
     left = (SETTLE if full else policy.shrink_after_seconds) - age(since, ctx.now) if since else math.inf
     if left <= 0:
         _restore(ctx, draft, entries)
-        return of_draft(draft)
+        return draft_result(draft)
     pause = max((RETRY - age(entry.held_since, ctx.now) for entry in entries), default=0.0)
     missing = _missing(ctx) if pause <= 0 and entries == stored else []
     waits = [seconds for seconds in (left, pause) if 0 < seconds < math.inf]
-    return of_draft(draft, *over, *missing, requeue_after=min(waits, default=None))
+    return draft_result(draft, *over, *missing, requeue_after=min(waits, default=None))
 
 
 def _is_steady(ctx: Context) -> bool:

@@ -24,7 +24,7 @@ from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.maintenance import GATE, REASON
 from controllers.planning.observed import PodOnTaintedNode
-from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
+from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.spare_places import promise_places
 from controllers.planning.status import list_some
 from kube.model.meta import age
@@ -46,7 +46,7 @@ def leave_nodes(ctx: Context) -> Partial:
         draft.warn_of_gate("spec.failurePolicy.maintenance", GATE)
         if stored.notice_time:
             draft.update(maintenance=replace(stored, notice_time="", move_time=""))
-        return of_draft(draft)
+        return draft_result(draft)
     if not (stored.nodes or ctx.observed.pods_to_move):
         return NOTHING
     return _decide(ctx, policy, stored)
@@ -79,7 +79,7 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
         draft.event("Normal", "NodeMaintenanceNotice", _words(ctx, new, follows))
     left = max(-age(notice.move_time, ctx.now), 0 if begun else 1) if waiting else 0
     again = left - ctx.observed.second_passed if left > 0 else None  # none where a failed Job has to go first
-    return of_draft(draft, *_deletions(ctx, nodes, pods), requeue_after=again)
+    return draft_result(draft, *_deletions(ctx, nodes, pods), requeue_after=again)
 
 
 def _pods_by_node(ctx: Context) -> PodsByNode:
@@ -175,7 +175,7 @@ def _move(
     planned = "this restart is planned, and does not count towards maxRestarts"
     if whole or not _can_stay(ctx, agents):
         restart_set(draft, REASON, _words(ctx, leaving, planned), counts=False, event_type="Normal")
-        return of_draft(draft, kind=Stop)
+        return draft_result(draft, kind=Stop)
     if not _restart_begins(ctx, agents):
         end_attempt(ctx.js, draft, _replicated_jobs(ctx, leaving, pods))
         if draft.status.previous_in_place_restart_attempt != ctx.status.previous_in_place_restart_attempt:
@@ -183,7 +183,7 @@ def _move(
     draft.event(
         "Normal", REASON, _words(ctx, leaving, f"its pods there are replaced, and all restart in place; {planned}")
     )
-    return of_draft(draft, *_deletions(ctx, nodes, pods), status_first=True)
+    return draft_result(draft, *_deletions(ctx, nodes, pods), status_first=True)
 
 
 def _replicated_jobs(ctx: Context, nodes: Iterable[LeftNode], pods: PodsByNode) -> set[str]:

@@ -4,7 +4,7 @@ import msgspec
 
 from api.stages import Stage, stage_name
 from controllers.planning.context import Context
-from controllers.planning.partial import NOTHING, Partial, of_draft
+from controllers.planning.partial import NOTHING, Partial, draft_result
 from controllers.planning.status import StatusDraft
 
 
@@ -18,7 +18,7 @@ def release_stages(ctx: Context) -> Partial:
     for number, stage in released.items():
         _report(draft, stage, number, ctx.stages.total)
     draft.update(current_stage=ctx.stages.current)
-    return of_draft(draft, status_first=bool(released))
+    return draft_result(draft, status_first=bool(released))
 
 
 def _report(draft: StatusDraft, stage: Stage, number: int, total: int) -> None:

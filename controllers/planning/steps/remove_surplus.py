@@ -2,7 +2,7 @@
 
 from controllers.planning.actions import delete, delete_unfinished
 from controllers.planning.context import Context
-from controllers.planning.partial import NOTHING, Partial, of_draft
+from controllers.planning.partial import NOTHING, Partial, draft_result
 from controllers.planning.status import list_some
 
 
@@ -17,4 +17,4 @@ def remove_surplus(ctx: Context) -> Partial:
         strays = [f"job {job.metadata.name!r}" for job in children.unrecognized]
         advice = "owned by this JobSet, but its labels or its name are none of its Jobs': delete it"
         draft.warn("StrayJob", list_some(strays, advice, ctx.limits))
-    return of_draft(draft, *delete(children.surplus[::-1]), *delete_unfinished(redundant))
+    return draft_result(draft, *delete(children.surplus[::-1]), *delete_unfinished(redundant))

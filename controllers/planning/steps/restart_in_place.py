@@ -39,7 +39,7 @@ from controllers.planning.attempts import (
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.maintenance import uncounted_restarts
-from controllers.planning.partial import NOTHING, Partial, of_draft
+from controllers.planning.partial import NOTHING, Partial, draft_result
 from controllers.planning.status import StatusDraft
 from controllers.planning.worker_failures import WorkerFailure, worker_failures
 from kube.model.meta import MAX_INT32
@@ -73,7 +73,7 @@ def restart_in_place(ctx: Context) -> Partial:
     apply(ctx.js, ctx.observed.pods, uids, draft, Budget(most, in_parts), failures)
     if draft.status.attempt_history is not ctx.status.attempt_history:
         failed_nodes.note(ctx, draft, (failure.child for failure in failures))
-    return of_draft(draft)
+    return draft_result(draft)
 
 
 def apply(

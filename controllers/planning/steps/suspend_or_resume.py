@@ -9,7 +9,7 @@ from controllers.planning.context import Context
 from controllers.planning.group_context import misplaced
 from controllers.planning.job_bodies import job_body
 from controllers.planning.job_patches import attempt_of, resume, suspend
-from controllers.planning.partial import NOTHING, Partial, of_draft
+from controllers.planning.partial import NOTHING, Partial, draft_result
 
 
 def suspend_or_resume(ctx: Context) -> Partial:
@@ -34,7 +34,7 @@ def _suspend(ctx: Context) -> Partial:
     message = "jobset is suspended"
     changed = draft.condition(keys.SUSPENDED, true=True, reason="SuspendedJobs", message=message)
     draft.condition(keys.RESTARTING, true=False, reason="JobSetSuspended", message=message)
-    return of_draft(draft, *actions, status_first=changed and bool(actions))
+    return draft_result(draft, *actions, status_first=changed and bool(actions))
 
 
 def _resume(ctx: Context) -> Partial:

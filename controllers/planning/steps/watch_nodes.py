@@ -14,7 +14,7 @@ from controllers.planning.context import Context
 from controllers.planning.finished import finished
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE
 from controllers.planning.observed import PodOnTaintedNode
-from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
+from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.status import list_some
 
 MOST_NODES = 50
@@ -29,7 +29,7 @@ def watch_nodes(ctx: Context) -> Partial:
     draft = ctx.draft()
     if not ctx.gates[GATE]:
         draft.warn_of_gate("spec.failurePolicy.nodeFailure", GATE)
-        return of_draft(draft)
+        return draft_result(draft)
     pods = ctx.observed.pods_on_failed_nodes
     if not pods:
         return NOTHING
@@ -58,7 +58,7 @@ def watch_nodes(ctx: Context) -> Partial:
         counted = failed_nodes.note_replaced(ctx, draft, [pod for pod in deleted if pod.uid in replaced])
     if ctx.observed.spares and not ctx.js.suspended:  # a node may be lost while the set restarts
         spare_places.promise_places(ctx, draft, deleted)
-    return of_draft(
+    return draft_result(
         draft,
         *(DeletePod(pod.name, pod.uid, pod.uid in replaced) for pod in deleted),
         status_first=counted or draft.status.spares != ctx.status.spares,

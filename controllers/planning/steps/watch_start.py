@@ -11,7 +11,7 @@ from controllers.planning import failed_nodes
 from controllers.planning.actions import PendingPodQuery
 from controllers.planning.context import Context
 from controllers.planning.elastic import is_replaced, reducible
-from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
+from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.start_timeout import GATE, Limits, limits, next_check, seconds_left, starting
 
 
@@ -35,10 +35,10 @@ def watch_start(ctx: Context) -> Partial:
     if times.start is None:
         waiting = [*avoiding, *replaced]
     if not times.seconds or ctx.js.suspended or not waiting:
-        return of_draft(draft)
+        return draft_result(draft)
     jobs, found = [child.job for child in waiting], ctx.observed.pending_pods
     next_start_check = ctx.observed.next_start_check if found is None else next_check(found.values(), times, ctx.now)
     left = seconds_left(jobs, min(times.seconds), ctx.now, next_start_check)
     if left > 0 or found is not None:
-        return of_draft(draft, requeue_after=max(left, 1.0))
-    return of_draft(draft, kind=Stop, pod_query=PendingPodQuery())
+        return draft_result(draft, requeue_after=max(left, 1.0))
+    return draft_result(draft, kind=Stop, pod_query=PendingPodQuery())

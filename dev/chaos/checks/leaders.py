@@ -32,7 +32,7 @@ CONTROLLED = {
 """What only the replica with the lease writes."""
 
 LATEST = 1 << 63
-"""Above all versions: a deletion of a collection has none."""
+"""Greater than any version: the deletion of a collection has none."""
 
 STALE = {404, 409, 422}
 """Answers to a write that was planned on an object that no longer exists."""
@@ -49,8 +49,8 @@ class Term:
     def holds(self, event: Event) -> bool:
         """Whether it may have sent the event while it led.
 
-        Without a version only times can tell; in doubt it has. A patch that changes nothing is answered with the
-        version that was there before.
+        Without a version only times are compared; if these do not decide, it counts as sent by the leader. A patch that
+        changes nothing is answered with the version that was there before.
         """
         if event.credential != self.taken.credential:
             return False

@@ -32,7 +32,7 @@ _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 
 
 def _profile(field: str, kind_of: str, shown: Callable[[Any], Any]) -> Check:
-    """A profile of a kind, and a file for the kind that has one; `shown`: what an answer shows of a file too many."""
+    """A check of a profile, and of its file. `shown`: the value in an error about a file that must not be set."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         kind, file = value.get("type") or "", value.get("localhostProfile")
@@ -105,7 +105,7 @@ POD_SECURITY = fields(
 
 
 def host_namespaces(path: Path, pod: Any) -> Iterator[FieldError]:
-    """A check of a pod: namespaces of the node that exclude each other, or users of its own."""
+    """A check of a pod's namespaces: those of the node that exclude each other, or that hostUsers excludes."""
     if pod.get("shareProcessNamespace") is True and pod.get("hostPID") is True:
         why = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid(path.at("shareProcessNamespace"), True, why)

@@ -141,8 +141,8 @@ def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
     """
     found: dict[tuple[Rule, str], dict[Path, None]] = {}
     entries = [entry for entry in js.entries if entry.rjob.replicas]
-    for of_all in (partial(_of_entry, js), partial(_of_references, looks_up)):
-        for rule, name, path in chain.from_iterable(map(of_all, entries)):
+    for list_needs in (partial(_entry_needs, js), partial(_reference_needs, looks_up)):
+        for rule, name, path in chain.from_iterable(map(list_needs, entries)):
             found.setdefault((rule, name), {})[path] = None
     for level in levels(js):
         if level.topology and not qualified_name(level.topology):
@@ -167,8 +167,8 @@ def classes_of(claims: Iterable[Claim]) -> list[Need]:
     return [Need(STORAGE_CLASS, name, tuple(paths)) for name, paths in found.items()]
 
 
-def _of_entry(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
-    yield from _valid_names(entry, _of_pod(entry.rjob.pod_spec))
+def _entry_needs(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
+    yield from _valid_names(entry, _pod_needs(entry.rjob.pod_spec))
     topology = by_affinity(js, entry)
     if topology is not None and not qualified_name(topology):
         yield TOPOLOGY, topology, _level(js, entry).at("metadata", "annotations", EXCLUSIVE_TOPOLOGY)
@@ -188,7 +188,7 @@ def _node_selector(pod: JSON) -> str:
     return selector
 
 
-def _of_references(looks_up: Collection[Resource], entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
+def _reference_needs(looks_up: Collection[Resource], entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
     found = references(entry.rjob.pod_spec) if looks_up else ()
     return _valid_names(entry, ((_REFERENCES[kind], name, place) for kind, name, place in found if kind in looks_up))
 
@@ -201,7 +201,7 @@ def _valid_names(entry: Entry, found: Iterable[tuple[Rule, Any, Place]]) -> Iter
             yield rule, name, path.at(*place)
 
 
-def _of_pod(pod: JSON) -> Iterator[tuple[Rule, Any, Place]]:
+def _pod_needs(pod: JSON) -> Iterator[tuple[Rule, Any, Place]]:
     """Names in a pod's spec, whatever they are, with their places in it."""
     for rule, field in _OF_POD.items():
         yield rule, pod.get(field), (field,)

@@ -35,17 +35,17 @@ def have_pods(js: Subject) -> Iterator[FieldError]:
     """Addresses in commands and variables that name this set, and lead to none of its pods."""
     if not js.js.dns_enabled or not js.name:
         return
-    yield from islice((error for entry in js.entries for error in _of_pod(js, entry)), MOST)
+    yield from islice((error for entry in js.entries for error in _check_pod(js, entry)), MOST)
 
 
-def _of_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:
+def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:
     for path, container in entry.each_container():
         for place, text, about in _texts(path, container):
             if js.name in text:
-                yield from _of_text(js, entry, place, text, about)
+                yield from _check_text(js, entry, place, text, about)
 
 
-def _of_text(js: Subject, entry: Entry, place: Path, text: str, about: str) -> Iterator[FieldError]:
+def _check_text(js: Subject, entry: Entry, place: Path, text: str, about: str) -> Iterator[FieldError]:
     """Names in a text. One without a domain counts only with a port, or as the whole value of what is an address."""
     completes = entry.job.template.spec.dns_config is not None
     peer = text.rpartition("=")[2] if _PEER.search(about) else ""

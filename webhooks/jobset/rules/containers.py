@@ -27,19 +27,19 @@ MEDIUM = _DOCS.warning("empty-dir-medium", "no kubelet knows this medium: the po
 
 def runnable(js: Subject) -> Iterator[FieldError]:
     """Images, commands and media that no kubelet can use, at most as many as an answer names."""
-    yield from islice((error for entry in js.entries for error in _of_pod(entry)), MOST)
+    yield from islice((error for entry in js.entries for error in _check_pod(entry)), MOST)
 
 
-def _of_pod(entry: Entry) -> Iterator[FieldError]:
+def _check_pod(entry: Entry) -> Iterator[FieldError]:
     for path, container in entry.each_container():
-        yield from _of_container(path, container)
+        yield from _check_container(path, container)
     for path, volume in entry.each_volume():
         medium = volume.empty_dir.get("medium") if isinstance(volume.empty_dir, dict) else None
         if isinstance(medium, str) and not _is_medium(medium):
             yield MEDIUM.at(path.at("emptyDir", "medium"), medium, guess=partial(_meant_medium, medium))
 
 
-def _of_container(path: Path, container: Container) -> Iterator[FieldError]:
+def _check_container(path: Path, container: Container) -> Iterator[FieldError]:
     image = container.image
     if isinstance(image, str) and image and (why := images.fault(image)):
         yield IMAGE.at(path.at("image"), image, why=why, guess=partial(_meant_image, image))

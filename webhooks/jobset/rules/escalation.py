@@ -79,10 +79,10 @@ def steps(subject: Subject) -> Iterator[FieldError]:
     if len(found) > MOST_RULES:
         yield TOO_MANY.at(found[MOST_RULES][0], len(found))
     for path, rule in found[:MOST_RULES]:
-        yield from _of_rule(subject, rule, path)
+        yield from _check_rule(subject, rule, path)
 
 
-def _of_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterator[FieldError]:
+def _check_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterator[FieldError]:
     most = max(subject.failure_policy.max_restarts, 0)
     before, by_rule, counted = action_of(rule.action), 0, 0
     for place, step in path.each(rule.then):

@@ -1,4 +1,4 @@
-"""Stages (spec.executionPolicy): they exclude other orders of start, and each has to be released some time."""
+"""Stages (spec.executionPolicy): they exclude other orders of start, and no stage may wait for ever."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ ORDER = POLICY.at("executionPolicyOrder")
 STATE = POLICY.at("replicatedJobsStatus")
 SEQUENTIAL = POLICY.at("sequentialReplicatedJobs")
 MAX_COMPARED = 256
-"""Stages for which it is worked out whether the set is done before they start."""
+"""Stages that are checked for whether the set completes before they start, at most."""
 _DEFAULT_STATE = "Succeeded"
 _MEANT = {"complete": _DEFAULT_STATE, "completed": _DEFAULT_STATE, "running": "Active", "started": "Active"}
 

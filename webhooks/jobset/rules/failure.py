@@ -40,7 +40,7 @@ _OF_PODS = {
 }
 """What to do instead of matching a reason of containers or pods, by that reason in lower case."""
 START_TIMEOUT, NODE_FAILURE = "StartTimeout", "NodeFailure"
-"""Reasons of this program alone, for sets with startTimeoutSeconds, and with nodeFailure."""
+"""Reasons that only this program sets, for sets with startTimeoutSeconds, and with nodeFailure."""
 _OF_FIELDS = {
     START_TIMEOUT: "set failurePolicy.startTimeoutSeconds, without which no Job fails for this reason",
     NODE_FAILURE: "set failurePolicy.nodeFailure, without which no Job fails for this reason",

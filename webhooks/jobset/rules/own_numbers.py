@@ -54,7 +54,7 @@ def can_hold(js: Subject) -> Iterator[FieldError]:
     limit, timeout = js.js.spec.active_deadline_seconds, js.failure_policy.start_timeout_seconds
     if limit is not None and timeout is not None and timeout >= limit:
         yield START_TIMEOUT_NEVER.at(FAILURE.at("startTimeoutSeconds"), timeout, seconds=limit)
-    yield from islice((error for entry in js.entries for error in _of_entry(js, entry)), MOST)
+    yield from islice((error for entry in js.entries for error in _check_entry(js, entry)), MOST)
 
 
 def never_end(js: Subject) -> Iterator[FieldError]:
@@ -74,7 +74,7 @@ def _endless(entry: Entry) -> Iterator[FieldError]:
             yield NEVER_ENDS.at(path.at("restartPolicy"), container.restart_policy)
 
 
-def _of_entry(js: Subject, entry: Entry) -> Iterator[FieldError]:
+def _check_entry(js: Subject, entry: Entry) -> Iterator[FieldError]:
     if entry.job.active_deadline_seconds == 0 and entry.rjob.replicas:
         yield DEADLINE_ZERO.at(entry.job_path.at("activeDeadlineSeconds"), 0)
     if entry.pod_count:

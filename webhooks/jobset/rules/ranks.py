@@ -44,7 +44,7 @@ RESTARTS_ALONE = _DOCS.warning(
 def ranks_fit(js: Subject) -> Iterator[FieldError]:
     """Numbers and indices that do not fit the pods, at most as many as an answer names."""
     together = _Together(js)
-    found = (error for entry in js.entries for error in _of_entry(together, entry))
+    found = (error for entry in js.entries for error in _check_entry(together, entry))
     yield from islice(found, MOST)
 
 
@@ -63,7 +63,7 @@ class _Together:
         return count in {pods_at_once(entry.job), own, self.of_those, self.js.pod_count} or with_another
 
 
-def _of_entry(together: _Together, entry: Entry) -> Iterator[FieldError]:
+def _check_entry(together: _Together, entry: Entry) -> Iterator[FieldError]:
     numbers = together.numbers[entry.index]
     if len({count for _, count in numbers}) == 1:
         for place, count in numbers[:1]:

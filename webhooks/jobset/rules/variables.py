@@ -52,18 +52,18 @@ LATER = _DOCS.warning("variable-later", "$({name}) stays a text: {why}", "{how}"
 
 def are_replaced(js: Subject) -> Iterator[FieldError]:
     """Variables that are not replaced, at most as many as an answer names."""
-    yield from islice((error for entry in js.entries for error in _of_pod(entry)), MOST)
+    yield from islice((error for entry in js.entries for error in _check_pod(entry)), MOST)
 
 
-def _of_pod(entry: Entry) -> Iterator[FieldError]:
+def _check_pod(entry: Entry) -> Iterator[FieldError]:
     for path, container in entry.each_container():
         if container.env:
-            yield from _of_env(entry, path, container)
+            yield from _check_env(entry, path, container)
         if container.command or container.args:
-            yield from _of_command(entry, path, container)
+            yield from _check_command(entry, path, container)
 
 
-def _of_env(entry: Entry, path: Path, container: Container) -> Iterator[FieldError]:
+def _check_env(entry: Entry, path: Path, container: Container) -> Iterator[FieldError]:
     """A value may name the variables before it, and those of `envFrom`."""
     before: set[str] = set()
     names = {variable.name for variable in container.env}
@@ -84,7 +84,7 @@ def _of_env(entry: Entry, path: Path, container: Container) -> Iterator[FieldErr
         before.add(variable.name)
 
 
-def _of_command(entry: Entry, path: Path, container: Container) -> Iterator[FieldError]:
+def _check_command(entry: Entry, path: Path, container: Container) -> Iterator[FieldError]:
     """Words that no shell reads: there `$(NAME)` is a variable, and `$NAME` a text."""
     if is_run_by_shell(container):
         return
@@ -98,7 +98,7 @@ def _of_command(entry: Entry, path: Path, container: Container) -> Iterator[Fiel
                 is_open = name in known or container.env_from or _INJECTED.match(name)
                 if not is_open and name.isupper():
                     yield _undefined_variable(place, word, name, known)
-            name = "" if reads_dollar else _of_shell(word)
+            name = "" if reads_dollar else _shell_name(word)
             if name:
                 yield UNEXPANDED.at(place, word, text=shorten(word, 40), name=name)
         last = word
@@ -109,7 +109,7 @@ def _references(text: str) -> Iterator[str]:
     return iter(dict.fromkeys(found[1] for found in _REFERENCE.finditer(text) if found[1]))
 
 
-def _of_shell(word: str) -> str:
+def _shell_name(word: str) -> str:
     """The first name that a shell would replace; empty for none."""
     return next((found[1] or found[2] for found in _OF_SHELL.finditer(word) if found[1] or found[2]), "")
 

@@ -3,11 +3,12 @@
 Must not know what is allocated.
 """
 
+import asyncio
 import ctypes
 import gc
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 LARGE = 128 * 1024
@@ -16,6 +17,9 @@ LARGE = 128 * 1024
 YOUNG = 5_000
 """New objects after which Python looks for cycles among them. With its own 700 that takes a tenth of the time of a
 reconcile, and finds next to nothing."""
+
+QUIET_SECONDS = 3.0
+"""Time without a request after which a burst is over."""
 
 _M_MMAP_THRESHOLD = -3
 _MADV_DONTNEED = 4
@@ -46,6 +50,17 @@ def return_free_pages() -> None:
     """Have glibc give back the pages that are free: after a burst those of its connections and requests, if any."""
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)
+
+
+async def return_pages_after_bursts(requests: Callable[[], int], *, every: float = QUIET_SECONDS) -> None:
+    """Give back what each burst has used of memory, once. `requests`: how many have come so far."""
+    seen = done = requests()
+    while True:
+        await asyncio.sleep(every)
+        if (now := requests()) == seen != done:
+            return_free_pages()
+            done = now
+        seen = now
 
 
 def unmap_libraries() -> None:

@@ -21,7 +21,7 @@ from typing import Protocol
 
 import msgspec
 
-from app.heap import freeze, return_free_pages
+from app.heap import freeze
 from app.manager.supervisor import DEFAULT
 from policy.kinds import PolicyId
 from webhooks.metrics import PolicyMetrics, WebhookMetrics
@@ -30,9 +30,6 @@ log = logging.getLogger(__name__)
 
 REPORT_EVERY = 1.0
 """Seconds between two reports of a worker; at this rate it also shows that it is alive."""
-
-QUIET_REPORTS = 3
-"""Reports without an answer after which a burst is over: what it has used of memory is given back."""
 
 REPORT_TIMEOUT = 60.0
 """Seconds without a report after which a worker hangs."""
@@ -152,12 +149,8 @@ class Records:
 
     async def send(self, writer: asyncio.StreamWriter, *, every: float = REPORT_EVERY) -> None:
         """Report every that many seconds for as long as the manager listens."""
-        quiet = QUIET_REPORTS
         with contextlib.suppress(ConnectionError):
             while not writer.is_closing():
-                quiet = 0 if self._answers else quiet + 1
-                if quiet == QUIET_REPORTS:
-                    return_free_pages()
                 writer.write(self.report())
                 await writer.drain()
                 with contextlib.suppress(TimeoutError):

@@ -58,6 +58,11 @@ class Server:
         self._limits = limits
         self._always = always
 
+    @property
+    def requests(self) -> int:
+        """How many have come so far."""
+        return self._server.server_state.total_requests
+
     def wind_down(self) -> None:
         """End each connection with its next answer, which says so.
 

@@ -13,7 +13,7 @@ from api.exclusive import TermForm, is_exclusive
 from api.spares import GATE as SPARES
 from app.engine import engine, policy_schemas
 from app.health import Health
-from app.heap import freeze
+from app.heap import freeze, return_pages_after_bursts
 from app.manager.options import Deps, Shared
 from app.manager.workers import check_webhooks
 from app.settings import LOOK_UPS
@@ -64,6 +64,7 @@ async def start_webhooks(
     await server.started.wait()
     health.set_readiness("webhook", check_webhooks(deps, shared))
     freeze()
+    deps.supervisor.start(return_pages_after_bursts(lambda: server.requests), "free pages")
     log.info("webhooks serve on port %d", server.port)
 
 

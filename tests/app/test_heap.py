@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from app.heap import unchanged_files
+from app.heap import return_pages_after_bursts, unchanged_files
 
 BURST = """
 import ctypes, re
@@ -60,6 +60,21 @@ print(few, sum(found) > 10_000)
 def test_cycles_are_found_and_short_work_is_not_held_up_by_the_search() -> None:
     done = subprocess.run([sys.executable, "-c", CYCLES], check=True, capture_output=True, text=True, timeout=60)  # noqa: S603 (ourselves)
     assert done.stdout.split() == ["0", "True"]
+
+
+async def test_memory_goes_back_once_after_each_burst_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, given_back = iter([5, 5, 5, 6, 8, 8, 8, 9, 9]), []
+    requests = 5
+    monkeypatch.setattr("app.heap.return_free_pages", lambda: given_back.append(requests))
+
+    def count() -> int:
+        nonlocal requests
+        requests = next(counts)
+        return requests
+
+    with pytest.raises(RuntimeError):  # no more counts
+        await return_pages_after_bursts(count, every=0)
+    assert given_back == [8, 9]
 
 
 UNMAPPED = """

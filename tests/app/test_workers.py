@@ -26,7 +26,6 @@ from app.workers import (
     MAX_DECISIONS,
     MAX_REPORT,
     MAX_USED,
-    QUIET_REPORTS,
     STOP,
     Records,
     Worker,
@@ -262,21 +261,3 @@ async def test_a_manager_that_is_gone_ends_the_reports():
     async with pair() as (worker, _, writer):
         worker.channel.close()
         await asyncio.wait_for(Records().send(writer, every=0.01), 5)
-
-
-async def test_memory_goes_back_once_after_each_burst_of_answers(monkeypatch: pytest.MonkeyPatch):
-    records, given_back = Records(), []
-    monkeypatch.setattr("app.workers.return_free_pages", lambda: given_back.append(1))
-    (reader, ours), (_, theirs) = [await asyncio.open_connection(sock=end) for end in socket.socketpair()]
-    async with asyncio.timeout(30):
-        telling = asyncio.create_task(records.send(theirs, every=0.001))
-        for bursts in range(3):
-            for _ in range(3 * QUIET_REPORTS):
-                await reader.readline()
-            assert len(given_back) == bursts
-            records.on_finish("/a", 200, 0.1)
-            while b"[200," not in (line := await reader.readline()):
-                assert line
-        telling.cancel()
-        theirs.close()
-        ours.close()

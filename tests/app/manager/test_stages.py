@@ -5,7 +5,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +226,25 @@ async def test_webhooks_still_accept_when_readiness_fails_and_then_no_more(api: 
             assert not await kept(webhooks), "nothing may be on its way on a connection when it is closed"
     assert time.monotonic() - begun < DEFAULT.shutdown_delay + DEFAULT.drain, "nothing had to be waited for"
     assert not await dialled(webhooks)
+
+
+async def test_requests_are_counted_for_the_end_of_a_burst(
+    api: Api, certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[Callable[[], int]] = []
+
+    async def watch(requests: Callable[[], int]) -> None:
+        counts.append(requests)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("app.manager.admission.return_pages_after_bursts", watch)
+    mount(certificates)
+    chosen, port = options(certificates)
+    async with living(api, chosen):
+        await answer(port, 200)
+        before = counts[0]()
+        assert await kept(chosen.settings.webhook.port)
+        assert counts[0]() == before + 1
 
 
 async def test_a_stop_before_there_is_a_certificate_waits_for_nothing(api: Api, certificates: Path) -> None:

@@ -23,7 +23,11 @@ JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, keys.PLURAL)
 ANSWER = 1.0
 """Seconds for the answer: the webhook has two."""
 AT_ONCE = 16
-"""Pods about which is asked at the same time; others wait for their turn, and that long."""
+"""JobSets that are read at the same time; others wait for their turn, and that long."""
+
+
+_Key = tuple[str, str]
+"""Namespace and name of a JobSet."""
 
 
 class _Status(Base, frozen=True, kw_only=True):
@@ -41,6 +45,9 @@ class Promises:
     def __init__(self, client: Client) -> None:
         self._client = Client(client.transport, repeats=False)
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._waiting: dict[_Key, asyncio.Task[_JobSet | None]] = {}
+        """Reads that have not begun, at most one of each JobSet."""
+        self._begun: dict[_Key, asyncio.Task[_JobSet | None]] = {}
 
     async def has(self, namespace: str, jobset: str, uid: str, rank: str) -> bool:
         """Whether the JobSet of that UID has promised a place to the pod, whose name is given without its last part.
@@ -49,10 +56,30 @@ class Promises:
         """
         if dns1123_subdomain(jobset):
             return False
+        js = await asyncio.shield(self._read(namespace, jobset))
+        return js is not None and js.metadata.uid == uid and any(rank in each.promised_to for each in js.status.spares)
+
+    def _read(self, namespace: str, jobset: str) -> asyncio.Task[_JobSet | None]:
+        """A read that begins from now on, shared by all who ask before it does: the next one after that under way."""
+        key = namespace, jobset
+        if key not in self._waiting:
+            self._waiting[key] = asyncio.create_task(self._read_next(key, self._begun.get(key)))
+        return self._waiting[key]
+
+    async def _read_next(self, key: _Key, before: asyncio.Task[_JobSet | None] | None) -> _JobSet | None:
+        namespace, jobset = key
+        me = self._waiting[key]
         try:
-            async with asyncio.timeout(ANSWER), self._turns:
-                js = await self._client.get(JOBSETS, jobset, namespace=namespace, type=_JobSet)
+            async with asyncio.timeout(ANSWER):
+                if before is not None:
+                    await asyncio.wait([before])
+                async with self._turns:
+                    self._begun[key] = self._waiting.pop(key)
+                    return await self._client.get(JOBSETS, jobset, namespace=namespace, type=_JobSet)
         except (KubeError, TimeoutError) as error:
             log.info("promises of JobSet %s/%s are not known: %s", namespace, jobset, error)
-            return False
-        return js.metadata.uid == uid and any(rank in entry.promised_to for entry in js.status.spares)
+            return None
+        finally:
+            for reads in (self._waiting, self._begun):
+                if reads.get(key) is me:
+                    del reads[key]

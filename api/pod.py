@@ -118,6 +118,7 @@ class PodLabels(Base, frozen=True, kw_only=True):
     job_uid: str = msgspec.field(name=keys.JOB_UID, default="")
     replicated_job: str = msgspec.field(name=keys.REPLICATED_JOB_NAME, default="")
     spares: str = msgspec.field(name=keys.SPARES, default="")
+    job_key: str = msgspec.field(name=keys.JOB_KEY, default="")
 
 
 class PodAnnotations(Base, frozen=True, kw_only=True):

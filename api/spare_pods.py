@@ -18,6 +18,8 @@ class PoolPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `group`: its ReplicatedJob; `pool`: the one for which places are held. `nominated`: the node to which it is.
     `gated`: whether it waits to be given a place. `unschedulable`: whether kube-scheduler finds no node for it.
+
+    In exclusive placement, else empty or False: `job_key`, whether it `leads` its Job, or `awaits_leader` at its gate.
     """
 
     namespace: str
@@ -34,6 +36,9 @@ class PoolPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     nominated: str = ""
     gated: bool = False
     unschedulable: bool = False
+    job_key: str = ""
+    leads: bool = False
+    awaits_leader: bool = False
 
     @property
     def metadata(self) -> "PoolPod":
@@ -51,7 +56,7 @@ def pool_pod(pod: DetailedPod) -> PoolPod | None:
     """
     meta, spec, owner = pod.metadata, pod.spec, owning_job(pod.metadata)
     labels = meta.labels
-    is_spare = labels.replicated_job != labels.spares
+    is_spare, exclusive = labels.replicated_job != labels.spares, meta.topology is not None
     ready = pod.status.condition("Ready")
     holds = bool(spec.node_name) and ready is not None and ready.status == "True"
     if owner is None or not pod.live or (not holds if is_spare else spec.node_name):
@@ -71,4 +76,7 @@ def pool_pod(pod: DetailedPod) -> PoolPod | None:
         nominated=pod.status.nominated_node_name,
         gated=any(gate.name == keys.SPARE_GATE for gate in spec.scheduling_gates),
         unschedulable=is_unschedulable(pod),
+        job_key=intern(labels.job_key) if exclusive else "",
+        leads=exclusive and meta.leads,
+        awaits_leader=exclusive and pod.awaits_leader,
     )

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from api.jobset import JobSet, ReplicatedJob
-from api.keys import SPARES
+from api.keys import EXCLUSIVE_TOPOLOGY, SPARES
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON, MAX_INT32
 
@@ -80,7 +80,9 @@ def spare_template(template: Any, own: Any) -> JSON:
         "terminationGracePeriodSeconds": 1,
     }
     annotations = dig(job, "template", "metadata", "annotations")
+    topology = dig(template, "metadata", "annotations", EXCLUSIVE_TOPOLOGY)
     return {
+        **({"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY: topology}}} if topology else {}),
         "spec": {
             **{key: job[key] for key in _JOB_FIELDS if job.get(key) is not None},
             "backoffLimit": MAX_INT32,
@@ -109,6 +111,11 @@ def with_spares(job: JSON, name: str) -> JSON:
 def rank_of(pod: str) -> str:
     """The name of a pod without its last part, which is made at random: Job and completion index."""
     return pod.rpartition("-")[0]
+
+
+def leader_rank_of(rank: str) -> str:
+    """The rank of the pod that leads the Job of a pod of that rank: the one with completion index 0."""
+    return f"{rank.rpartition('-')[0]}-0"
 
 
 def is_complete(template: Any) -> bool:

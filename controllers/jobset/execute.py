@@ -38,6 +38,7 @@ from controllers.planning.actions import (
     DeleteJobs,
     DeleteJobSet,
     DeletePod,
+    EndSpare,
     Event,
     GivePlace,
     LiftGate,
@@ -181,6 +182,7 @@ class Executor:
             deletions += await self._each(js, actions[DeletePod], partial(writes.delete, caches.nodes.pods.store))
         if caches.spare_pods is not None:
             deletions += await self._each(js, actions[GivePlace], partial(writes.give_place, caches.spare_pods))
+            deletions += await self._each(js, actions[EndSpare], partial(writes.end_spare, caches.spare_pods))
             deletions += await self._each(js, actions[LiftGate], partial(writes.lift_gate, caches.spare_pods))
         ensure_service = partial(self._ensure, js, SERVICES, Service, caches.services)
         services = await self._each(js, actions[CreateService], ensure_service)

@@ -8,10 +8,11 @@ from api import keys
 from api.nodes import BoundPod, bound_pod
 from api.pod import DetailedPod
 from api.spare_pods import PoolPod, pool_pod
-from controllers.planning.actions import DeletePod, GivePlace, LiftGate
+from controllers.planning.actions import DeletePod, EndSpare, GivePlace, LiftGate
 from kube.client import Client, PatchType
-from kube.errors import Conflict, Invalid, NotFound
+from kube.errors import Conflict, Forbidden, Invalid, NotFound
 from kube.options import DeleteOptions
+from kube.parallel import each
 from kube.resources import PODS
 from kube.store import Store
 
@@ -47,15 +48,32 @@ class PodWrites:
             nominated = await patch(nomination, subresource="status")
         except (Conflict, Invalid, NotFound):
             return
-        with suppress(NotFound):
-            await self.client.delete(
-                PODS, action.spare, namespace=self.namespace, uid=action.spare_uid, grace_period_seconds=0
-            )
-            await self._release_from_job(action.spare, action.spare_uid)
-        pods.overlay_deleted(self.namespace, action.spare, action.spare_uid)
+        if failures := await each(action.keepers, partial(self._hold_domain, pods, action.job_key)):
+            raise failures[0].error
+        await self.end_spare(pods, EndSpare(action.spare, action.spare_uid))
         _overlay(pods, nominated)
         if action.gated:
             await self.lift_gate(pods, LiftGate(action.pod, action.pod_uid))
+
+    async def _hold_domain(self, pods: Store[PoolPod], job_key: str, keeper: tuple[str, str]) -> None:
+        """Have a pod of a spare keep all Jobs but that of the key out of its domain. If it may not, it goes."""
+        name, uid = keeper
+        patch = {"metadata": {"uid": uid, "labels": {keys.JOB_KEY: job_key}}}
+        try:
+            _overlay(pods, await self.client.patch(PODS, name, patch, namespace=self.namespace, type=DetailedPod))
+        except (Conflict, NotFound):
+            return
+        except (Forbidden, Invalid):
+            await self.end_spare(pods, EndSpare(name, uid))
+
+    async def end_spare(self, pods: Store[PoolPod], action: EndSpare) -> None:
+        """Delete a pod of a spare. Its Job makes another one at once."""
+        with suppress(NotFound):
+            await self.client.delete(
+                PODS, action.name, namespace=self.namespace, uid=action.uid, grace_period_seconds=0
+            )
+            await self._release_from_job(action.name, action.uid)
+        pods.overlay_deleted(self.namespace, action.name, action.uid)
 
     async def lift_gate(self, pods: Store[PoolPod], action: LiftGate) -> None:
         """Lift the scheduling gate of a pod that waits for a place."""

@@ -126,8 +126,11 @@ class Watches(InformerGroup):
 
 
 def _jobset_to_serve(pod: PoolPod) -> list[Request]:
-    """The JobSet of a spare, or of a pod that needs a place. Other pods without a node only wait for kube-scheduler."""
-    counts = pod.is_spare or pod.gated or pod.unschedulable
+    """The JobSet of a spare, or of a pod that needs a place: other pods without a node only wait for kube-scheduler.
+
+    In exclusive placement, of each pod: followers get places once their leader is none of those without a node.
+    """
+    counts = pod.is_spare or pod.gated or pod.unschedulable or pod.job_key
     return [Request(pod.namespace, pod.jobset)] if counts else []
 
 

@@ -81,7 +81,9 @@ class DeletePod:
 class GivePlace:
     """Nominate a pod to the node of a spare, then delete the spare without a grace period.
 
-    `gated`: the pod is held back until then. The UIDs guard newer pods of the same names.
+    `gated`: the pod is held back until then. The UIDs guard newer pods of the same names. For a leader in exclusive
+    placement, `keepers`, as (name, UID), are the other pods of that spare: they take the key of the leader's Job, and
+    keep all other Jobs out of the domain.
     """
 
     pod: str
@@ -90,6 +92,16 @@ class GivePlace:
     spare_uid: str
     node: str
     gated: bool
+    job_key: str = ""
+    keepers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EndSpare:
+    """Delete a pod of a spare whose place nobody gets, without a grace period."""
+
+    name: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +181,7 @@ Action = (
     | PatchJob
     | DeletePod
     | GivePlace
+    | EndSpare
     | LiftGate
     | CreateService
     | CreateClaim

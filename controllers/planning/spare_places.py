@@ -4,15 +4,20 @@ A failure promises places to the pods that come in the place of those that are l
 anything is deleted, so admission holds these pods back by a scheduling gate until they have a place.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from api.avoided_nodes import nodes_to_avoid
+from api.batch import pods_at_once
+from api.children import placement_annotations
 from api.jobset_status import MOST_PROMISED, SpareStatus
+from api.keys import EXCLUSIVE_TOPOLOGY
+from api.names import job_key
 from api.spare_pods import PoolPod
-from api.spares import GATE, has_nodes_of, rank_of
+from api.spares import GATE, has_nodes_of, leader_rank_of, rank_of
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
 from controllers.planning.observed import PodOnTaintedNode
@@ -50,10 +55,14 @@ def _age(pod: PoolPod) -> tuple[str, str]:
 
 
 def free_places(ctx: Context, name: str) -> list[PoolPod]:
-    """Ready spares for the ReplicatedJob of that name, on nodes that its pods may have, that work and do not go."""
+    """Ready spares for the ReplicatedJob of that name, on nodes that its pods may have, that work and do not go.
+
+    In exclusive placement, leaders of spares whose pods are all ready and hold the domain for no other Job yet; and
+    those to whose nodes leaders are nominated that still have their gate.
+    """
     observed = ctx.observed
     jobs = {
-        job.metadata.uid
+        job.metadata.uid: job
         for spares in observed.spares
         if spares.group.spare_for == name and has_nodes_of(spares.group, ctx.js)
         for job in spares.jobs
@@ -62,7 +71,14 @@ def free_places(ctx: Context, name: str) -> list[PoolPod]:
     away = observed.nodes_in_maintenance.union(
         (node.name for node in ctx.status.failed_nodes), (pod.node for pod in observed.pods_on_failed_nodes)
     )
-    return [pod for pod in observed.spare_pods if pod.is_spare and pod.job_uid in jobs and pod.node not in away]
+    found = [pod for pod in observed.spare_pods if pod.is_spare and pod.job_uid in jobs and pod.node not in away]
+    if not is_exclusive(ctx, name):
+        return found
+    own = {uid: job_key(ctx.js.metadata.namespace, job.metadata.name) for uid, job in jobs.items()}
+    there = Counter(pod.job_uid for pod in found if pod.job_key == own[pod.job_uid])
+    begun = {pod.nominated for pod in observed.spare_pods if pod.leads and pod.gated}
+    whole = {uid for uid, job in jobs.items() if there[uid] >= pods_at_once(job.spec)}
+    return [pod for pod in found if pod.leads and (pod.job_uid in whole or pod.node in begun)]
 
 
 def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTaintedNode]) -> None:
@@ -76,7 +92,8 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
     children = (*ctx.children.active, *ctx.children.failed, *ctx.children.previous)
     jobs = {child.job.metadata.uid: child.replicated_job for child in children}
     for name in targets(ctx):
-        ranks = sorted(rank_of(pod) for uid, pod in gone if jobs.get(uid) == name)
+        rank = promised_rank if is_exclusive(ctx, name) else rank_of
+        ranks = sorted(rank(pod) for uid, pod in gone if jobs.get(uid) == name)
         entry = _entry(ctx, draft, name)
         most = min(len(free_places(ctx, name)), MOST_PROMISED)
         _put(draft, replace(entry, promised_to=tuple(dict.fromkeys([*entry.promised_to, *ranks]))[:most]))
@@ -108,6 +125,17 @@ def _entry(ctx: Context, draft: StatusDraft, name: str) -> SpareStatus:
 def _put(draft: StatusDraft, entry: SpareStatus) -> None:
     if entry not in draft.status.spares:
         draft.update(spares=tuple(entry if old.name == entry.name else old for old in draft.status.spares))
+
+
+def promised_rank(pod: str) -> str:
+    """The rank to which a place is promised when that pod of an exclusive Job is lost: the Job moves as a whole."""
+    return leader_rank_of(rank_of(pod))
+
+
+def is_exclusive(ctx: Context, name: str) -> bool:
+    """Whether each Job of the group has a domain of its own."""
+    wanted = ctx.ranges.get(name)
+    return wanted is not None and EXCLUSIVE_TOPOLOGY in placement_annotations(ctx.js, wanted.replicated_job)
 
 
 def is_steady(ctx: Context, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from api import keys
 from api.exclusive import TermForm
 from kube.client import Client
+from kube.transport import Request, Response
 from tests.support.asgi import post
 from tests.support.model.memory_api import MemoryApi, refuse
 from tests.support.objects.jobsets import JSON
@@ -32,10 +34,18 @@ def api() -> MemoryApi:
     return api
 
 
-async def operations(api: MemoryApi, labels: dict[str, str] = LABELS, name: str = "js-w-1-0-", **spec: Any) -> JSON:
-    meta = {"generateName": name, "namespace": "default", "labels": labels, "annotations": {keys.JOBSET_NAME: "js"}}
+async def operations(
+    api: MemoryApi,
+    labels: dict[str, str] = LABELS,
+    name: str = "js-w-1-0-",
+    annotations: dict[str, str] | None = None,
+    **more: Any,
+) -> JSON:
+    ours = {keys.JOBSET_NAME: "js", **(annotations or {})}
+    meta = {"generateName": name, "namespace": "default", "labels": labels, "annotations": ours}
+    meta |= {key: more.pop(key) for key in ("ownerReferences",) if key in more}
     handlers = pod_handlers(Played(UNSCHEDULED), lambda: TermForm.LABEL_KEYS, Promises(Client(api)))
-    pod = {"metadata": meta, "spec": spec}
+    pod = {"metadata": meta, "spec": more}
     response = answer((await post(create_app(handlers), MUTATE_PATH, encode(review(pod)))).body)
     assert response["allowed"] is True
     return response.get("operations") or []
@@ -74,3 +84,52 @@ async def test_without_an_answer_the_pod_is_created_as_it_is(api: MemoryApi):
     api.answering = refuse(500)
     assert await operations(api) == []
     assert len(api.requests) == 1, "nothing is asked twice"
+
+
+@pytest.mark.parametrize("index", ["0", "1"])
+async def test_in_exclusive_placement_all_pods_of_a_job_wait_for_its_domain(api: MemoryApi, index: str):
+    exclusive = {keys.EXCLUSIVE_TOPOLOGY: "rack", keys.COMPLETION_INDEX: index}
+    labels = LABELS | {keys.JOB_KEY: "k"}
+    owner = [{"apiVersion": "batch/v1", "kind": "Job", "name": "js-w-1", "uid": "j", "controller": True}]
+    found = await operations(api, labels, f"js-w-1-{index}-", exclusive, ownerReferences=owner)
+    assert found[0] == GATE[0]
+
+
+class Held(MemoryApi):
+    """An API server whose answers, which are true when it is `asked`, arrive when `go` is set."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def send(self, request: Request) -> Response:
+        answer = await super().send(request)
+        self.asked.set()
+        await self.go.wait()
+        return answer
+
+
+async def test_pods_that_are_created_at_once_share_a_read_that_begins_after_they_came():
+    api = Held()
+    promises = Promises(Client(api))
+
+    def promise(*ranks: str) -> None:
+        spares = [{"name": "spare", "promisedTo": [*ranks]}]
+        api.put("jobsets", "js", "default", metadata={"uid": "uid-1"}, spec={}, status={"spares": spares})
+
+    def ask() -> asyncio.Task[bool]:
+        return asyncio.create_task(promises.has("default", "js", "uid-1", "js-w-1-0"))
+
+    promise()
+    first = ask()
+    await api.asked.wait()
+    promise("js-w-1-0")
+    later = [ask() for _ in range(20)]
+    await asyncio.sleep(0)
+    later[0].cancel()
+    api.go.set()
+    assert await first is False
+    assert await asyncio.gather(*later[1:]) == [True] * 19
+    assert len(api.requests) == 2
+    promise()
+    assert await ask() is False, "what was read is not kept"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from api import keys
 from api.features import FeatureGates
 from app.engine import engine
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
@@ -133,10 +134,24 @@ def test_spares_do_not_restart_in_place():
     assert found(js, FeatureGates({"JobSetSpares": True, "InPlaceRestart": True})) == []
 
 
-def test_pods_that_are_placed_together_have_no_spares():
+RACK = {keys.EXCLUSIVE_TOPOLOGY: "rack"}
+
+
+def test_a_spare_holds_a_domain_of_the_same_kind_as_the_group_has():
     js = with_spares(spare())
-    js["metadata"]["annotations"] = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
-    assert (f"{SPARE}.spareFor", "spare-placement") in found(js)
+    js["spec"]["replicatedJobs"][0]["template"]["metadata"] = {"annotations": RACK}
+    filled = engine(GATES).create(js).object
+    assert filled["spec"]["replicatedJobs"][1]["template"]["metadata"] == {"annotations": RACK}
+    assert found(filled) == []
+    filled["spec"]["replicatedJobs"][1]["template"]["metadata"] = {"annotations": {keys.EXCLUSIVE_TOPOLOGY: "zone"}}
+    assert found(filled) == [(f"{SPARE}.template.metadata.annotations", "spare-template")]
+
+
+@pytest.mark.parametrize("annotations", [RACK, RACK | {keys.NODE_SELECTOR_STRATEGY: "true"}])
+def test_nodes_that_are_labelled_for_one_job_have_no_spares(annotations: dict[str, str]):
+    js = with_spares(spare())
+    js["metadata"]["annotations"] = annotations
+    assert found(js) == ([] if annotations == RACK else [(f"{SPARE}.spareFor", "spare-placement")])
 
 
 def test_a_template_with_other_resources_is_refused_where_it_differs():

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from api import keys
 from api.exclusive import Domain, NoDomain, TermForm
-from api.spares import rank_of
+from api.spares import leader_rank_of, rank_of
 from webhooks.offload import compute
 from webhooks.pod.mutate import mutations
 from webhooks.pod.subject import Pod, UnreadablePodError, read
@@ -72,7 +72,10 @@ class _Admission:
         if self.promises is None or not labels.get(keys.SPARES) or pod.spec.node_name:
             return False
         name, uid = labels.get(keys.JOBSET_NAME, ""), labels.get(keys.JOBSET_UID, "")
-        return pod.ours and bool(name) and await self.promises.has(namespace, name, uid, rank_of(pod.name))
+        rank = rank_of(pod.name)
+        if pod.topology is not None:  # the Job moves as a whole
+            rank = leader_rank_of(rank)
+        return pod.ours and bool(name) and await self.promises.has(namespace, name, uid, rank)
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Refuse a follower that would be scheduled anywhere (docs/reference/pod-webhooks.md#what-is-refused)."""

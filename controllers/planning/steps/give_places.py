@@ -3,18 +3,33 @@
 See docs/concepts/spares.md#when-a-place-is-given.
 """
 
+from dataclasses import replace
+
 from api.spare_pods import PoolPod
 from api.spares import GATE, rank_of
-from controllers.planning.actions import GivePlace, LiftGate
+from controllers.planning.actions import EndSpare, GivePlace, LiftGate
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, draft_result
-from controllers.planning.spare_places import free_places, is_steady, note_given, places, promised_pods, targets
+from controllers.planning.spare_domains import hand_over, keepers_of
+from controllers.planning.spare_places import (
+    Place,
+    free_places,
+    is_exclusive,
+    is_steady,
+    note_given,
+    places,
+    promised_pods,
+    targets,
+)
+from controllers.planning.status import StatusDraft
 
 SERVED = 30.0
 """Seconds in which a pod gets the place of one spare: one that finds no node there either does not take all of them."""
 
 REDEEMED = 5.0
 """Seconds after the last write of the status until a promise ends if all are ready: counts of Jobs may be behind."""
+
+Actions = list[GivePlace | EndSpare | LiftGate]
 
 
 def give_places(ctx: Context) -> Partial:
@@ -23,18 +38,10 @@ def give_places(ctx: Context) -> Partial:
         return NOTHING
     draft, written = ctx.draft(), ctx.observed.since_status_write
     waits: list[float] = []
-    actions: list[GivePlace | LiftGate] = []
+    actions: Actions = []
     for name in targets(ctx):
-        waiting = _waiting(ctx, name)
-        given = places(waiting, free_places(ctx, name)) if waiting else []
-        for pod, spare in given:
-            actions.append(GivePlace(pod.name, pod.uid, spare.name, spare.uid, spare.node, pod.gated))
-            why = "comes in the place of one that lost its node" if pod.gated else "found no node"
-            place = f"gets the place of spare pod {spare.name} on node {spare.node}"
-            draft.event("Normal", "SpareUsed", f"pod {pod.name} {why}, and {place}")
-        served = {place.pod.uid for place in given}
-        actions += [LiftGate(pod.name, pod.uid) for pod in waiting if pod.gated and pod.uid not in served]
-        ended = [rank_of(pod.name) for pod in waiting]
+        give = _give_domains if is_exclusive(ctx, name) else _give_single_places
+        given, ended = give(ctx, draft, name, actions)
         if promised_pods(ctx, name) and is_steady(ctx, name):
             left = REDEEMED - (REDEEMED if written is None else written)
             ended = ended if left > 0 else [*promised_pods(ctx, name)]
@@ -42,6 +49,41 @@ def give_places(ctx: Context) -> Partial:
         note_given(ctx, draft, name, given, ended)
     waits += [SERVED for pod in ctx.observed.spare_pods if pod.uid in ctx.observed.served_pods]
     return draft_result(draft, *actions, status_first=bool(actions), requeue_after=min(waits, default=None))
+
+
+def _give_single_places(ctx: Context, draft: StatusDraft, name: str, actions: Actions) -> tuple[list[Place], list[str]]:
+    """The places that are given, and the ranks whose promises are over: these pods are there."""
+    waiting = _waiting(ctx, name)
+    given = places(waiting, free_places(ctx, name)) if waiting else []
+    for place in given:
+        actions.append(_give(place))
+        _report(draft, place, "place")
+    served = {place.pod.uid for place in given}
+    actions += [LiftGate(pod.name, pod.uid) for pod in waiting if pod.gated and pod.uid not in served]
+    return given, [rank_of(pod.name) for pod in waiting]
+
+
+def _give_domains(ctx: Context, draft: StatusDraft, name: str, actions: Actions) -> tuple[list[Place], list[str]]:
+    """The domains that are given. Promises last until all are ready: followers come after their leader."""
+    found = hand_over(ctx, name)
+    actions += [EndSpare(pod.name, pod.uid) for pod in found.over]
+    for place in found.leaders:
+        actions.append(replace(_give(place), job_key=place.pod.job_key, keepers=keepers_of(ctx, place)))
+        _report(draft, place, "domain")
+    actions += [_give(place) for place in found.followers]
+    actions += [LiftGate(pod.name, pod.uid) for pod in found.let_go]
+    return found.leaders, []
+
+
+def _give(place: Place) -> GivePlace:
+    pod, spare = place
+    return GivePlace(pod.name, pod.uid, spare.name, spare.uid, spare.node, pod.gated)
+
+
+def _report(draft: StatusDraft, place: Place, what: str) -> None:
+    why = "comes in the place of one that lost its node" if place.pod.gated else "found no node"
+    there = f"gets the {what} of spare pod {place.spare.name} on node {place.spare.node}"
+    draft.event("Normal", "SpareUsed", f"pod {place.pod.name} {why}, and {there}")
 
 
 def _waiting(ctx: Context, name: str) -> list[PoolPod]:

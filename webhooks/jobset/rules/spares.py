@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 
 from api.children import placement_annotations
-from api.keys import EXCLUSIVE_TOPOLOGY
+from api.keys import NODE_SELECTOR_STRATEGY
 from api.spares import GATE, MOST_GROUPS, spare_template
 from api.stages import in_order, staged
 from kube.model.field import SPEC, FieldError, Path
@@ -39,8 +39,8 @@ ORDERED = _DOCS.error(
 )
 PLACED = _DOCS.error(
     "spare-placement",
-    "the place of a spare is that of one pod: {why} needs places for all pods of a Job at once",
-    "remove spareFor, or place the pods of replicatedJob {name} one by one",
+    "a spare can hold no place where {why} decides who gets it",
+    "remove spareFor, or place the pods of replicatedJob {name} by their leaders or one by one",
 )
 TEMPLATE = _DOCS.error(
     "spare-template",
@@ -66,7 +66,7 @@ def gate(subject: Subject) -> Iterator[FieldError]:
 
 
 def groups(subject: Subject) -> Iterator[FieldError]:
-    """Each group of spares is for an existing group that is not one of spares and is placed freely."""
+    """Each group of spares is for an existing group that is not one of spares and whose pods find their nodes."""
     entries = list(_spares(subject))
     if len(entries) > MOST_GROUPS:
         yield MANY.at(entries[MOST_GROUPS].path.at("spareFor"), entries[MOST_GROUPS].rjob.spare_for, most=MOST_GROUPS)
@@ -91,9 +91,12 @@ def _group(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     js = subject.js
     if in_order(js.spec) or staged(js.spec):
         yield ORDERED.at(path, name)
-    placed = EXCLUSIVE_TOPOLOGY in placement_annotations(js, target.rjob)
-    if placed or js.spec.scheduling is not None:
-        yield PLACED.at(path, name, name=name, why="exclusive placement" if placed else "spec.scheduling")
+    placement = placement_annotations(js, target.rjob)
+    labelled = NODE_SELECTOR_STRATEGY in placement
+    if labelled or js.spec.scheduling is not None:
+        yield PLACED.at(path, name, name=name, why="a label of nodes" if labelled else "spec.scheduling")
+    elif placement != placement_annotations(js, entry.rjob):
+        yield TEMPLATE.at(entry.path.at("template", "metadata", "annotations"), name=name)
     different = _difference(entry.path, entry.rjob.template, spare_template(target.rjob.template, entry.rjob.template))
     if different is not None:
         yield TEMPLATE.at(different, name=name)

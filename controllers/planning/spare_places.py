@@ -100,9 +100,14 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
 
 
 def note_given(ctx: Context, draft: StatusDraft, name: str, given: Iterable[Place], ended: Iterable[str]) -> None:
-    """Count the places that are given, and end promises."""
+    """Count the places that are given, and end promises.
+
+    A pod that is held back counts with its promise, which ends in the same write: a manager that ends before the pod is
+    nominated is followed by one that gives the place without counting it again.
+    """
     entry, over = _entry(ctx, draft, name), frozenset(ended)
-    used = entry.used + sum(not place.pod.nominated for place in given)
+    pods = [place.pod for place in given if not place.pod.nominated]
+    used = entry.used + sum(not pod.gated or rank_of(pod.name) in entry.promised_to for pod in pods)
     _put(draft, replace(entry, used=used, promised_to=tuple(rank for rank in entry.promised_to if rank not in over)))
 
 

@@ -126,6 +126,16 @@ def test_a_pod_that_loses_its_node_is_promised_a_place_and_the_next_one_gets_it(
     assert len(world.given) == 1 + bool(other)
 
 
+def test_a_place_is_counted_once_if_the_manager_ends_before_the_pod_is_nominated():
+    world = running()
+    lose(world)
+    pod = world.add(LOST)
+    world._keep(world.plan())  # the status is written, and nothing else
+    assert world.entry == (1, ())
+    world.settle()
+    assert ([place.pod for place in world.given], world.entry) == ([pod], (1, ()))
+
+
 def test_a_pod_that_is_held_back_is_let_go_where_no_spare_is_left():
     world = running(1)
     lose(world)

@@ -17,7 +17,7 @@ RULES = {rule.id: rule for rule in all_rules()}
 
 def warned(place: str, text: str) -> tuple[FieldError, ...]:
     found = ENGINE.create(with_part(place, text))
-    assert not found.errors
+    assert [*map(str, found.errors)] == []
     return found.warnings
 
 

@@ -62,8 +62,7 @@ def main(argv: list[str] | None = None, root: Path = ROOT) -> int:
         _refresh([options.kubectl, *([f"--kubeconfig={options.kubeconfig}"] if options.kubeconfig else [])])
     if options.check:
         return _check(root)
-    changed = write(root)
-    sys.stdout.write("".join(f"{path}\n" for path in changed) or "everything is up to date\n")
+    sys.stdout.write("".join(f"{path}\n" for path in write(root)))
     return 0
 
 

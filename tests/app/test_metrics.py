@@ -354,7 +354,7 @@ async def test_the_page_describes_every_metric_with_its_type_and_labels_and_no_o
         name = f"{family.name}_total" if family.type == "counter" else family.name
         assert family.samples, f"nothing is known of {name} here: call its hook above"
         exposed[name] = (family.type, labels)
-    assert documented() == exposed
+    assert documented() == exposed, f"correct {PAGE.name}"
 
 
 def test_examples_on_the_page_ask_for_metrics_that_exist() -> None:

@@ -51,7 +51,7 @@ SPEC = {"type": "object", "properties": {"spec": crd_schema()["properties"]["spe
 
 
 def test_every_field_of_the_schema_is_judged_or_exempted():
-    assert unjudged(SPEC) == []
+    assert unjudged(SPEC) == [], "a rule reads it, or tests/support/corpus/exempt_fields.py says why none does"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The reference page holds every rule, and rules are fit to be referred to."""
 
 import re
+from pathlib import Path
 
 from authoring.rule_catalogue import all_rules, rules
 from dev.reference import pages as reference
@@ -62,6 +63,8 @@ def test_check_names_each_outdated_page(tmp_path, capsys):
         name.rpartition("/")[2] for name in reference.PAGES
     ]
     assert reference.main([], tmp_path) == 0
+    written = capsys.readouterr().out.splitlines()
+    assert [Path(line).name for line in written] == [Path(name).name for name in reference.PAGES]
     assert reference.main(["--check"], tmp_path) == 0
     (tmp_path / "errors.md").write_text("old")
     assert reference.main(["--check"], tmp_path) == 1

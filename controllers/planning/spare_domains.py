@@ -6,6 +6,7 @@ Jobs keep away. When the leader has a node, its followers get the places of thes
 """
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from api.batch import pods_at_once
@@ -31,8 +32,12 @@ class Handover:
 
 
 def hand_over(ctx: Context, name: str) -> Handover:
-    """Decide about the Jobs of that ReplicatedJob."""
-    found, wanting = Handover(), list[PoolPod]()
+    """Decide about the Jobs of that ReplicatedJob.
+
+    Pods that do not have the key of their Job get nothing: they were created before somebody added the annotation of
+    exclusive placement to the set, or wrote the label.
+    """
+    found, wanting, active = Handover(), list[PoolPod](), set[str]()
     held, waiting = _keepers(ctx, name), defaultdict[tuple[str, str], list[PoolPod]](list)
     for pod in ctx.observed.spare_pods:
         if pod.group == name and not pod.is_spare:
@@ -41,7 +46,8 @@ def hand_over(ctx: Context, name: str) -> Handover:
         if child.replicated_job != name or child.deleting:
             continue
         key = _key(ctx, child.name)
-        pods, keepers = waiting[child.job.metadata.uid, key], held.pop(key, [])
+        active.add(child.job.metadata.uid)
+        pods, keepers = waiting.pop((child.job.metadata.uid, key), []), held.pop(key, [])
         leader = next((pod for pod in pods if pod.leads), None)
         if leader is None:
             _serve_followers(ctx, child, pods, keepers, found)
@@ -56,6 +62,7 @@ def hand_over(ctx: Context, name: str) -> Handover:
     found.leaders.extend(places(wanting, free_places(ctx, name)))
     given = {place.pod.uid for place in found.leaders}
     found.let_go.extend(pod for pod in wanting if pod.gated and pod.uid not in given)
+    found.let_go.extend(pod for (uid, _), pods in waiting.items() if uid in active for pod in pods if pod.gated)
     found.over.extend(pod for keepers in held.values() for pod in keepers)
     return found
 
@@ -70,19 +77,22 @@ def _serve_followers(ctx: Context, child: Child, pods: list[PoolPod], keepers: l
         found.over.extend(pod for pod in keepers if pod.uid not in served)
 
 
-def keepers_of(ctx: Context, place: Place) -> tuple[tuple[str, str], ...]:
-    """The pods, as (name, UID), of the spare whose leader gives way that keep others out of its domain."""
-    pods = (pod for pod in ctx.observed.spare_pods if pod.job_uid == place.spare.job_uid and not pod.leads)
-    return tuple((pod.name, pod.uid) for pod in pods)
+def followers(ctx: Context, jobs: Collection[str]) -> dict[str, list[tuple[str, str]]]:
+    """The pods, as (name, UID), of the Jobs of these UIDs but for their leaders, by Job."""
+    found: dict[str, list[tuple[str, str]]] = {uid: [] for uid in jobs}
+    for pod in ctx.observed.spare_pods:
+        if pod.job_uid in found and not pod.leads:
+            found[pod.job_uid].append((pod.name, pod.uid))
+    return found
 
 
 def _keepers(ctx: Context, name: str) -> dict[str, list[PoolPod]]:
-    """The pods of spares that have the keys of other Jobs, by key."""
+    """The pods of spares that have the keys of other Jobs, by key. One without a key keeps nobody out."""
     groups = (spares for spares in ctx.observed.spares if spares.group.spare_for == name)
     own = {job.metadata.uid: _key(ctx, job.metadata.name) for spares in groups for job in spares.jobs}
     found = defaultdict[str, list[PoolPod]](list)
     for pod in ctx.observed.spare_pods:
-        if pod.job_uid in own and pod.job_key != own[pod.job_uid]:
+        if pod.job_key and pod.job_uid in own and pod.job_key != own[pod.job_uid]:
             found[pod.job_key].append(pod)
     return found
 

@@ -14,7 +14,7 @@ from api.avoided_nodes import nodes_to_avoid
 from api.batch import pods_at_once
 from api.children import placement_annotations
 from api.jobset_status import MOST_PROMISED, SpareStatus
-from api.keys import EXCLUSIVE_TOPOLOGY
+from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.names import job_key
 from api.spare_pods import PoolPod
 from api.spares import GATE, has_nodes_of, leader_rank_of, rank_of
@@ -103,7 +103,8 @@ def note_given(ctx: Context, draft: StatusDraft, name: str, given: Iterable[Plac
     """Count the places that are given, and end promises.
 
     A pod that is held back counts with its promise, which ends in the same write: a manager that ends before the pod is
-    nominated is followed by one that gives the place without counting it again.
+    nominated is followed by one that gives the place without counting it again. The promise of a domain lasts: there
+    such a leader counts twice.
     """
     entry, over = _entry(ctx, draft, name), frozenset(ended)
     pods = [place.pod for place in given if not place.pod.nominated]
@@ -138,9 +139,10 @@ def promised_rank(pod: str) -> str:
 
 
 def is_exclusive(ctx: Context, name: str) -> bool:
-    """Whether each Job of the group has a domain of its own."""
+    """Whether each Job of the group has a domain of its own, to which its leader leads the others."""
     wanted = ctx.ranges.get(name)
-    return wanted is not None and EXCLUSIVE_TOPOLOGY in placement_annotations(ctx.js, wanted.replicated_job)
+    placement = {} if wanted is None else placement_annotations(ctx.js, wanted.replicated_job)
+    return EXCLUSIVE_TOPOLOGY in placement and NODE_SELECTOR_STRATEGY not in placement
 
 
 def is_steady(ctx: Context, name: str) -> bool:

@@ -17,7 +17,7 @@ from tests.support.objects.jobsets import JSON
 from tests.support.objects.reviews import answer, encode, review
 from tests.webhooks.test_pod_handlers import UNSCHEDULED, Played
 from webhooks.pod.handlers import MUTATE_PATH, pod_handlers
-from webhooks.pod.promises import Promises
+from webhooks.pod.promises import ANSWER, Promises
 from webhooks.router import create_app
 
 LABELS = {keys.JOBSET_NAME: "js", keys.JOBSET_UID: "uid-1", keys.REPLICATED_JOB_NAME: "w", keys.SPARES: "w"}
@@ -133,3 +133,23 @@ async def test_pods_that_are_created_at_once_share_a_read_that_begins_after_they
     assert len(api.requests) == 2
     promise()
     assert await ask() is False, "what was read is not kept"
+
+
+class Slow(MemoryApi):
+    """An API server whose answers take most of the time that there is for them."""
+
+    async def send(self, request: Request) -> Response:
+        await asyncio.sleep(0.6 * ANSWER)
+        return await super().send(request)
+
+
+async def test_of_a_slow_answer_all_pods_that_are_created_together_are_held_back():
+    api = Slow()
+    spares = [{"name": "spare", "promisedTo": ["js-w-1-0"]}]
+    api.put("jobsets", "js", "default", metadata={"uid": "uid-1"}, spec={}, status={"spares": spares})
+    promises, asked = Promises(Client(api)), []
+    for _ in range(3):
+        asked.append(asyncio.create_task(promises.has("default", "js", "uid-1", "js-w-1-0")))
+        await asyncio.sleep(0.01)
+    assert await asyncio.gather(*asked) == [True] * 3
+    assert len(api.requests) == 2

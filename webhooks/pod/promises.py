@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, keys.PLURAL)
 ANSWER = 1.0
 """Seconds for the answer: the webhook has two."""
+SHARED = 0.25
+"""Seconds that the next read of a JobSet waits at most for the one under way."""
 AT_ONCE = 16
 """JobSets that are read at the same time; others wait for their turn, and that long."""
 
@@ -60,7 +62,10 @@ class Promises:
         return js is not None and js.metadata.uid == uid and any(rank in each.promised_to for each in js.status.spares)
 
     def _read(self, namespace: str, jobset: str) -> asyncio.Task[_JobSet | None]:
-        """A read that begins from now on, shared by all who ask before it does: the next one after that under way."""
+        """A read that begins from now on, shared by all who ask before it does: the next one after that under way.
+
+        It does not wait longer than `SHARED` for that: of a slow answer, too, enough of the time is left.
+        """
         key = namespace, jobset
         if key not in self._waiting:
             self._waiting[key] = asyncio.create_task(self._read_next(key, self._begun.get(key)))
@@ -72,7 +77,7 @@ class Promises:
         try:
             async with asyncio.timeout(ANSWER):
                 if before is not None:
-                    await asyncio.wait([before])
+                    await asyncio.wait([before], timeout=SHARED)
                 async with self._turns:
                     self._begun[key] = self._waiting.pop(key)
                     return await self._client.get(JOBSETS, jobset, namespace=namespace, type=_JobSet)

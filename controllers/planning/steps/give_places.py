@@ -10,7 +10,7 @@ from api.spares import GATE, rank_of
 from controllers.planning.actions import EndSpare, GivePlace, LiftGate
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, draft_result
-from controllers.planning.spare_domains import hand_over, keepers_of
+from controllers.planning.spare_domains import followers, hand_over
 from controllers.planning.spare_places import (
     Place,
     free_places,
@@ -67,8 +67,10 @@ def _give_domains(ctx: Context, draft: StatusDraft, name: str, actions: Actions)
     """The domains that are given. Promises last until all are ready: followers come after their leader."""
     found = hand_over(ctx, name)
     actions += [EndSpare(pod.name, pod.uid) for pod in found.over]
+    keepers = followers(ctx, {place.spare.job_uid for place in found.leaders})
     for place in found.leaders:
-        actions.append(replace(_give(place), job_key=place.pod.job_key, keepers=keepers_of(ctx, place)))
+        kept = tuple(keepers[place.spare.job_uid])
+        actions.append(replace(_give(place), job_key=place.pod.job_key, keepers=kept))
         _report(draft, place, "domain")
     actions += [_give(place) for place in found.followers]
     actions += [LiftGate(pod.name, pod.uid) for pod in found.let_go]

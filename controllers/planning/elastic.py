@@ -4,6 +4,8 @@ See docs/concepts/elastic.md. `JobSet.at_current_size` is the set with the Jobs 
 with those. The wish stays in `spec.replicas`, which this program never writes.
 """
 
+from collections.abc import Iterable
+
 from api import keys
 from api.elastic import WhenNoCapacity
 from api.jobset import JobSet
@@ -35,19 +37,23 @@ def reducible(js: JobSet) -> frozenset[str]:
     return frozenset(rjob.name for rjob in rjobs if rjob.elastic is not None and rjob.replicas > rjob.elastic.min)
 
 
-def is_replaced(js: JobSet, child: Child) -> bool:
-    """Whether pods of the Job replace earlier ones: the set, the Job or one of its pods has been restarted.
+def replaced(js: JobSet, children: Iterable[Child]) -> list[Child]:
+    """Those whose pods replace earlier ones: the set, the Job or one of its pods has been restarted.
 
     So a set that starts, or is resumed, waits for all of its capacity: restarts before the last resume do not count.
+    Nothing says when a set restarted in place, or when pods of a Job failed: these always count.
     """
-    status, job = js.status, child.job
-    if requested_attempt(status) or job.status.failed:
-        return True
-    alone = any(
-        any(entry.job_restarts) for entry in status.replicated_jobs_status if entry.name == child.replicated_job
-    )
+    status, children = js.status, list(children)
+    if not children or requested_attempt(status):
+        return children
+    alone = {entry.name for entry in status.replicated_jobs_status if any(entry.job_restarts)}
     suspended = find(status.conditions, keys.SUSPENDED)
     resumed = suspended.last_transition_time if suspended is not None and suspended.status == "False" else ""
-    if status.last_restart is None or status.last_restart.start_time < resumed:
-        return alone and (job.metadata.creation_timestamp or "") > resumed
-    return bool(status.restarts or alone)
+    if status.last_restart is not None and status.last_restart.start_time >= resumed:
+        return [child for child in children if status.restarts or child.replicated_job in alone or _lost_pods(child)]
+    created = ((child, child.job.metadata.creation_timestamp or "") for child in children)
+    return [child for child, time in created if _lost_pods(child) or (child.replicated_job in alone and time > resumed)]
+
+
+def _lost_pods(child: Child) -> bool:
+    return child.job.status.failed > 0

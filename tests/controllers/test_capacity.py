@@ -8,9 +8,13 @@ import msgspec
 import pytest
 
 from api import keys
+from api.batch import Job
+from controllers.planning.child_jobs import Child
+from controllers.planning.elastic import replaced
 from controllers.planning.observed import PendingPod
 from controllers.planning.start_timeout import Limits, next_check
 from controllers.planning.steps.grow_back import SETTLE
+from kube.model.meta import ObjectMeta
 from tests.support.model.full_cluster import (
     AFTER,
     BOUNDS,
@@ -210,6 +214,24 @@ class TestWhoseNumber:
         world.lack("js-workers-3")
         world.pass_time(AFTER)
         assert world.sizes == {"workers": 3}
+
+    def test_the_restarts_of_single_jobs_are_read_once_however_many_jobs_wait(self):
+        class Restarts(tuple[int, ...]):
+            __slots__ = ()
+            reads = 0
+
+            def __iter__(self):
+                Restarts.reads += 1
+                return super().__iter__()
+
+        [counts] = running().status.replicated_jobs_status
+        counts = msgspec.structs.replace(counts, job_restarts=Restarts((0, 0, 0, 1)))
+        js = jobset(rjob("workers", 4))
+        js = msgspec.structs.replace(js, status=msgspec.structs.replace(js.status, replicated_jobs_status=(counts,)))
+        created = ObjectMeta(name="a", creation_timestamp="2026-01-01T00:00:00Z")
+        children = [Child(Job(metadata=created), "workers", index, index) for index in range(4)]
+        assert replaced(js, children) == children
+        assert Restarts.reads == 1
 
     @pytest.mark.parametrize(("wanted", "restarts"), [(2, 3), (3, 2)])
     def test_a_wish_that_is_met_clears_it(self, wanted, restarts):

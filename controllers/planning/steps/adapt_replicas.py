@@ -13,7 +13,7 @@ from api.jobset import ReplicatedJob
 from controllers.planning.attempts import restart_set
 from controllers.planning.child_jobs import Child, integer
 from controllers.planning.context import Context
-from controllers.planning.elastic import PLANNED, REASON, RESIZED, is_replaced, policy_of, reducible
+from controllers.planning.elastic import PLANNED, REASON, RESIZED, policy_of, reducible, replaced
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.start_timeout import unschedulable
 from controllers.planning.status import StatusDraft, list_some
@@ -47,14 +47,8 @@ def _adapt(ctx: Context) -> Partial:
         return draft_result(draft)
     pods = unschedulable(ctx.observed.pending_pods, policy.shrink_after_seconds, ctx.now)
     names = reducible(ctx.js) if pods else frozenset()
-    without_node = [
-        child
-        for child in ctx.children.active
-        if child.replicated_job in names
-        and child.job.metadata.uid in pods
-        and _runs(child)
-        and is_replaced(ctx.js, child)
-    ]
+    waiting = (child for child in ctx.children.active if child.job.metadata.uid in pods and _runs(child))
+    without_node = replaced(ctx.js, (child for child in waiting if child.replicated_job in names))
     if not without_node:
         return draft_result(draft)
     counts = Counter(child.replicated_job for child in without_node)

@@ -7,7 +7,7 @@ from itertools import count
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from api import keys
@@ -132,6 +132,13 @@ class DomainWorld(PoolWorld):
         for name, pod in list(self.pool.items()):
             if not (pod.is_spare or pod.leads or pod.gated or pod.awaits_leader):
                 del self.pool[name]
+
+    def halt(self) -> None:
+        """The Job controller ends the pods of suspended Jobs."""
+        super().halt()
+        ended = {job["metadata"]["uid"] for job in self.jobs.values() if job["spec"]["suspend"]}
+        self.pool = {name: pod for name, pod in self.pool.items() if pod.job_uid not in ended}
+        self.where = {uid: domain for uid, domain in self.where.items() if uid not in ended}
 
     def uids(self) -> set[str]:
         return {self.jobs[name]["metadata"]["uid"] for name in self.live()}
@@ -299,6 +306,7 @@ STEPS = st.lists(st.sampled_from(OF_JOBS + OF_PODS), max_size=25)
 
 
 @settings(max_examples=150, deadline=None)
+@example(steps=["lose 0", "start", "suspend", "resume", "ready"], spares=1, policy={})
 @given(steps=STEPS, spares=st.integers(1, 2), policy=st.sampled_from([{}, ALONE]))
 def test_whatever_is_lost_no_pod_stays_held_back_and_no_domain_is_held_for_nobody(steps, spares, policy):
     world = running(spares, **policy)
@@ -343,6 +351,8 @@ def _jobs_change(world: DomainWorld, step: str) -> None:
                 world.hold(name)
         case "suspend" | "resume":
             world.edit(suspend=step == "suspend")
+            world.settle()
+            world.halt()
         case "fail":
             for name in [name for name in runs if name in workers][:1]:
                 world.fail(name)

@@ -3,7 +3,6 @@
 import pickle
 import subprocess
 import sys
-from importlib import import_module
 from typing import Any
 
 from certs.tls import CertificateError
@@ -11,14 +10,29 @@ from certs.tls import CertificateError
 SECONDS = 60.0
 """Time for one call. On an idle machine it takes a tenth of a second."""
 
+_CODE = """\
+import pickle, sys
+path, module, function, arguments = pickle.load(sys.stdin.buffer)
+sys.path[:] = path
+from importlib import import_module
+try:
+    result = getattr(import_module(module), function)(*pickle.loads(arguments))
+except ValueError as error:
+    sys.exit(str(error))
+pickle.dump(result, sys.stdout.buffer)
+"""
+"""Modules are found where this process finds them: in the image only the entry point knows where the program is.
+
+Arguments are read last: their types are found by that path."""
+
 
 def call(module: str, function: str, *arguments: object, seconds: float = SECONDS) -> Any:
     """What a function gives. Blocks until the process has ended.
 
     Raises `CertificateError`: the text of a ValueError of the function, or how else the process has failed.
     """
-    task = pickle.dumps((module, function, arguments))
-    command = [sys.executable, "-I", "-m", "certs.apart"]  # neither environment nor folder changes what is imported
+    task = pickle.dumps((sys.path, module, function, pickle.dumps(arguments)))
+    command = [sys.executable, "-IS", "-c", _CODE]  # neither the environment nor the folder changes what is imported
     try:
         done = subprocess.run(command, input=task, capture_output=True, timeout=seconds, check=False)  # noqa: S603 (our own Python)
     except OSError as error:
@@ -29,17 +43,3 @@ def call(module: str, function: str, *arguments: object, seconds: float = SECOND
         last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise CertificateError(last or f"the process that makes certificates ended with code {done.returncode}")
     return pickle.loads(done.stdout)  # noqa: S301 (of our own process)
-
-
-def _answer_call() -> None:
-    """What the process does: one call, read from its input, whose result it writes."""
-    module, function, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301 (of the process that started it)
-    try:
-        result = getattr(import_module(module), function)(*arguments)
-    except ValueError as error:
-        sys.exit(str(error))
-    pickle.dump(result, sys.stdout.buffer)
-
-
-if __name__ == "__main__":
-    _answer_call()

@@ -121,8 +121,8 @@ class Memory:
     them. For speed: a plan of 10,000 Jobs takes 2.4 ms in place of 30 ms (docs/performance.md)."""
 
     job_window: JobWindow = UNKNOWN
-    """How fast the Job controller takes up the Jobs of the set, for ten minutes from each measurement. Without it at
-    most 40 Jobs wait for it, until one is measured. For speed: a set that is alone starts faster."""
+    """How fast the Job controller takes up the Jobs of the set, for 10 s from each measurement. Without it at most
+    40 Jobs wait for it, until one is measured. For speed: a set that is alone starts faster."""
 
     def stop_following(self) -> None:
         """End the watch of old pods, if there is one."""

@@ -12,9 +12,8 @@ from controllers.planning.actions import CreateJob, PatchJob, Plan
 QUEUE_SECONDS = 2.0
 """How long the last of the Jobs that wait for the Job controller may have to wait there."""
 
-IDLE_SECONDS = 600.0
-"""How long a measured size is good for, so that a set which is suspended for a while resumes as fast as it began. The
-Job controller may be slower later: then those that come later wait longer, once, until it is measured again."""
+IDLE_SECONDS = 10.0
+"""How long a measured size is good for: the Job controller may be slower later."""
 
 GROWTH = 2
 """At most how many times as many Jobs may wait as did when that was measured."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from itertools import count
 
 import msgspec
@@ -23,7 +22,7 @@ from controllers.planning.limits import DEFAULT_LIMITS
 from dev.simulator import job_status
 from kube.client import Client
 from kube.controller import Request
-from kube.model.meta import JSON, ObjectMeta, is_true
+from kube.model.meta import ObjectMeta
 from tests.support.model import virtual
 from tests.support.model.blind import Blind, RecordedEvents, refusing
 from tests.support.model.memory_api import MemoryApi
@@ -57,12 +56,6 @@ class Crowd:
         self.jobsets.overlay(msgspec.convert(self.api.put("jobsets", name, spec=body["spec"], metadata=meta), JobSet))
         self.names.append(name)
 
-    def set_suspend(self, name: str, *, value: bool) -> None:
-        spec = self.api.storage.get("jobsets", ("ns", name)).body()["spec"]
-        meta = {"generation": 2 + (not value), "uid": f"uid-{name}"}
-        stored = self.api.put("jobsets", name, spec={**spec, "suspend": value}, metadata=meta)
-        self.jobsets.overlay(msgspec.convert(stored, JobSet))
-
     def queued(self, name: str) -> int:
         return sum(job.startswith(f"{name}-w-") for job in self.queue)
 
@@ -75,26 +68,19 @@ class Crowd:
                 self._take_up(self.queue.popleft())
             for name in self.names:
                 await self.reconciler.reconcile(Request("ns", name))
-            self._see_jobs()
+            self._see_new_jobs()
             await asyncio.sleep(TICK)
 
-    def _see_jobs(self) -> None:
-        """Jobs that may run are queued; suspended ones are marked at once."""
+    def _see_new_jobs(self) -> None:
         for job in self.jobs.list():
-            name = job.metadata.name
-            if job.queued and name not in self.queue:
-                self.arrived[name] = asyncio.get_running_loop().time()
-                self.queue.append(name)
-            elif job.spec.suspend and not is_true(job.status.conditions, "Suspended"):
-                self._write(name, job_status.suspended_status)
-
-    def _write(self, name: str, new: Callable[[JSON, str], JSON]) -> None:
-        job = self.api.storage.get("jobs", ("ns", name)).body()
-        stored = self.api.put("jobs", name, metadata=job["metadata"], status=new(job, NOW))
-        self.jobs.overlay(msgspec.convert(stored, Job))
+            if job.metadata.name not in self.arrived:
+                self.arrived[job.metadata.name] = asyncio.get_running_loop().time()
+                self.queue.append(job.metadata.name)
 
     def _take_up(self, name: str) -> None:
-        self._write(name, job_status.taken_up)
+        job = self.api.storage.get("jobs", ("ns", name)).body()
+        stored = self.api.put("jobs", name, metadata=job["metadata"], status=job_status.taken_up(job, NOW))
+        self.jobs.overlay(msgspec.convert(stored, Job))
         self.waited[name] = asyncio.get_running_loop().time() - self.arrived[name]
 
 
@@ -142,19 +128,6 @@ async def test_jobs_are_not_held_back_when_the_job_controller_is_fast():
     await crowd.pass_time(1.5)
     assert crowd.reconciler.memories.get_or_create(Request("ns", "large"), "uid-large").job_window.size > QUEUED_JOBS
     assert len(crowd.arrived) > 5 * QUEUED_JOBS
-
-
-@pytest.mark.looptime
-async def test_a_set_that_is_resumed_later_begins_as_fast_as_it_was_taken_up_before():
-    crowd = Crowd(150)
-    crowd.add("large", 400)
-    while len(crowd.waited) < 400:
-        await crowd.pass_time(TICK)
-    crowd.set_suspend("large", value=True)
-    await crowd.pass_time(60)
-    crowd.set_suspend("large", value=False)
-    await crowd.pass_time(TICK)
-    assert 5 * QUEUED_JOBS < crowd.queued("large") <= QUEUE_SECONDS * crowd.rate
 
 
 def test_others_that_are_served_or_gone_do_not_hold_a_set_back():

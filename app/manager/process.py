@@ -65,7 +65,7 @@ def prepare(options: Options) -> None:
     Pages of libraries that only the imports have touched are unmapped.
     """
     parts = {"app.manager.controllers": options.controllers, "app.manager.admission": options.webhooks}
-    # No validators of FastAPI's OpenAPI models: 1.4 MiB for pages that nobody serves. FastAPI has no option for that.
+    # No validators of FastAPI's OpenAPI models: 1.4 MiB for pages that are not served. FastAPI has no option for that.
     BaseModel.model_config["defer_build"] = True
     for part in (name for name, is_needed in parts.items() if is_needed):
         import_module(part)

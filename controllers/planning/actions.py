@@ -98,7 +98,7 @@ class GivePlace:
 
 @dataclass(frozen=True, slots=True)
 class EndSpare:
-    """Delete a pod of a spare whose place nobody gets, without a grace period."""
+    """Delete a pod of a spare whose place is not given to a pod, without a grace period."""
 
     name: str
     uid: str

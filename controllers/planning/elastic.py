@@ -37,7 +37,7 @@ def reducible(js: JobSet) -> frozenset[str]:
     return frozenset(rjob.name for rjob in rjobs if rjob.elastic is not None and rjob.replicas > rjob.elastic.min)
 
 
-def replaced(js: JobSet, children: Iterable[Child]) -> list[Child]:
+def replacements(js: JobSet, children: Iterable[Child]) -> list[Child]:
     """Those whose pods replace earlier ones: the set, the Job or one of its pods has been restarted.
 
     So a set that starts, or is resumed, waits for all of its capacity: restarts before the last resume do not count.

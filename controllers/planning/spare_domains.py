@@ -22,7 +22,7 @@ class Handover:
     """What to do about the pods of one ReplicatedJob.
 
     `leaders`: those that get domains. `followers`: those that get places in the domain of their leader. `over`: pods of
-    spares that hold a domain for nobody. `let_go`: pods that are held back, and get nothing.
+    spares that hold a domain which no Job waits for. `let_go`: pods that are held back, and get nothing.
     """
 
     leaders: list[Place] = field(default_factory=list)
@@ -87,7 +87,7 @@ def followers(ctx: Context, jobs: Collection[str]) -> dict[str, list[tuple[str, 
 
 
 def _keepers(ctx: Context, name: str) -> dict[str, list[PoolPod]]:
-    """The pods of spares that have the keys of other Jobs, by key. One without a key keeps nobody out."""
+    """The pods of spares that have the keys of other Jobs, by key. One without a key keeps no Job out."""
     groups = (spares for spares in ctx.observed.spares if spares.group.spare_for == name)
     own = {job.metadata.uid: _key(ctx, job.metadata.name) for spares in groups for job in spares.jobs}
     found = defaultdict[str, list[PoolPod]](list)

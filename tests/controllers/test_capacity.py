@@ -10,7 +10,7 @@ import pytest
 from api import keys
 from api.batch import Job
 from controllers.planning.child_jobs import Child
-from controllers.planning.elastic import replaced
+from controllers.planning.elastic import replacements
 from controllers.planning.observed import PendingPod
 from controllers.planning.start_timeout import Limits, next_check
 from controllers.planning.steps.grow_back import SETTLE
@@ -230,7 +230,7 @@ class TestWhoseNumber:
         js = msgspec.structs.replace(js, status=msgspec.structs.replace(js.status, replicated_jobs_status=(counts,)))
         created = ObjectMeta(name="a", creation_timestamp="2026-01-01T00:00:00Z")
         children = [Child(Job(metadata=created), "workers", index, index) for index in range(4)]
-        assert replaced(js, children) == children
+        assert replacements(js, children) == children
         assert Restarts.reads == 1
 
     @pytest.mark.parametrize(("wanted", "restarts"), [(2, 3), (3, 2)])

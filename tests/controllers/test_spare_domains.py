@@ -17,7 +17,7 @@ from controllers.planning.actions import EndSpare, GivePlace, LiftGate
 from controllers.planning.observed import Observed
 from controllers.planning.steps.give_places import SERVED
 from tests.controllers.test_node_failure import deleted, on_failed_node
-from tests.controllers.test_spare_places import GATES, PoolWorld
+from tests.controllers.test_spare_places import GATES, PoolWorld, lose
 from tests.support.objects.stored_sets import jobset, rjob
 
 SIZE = 3
@@ -173,15 +173,6 @@ def running(spares: int = 1, **policy) -> DomainWorld:
             world.hold(name)
     world.settle()
     return world
-
-
-def lose(world: DomainWorld, job: str = LOST) -> None:
-    on_failed_node(world, job, since=world.now)
-    world.settle()
-    deleted(world)
-    world.settle()
-    world.collect()
-    world.settle()
 
 
 @pytest.mark.parametrize("policy", [{}, ALONE], ids=["the set", "the Job"])

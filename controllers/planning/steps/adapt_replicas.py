@@ -13,7 +13,7 @@ from api.jobset import ReplicatedJob
 from controllers.planning.attempts import restart_set
 from controllers.planning.child_jobs import Child, integer
 from controllers.planning.context import Context
-from controllers.planning.elastic import PLANNED, REASON, RESIZED, policy_of, reducible, replaced
+from controllers.planning.elastic import PLANNED, REASON, RESIZED, policy_of, reducible, replacements
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.start_timeout import unschedulable
 from controllers.planning.status import StatusDraft, list_some
@@ -48,7 +48,7 @@ def _adapt(ctx: Context) -> Partial:
     pods = unschedulable(ctx.observed.pending_pods, policy.shrink_after_seconds, ctx.now)
     names = reducible(ctx.js) if pods else frozenset()
     waiting = (child for child in ctx.children.active if child.job.metadata.uid in pods and _runs(child))
-    without_node = replaced(ctx.js, (child for child in waiting if child.replicated_job in names))
+    without_node = replacements(ctx.js, (child for child in waiting if child.replicated_job in names))
     if not without_node:
         return draft_result(draft)
     counts = Counter(child.replicated_job for child in without_node)

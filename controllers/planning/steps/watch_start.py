@@ -10,7 +10,7 @@ from api.avoided_nodes import avoided_by
 from controllers.planning import failed_nodes
 from controllers.planning.actions import PendingPodQuery
 from controllers.planning.context import Context
-from controllers.planning.elastic import reducible, replaced
+from controllers.planning.elastic import reducible, replacements
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.start_timeout import GATE, Limits, limits, next_check, seconds_left, starting
 
@@ -26,7 +26,7 @@ def watch_start(ctx: Context) -> Partial:
     waiting = [child for child in ctx.children.active if starting(child.job) and not child.deleting]
     avoiding = [child for child in waiting if avoided_by(child.job.metadata.annotations)]
     names = reducible(ctx.js) if ctx.gates[elastic.GATE] else frozenset()
-    instead = replaced(ctx.js, (child for child in waiting if child.replicated_job in names))
+    instead = replacements(ctx.js, (child for child in waiting if child.replicated_job in names))
     times = Limits(
         start=asked.start if ctx.gates[GATE] else None,
         node=asked.node if avoiding and failed_nodes.avoid_policy(ctx) is not None else None,

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from api.batch import Job, pods_at_once
 from controllers.planning.child_jobs import Child, integer
-from diagnose.case import Case, about_jobs
+from diagnose.answers import Answer, KeyedFinding, about_jobs
+from diagnose.case import Case
 from diagnose.facts import SeenPod
-from diagnose.finding import Answer, Finding, KeyedFinding, Level, pluralize
+from diagnose.finding import Finding, Level, pluralize
 from diagnose.kubelet import how_it_failed, known_remedy
 from diagnose.remedies import logs_of
 from diagnose.survey import lacking

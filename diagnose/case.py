@@ -1,9 +1,8 @@
 """The facts about one JobSet, sorted for the causes to look at. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import wraps
 
 from api.event import SeenEvent
 from api.gangs import Forest, forest
@@ -11,7 +10,7 @@ from api.jobset import JobSet
 from api.keys import SERVICE_CREATION_FAILED
 from controllers.planning.child_jobs import Child
 from diagnose.facts import Facts, SeenJob, SeenLease, SeenPod
-from diagnose.finding import Answer, Finding, KeyedFinding, merge_findings
+from diagnose.finding import Finding
 from diagnose.states import RECENT
 from diagnose.survey import Survey, survey_jobs
 from diagnose.times import seconds_since
@@ -29,7 +28,7 @@ two machines differ."""
 class Case:
     """The facts with the Jobs sorted, and with the pods by the UID of their Job.
 
-    - `jobs`: by UID.
+    - `jobs`: by UID. `unready`: by name, those that run and are not ready.
     - `leaders`: pods with index 0; `followers`: other pods that live; `failed`: pods that failed and are not deleted.
     - `pod_warnings`: by the name of the pod, those that kubelets still repeat.
     - `forest`: the groups that spec.scheduling leads to; None without such groups, or if the Jobs are not known.
@@ -40,6 +39,7 @@ class Case:
     facts: Facts
     survey: Survey
     jobs: Mapping[str, SeenJob]
+    unready: Mapping[str, Child]
     forest: Forest | None = None
     shortage: Finding | None = None
     leaders: dict[str, SeenPod] = field(default_factory=dict)
@@ -101,8 +101,8 @@ class Case:
         return self.pod_warnings.get(pod.name, [])
 
     def unready_jobs(self, left: frozenset[str]) -> list[Child]:
-        """Jobs that run and are not ready, of those in `left`."""
-        return [child for child in self.survey.unready if child.name in left]
+        """Those of `unready` that are in `left`."""
+        return [child for name, child in self.unready.items() if name in left]
 
     def pods_where(
         self, left: frozenset[str], holds: Callable[[SeenPod], bool]
@@ -136,27 +136,13 @@ def unheld(lease: SeenLease | None, now: datetime) -> bool:
     return not lease.spec.holder_identity or age is None or age > (lease.spec.lease_duration_seconds or 0) + STALE
 
 
-Cause = Callable[[Case, frozenset[str]], Iterable[Answer]]
-"""Gets the names of the Jobs that no cause before it has explained; answers about those, or about the set."""
-
-
-def about_jobs(find: Callable[[Case, frozenset[str]], Iterable[KeyedFinding]]) -> Cause:
-    """A cause that finds something about single Jobs: one answer for all Jobs with the same key."""
-
-    @wraps(find)
-    def cause(case: Case, left: frozenset[str]) -> Iterable[Answer]:
-        findings = merge_findings(find(case, left), "Job", "Job {}")
-        return [Answer(finding, frozenset(jobs)) for finding, jobs in findings]
-
-    return cause
-
-
 def case(facts: Facts) -> Case:
     """Sort the facts. The leader is the newest live pod with index 0; without one, the newest."""
     known = facts.jobs is not None
     survey = survey_jobs(facts.jobset, facts.jobs) if facts.jobs is not None else Survey()
     jobs = {job.metadata.uid: job for job in facts.jobs or ()}
-    found = Case(facts, survey, jobs, forest(facts.jobset) if known else None, _shortage(facts, survey))
+    unready = {child.name: child for child in survey.unready}
+    found = Case(facts, survey, jobs, unready, forest(facts.jobset) if known else None, _shortage(facts, survey))
     for event in facts.pod_warnings:
         age = seconds_since(event.last, facts.now)
         if age is not None and age <= FRESH:

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator
 
 from api.pending import clean_words
-from diagnose.case import Case, about_jobs
+from diagnose.answers import KeyedFinding, about_jobs
+from diagnose.case import Case
 from diagnose.facts import SeenPod
-from diagnose.finding import Finding, KeyedFinding, Level
+from diagnose.finding import Finding, Level
 from diagnose.pod_causes import SOON, pods_are
 from diagnose.times import seconds_since
 

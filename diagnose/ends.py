@@ -6,10 +6,11 @@ from dataclasses import replace
 from api import keys
 from api.event import SeenEvent
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE, UNREACHABLE, policy_of
-from diagnose.case import Case, about_jobs
+from diagnose.answers import Answer, KeyedFinding, about_jobs
+from diagnose.case import Case
 from diagnose.disruptions import not_counted
 from diagnose.facts import SeenPod
-from diagnose.finding import NAMED, Answer, Finding, KeyedFinding, Level
+from diagnose.finding import NAMED, Finding, Level
 from diagnose.nodes import SeenNode
 from diagnose.states import RECENT
 from diagnose.times import age, seconds_since

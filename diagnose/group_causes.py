@@ -8,11 +8,12 @@ from api import keys
 from api.gang_status import INITIALLY_SCHEDULED
 from api.gangs import Group
 from api.stalled_trees import Member, Tree, required_members, why_stalled
+from diagnose.answers import Answer, KeyedFinding, merge_findings
 from diagnose.case import Case
 from diagnose.claims import unbound
 from diagnose.domains import KEPT_OUT, kept_out, noun
 from diagnose.facts import SeenGroups, SeenPod
-from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, KeyedFinding, Level, join_names, merge_findings, pluralize
+from diagnose.finding import WAIT_FOR_PODS, Finding, Level, join_names, pluralize
 from diagnose.group_nodes import levels, paths, why_never
 from diagnose.misfits import misfit
 from diagnose.pod_causes import pods_are

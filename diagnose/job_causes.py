@@ -17,9 +17,10 @@ from api.keys import (
     SUSPENDED,
 )
 from controllers.planning.child_jobs import Child
-from diagnose.case import Case, about_jobs
+from diagnose.answers import Answer, KeyedFinding, about_jobs
+from diagnose.case import Case
 from diagnose.ends import held_by_earlier, held_up
-from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, KeyedFinding, Level, join_names, pluralize
+from diagnose.finding import WAIT_FOR_PODS, Finding, Level, join_names, pluralize
 from diagnose.manager_causes import RIGHTS, idle_manager
 from diagnose.quota import QuotaRefusal, quota_refusal, update_refusal
 from diagnose.remedies import for_refusal

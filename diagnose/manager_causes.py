@@ -10,9 +10,10 @@ import msgspec
 from api import keys
 from api.batch import Job
 from api.own_fields import OWN_FIELDS, Fields, own_places
+from diagnose.answers import Answer
 from diagnose.case import Case
 from diagnose.facts import SeenLease, SeenPod
-from diagnose.finding import Answer, Finding, Level, pluralize
+from diagnose.finding import Finding, Level, pluralize
 from diagnose.states import State
 from diagnose.survey import Survey
 from diagnose.times import age, seconds_since

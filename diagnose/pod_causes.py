@@ -9,12 +9,13 @@ from api.exclusive import topology_of
 from api.names import namespaced_job
 from api.pod import DEFAULT_SCHEDULER, PodCondition
 from controllers.planning.child_jobs import Child
+from diagnose.answers import KeyedFinding, about_jobs
 from diagnose.back_off import failed_before, ready_count
-from diagnose.case import Case, about_jobs
+from diagnose.case import Case
 from diagnose.claims import unbound
 from diagnose.domains import GUIDE, article, domain_of_job, in_the_way, kept_out, noun
 from diagnose.facts import SeenPod
-from diagnose.finding import Finding, KeyedFinding, Level, pluralize
+from diagnose.finding import Finding, Level, pluralize
 from diagnose.kubelet import Reason, crash_loop, why_unready
 from diagnose.misfits import misfit
 from diagnose.nodes import FITS_NOWHERE

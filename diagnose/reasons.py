@@ -18,9 +18,10 @@ from diagnose import (
     pod_causes,
     restart_causes,
 )
-from diagnose.case import Case, Cause, case
+from diagnose.answers import Answer, Cause
+from diagnose.case import Case, case
 from diagnose.facts import Facts
-from diagnose.finding import Answer, Finding, Level, pluralize
+from diagnose.finding import Finding, Level, pluralize
 from diagnose.remedies import IN_A_NEW, make_again
 from diagnose.states import State
 

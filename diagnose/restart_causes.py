@@ -10,10 +10,11 @@ from api.policies import FailurePolicyRule
 from controllers.planning import escalation
 from controllers.planning.recovery import goodput
 from diagnose import states
+from diagnose.answers import Answer
 from diagnose.case import Case
 from diagnose.disruptions import disruption_in_history, not_counted, rjob_of
 from diagnose.ends import end_words
-from diagnose.finding import Answer, Finding, Level, join_names, pluralize
+from diagnose.finding import Finding, Level, join_names, pluralize
 from diagnose.kubelet import known_remedy, meaning_of
 from diagnose.remedies import IN_A_NEW
 from diagnose.states import State, failed_lately

@@ -65,9 +65,9 @@ async def test_a_waiting_set_is_explained_without_admission():
     seen = await walk(explain, "api/", "app/", "authoring/", "cli/", "controllers/", "diagnose/", "kube/", "webhooks/")
 
     assert not [file for file in seen.files if file.startswith(("app/", "webhooks/"))]
-    assert len(seen.files) <= 50, seen
-    assert seen.calls <= 1_000, seen
-    assert seen.returns <= 440, seen
+    assert len(seen.files) <= 51, seen
+    assert seen.calls <= 970, seen
+    assert seen.returns <= 390, seen
 
 
 async def test_claims_of_a_pod_without_a_node_are_looked_up():

@@ -109,7 +109,7 @@ def build_job(
     restarts, attempt = counted
     if gates["RestartJob"] and restarts is None:
         restarts = 0
-    if attempt is None and not js.suspended:
+    if attempt is None and not js.spec.suspend:
         attempt = 0
     rjob = position.replicated_job
     labels = job_labels(js, jobs, position, global_replicas=global_replicas, job_restart_attempt=restarts)
@@ -137,7 +137,7 @@ def build_job(
 
 def _is_suspended(js: JobSet, rjob: ReplicatedJob, gates: FeatureGates) -> bool:
     """Whether a new Job is suspended. Where another controller decides about that, its template says how it begins."""
-    return js.suspended or (is_left_to_others(js, gates) and rjob.job_spec.get("suspend") is True)
+    return bool(js.spec.suspend) or (is_left_to_others(js, gates) and rjob.job_spec.get("suspend") is True)
 
 
 def in_group(job: JSON, template: str, name: str) -> JSON:

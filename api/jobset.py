@@ -332,11 +332,6 @@ class JobSet(Base, frozen=True, kw_only=True):
         return self.spec.managed_by in {None, CONTROLLER_NAME}
 
     @property
-    def suspended(self) -> bool:
-        """Whether the user wants no pods to run."""
-        return bool(self.spec.suspend)
-
-    @property
     def restarts_in_place(self) -> bool:
         """Whether its workers start again in the pods that they have, as its failure policy says."""
         policy = self.spec.failure_policy

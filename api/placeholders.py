@@ -37,7 +37,7 @@ def places(js: JobSet) -> Mapping[str, range]:
 
 def placeholders_of(js: JobSet, jobs: Iterable[Job]) -> tuple[Job, ...]:
     """Those among the Jobs of the set that hold its places now; all others are of attempts that are over."""
-    if not js.status.reduced_replicas or js.suspended or js.status.terminal_state:
+    if not js.status.reduced_replicas or js.spec.suspend or js.status.terminal_state:
         return ()
     attempt = str(js.status.restarts - 1)
     names = {

@@ -105,7 +105,7 @@ class _Gangs:
     def objects_of(self, rjobs: Sequence[ReplicatedJob]) -> Iterator[JSON]:
         """Objects that these Jobs need and that do not exist yet, parents first. A suspended set has no groups."""
         wanted, names = self._forest, {rjob.name for rjob in rjobs}
-        if wanted is None or self._js.suspended:
+        if wanted is None or self._js.spec.suspend:
             return
         if not self._made:
             self._made.add(wanted.workload)

@@ -75,13 +75,13 @@ class _Gatherer:
         facts.jobs = await self._jobs()
         facts.warnings = await self._warnings(f"regarding.kind={keys.KIND},regarding.name={js.metadata.name}")
         facts.service_made = await look_up.service_made(self._read, js, facts.warnings)
-        if js.suspended and keys.QUEUE_NAME in js.metadata.labels:
+        if js.spec.suspend and keys.QUEUE_NAME in js.metadata.labels:
             facts.kueue = await self._client.serves(kueue.GROUP)
             if facts.kueue:
                 facts.workloads = await look_up.kueue_workloads(self._read, js)
         if missing_defaults(js):
             facts.webhooks = await look_up.webhooks(self._read)
-        if (js.suspended or js.metadata.deletion_timestamp) and any(_has_pods(job) for job in facts.jobs or ()):
+        if (js.spec.suspend or js.metadata.deletion_timestamp) and any(_has_pods(job) for job in facts.jobs or ()):
             facts.ending = await look_up.deleted_pods(self._read, [self._of_set])
             facts.nodes_by_name |= await look_up.nodes(self._read, facts.ending)
         if facts.jobs is not None:
@@ -92,9 +92,9 @@ class _Gatherer:
         facts, js = self._facts, self._js
         if all_completed(survey, jobs):
             facts.lease = await look_up.lease(self._read)
-        if survey.waiting and not js.suspended and js.metadata.deletion_timestamp is None:
+        if survey.waiting and not js.spec.suspend and js.metadata.deletion_timestamp is None:
             await self._fill_about_waiting(survey)
-        if not survey.waiting and not js.suspended:
+        if not survey.waiting and not js.spec.suspend:
             facts.late_agents = await look_up.late_agents(self._read, js, {job.metadata.uid for job in jobs})
         if unheld(facts.lease, facts.now):
             facts.managers = await look_up.managers(self._read)
@@ -195,7 +195,7 @@ class _Gatherer:
         with self._read.noting(f"Jobs and pods: you may not list jobs in namespace {self._namespace}"):
             jobs = self._read.all(JOBS, SeenJob, label_selector=self._of_set)
             mine = tuple([job async for job in jobs if job.metadata.controlled_by(self._js.metadata.uid)])
-            return mine if self._js.suspended else await self._with_uncounted(mine)
+            return mine if self._js.spec.suspend else await self._with_uncounted(mine)
         return None
 
     async def _with_uncounted(self, jobs: tuple[SeenJob, ...]) -> tuple[SeenJob, ...]:

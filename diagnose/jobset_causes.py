@@ -14,11 +14,12 @@ from controllers.planning import finished
 from controllers.planning.maintenance import REASON as MAINTENANCE
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import LOOKS
+from diagnose.answers import Answer
 from diagnose.case import STALE, Case
 from diagnose.disruptions import disruption_in_history, not_counted
 from diagnose.ends import WAITS_FOR_NODE, held_up
 from diagnose.facts import SeenPod
-from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, Level, join_names, pluralize
+from diagnose.finding import WAIT_FOR_PODS, Finding, Level, join_names, pluralize
 from diagnose.job_causes import holds_back
 from diagnose.kubelet import known_remedy
 from diagnose.kueue import workloads_of
@@ -156,7 +157,7 @@ def without_defaults(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 def suspension(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """The user, or a queue, wants no pods."""
     js = case.facts.jobset
-    if not js.suspended:
+    if not js.spec.suspend:
         return
     queue = js.metadata.labels.get(keys.QUEUE_NAME)
     condition = find(js.status.conditions, keys.SUSPENDED)

@@ -46,7 +46,7 @@ def state_of(js: JobSet, now: datetime | None = None, created: Mapping[str, str]
         State.FAILED: status.terminal_state == keys.FAILED,
         State.DELETED: js.metadata.deletion_timestamp is not None,
         State.ELSEWHERE: not js.is_ours,
-        State.SUSPENDED: js.suspended,
+        State.SUSPENDED: js.spec.suspend,
         State.KEEPS_FAILING: now is not None and (keeps_failing(js, now) or bool(looping_jobs(js, created, now))),
         State.RESTARTING: is_true(status.conditions, keys.RESTARTING),
         State.RUNNING: bool(status.replicated_jobs_status) and _is_settled(js),

@@ -103,7 +103,7 @@ def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
         total=total,
         settled=total - len(missing) - len(active) - len(children.failed),
         missing=missing,
-        halted=tuple(child for child in active if child.job.spec.suspend and not js.suspended),
+        halted=tuple(child for child in active if child.job.spec.suspend and not js.spec.suspend),
         unready=tuple(child for child in active if not child.job.spec.suspend),
         failed=children.failed,
         previous=children.previous,

@@ -50,7 +50,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     err.writelines(
         f"jobset render: {js.metadata.name}: suspended, its groups are created when it is resumed\n"
         for js in jobsets
-        if js.is_ours and js.suspended and js.spec.scheduling is not None
+        if js.is_ours and js.spec.suspend and js.spec.scheduling is not None
     )
     bodies = (
         (stage, body if js.metadata.uid != NO_UID else without_owner(body))

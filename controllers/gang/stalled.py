@@ -88,7 +88,7 @@ def stalled_trees(observed: Observed) -> Stalled:
 def _waits(js: JobSet) -> bool:
     """Whether the set runs, its groups exist, and some of them are not scheduled."""
     conditions = js.status.conditions
-    runs = not js.suspended and not js.status.terminal_state
+    runs = not js.spec.suspend and not js.status.terminal_state
     return runs and is_true(conditions, keys.GROUPS_READY) and not is_true(conditions, keys.GROUPS_SCHEDULED)
 
 

@@ -48,7 +48,7 @@ from controllers.planning.finished import finished
 from controllers.planning.job_window import UNKNOWN, started_jobs
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import KnownGroups, Observed
-from controllers.planning.plan import plan
+from controllers.planning.plan import Planning
 from controllers.planning.sorted_jobs import SortedJobs
 from controllers.planning.summary import summary
 from controllers.resources import JOBSETS
@@ -153,12 +153,13 @@ class JobSetReconciler:
         js = observed.jobset
         moment = self._options.wall_clock().timestamp()
         memory.attempt_times = self._stopwatch.saw(memory.attempt_times, js, observed.jobs, moment)
-        decided = self._plan(observed, memory)
+        planning = self._planning(len(observed.jobs), memory)
+        decided = planning.decide(observed)
         memory.rest_until = clock() + REST * (clock() - began)
         while decided.pod_query is not None:
             observed = await self._answer(observed, decided.pod_query)
-            decided = self._plan(observed, memory)
-        started = [] if js.suspended else started_jobs(decided)
+            decided = planning.decide(observed)
+        started = [] if js.spec.suspend else started_jobs(decided)
         self.memories.note_queued(request, queued=bool(decided.queued or started))
         self._warn(js, decided, memory)
         await self._contested.check(observed, memory.resumptions)
@@ -241,13 +242,14 @@ class JobSetReconciler:
         cache.overlay(stored)
         return stored.metadata.resource_version == meta.resource_version
 
-    def _plan(self, observed: Observed, memory: Memory) -> Plan:
+    def _planning(self, jobs: int, memory: Memory) -> Planning:
+        """`jobs`: how many the set has. Those of a large set stay sorted from plan to plan."""
         options, suspended = self._options, self._options.create_suspended
-        if len(observed.jobs) < options.limits.sorted_jobs_from:
+        if jobs < options.limits.sorted_jobs_from:
             memory.sorted_jobs = None
         elif memory.sorted_jobs is None:
             memory.sorted_jobs = SortedJobs()
-        return plan(observed, self._gates, options.limits, create_suspended=suspended, known=memory.sorted_jobs)
+        return Planning(self._gates, options.limits, create_suspended=suspended, known=memory.sorted_jobs)
 
     def _look_after_pods(self, js: JobSet, decided: Plan) -> None:
         """Follow or leave pods of earlier attempts. A plan that has failed may have deleted Jobs, too."""
@@ -311,7 +313,7 @@ class JobSetReconciler:
         foreign = memory.foreign.value if clock() < memory.foreign.time else {}
         if not foreign:
             memory.foreign = Until(foreign, 0.0)
-        if js.suspended:
+        if js.spec.suspend:
             memory.resumptions.clear()
         if memory.job_window is not UNKNOWN:
             watched = self._caches.jobs.get(meta.namespace, memory.job_window.job)

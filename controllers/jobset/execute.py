@@ -131,7 +131,7 @@ class Executor:
         prepared = not failures
         if prepared:
             failures += await self._create_jobs(js, actions[CreateJob], RefusedJobs() if refused is None else refused)
-        if prepared or js.suspended:  # whatever is refused, a suspension is carried out
+        if prepared or js.spec.suspend:  # whatever is refused, a suspension is carried out
             failures += await self._each(js, actions[PatchJob], partial(self._patch_job, js))
         if self._superseded(js):
             return

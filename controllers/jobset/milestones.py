@@ -104,23 +104,23 @@ class Stopwatch:
         seconds = max(now - start.begun, 0.0)
         if not start.created.over and start.created.reached(not _lacks_jobs(js, jobs)):
             self._milestones.on_created(seconds)
-        if not (start.ready.over or js.suspended) and start.ready.reached(_all_ready(js)):
+        if not (start.ready.over or js.spec.suspend) and start.ready.reached(_all_ready(js)):
             self._milestones.on_ready(seconds)
 
 
 def _first_sight(js: JobSet, now: float) -> AttemptTimes:
     """The times of a JobSet that an earlier process has begun: when it was first ready cannot be known."""
     start = None if js.status.replicated_jobs_status else _Start(_created_at(js, now))
-    return AttemptTimes(js.suspended, js.status.restarts, start)
+    return AttemptTimes(bool(js.spec.suspend), js.status.restarts, start)
 
 
 def _continue(times: AttemptTimes, js: JobSet, now: float) -> None:
     """Note whether an attempt has begun or was broken off since the last reconcile."""
-    if times.suspended and not js.suspended:
+    if times.suspended and not js.spec.suspend:
         times.start = _Start(now)
-    elif js.suspended != times.suspended or js.status.restarts != times.restarts:
+    elif bool(js.spec.suspend) != times.suspended or js.status.restarts != times.restarts:
         times.start = None
-    times.suspended, times.restarts = js.suspended, js.status.restarts
+    times.suspended, times.restarts = bool(js.spec.suspend), js.status.restarts
 
 
 def _created_at(js: JobSet, now: float) -> float:

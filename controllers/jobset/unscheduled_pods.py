@@ -87,7 +87,7 @@ class UnscheduledPods:
 
 def _waits(js: JobSet) -> bool:
     """Whether the set runs, and has a Job with pods of which not all are ready."""
-    runs = not js.suspended and not js.status.terminal_state
+    runs = not js.spec.suspend and not js.status.terminal_state
     return runs and any(entry.active > entry.ready for entry in js.status.replicated_jobs_status)
 
 

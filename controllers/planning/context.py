@@ -121,11 +121,11 @@ def context(
         groups=groups.decide(js, observed.groups, children, stages.is_next, leftovers, limits.new_groups),
         leftovers=leftovers,
         may_leave_pods=may_leave_pods,
-        creates=create_suspended or not js.suspended,
+        creates=create_suspended or not js.spec.suspend,
         restarts_in_place=gates["InPlaceRestart"] and js.restarts_in_place,
         counted=counted,
         status=counted,
         queued=queued,
         # Suspended Jobs do not count: the Job controller has no work with them.
-        job_budget=limits.suspended_jobs if js.suspended else most_queued - queued,
+        job_budget=limits.suspended_jobs if js.spec.suspend else most_queued - queued,
     )

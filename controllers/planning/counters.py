@@ -79,7 +79,7 @@ def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int
     old, since_last_write = js.status, observed.since_status_write
     together = 0.0 if observed.counts_waited is None else _TOGETHER - observed.counts_waited
     if not old.replicated_jobs_status:
-        at_once = js.suspended or together <= _NEGLIGIBLE_DELAY or _milestones(js, new, jobs)
+        at_once = js.spec.suspend or together <= _NEGLIGIBLE_DELAY or _milestones(js, new, jobs)
         return 0 if at_once or not _only_begins(old, new) else together
     if (old.conditions, old.restarts) != (new.conditions, new.restarts):
         return 0
@@ -96,7 +96,7 @@ def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int
 def _milestones(js: JobSet, status: JobSetStatus, jobs: int) -> set[str]:
     """The states that clients wait for, as far as reached: everything ready or done; suspended and nothing active."""
     entries = status.replicated_jobs_status
-    idle = sum([s.active for s in entries]) == 0 and js.suspended
+    idle = sum([s.active for s in entries]) == 0 and js.spec.suspend
     ready = sum([s.ready + s.succeeded for s in entries]) == jobs
     return {name for name, holds in (("idle", idle), ("ready", ready)) if holds}
 

@@ -54,7 +54,7 @@ def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
             pod = pending[child.job.metadata.uid]
             found[child.job.metadata.uid] = FailedByPod(child, FailedContainer(pod.name, pod.node), pod.created)
     of_nodes = policy.node_failure if policy is not None else None
-    if of_nodes is not None and ctx.gates[node_failure.GATE] and not ctx.js.suspended:
+    if of_nodes is not None and ctx.gates[node_failure.GATE] and not ctx.js.spec.suspend:
         due = node_failure.due(observed.pods_on_failed_nodes, of_nodes.after_seconds, ctx.now)
         for child, lost in node_failure.lost_jobs(ctx.js, ctx.gates, ctx.children.active, due).failed:
             failed = node_failure.as_node_failure(child, lost, ctx.now)

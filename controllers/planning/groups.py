@@ -105,7 +105,7 @@ def decide(
     if lack is not None:
         return _without_api(js, wanted, *lack, required=known.required)
     ctx = group_context(js, wanted, OwnedGroups.from_known(known), children, leftovers)
-    if js.suspended:
+    if js.spec.suspend:
         return _free_groups(ctx)
     if any(_ungrouped(ctx, child) for child in ctx.active.values()):
         message = "Jobs run that were started without groups: the next attempt has them"

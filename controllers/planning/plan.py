@@ -84,20 +84,46 @@ def plan(
     create_suspended: bool = True,
     known: SortedJobs | None = None,
 ) -> Plan:
-    """What to do now. `create_suspended` off: nothing is created for a set while it is suspended.
+    """What to do now; see `Planning`."""
+    return Planning(gates, limits, create_suspended=create_suspended, known=known).decide(observed)
 
-    `known`: what the plans before have found out about the Jobs of a large set. It changes how long this takes, and
-    nothing else.
+
+class Planning:
+    """Decides about one observation, and again whenever it has the answer to what the plan asks for.
+
+    `create_suspended` off: nothing is created for a set while it is suspended. `known`: what the plans before have
+    found out about the Jobs of a large set. It changes how long this takes, and nothing else.
     """
-    js = observed.jobset
-    if js.metadata.deletion_timestamp is not None:
-        return Plan()
-    if not js.is_ours:
-        return combine([expire(js, observed.now)])
-    ctx = context(observed, gates, limits, create_suspended=create_suspended, known=known)
+
+    def __init__(
+        self, gates: FeatureGates, limits: Limits, *, create_suspended: bool, known: SortedJobs | None
+    ) -> None:
+        self._gates = gates
+        self._limits = limits
+        self._create_suspended = create_suspended
+        self._known = known
+        self._context: Context | None = None
+
+    def decide(self, observed: Observed) -> Plan:
+        """What to do now. After the first time `observed` is the same, with an answer: nothing is sorted again."""
+        js = observed.jobset
+        if js.metadata.deletion_timestamp is not None:
+            return Plan()
+        if not js.is_ours:
+            return combine([expire(js, observed.now)])
+        if self._context is None:
+            self._context = context(
+                observed, self._gates, self._limits, create_suspended=self._create_suspended, known=self._known
+            )
+        else:
+            self._context = replace(self._context, observed=observed)
+        return _take_steps(self._context)
+
+
+def _take_steps(ctx: Context) -> Plan:
     partials: list[Partial] = []
-    steps = WITH_SPARES if observed.spares else STEPS
-    for step in (*steps, grow_back) if js.status.reduced_replicas else steps:
+    steps = WITH_SPARES if ctx.observed.spares else STEPS
+    for step in (*steps, grow_back) if ctx.js.status.reduced_replicas else steps:
         partial = step(ctx)
         if partial is NOTHING:
             continue

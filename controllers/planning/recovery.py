@@ -37,14 +37,14 @@ def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
     restarts = _restarts(stored, status) and not _is_planned(stored, status)
     failed = _failed_at(ctx) if restarts or status.terminal_state == keys.FAILED else ""
     stands = old.running == runs and old.since and status.spares == stored.spares
-    stands = stands and not (begins or restarts or status.terminal_state or ctx.js.suspended)
+    stands = stands and not (begins or restarts or status.terminal_state or ctx.js.spec.suspend)
     new = old if stands else _count_seconds(old, failed, now, sum(entry.ready for entry in stored.spares))
     if not stands:
-        counts_on = not (ctx.js.suspended or status.terminal_state)
+        counts_on = not (ctx.js.spec.suspend or status.terminal_state)
         until = old.since if elapsed_seconds(now, old.since) else now  # the clock of another process was ahead
         new = replace(new, running=runs, since=until if counts_on else "")
     was_over = _is_over(new)
-    if not (was_over or ctx.js.suspended):
+    if not (was_over or ctx.js.spec.suspend):
         new = replace(new, attempts=(*new.attempts[:-1], _gone_on(ctx, new.attempts[-1], runs=runs)))
     if begins or (restarts and was_over):
         since = failed or _lost_since(old, now) if restarts else _started_at(ctx)
@@ -76,7 +76,7 @@ def _moment(text: str) -> datetime | None:
 
 def _runs(ctx: Context, status: JobSetStatus) -> bool:
     """Whether every Job that may run by now is ready or done."""
-    if ctx.js.suspended or status.terminal_state:
+    if ctx.js.spec.suspend or status.terminal_state:
         return False
     entries = {entry.name: entry for entry in status.replicated_jobs_status}
     return all(

@@ -53,7 +53,7 @@ def by_index(js_name: str, spares: Spares) -> dict[int, Job]:
 def spare_counts(observed: Observed) -> tuple[SpareStatus, ...]:
     """The numbers of the status. A suspended set has no spares, and misses none."""
     status, found = observed.jobset.status, []
-    ends = observed.jobset.suspended or bool(status.terminal_state)
+    ends = observed.jobset.spec.suspend or bool(status.terminal_state)
     stored = {entry.name: entry for entry in status.spares}
     for spares in observed.spares:
         name, wanted = spares.group.name, 0 if ends else spares.group.replicas

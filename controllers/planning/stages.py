@@ -43,7 +43,7 @@ class Stages:
         self._tally = children.tally
         self._running = {name for name, tally in children.tallies.items() if tally.running}
         self._place = {name: place for place, name in enumerate(self._replicas)}
-        self._suspended = js.suspended
+        self._suspended = js.spec.suspend
         self._ordered = in_order(js.spec)
         self._stages = stages(js.spec)
         self._awaited_ready, self._passed = _awaited_ready(js, self._running, ordered=self._ordered)

@@ -41,7 +41,7 @@ def _jobs_done(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], policy: Succ
     Otherwise, as clients see it today, no set is done before any of its Jobs has succeeded.
     """
     if not any(entry.succeeded for entry in counts):
-        return not js.suspended and not any(r.replicas for r in js.spec.replicated_jobs)
+        return not js.spec.suspend and not any(r.replicas for r in js.spec.replicated_jobs)
     done = _jobs(js, counts)
     if policy.operator == "Any":
         return done >= 1

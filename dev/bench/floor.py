@@ -109,7 +109,7 @@ class Floor:
             self._sets[key] = tracked = TrackedSet(seen)
             tracked.begin(seen)
             self._soon(self._create_all(tracked))
-        elif (tracked := self._sets[key]).js.suspended != seen.suspended:
+        elif (tracked := self._sets[key]).js.spec.suspend != seen.spec.suspend:
             status = msgspec.structs.replace(seen.status, restarts=tracked.js.status.restarts)
             tracked.begin(msgspec.structs.replace(seen, status=status))
             self._soon(self._suspend(tracked))
@@ -126,7 +126,7 @@ class Floor:
                 self._create_when_gone(tracked, name)
         elif job.failure is not None:
             self._restart_set(tracked)
-        elif _settled(job, tracked.js.suspended):
+        elif _settled(job, bool(tracked.js.spec.suspend)):
             if name not in tracked.settled:
                 tracked.settled.add(name)
                 if len(tracked.settled) == len(tracked.bodies):
@@ -166,7 +166,7 @@ class Floor:
         await self._client.create(JOBS, body, namespace=tracked.namespace, type=msgspec.Raw)
 
     async def _suspend(self, tracked: TrackedSet) -> None:
-        patch = {"spec": {"suspend": tracked.js.suspended}}
+        patch = {"spec": {"suspend": bool(tracked.js.spec.suspend)}}
         await _side_by_side(
             [self._client.patch(JOBS, name, patch, namespace=tracked.namespace) for name in tracked.bodies]
         )
@@ -189,7 +189,7 @@ class Floor:
         rows = []
         for jobs in layout_of(tracked.js).ranges:
             count = jobs.replicated_job.replicas
-            reached = {"suspended": count} if tracked.js.suspended else {"ready": count, "active": count}
+            reached = {"suspended": count} if tracked.js.spec.suspend else {"ready": count, "active": count}
             zero = dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0)
             rows.append({"name": jobs.replicated_job.name, **zero, **reached})
         status = {"restarts": tracked.js.status.restarts, "replicatedJobsStatus": rows}

@@ -65,7 +65,7 @@ class GangHistories(Histories):
         idle = all(
             s.obj.spec.suspend and not s.obj.status.active for s in self.server.jobs.values() if self._runs(s.obj)
         )
-        if self.alive() and self.js.suspended and idle:
+        if self.alive() and self.js.spec.suspend and idle:
             names = NAMES[: len(self.js.spec.replicated_jobs)]
             other = jobset(scheduling=in_groups(data.draw(st.sampled_from(SHAPES)), names)).spec.scheduling
             self.server.edit(scheduling=other, suspend=data.draw(st.booleans()))
@@ -94,7 +94,7 @@ class GangHistories(Histories):
         if self._helpless():
             return
         odd = any(self._unmanaged(stored.obj) for stored in self.server.jobs.values())
-        if js.suspended:
+        if js.spec.suspend:
             assert odd or not (groups or there["workloads"]), f"{groups} are there although the set is suspended"
             return
         wanted = forest(js)

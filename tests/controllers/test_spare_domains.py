@@ -113,7 +113,7 @@ class DomainWorld(PoolWorld):
 
     def bind(self) -> None:
         """kube-scheduler binds leaders: where they are nominated to, if only keepers of their key are there."""
-        if self.js.suspended:
+        if self.js.spec.suspend:
             return
         for name, pod in list(self.pool.items()):
             if not pod.is_spare and pod.leads and not pod.gated and pod.job_uid in self.uids():
@@ -313,7 +313,7 @@ def test_whatever_is_lost_no_pod_stays_held_back_and_no_domain_is_held_for_nobod
         gone = {uid for uid in {pod.job_uid for pod in world.pool.values()} if uid not in world.uids()}
         world.pool = {name: pod for name, pod in world.pool.items() if pod.job_uid not in gone}
         world.settle()
-        if world.js.suspended:
+        if world.js.spec.suspend:
             continue
         used, _ = world.entry
         assert used == world.domains
@@ -321,7 +321,7 @@ def test_whatever_is_lost_no_pod_stays_held_back_and_no_domain_is_held_for_nobod
         assert not [pod for pod in waiting if pod.gated and (pod.leads or not pod.awaits_leader)], "held back for good"
         claimed = {pod.job_key for pod in world.pool.values() if not pod.is_spare}
         assert {pod.job_key for pod in world.keepers} <= claimed, "a domain is held for nobody"
-    assert world.js.suspended or world.status.terminal_state or not world.keepers
+    assert world.js.spec.suspend or world.status.terminal_state or not world.keepers
 
 
 def _jobs_change(world: DomainWorld, step: str) -> None:

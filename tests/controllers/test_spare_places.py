@@ -240,8 +240,8 @@ def test_whatever_is_lost_no_pod_stays_held_back_and_each_place_is_given_once(st
         jobs = {world.jobs[name]["metadata"]["uid"] for name in world.live()}
         held = [pod for pod in world.pool.values() if pod.gated and pod.job_uid in jobs]
         assert used == len({place.spare for place in world.given}) == len(world.given)
-        assert world.js.suspended or not held, "a pod is held back for good"
-        assert not world.js.suspended or not promised
+        assert world.js.spec.suspend or not held, "a pod is held back for good"
+        assert not world.js.spec.suspend or not promised
 
 
 def _apply(world: PoolWorld, step: str) -> None:

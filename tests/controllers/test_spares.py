@@ -231,6 +231,6 @@ def test_whatever_happens_the_set_is_as_it_were_without_spares(steps):
         for made in (plain, spared):
             _apply(made, kind, name)
         assert _of_the_set(spared) == _of_the_set(plain)
-        ended = spared.status.terminal_state or spared.js.suspended
+        ended = spared.status.terminal_state or spared.js.spec.suspend
         left = [each for each in spared.live() if "spare" in each and not spared.finished(each)]
         assert not (ended and left), "spares outlive the set"

@@ -36,10 +36,10 @@ def _adapt(ctx: Context) -> Partial:
         draft.update(reduced_replicas=())
         return draft_result(draft)
     wanted = {rjob.name: rjob.replicas for rjob in ctx.observed.jobset.spec.replicated_jobs}
-    entries = () if ctx.js.suspended else tuple(e for e in stored if e.replicas < wanted.get(e.name, 0))
+    entries = () if ctx.js.spec.suspend else tuple(e for e in stored if e.replicas < wanted.get(e.name, 0))
     if entries != stored:
         draft.update(reduced_replicas=entries)
-    if ctx.js.suspended or ctx.children.failed:
+    if ctx.js.spec.suspend or ctx.children.failed:
         return draft_result(draft)
     if _resize(ctx, draft):
         return draft_result(draft, kind=Stop)

@@ -13,7 +13,7 @@ from kube.model.meta import find
 
 def count_attempt(ctx: Context) -> Partial:
     """Take back the condition Suspended, and count."""
-    if ctx.js.suspended:
+    if ctx.js.spec.suspend:
         return NOTHING
     first = ctx.js.status.execution_attempts is None
     if not first and find(ctx.status.conditions, keys.SUSPENDED) is None:

@@ -40,7 +40,7 @@ def create_jobs(ctx: Context) -> Partial:
         conflicts += names
         _warn_of_taken(ctx, draft, names)
     _warn_of_unreadable(ctx, draft, unreadable)
-    if in_order(ctx.js.spec) and not ctx.js.suspended:
+    if in_order(ctx.js.spec) and not ctx.js.spec.suspend:
         _report_order(draft, complete=ctx.stages.all_started)
     # No watch shows when a name is free that another owner's Job, or an unreadable one, has.
     retry = ctx.limits.foreign_retry if conflicts or unreadable else lag

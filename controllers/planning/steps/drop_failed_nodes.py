@@ -20,7 +20,7 @@ def drop_failed_nodes(ctx: Context) -> Partial:
     if not ctx.gates[GATE]:
         draft.warn_of_gate("spec.failurePolicy.avoidNodes", GATE)
         return draft_result(draft)
-    if ctx.js.suspended:
+    if ctx.js.spec.suspend:
         return NOTHING
     pods = without_node(ctx.observed.pending_pods, policy.drop_after_seconds, ctx.now)
     kept = {

@@ -11,7 +11,7 @@ from kube.model.meta import seconds_between
 
 def end_restart(ctx: Context) -> Partial:
     """Take back the condition RestartingJobSet, and note how long it took, in seconds."""
-    if ctx.js.suspended or not counters.all_ready(ctx.js, ctx.counts):
+    if ctx.js.spec.suspend or not counters.all_ready(ctx.js, ctx.counts):
         return NOTHING
     draft, last = ctx.draft(), ctx.status.last_restart
     ended = draft.condition(keys.RESTARTING, true=False, reason="JobsReady", message="all jobs are ready")

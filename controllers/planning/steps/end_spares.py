@@ -14,7 +14,7 @@ def end_spares(ctx: Context) -> Partial:
     draft, jobs = ctx.draft(), [job for spares in ctx.observed.spares for job in spares.jobs]
     if not ctx.gates[GATE]:
         draft.warn_of_gate("spec.replicatedJobs[].spareFor", GATE)
-    elif not (finished(ctx.js) or ctx.js.suspended):
+    elif not (finished(ctx.js) or ctx.js.spec.suspend):
         jobs = [job for spares in ctx.observed.spares for job in _surplus(ctx, spares)]
     return draft_result(draft, *deletions(jobs))
 

@@ -24,7 +24,7 @@ def enforce_deadline(ctx: Context) -> Partial:
     if not ctx.gates[GATE]:
         draft.warn_of_gate("spec.activeDeadlineSeconds", GATE)
         return draft_result(draft)
-    if ctx.js.suspended:
+    if ctx.js.spec.suspend:
         draft.update(start_time="")
         return draft_result(draft, status_first=bool(ctx.status.start_time))
     left = time_left(seconds, ctx.status.start_time, ctx.now)

@@ -34,7 +34,7 @@ Actions = list[GivePlace | EndSpare | LiftGate]
 
 def give_places(ctx: Context) -> Partial:
     """Give what is free to the pods that wait. A pod that is held back, and gets none, is let go at once."""
-    if not ctx.gates[GATE] or ctx.js.suspended:
+    if not ctx.gates[GATE] or ctx.js.spec.suspend:
         return NOTHING
     draft, written = ctx.draft(), ctx.observed.since_status_write
     waits: list[float] = []

@@ -34,7 +34,7 @@ RETRY = 10
 def grow_back(ctx: Context) -> Partial:
     """Keep placeholders while all Jobs are ready; a planned restart with more Jobs when they hold room."""
     stored, policy = ctx.status.reduced_replicas, policy_of(ctx.js)
-    if not stored or policy is None or not ctx.gates[GATE] or ctx.js.suspended:
+    if not stored or policy is None or not ctx.gates[GATE] or ctx.js.spec.suspend:
         return NOTHING
     draft, steady = ctx.draft(), _is_steady(ctx)
     over = deletions(job for job in ctx.observed.placeholders if not steady or job.outcome is not None)

@@ -29,7 +29,7 @@ def keep_spares(ctx: Context) -> Partial:
 
     A Job that is not ready and does not keep away from all nodes to avoid is made again: it may wait beside one.
     """
-    if not ctx.gates[GATE] or ctx.js.suspended or ctx.status != ctx.counted:
+    if not ctx.gates[GATE] or ctx.js.spec.suspend or ctx.status != ctx.counted:
         return NOTHING
     actions: list[CreateJob | DeleteJob] = []
     waits: list[float] = []

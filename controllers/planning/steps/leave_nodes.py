@@ -85,7 +85,7 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
 def _pods_by_node(ctx: Context) -> PodsByNode:
     """Pods of the attempt that run on nodes with one of the taints; none while the set is suspended."""
     found: dict[str, list[PodOnTaintedNode]] = {}
-    active = () if ctx.js.suspended else ctx.children.active
+    active = () if ctx.js.spec.suspend else ctx.children.active
     running = {child.job.metadata.uid for child in active if not (child.deleting or child.job.spec.suspend)}
     for pod in ctx.observed.pods_to_move:
         if pod.job_uid in running and not (pod.deleting or pod.ended):

@@ -91,7 +91,7 @@ def apply(
     `failures`: of workers, for which the set has not restarted.
     """
     policy = js.spec.failure_policy
-    if policy is None or js.suspended:
+    if policy is None or js.spec.suspend:
         return
     ours = [pod for pod in pods if pod.job_uid in job_uids]
     reported = _reported_attempts(ours, draft)

@@ -14,7 +14,7 @@ from controllers.planning.partial import NOTHING, Partial, draft_result
 
 def suspend_or_resume(ctx: Context) -> Partial:
     """Suspend what runs, or resume what is suspended, unless another controller does that."""
-    if ctx.js.suspended:
+    if ctx.js.spec.suspend:
         return _suspend(ctx)
     return NOTHING if is_left_to_others(ctx.js, ctx.gates) else _resume(ctx)
 

@@ -39,7 +39,7 @@ def watch_nodes(ctx: Context) -> Partial:
     nodes = {pod.node for pod in deleted}
     replaced: dict[str, str] = {}
     counted = False
-    if not (ctx.js.suspended or finished(ctx.js)):
+    if not (ctx.js.spec.suspend or finished(ctx.js)):
         lost = node_failure.lost_jobs(ctx.js, ctx.gates, ctx.children.active, due)
         nodes |= {pod.node for _, pod in (*lost.failed, *lost.replaced)}
         replaced = {pod.uid: f"node {pod.node}, {node_failure.state(pod)}" for _, pod in lost.replaced}
@@ -56,7 +56,7 @@ def watch_nodes(ctx: Context) -> Partial:
         draft.warn("LostPodsReplaced", list_some(names, advice, ctx.limits))
         end_attempt(ctx.js, draft, (child.replicated_job for child, _ in lost.replaced))
         counted = failed_nodes.note_replaced(ctx, draft, [pod for pod in deleted if pod.uid in replaced])
-    if ctx.observed.spares and not ctx.js.suspended:  # a node may be lost while the set restarts
+    if ctx.observed.spares and not ctx.js.spec.suspend:  # a node may be lost while the set restarts
         spare_places.promise_places(ctx, draft, deleted)
     return draft_result(
         draft,

@@ -34,7 +34,7 @@ def watch_start(ctx: Context) -> Partial:
     )
     if times.start is None:
         waiting = [*avoiding, *instead]
-    if not times.seconds or ctx.js.suspended or not waiting:
+    if not times.seconds or ctx.js.spec.suspend or not waiting:
         return draft_result(draft)
     jobs, found = [child.job for child in waiting], ctx.observed.pending_pods
     next_start_check = ctx.observed.next_start_check if found is None else next_check(found.values(), times, ctx.now)

@@ -92,9 +92,9 @@ class Histories(Moves):
                 assert not missing, f"{sorted(missing)} are missing"
             for name, job in ours.items():
                 assert integer(job.metadata.labels[keys.RESTART_ATTEMPT]) == status.restarts
-                if js.suspended or released:
-                    assert job.spec.suspend == js.suspended, f"{name} has suspend={job.spec.suspend}"
-                if js.suspended and deletes_jobs(js, self.gates):
+                if js.spec.suspend or released:
+                    assert job.spec.suspend == bool(js.spec.suspend), f"{name} has suspend={job.spec.suspend}"
+                if js.spec.suspend and deletes_jobs(js, self.gates):
                     assert job.status.start_time is None, f"{name} keeps what has succeeded"
                 if self.gates["ElasticJobSet"]:
                     assert (job.spec.parallelism, job.spec.completions) == (of.parallelism, of.completions)
@@ -107,7 +107,7 @@ class Histories(Moves):
     def _one_attempt_runs(self):
         """Where workers restart in place, all run the attempt that the status says, if all Jobs are there."""
         js, early = self.ledger.sized(self.js), jobs_without_agent(self.js)
-        if not js.restarts_in_place or js.suspended or js.status.terminal_state or self._helpless():
+        if not js.restarts_in_place or js.spec.suspend or js.status.terminal_state or self._helpless():
             return
         with_agents = [of for of in js.spec.replicated_jobs if of.name not in early]
         names = [f"js-{of.name}-{i}" for of in with_agents for i in range(of.replicas)]
@@ -132,7 +132,7 @@ class Histories(Moves):
         """Whether a stage may have started; the cluster has made ready whatever runs."""
         js = self.ledger.sized(self.js)
         policy = js.spec.execution_policy
-        if js.suspended:
+        if js.spec.suspend:
             waits = js.spec.replicated_jobs[number].depends_on or (policy and number)
             return not self.on_resume and not waits
         entries = {of.name: of for of in js.status.replicated_jobs_status}
@@ -172,7 +172,7 @@ class Histories(Moves):
             if self.server.jobset is None:
                 return
         blocked = any(self._unmanaged(s.obj) for s in self.server.jobs.values())
-        if not self.js.suspended and not blocked and not self._helpless():
+        if not self.js.spec.suspend and not blocked and not self._helpless():
             assert self.js.status.terminal_state, "every Job has completed, the set has not"
 
 

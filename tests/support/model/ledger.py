@@ -180,8 +180,8 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
             return
         assert name == f"{js.metadata.name}-{place.replicated_job}-{place.index}", f"{name} is at {place}"
         assert not js.status.terminal_state, f"{name} is created after the end"
-        assert self.create_suspended or not js.suspended, f"{name} is created although the set is suspended"
-        assert job.spec.suspend == js.suspended, f"{name} is created with suspend={job.spec.suspend}"
+        assert self.create_suspended or not js.spec.suspend, f"{name} is created although the set is suspended"
+        assert job.spec.suspend == bool(js.spec.suspend), f"{name} is created with suspend={job.spec.suspend}"
         own = own_restarts(js.status, place) if self.gates["RestartJob"] else 0
         assert (place.attempt, place.own) == (js.status.restarts, own), f"{name} is created as {place}"
         self._not_run_again(view, place)
@@ -198,7 +198,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         policy, wanted = js.spec.failure_policy, forest(js)
         blocks = policy is not None and policy.restart_strategy == "BlockingRecreate"
         name = f"{js.metadata.name}-{place.replicated_job}-{place.index}"
-        leaf = None if wanted is None or js.suspended else wanted.of_job(name)
+        leaf = None if wanted is None or js.spec.suspend else wanted.of_job(name)
         roots = () if wanted is None or leaf is None else (root for root in wanted.roots if leaf in root.walk())
         tree = {job for root in roots for group in root.walk() for job, _ in group.jobs}
         for uid, pod in orphans.items():
@@ -222,7 +222,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         leaf = None if wanted is None else wanted.of_job(name)
         named = job.spec.template.spec.pod_group
         assert named == ("" if leaf is None else leaf.name), f"{name} is in {named or 'no group'}"
-        if wanted is None or leaf is None or js.suspended:
+        if wanted is None or leaf is None or js.spec.suspend:
             return
         known = view.groups
         assert known is not None
@@ -242,7 +242,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         wanted = forest(js)
         assert wanted is not None, f"{name} is created for a set without spec.scheduling"
         assert name in {wanted.workload, *(group.name for group in wanted.groups())}, f"{name} is in no tree"
-        assert not js.suspended and not js.status.terminal_state, f"{name} is created for a set that does not run"  # noqa: PT018 -- one thing
+        assert not js.spec.suspend and not js.status.terminal_state, f"{name} is created for a set that does not run"  # noqa: PT018 -- one thing
 
     def group_changed(self, of: StoredGroup | StoredWorkload) -> View:
         """Patched or deleted: only what is ours."""
@@ -263,7 +263,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
     def _order_is_kept(self, js: JobSet, place: Place) -> None:
         """Whatever this stage waits for was reached in this attempt."""
         waits = self._stages_before(js, place.replicated_job)
-        if js.suspended and not waits:
+        if js.spec.suspend and not waits:
             return
         names = [r.name for r in js.spec.replicated_jobs]
         here = js.spec.replicated_jobs[names.index(place.replicated_job)]
@@ -318,7 +318,9 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         wanted = forest(view.jobset)
         leaf = None if wanted is None else wanted.of_job(name)
         misplaced = seen.spec.suspend and seen.spec.template.spec.pod_group != ("" if leaf is None else leaf.name)
-        halted = view.jobset.suspended and deletes_jobs(view.jobset, self.gates) and seen.status.start_time is not None
+        halted = (
+            view.jobset.spec.suspend and deletes_jobs(view.jobset, self.gates) and seen.status.start_time is not None
+        )
         nodeless = self.nodeless(job.metadata.uid) or halted
         assert js.status.terminal_state or old or high or misplaced or nodeless, f"{name} of this attempt is deleted"
 
@@ -329,7 +331,9 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         view = self._of(owner.uid)
         assert old.metadata.uid in self.places, f"{name}, which no plan made, is patched"
         if old.spec.suspend != new.spec.suspend:
-            assert new.spec.suspend == view.jobset.suspended, f"{name} is patched to suspend={new.spec.suspend}"
+            assert new.spec.suspend == bool(view.jobset.spec.suspend), (
+                f"{name} is patched to suspend={new.spec.suspend}"
+            )
         place = self.places[old.metadata.uid]
         if old.spec.suspend and not new.spec.suspend:
             self._order_is_kept(view.jobset, place)

@@ -55,7 +55,7 @@ class NodeRules:
         in_place = new.restarts == old.restarts and new.execution_attempts != old.execution_attempts and not resumed
         if not (restarts or in_place):
             return False
-        assert self.gates[GATE] and leaves_nodes(js) and not js.suspended  # noqa: PT018 -- one thing
+        assert self.gates[GATE] and leaves_nodes(js) and not js.spec.suspend  # noqa: PT018 -- one thing
         assert new.restarts_count_towards_max == old.restarts_count_towards_max, "a planned move counts"
         assert self.newly_left(old, new), "a planned move away from no node"
         assert new.attempt_history == old.attempt_history, "a planned move is called a failure"
@@ -75,7 +75,7 @@ class NodeRules:
         """Whether the set continues with fewer Jobs, within its bounds and because some have no room. It costs nothing."""
         if new.last_restart is None or new.last_restart.reason != REDUCED:
             return False
-        assert self.gates[elastic.GATE] and not js.suspended  # noqa: PT018 -- one thing
+        assert self.gates[elastic.GATE] and not js.spec.suspend  # noqa: PT018 -- one thing
         assert self.without_room(), "smaller although all pods have room"
         assert new.restarts_count_towards_max == js.status.restarts_count_towards_max, "a planned restart counts"
         assert new.attempt_history == js.status.attempt_history, "a planned restart is called a failure"
@@ -101,7 +101,7 @@ class NodeRules:
     def _holds_place(self, js: JobSet, place: Place, job: Job) -> None:
         """A placeholder is of a Job that the set goes without, while all others are ready, and of no attempt that runs."""
         name, sizes = job.metadata.name, {entry.name: entry.replicas for entry in js.status.reduced_replicas}
-        assert self.gates[elastic.GATE] and not (js.suspended or js.status.terminal_state), f"{name} holds a place"  # noqa: PT018 -- one thing
+        assert self.gates[elastic.GATE] and not (js.spec.suspend or js.status.terminal_state), f"{name} holds a place"  # noqa: PT018 -- one thing
         assert place.replicated_job in sizes, f"{name} holds a place of a set that has all its Jobs"
         assert place.index >= sizes[place.replicated_job], f"{name} holds the place of a Job that runs"
         assert place.attempt == js.status.restarts - 1, f"{name} is of attempt {place.attempt}"
@@ -120,7 +120,7 @@ class NodeRules:
         """Whether the set restarts with another number of Jobs, which the user wants. It costs nothing."""
         if new.last_restart is None or new.last_restart.reason != RESIZED:
             return False
-        assert self.gates[elastic.GATE] and self.gates["ElasticJobSet"] and not js.suspended  # noqa: PT018 -- one thing
+        assert self.gates[elastic.GATE] and self.gates["ElasticJobSet"] and not js.spec.suspend  # noqa: PT018 -- one thing
         assert new.restarts_count_towards_max == js.status.restarts_count_towards_max, "a planned restart counts"
         assert new.attempt_history == js.status.attempt_history, "a planned restart is called a failure"
         self.resizes[js.metadata.uid] = self.resizes.get(js.metadata.uid, 0) + 1
@@ -132,7 +132,7 @@ class NodeRules:
         """Whether the set continues with more Jobs, as many as there is room for. It costs nothing."""
         if new.last_restart is None or new.last_restart.reason != RESTORED:
             return False
-        assert self.gates[elastic.GATE] and not js.suspended  # noqa: PT018 -- one thing
+        assert self.gates[elastic.GATE] and not js.spec.suspend  # noqa: PT018 -- one thing
         assert new.restarts_count_towards_max == js.status.restarts_count_towards_max, "a planned restart counts"
         assert new.attempt_history == js.status.attempt_history, "a planned restart is called a failure"
         before, now = ({entry.name: entry.replicas for entry in of.reduced_replicas} for of in (js.status, new))

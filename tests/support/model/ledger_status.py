@@ -136,19 +136,19 @@ class StatusRules:
             return
         before, after = ((-1 if s.execution_attempts is None else s.execution_attempts) for s in (old, new))
         ended, restarted = bool(new.terminal_state), new.restarts > old.restarts
-        if js.suspended:
+        if js.spec.suspend:
             assert new.start_time == "", "time runs while the set is suspended"
         else:
             assert new.start_time, "no time runs"
             assert new.start_time == old.start_time or not old.start_time or after > before, "the time begins again"
-        if restarted and new.last_restart and not js.suspended:
+        if restarted and new.last_restart and not js.spec.suspend:
             assert new.start_time == new.last_restart.start_time, "a restart does not begin the time again"
         moments = [c.last_transition_time for c in new.conditions if c.type == keys.FAILED] if ended else []
         if restarted and new.last_restart and after == before + 1:
             moments = [new.last_restart.start_time]
         too_late = bool(old.start_time) and any(seconds_between(old.start_time, at) >= seconds for at in moments)
         exceeded = ended and any(c.reason == "DeadlineExceeded" for c in new.conditions if c.type == keys.FAILED)
-        assert exceeded == (too_late and not js.suspended), f"failed or restarted at {moments} of {old.start_time}"
+        assert exceeded == (too_late and not js.spec.suspend), f"failed or restarted at {moments} of {old.start_time}"
 
     def _exit_codes_fit(self, js: JobSet, new: JobSetStatus) -> None:
         """A rule that ends or restarts the set by exit code is right about one of the failed Jobs."""
@@ -222,9 +222,9 @@ class StatusRules:
             }
             assert now <= truth, f"{rjob.name} says that {sorted(now - truth)} completed"
             assert after.succeeded == len(now), f"{rjob.name} counts {after.succeeded} and names {sorted(now)}"
-            if before is not None and before.started and not js.suspended:
+            if before is not None and before.started and not js.spec.suspend:
                 assert after.started, f"{rjob.name} has not started any more"
-            if before is not None and before.released and not js.suspended:
+            if before is not None and before.released and not js.spec.suspend:
                 assert after.released, f"{rjob.name} is not released any more"
             left = max(rjob.replicas - len(now), 0) if js.spec.execution_policy else None
             assert after.remaining == left, f"{rjob.name}: {after.remaining} remain of {rjob.replicas}, done are {now}"

@@ -293,7 +293,7 @@ class Moves(PodMoves, RuleBasedStateMachine):
     def _change_placement(self, data):
         """What a queue does: other scheduling fields, in the same update with the flip or while suspended."""
         suspend = data.draw(st.booleans())
-        if not self.alive() or not (self.js.suspended or suspend):
+        if not self.alive() or not (self.js.spec.suspend or suspend):
             return
         zone = data.draw(st.sampled_from(["", "x", "y"]))
         resources = self.gates["MutablePodResourcesForSuspendedJobSets"]

@@ -39,7 +39,7 @@ from controllers.planning.actions import (
 from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import Ended, FailedPod, KnownGroups, Observed
-from controllers.planning.plan import plan
+from controllers.planning.plan import Planning, plan
 from dev.simulator import group_rules, job_rules, job_status, jobset_rules
 from dev.simulator.patches import merge, strategic
 from dev.simulator.selectors import matches
@@ -130,10 +130,12 @@ class World:
     def plan(self) -> Plan:
         """What the planner wants now, with its queries about pods answered. `failed_pods` are by the name of their Job."""
         observed = self.observe()
-        decided = plan(observed, self.gates, create_suspended=self.create_suspended)
+        planning = Planning(self.gates, DEFAULT_LIMITS, create_suspended=self.create_suspended, known=None)
+        decided = planning.decide(observed)
         while decided.pod_query is not None:
             observed = self.answer(observed, decided.pod_query)
-            decided = plan(observed, self.gates, create_suspended=self.create_suspended)
+            decided = planning.decide(observed)
+            assert decided == plan(observed, self.gates, create_suspended=self.create_suspended), "as if known at once"
         return decided
 
     def answer(self, observed: Observed, pod_query: PodQuery) -> Observed:

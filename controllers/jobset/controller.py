@@ -133,12 +133,12 @@ class JobSetReconciler:
             self.memories.keep_departed(Request(old.metadata.namespace, owner.name), owner.uid, old)
 
     async def reconcile(self, request: Request) -> Result:
-        add_log_fields(namespace=request.namespace, name=request.name)
         cached = self._caches.jobsets.get(request.namespace, request.name)
         if cached is None:
             self.memories.forget(request)
             return Result()
-        add_log_fields(uid=cached.metadata.uid, generation=cached.metadata.generation)
+        meta = cached.metadata
+        add_log_fields(namespace=meta.namespace, name=meta.name, uid=meta.uid, generation=meta.generation)
         memory = self.memories.get_or_create(request, cached.metadata.uid)
         clock = asyncio.get_running_loop().time
         began = clock()
@@ -244,12 +244,9 @@ class JobSetReconciler:
 
     def _planning(self, jobs: int, memory: Memory) -> Planning:
         """`jobs`: how many the set has. Those of a large set stay sorted from plan to plan."""
-        options, suspended = self._options, self._options.create_suspended
-        if jobs < options.limits.sorted_jobs_from:
-            memory.sorted_jobs = None
-        elif memory.sorted_jobs is None:
-            memory.sorted_jobs = SortedJobs()
-        return Planning(self._gates, options.limits, create_suspended=suspended, known=memory.sorted_jobs)
+        limits, suspended = self._options.limits, self._options.create_suspended
+        memory.sorted_jobs = None if jobs < limits.sorted_jobs_from else memory.sorted_jobs or SortedJobs()
+        return Planning(self._gates, limits, create_suspended=suspended, known=memory.sorted_jobs)
 
     def _look_after_pods(self, js: JobSet, decided: Plan) -> None:
         """Follow or leave pods of earlier attempts. A plan that has failed may have deleted Jobs, too."""

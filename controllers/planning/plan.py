@@ -96,7 +96,12 @@ class Planning:
     """
 
     def __init__(
-        self, gates: FeatureGates, limits: Limits, *, create_suspended: bool, known: SortedJobs | None
+        self,
+        gates: FeatureGates,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        create_suspended: bool = True,
+        known: SortedJobs | None = None,
     ) -> None:
         self._gates = gates
         self._limits = limits

@@ -5,6 +5,7 @@ import pytest
 from api import keys
 from api.gang_api import Served
 from controllers.planning.actions import CreateGroup
+from dev.simulator import job_status
 from tests.support.model.gang_sets import (
     NESTED,
     RESTART,
@@ -99,7 +100,7 @@ class TestTheEnd:
     def test_groups_go_and_the_workload_stays(self, kind):
         w = running(scheduling=NESTED)
         for name in w.live():
-            w.finish(name, kind) if w._may_run(w.jobs[name]) else None
+            w.finish(name, kind) if job_status.may_run(w.jobs[name]) else None
             w.settle()
         w.collect()
         w.settle()

@@ -129,8 +129,7 @@ class World:
 
     def plan(self) -> Plan:
         """What the planner wants now, with its queries about pods answered. `failed_pods` are by the name of their Job."""
-        observed = self.observe()
-        planning = Planning(self.gates, DEFAULT_LIMITS, create_suspended=self.create_suspended, known=None)
+        observed, planning = self.observe(), Planning(self.gates, create_suspended=self.create_suspended)
         decided = planning.decide(observed)
         while decided.pod_query is not None:
             observed = self.answer(observed, decided.pod_query)
@@ -194,7 +193,7 @@ class World:
 
     def run(self, *names: str, ready: bool = True) -> None:
         """Start the pods of these Jobs (of all that may run, by default)."""
-        for name in names or [n for n, j in self.jobs.items() if self._may_run(j)]:
+        for name in names or [n for n, j in self.jobs.items() if job_status.may_run(j)]:
             job = self._running(name)
             job["status"] = job_status.start_status(job, self.now, ready=job_status.pods_wanted(job) if ready else 0)
 
@@ -211,7 +210,7 @@ class World:
         job["status"] = job_status.failing_status(job, self.now, reason, message)
 
     def _running(self, name: str) -> JSON:
-        assert self._may_run(self.jobs[name]), f"{name} can have no pods"
+        assert job_status.may_run(self.jobs[name]), f"{name} can have no pods"
         return self.jobs[name]
 
     def halt(self) -> None:
@@ -290,10 +289,6 @@ class World:
     def live(self) -> list[str]:
         """Names of the Jobs that are not in deletion."""
         return sorted(n for n, j in self.jobs.items() if "deletionTimestamp" not in j["metadata"])
-
-    @staticmethod
-    def _may_run(job: JSON) -> bool:
-        return job_status.may_run(job)
 
     def _do(self, action: object) -> None:
         match action:

@@ -4,8 +4,6 @@ Clusters die with the pytest process, kill -9 included. Binaries are fetched or 
 that no test's timeout pays for that. The fixtures hold nothing that belongs to an event loop.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

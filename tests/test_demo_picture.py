@@ -1,7 +1,5 @@
 """The moving picture of README.md: it is made of the record, and shows every line of it in time."""
 
-from __future__ import annotations
-
 import json
 import re
 from xml.etree import ElementTree as ET

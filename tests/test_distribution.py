@@ -1,7 +1,5 @@
 """Which process of a test run gets which tests (tests/support/distribution.py)."""
 
-from __future__ import annotations
-
 from tests.support.distribution import group_of, next_group
 
 FULL, ALONE, APART = "tests/e2e/test_a.py", "tests/integration/test_b.py", "tests/integration/test_crash_sites.py::c"

@@ -1,7 +1,5 @@
 """The documentation as a site: every page has its place, every link leads somewhere, nothing comes from elsewhere."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Real agents against a real API server, where the test plays the JobSet controller."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -1,7 +1,5 @@
 """A notice of maintenance: who gets the signal, and what ends the wait (docs/concepts/node-maintenance.md#the-signal)."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

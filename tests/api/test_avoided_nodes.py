@@ -1,7 +1,5 @@
 """The terms that keep pods away from nodes, merged with those that the template has."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

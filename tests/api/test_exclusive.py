@@ -1,7 +1,5 @@
 """Which pods are placed exclusively, how leaders are kept apart, and which leader counts."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """JobSets as caches keep them."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

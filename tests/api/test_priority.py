@@ -3,8 +3,6 @@
 That the API server resolves it the same way is in tests/integration/test_priorities.py.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

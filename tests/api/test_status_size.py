@@ -1,7 +1,5 @@
 """The status of a JobSet stays small, and admission knows how large it may become."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

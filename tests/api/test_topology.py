@@ -1,7 +1,5 @@
 """What is kept of pods and nodes, and how little."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Whatever a client has begun ends when the client leaves: every endpoint of every server, in every state."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands that a message advises are those of the installed program: each is parsed, and none needs a clone unsaid."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import re

@@ -1,7 +1,5 @@
 """Nobody who reaches a port can fill the log, whichever part of the program or of a library writes the lines."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """Commands say that JobSet is not installed, and how to install it, where the cluster has no JobSets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 

@@ -1,7 +1,5 @@
 """The program of examples/wait-for-names.yaml ends when the DNS answers with what it has learned after the start."""
 
-from __future__ import annotations
-
 import io
 import struct
 import sys

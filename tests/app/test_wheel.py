@@ -1,7 +1,5 @@
 """The wheel: it works with the dependencies that it declares for commands, and without the repository."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

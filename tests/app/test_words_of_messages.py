@@ -1,7 +1,5 @@
 """No message for people has words of Python in it: types, memory addresses, names of exceptions, None and True."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import re

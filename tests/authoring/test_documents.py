@@ -1,7 +1,5 @@
 """YAML and JSON documents as kubectl reads them, with the place of every value."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

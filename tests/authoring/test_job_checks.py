@@ -1,7 +1,5 @@
 """What `jobset validate` says about child Jobs without a cluster: where, once, and never wrongly."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which files and objects `-f` names, and which of them are JobSets."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

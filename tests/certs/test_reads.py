@@ -1,7 +1,5 @@
 """The memory that is asked for to read a message from a TLS connection, as client of the API server and as webhook."""
 
-from __future__ import annotations
-
 import ssl
 import tracemalloc
 from contextlib import suppress

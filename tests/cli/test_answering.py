@@ -1,7 +1,5 @@
 """Webhooks that a Service leads to and no replica answers: `certs status` and `webhooks status` say it."""
 
-from __future__ import annotations
-
 import pytest
 
 from manifests import crd, install_objects

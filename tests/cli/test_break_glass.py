@@ -1,7 +1,5 @@
 """What `jobset webhooks` does to a configuration (docs/break-glass.md)."""
 
-from __future__ import annotations
-
 import copy
 import json
 

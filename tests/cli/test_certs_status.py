@@ -1,7 +1,5 @@
 """What `jobset certs status` says about certificates and those who have to trust them (docs/certificates.md)."""
 
-from __future__ import annotations
-
 import base64
 import copy
 import io

@@ -1,7 +1,5 @@
 """The definitions for pre-commit and GitHub Actions call the command line as it is."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

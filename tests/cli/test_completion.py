@@ -1,7 +1,5 @@
 """What a shell completes: its question is asked as the printed function asks it."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What `jobset demo --keep` says at its end."""
 
-from __future__ import annotations
-
 import io
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Texts that are no good YAML or JSON: each fault is explained at its place, and none exhausts memory or time."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """`jobset schema`: editors accept what is admitted, and mark typing errors."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

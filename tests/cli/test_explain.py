@@ -1,7 +1,5 @@
 """What `jobset explain` says of a set as a whole and of its Jobs, from facts made by hand."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

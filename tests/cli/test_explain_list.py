@@ -1,7 +1,5 @@
 """`jobset explain` without a name: all JobSets, one line each."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

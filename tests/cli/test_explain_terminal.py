@@ -1,7 +1,5 @@
 """`jobset explain` on a terminal: wrapped to its width, coloured by level, commands on lines of their own."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -1,7 +1,5 @@
 """`jobset validate` in folders of kustomize."""
 
-from __future__ import annotations
-
 import io
 
 import yaml

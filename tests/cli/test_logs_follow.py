@@ -1,7 +1,5 @@
 """`jobset logs -f`: what pods write until their set ends, of each attempt, once."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 from typing import Any

@@ -1,7 +1,5 @@
 """`jobset logs`: whose logs are shown, in which order, and what is said of those that are not there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

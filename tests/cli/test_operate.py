@@ -1,7 +1,5 @@
 """`jobset wait`, `restart`, `scale`, `suspend` and `resume` with a cluster that answers from a few objects."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

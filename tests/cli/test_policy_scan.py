@@ -1,7 +1,5 @@
 """`jobset policy scan` and `jobset policy which`: what policies say about a cluster, read with the rights of the user."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`jobset render`: the very objects that the controller would create, written so that every reader reads them alike."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """What `jobset render` writes is read alike by every reader of YAML."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 from hypothesis import given

@@ -1,7 +1,5 @@
 """One run of `jobset rollback-check` over an API server in memory: what it writes, when, and what it changes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import io

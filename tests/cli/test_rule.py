@@ -1,7 +1,5 @@
 """`jobset rule`: what a rule says and why. Its examples are judged by the rules themselves."""
 
-from __future__ import annotations
-
 import pytest
 
 from api.features import FeatureGates

@@ -1,7 +1,5 @@
 """Templates of claims of devices, which objects in the same files may make."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """JobSets of one run of `jobset validate` that share a name, or a Service."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

@@ -1,7 +1,5 @@
 """What others have written cannot command the terminal of whoever runs a command, and programs read it as it was."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

@@ -1,7 +1,5 @@
 """`jobset ui` on the command line, up to the moment when it serves. What it serves is in the files beside this one."""
 
-from __future__ import annotations
-
 import pytest
 
 from dev.local import free_port

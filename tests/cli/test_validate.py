@@ -1,7 +1,5 @@
 """`jobset validate`: which faults it finds in manifests, and its exit codes."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """`jobset validate` of what tools make or fill in: placeholders, workflows, repeated keys; and pull requests of GitHub."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The corpus of good and bad manifests, through the command line's checks: every fault, each with its place."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

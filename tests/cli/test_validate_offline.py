@@ -1,7 +1,5 @@
 """What `jobset validate` says without a server about what only the API server refuses, and about other kinds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What `jobset validate` prints: text with marked places, JSON, SARIF, colours, help."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

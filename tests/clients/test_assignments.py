@@ -1,7 +1,5 @@
 """What may be assigned to the models of the Python client, and what is said about the rest."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What the builders of the Python client make: sets that are admitted, and whose pods find each other."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

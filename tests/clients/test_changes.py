@@ -1,7 +1,5 @@
 """What the Python client writes into a stored JobSet, and what it refuses to write."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Both Python clients over HTTP: requests, answers, credentials, timeouts."""
 
-from __future__ import annotations
-
 import gc
 import json
 import ssl

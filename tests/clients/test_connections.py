@@ -1,7 +1,5 @@
 """What both Python clients say where there are no credentials, or no API server answers: file, address, why, what to do."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re

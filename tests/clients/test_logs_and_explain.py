@@ -1,7 +1,5 @@
 """Logs and explanations of the Python client, from answers of an API server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

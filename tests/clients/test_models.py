@@ -1,7 +1,5 @@
 """The models of the Python client: the CRD's fields, what they read, and what they write."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from typing import Any

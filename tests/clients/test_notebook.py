@@ -1,7 +1,5 @@
 """The table of the Python client, in a terminal and in a notebook."""
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import AsyncIterator, Iterator

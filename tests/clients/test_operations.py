@@ -1,7 +1,5 @@
 """What the Python client asks for and in which order, and what it makes of the answers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

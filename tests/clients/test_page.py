@@ -3,8 +3,6 @@
 On a real control plane they run in tests/e2e/test_python_client.py.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler

@@ -1,7 +1,5 @@
 """What the Python client says about manifests and objects that cannot be what their author means."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """States of a JobSet are the same, whether the models of the Python client or the structs of the commands have read it."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The watch of the Python client: interruptions are bridged, and nothing is missed or said twice."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The wheel of the Python client: what is in it, and that it works without the rest of the repository."""
 
-from __future__ import annotations
-
 import site
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What the status remembers of attempts, and for how long: completed Jobs, numbers of runs, how they ended."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

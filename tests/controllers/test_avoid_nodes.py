@@ -1,7 +1,5 @@
 """Nodes that failed a set: how they are counted, which pods keep away from them, and when they are dropped."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

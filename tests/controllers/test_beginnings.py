@@ -1,7 +1,5 @@
 """New suspended sets, as under a queue, begin one after the other; one that is resumed does not wait."""
 
-from __future__ import annotations
-
 import asyncio
 
 from controllers.jobset.beginnings import LATEST, LONGEST, Beginnings

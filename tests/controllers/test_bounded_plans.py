@@ -4,8 +4,6 @@ Work is counted in lines of code and in bytes (tests/support/work.py). A list ma
 has to be written out in full.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Budgets of rules, and the action that restarts one ReplicatedJob."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

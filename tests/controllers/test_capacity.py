@@ -1,7 +1,5 @@
 """Sets that continue with fewer Jobs where pods find no node (`nodeFailure.whenNoCapacity`)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import msgspec

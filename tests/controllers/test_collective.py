@@ -3,8 +3,6 @@
 The model refuses a selector that finds other Jobs than it is meant for.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from api import keys

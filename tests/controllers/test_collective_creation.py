@@ -3,8 +3,6 @@
 The model refuses a Job beside old pods of its own.
 """
 
-from __future__ import annotations
-
 from api import keys
 from controllers.planning.actions import CreateJob, DeleteJob, DeleteJobs
 from tests.support.model.lives import of_type, started

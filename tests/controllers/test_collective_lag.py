@@ -1,7 +1,5 @@
 """Restarts of large sets by a process whose caches lag behind."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

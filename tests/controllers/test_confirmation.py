@@ -1,7 +1,5 @@
 """What a process that has just become the leader does while its watches are behind: it deletes and suspends nothing."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Jobs that somebody else suspends whenever the manager resumes them: pauses that grow, and one Warning with the name."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import pairwise
 

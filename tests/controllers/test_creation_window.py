@@ -1,7 +1,5 @@
 """No set has more Jobs wait for the Job controller than `QUEUED_JOBS`: it serves Jobs in their order, so others come behind."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """The deadline of a set: from when it counts, what begins it again, and what comes before it (KEP-1186)."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

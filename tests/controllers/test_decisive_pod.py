@@ -1,7 +1,5 @@
 """Which failed pod decides about a failed Job, and which of its containers a rule matches."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from hypothesis import given

@@ -3,8 +3,6 @@
 docs/reference/defects.md lists all of them, with those that are tested elsewhere or cannot occur.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The defects of the Go JobSet about caches, refusals, events and objects of others: each is shown not to be here."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

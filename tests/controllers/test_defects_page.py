@@ -1,7 +1,5 @@
 """docs/reference/defects.md names a test, or a reason, for every defect and every rule of clients."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

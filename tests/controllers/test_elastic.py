@@ -1,7 +1,5 @@
 """Sets that are resized while they run (gate ElasticJobSet, KEP-463; docs/reference/children.md#elastic-sets)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Rules whose action changes when it has not helped: which step decides, what is counted, and what says so."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

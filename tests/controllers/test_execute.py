@@ -1,7 +1,5 @@
 """What the executor does when the API server refuses or fails; a client with scripted answers stands in for it."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 

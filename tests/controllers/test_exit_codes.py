@@ -1,7 +1,5 @@
 """Failure policy rules by exit code: what they decide, which pods are asked for first, and what is reported."""
 
-from __future__ import annotations
-
 from controllers.planning.decisive_pod import MOST_COUNTED
 from controllers.planning.observed import Ended, FailedPod
 from controllers.planning.plan import plan

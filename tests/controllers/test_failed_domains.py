@@ -1,7 +1,5 @@
 """In which topology domain a Job was that failed: from the bodies of its leader and its followers, as they are read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

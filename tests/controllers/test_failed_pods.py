@@ -1,7 +1,5 @@
 """How the failed pods of Jobs are read before a decision."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """failOn: whether a Job counts as failed at its FailureTarget condition, or when it has ended."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.model.lives import counts_of, started

@@ -1,7 +1,5 @@
 """Very many failed Jobs, rules and patterns: what one plan looks at, and that the others get their turn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

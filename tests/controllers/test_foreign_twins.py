@@ -4,8 +4,6 @@ Each kind that is watched gets twins that say what does most harm: the same name
 namespace; and in the same namespace the same labels with another owner. Kinds and indexes are found by reflection.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import importlib

@@ -1,7 +1,5 @@
 """Gangs that kube-scheduler reports nothing about: when somebody looks, how often, and what is warned of."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

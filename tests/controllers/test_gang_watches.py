@@ -1,7 +1,5 @@
 """When the manager comes to know what the API server serves of groups, and what it does until then."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

@@ -4,8 +4,6 @@ What is judged in addition: no Job runs ahead of its tree or beside an earlier a
 and at rest there are exactly the groups that should be there.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st

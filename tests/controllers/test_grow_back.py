@@ -1,7 +1,5 @@
 """Sets with fewer Jobs than wanted get them back when there is room: their placeholders, and the restart."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

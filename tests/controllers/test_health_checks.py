@@ -1,7 +1,5 @@
 """The health checks of docs/gitops.md, judged by engines of Lua and CEL for each state of a JobSet."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

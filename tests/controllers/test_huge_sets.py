@@ -3,8 +3,6 @@
 Admission refuses such sets; one that is stored already must not take the time of all others.
 """
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

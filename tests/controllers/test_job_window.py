@@ -1,7 +1,5 @@
 """Jobs of a set that is alone reach the Job controller as fast as it takes them up; beside others at most 40 wait there."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from itertools import count

@@ -1,7 +1,5 @@
 """Jobs that stay although a deletion of many was to take them: the caches do not hide them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """What is known of pods that outlive their Jobs, over an API server in memory: lists, watches, their ends and their faults."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Leftover Jobs, counts that need no write, and requeues that must not come too late."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is read of nodes, and done to pods, for `failurePolicy.maintenance`: taints that a set names itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """What the process remembers of a JobSet ends: with the JobSet, with a time, and for a new one of the same name."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from typing import Any

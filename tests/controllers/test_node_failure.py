@@ -1,7 +1,5 @@
 """Pods on nodes that have failed: when they count, what the failure policy makes of them, and who ends them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

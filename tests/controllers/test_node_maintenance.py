@@ -1,7 +1,5 @@
 """Nodes that a set leaves before they go: the notice, one planned move, and no loop (docs/concepts/node-maintenance.md)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import msgspec

@@ -1,7 +1,5 @@
 """What is kept of nodes and of the pods on them, which sets a change wakes, and what the reconciler makes of it."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 

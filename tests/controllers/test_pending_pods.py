@@ -1,7 +1,5 @@
 """How pending pods are read, and in whose words it is said why they do not run."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

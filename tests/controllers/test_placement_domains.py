@@ -1,7 +1,5 @@
 """Where Jobs are, from caches, and the short wait of webhooks for it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

@@ -1,7 +1,5 @@
 """Followers that wait at the gate are brought after their leader, each of them once."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

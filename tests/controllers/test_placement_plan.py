@@ -1,7 +1,5 @@
 """What is decided about the pods of one exclusive Job."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

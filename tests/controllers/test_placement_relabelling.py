@@ -1,7 +1,5 @@
 """Nodes that change their domain: who is looked at then, and when."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

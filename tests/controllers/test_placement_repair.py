@@ -1,7 +1,5 @@
 """The pods of a Job are read only where one may be misplaced, and misplaced ones are marked and deleted."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 

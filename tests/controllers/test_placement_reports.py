@@ -1,7 +1,5 @@
 """Which events are emitted about Jobs that wait, for which JobSet, and how often."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Which labels of nodes are kept, and how often that lists the nodes again."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -8,8 +8,6 @@ and which crashes between any two of them. `tests.support.model.ledger` judges e
 set has to come to rest with exactly the Jobs that should be there, and to complete when they do.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import settings
 

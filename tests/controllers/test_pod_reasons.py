@@ -1,7 +1,5 @@
 """Failure policy rules by the reason of the failed pod: what its kubelet says of it, or how its containers ended."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """How a spare gives way: in which order it is written, and what is left where that cannot be."""
 
-from __future__ import annotations
-
 import pytest
 
 from api import keys

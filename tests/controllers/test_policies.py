@@ -1,7 +1,5 @@
 """Policies in combination: order, failures, and objects of others (docs/reference/lifecycle.md)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

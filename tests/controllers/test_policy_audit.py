@@ -1,7 +1,5 @@
 """When stored JobSets are audited, what is asked and written for it, and that nothing else waits for it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence

@@ -1,7 +1,5 @@
 """Conditions and events of policies and exceptions on a model of the API server, and when they are looked at again."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

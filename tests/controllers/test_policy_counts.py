@@ -1,7 +1,5 @@
 """When and how a replica writes what admission has counted, and what it does when it cannot."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from datetime import UTC, datetime

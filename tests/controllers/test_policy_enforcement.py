@@ -1,7 +1,5 @@
 """What is applied, left alone and removed of policies that the API server is to hold by itself."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Which reports are written, changed and deleted, and what is left alone."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

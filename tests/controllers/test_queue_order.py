@@ -1,7 +1,5 @@
 """Which JobSet is looked at first where many wait for a worker."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

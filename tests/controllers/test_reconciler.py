@@ -1,7 +1,5 @@
 """What the reconciler and its watches do around the plan, over an API server in memory."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 

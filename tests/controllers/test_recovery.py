@@ -1,7 +1,5 @@
 """What failures cost, as the status keeps it: phases of each recovery, seconds that ran and that were lost."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """How often Jobs are tried again that the API server has refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from controllers.jobset.refused import RefusedJobs

@@ -1,7 +1,5 @@
 """Nodes that restart: their kubelet says that containers have failed, with a reason and exit code no program gave."""
 
-from __future__ import annotations
-
 import pytest
 
 from controllers.planning.observed import Ended, FailedPod

@@ -3,8 +3,6 @@
 See docs/reference/lifecycle.md#suspend-and-resume, KEP-1150.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

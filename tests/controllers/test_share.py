@@ -1,7 +1,5 @@
 """successPolicy.minSucceeded: when a share of the Jobs or of the pods is enough."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.model.lives import ONE_BY_ONE

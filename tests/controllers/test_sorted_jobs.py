@@ -1,7 +1,5 @@
 """Jobs of a large set are sorted again without a look at those that have not changed: the result is always the same."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from hypothesis import given, settings

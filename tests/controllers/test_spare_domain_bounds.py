@@ -1,7 +1,5 @@
 """Domains of spares where somebody has written annotations or labels since, and what they cost."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import msgspec

@@ -1,7 +1,5 @@
 """The domains of spares in exclusive placement: which Job gets one, and what holds it until its pods are there."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import count
 

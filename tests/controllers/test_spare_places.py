@@ -1,7 +1,5 @@
 """The places of spares: promised when pods lose their nodes, and given to those that come instead, or find no node."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import msgspec

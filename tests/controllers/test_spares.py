@@ -1,7 +1,5 @@
 """Spares beside a set: they are made while it runs, and hold up nothing."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import msgspec

@@ -4,8 +4,6 @@ initializer x 2, trainer x 2, post x 1. With Succeeded the trainers run and post
 all three stages run.
 """
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """spec.executionPolicy: what a plan creates, records and reports, stage by stage."""
 
-from __future__ import annotations
-
 from controllers.planning.actions import CreateClaim, CreateJob
 from tests.support.model.lives import of_type
 from tests.support.model.world import World

@@ -1,7 +1,5 @@
 """spec.executionPolicy over failures, suspension and resizing."""
 
-from __future__ import annotations
-
 import msgspec
 
 from tests.support.model.lives import resume

@@ -1,7 +1,5 @@
 """A Job that has failed starts nothing: what waits for it to be ready goes on waiting, whichever field orders the set."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Pods that do not run in time: when they are looked for, and what the failure policy makes of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What the log says of a plan: what is done, and why, in one line that can be joined with the line of its admission."""
 
-from __future__ import annotations
-
 import logging
 from typing import get_args
 

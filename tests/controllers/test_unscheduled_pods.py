@@ -1,7 +1,5 @@
 """Pods of sets without groups that find no node: when somebody looks, how often, and what is warned of."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The images for real nodes are made again when what they are made from has changed, and not otherwise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

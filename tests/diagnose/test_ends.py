@@ -1,7 +1,5 @@
 """What `jobset explain` says of pods that were ended from outside, and of nodes that failed, from facts made by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any

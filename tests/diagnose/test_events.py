@@ -1,7 +1,5 @@
 """What `jobset explain` makes of events, of the namespace and of what an earlier JobSet of the name has left."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How much `jobset explain` reads: bounded, whatever the cluster holds. The real thing is in tests/integration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

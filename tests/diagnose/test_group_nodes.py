@@ -1,7 +1,5 @@
 """What no node has that pods of a group ask for: `jobset explain` says it as for pods without groups."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

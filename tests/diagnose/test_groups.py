@@ -1,7 +1,5 @@
 """What `jobset explain` says of gangs, from facts made by hand: which level waits, and why the scheduler has not reported."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What `jobset explain` says of Jobs that wait for others or for a quota, or whose pods fail."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any

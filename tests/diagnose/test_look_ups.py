@@ -1,7 +1,5 @@
 """What `jobset explain` looks up beside Jobs and pods, and when: claims, nodes by name, ends of pods, the manager."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

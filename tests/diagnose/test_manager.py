@@ -1,7 +1,5 @@
 """What `jobset explain` says where no manager acts: whether one runs, what it lacks, and whether webhooks were called."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 

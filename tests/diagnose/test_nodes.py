@@ -1,7 +1,5 @@
 """What `jobset explain` says of pods that no node takes, from what the nodes offer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

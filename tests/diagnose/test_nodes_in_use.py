@@ -1,7 +1,5 @@
 """What `jobset explain` says of pods that nodes could take, if they were free, in order, or newer: who holds them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `jobset explain` says of leaders, followers and other pods, from facts made by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """What `jobset explain` advises about pods that do not run, and about claims that have no volume."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

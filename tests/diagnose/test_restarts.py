@@ -1,7 +1,5 @@
 """What `jobset explain` says of sets and Jobs that fail again and again, of why, and of what the last recovery took."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page, `jobset explain` and the Python client give a set the same state."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each stuck situation of the table: its cause in one line, a fix, and the list of them in docs/reference/stuck.md."""
 
-from __future__ import annotations
-
 import pytest
 
 from cli.explain.listing import cause_line

@@ -1,7 +1,5 @@
 """What `jobset explain` says of sets, Jobs and pods with a time limit, and of nodes that it keeps away from."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One manager for all tests on the full cluster."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

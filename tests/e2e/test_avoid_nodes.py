@@ -1,7 +1,5 @@
 """A set with `avoidNodes` keeps away from nodes that failed it, on the full control plane (docs/concepts/avoid-nodes.md)."""
 
-from __future__ import annotations
-
 import pytest
 
 from dev.cluster.node_faults import come_back, fall_silent

@@ -4,8 +4,6 @@ Exclusive pods while all replicas are down: `placement/test_without_manager.py`.
 `tests/integration/admission/test_break_glass.py`.
 """
 
-from __future__ import annotations
-
 import base64
 import time
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 docs/performance.md has the table.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable

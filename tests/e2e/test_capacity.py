@@ -1,7 +1,5 @@
 """A node goes and none is free: the set continues with fewer Jobs (docs/concepts/elastic.md)."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Collection, Iterator

@@ -3,8 +3,6 @@
 cert-manager is the real one. Its Secret reaches the manager as mounted files, some seconds late, as by the kubelet.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import io

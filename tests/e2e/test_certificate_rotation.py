@@ -3,8 +3,6 @@
 `tests/integration/admission/test_certificates.py` does it three times, with one replica.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

@@ -3,8 +3,6 @@
 Rules that are held elsewhere are listed with their tests in docs/reference/defects.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """What the real clients of JobSet send, end to end: Kueue and Trainer as they were recorded, Metaflow and XPK by hand."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Policies hinder no controller: what Kueue, MultiKueue and Trainer send is admitted while every rule denies."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Another controller suspends a child Job whenever the manager resumes it, as Kueue does with Jobs that it queues itself."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

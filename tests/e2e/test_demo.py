@@ -1,7 +1,5 @@
 """The stories of `jobset demo`, as it plays them, on the tests' cluster."""
 
-from __future__ import annotations
-
 import io
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """How little is asked of the API server, counted in its audit log, and that a crash at any moment changes nothing."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Every example on the cluster of the demo, with the manager of the demo: each runs, and completes when its pods do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What exit codes, budgets and early detection do, with pods that really end so and the real Job controller."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

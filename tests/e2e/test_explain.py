@@ -1,7 +1,5 @@
 """`jobset explain` where everything is real but the nodes: scheduler, Job controller and manager give the reasons."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """examples/fine-tuning as it is: initializers, then trainers with accelerators, then the post-processor."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

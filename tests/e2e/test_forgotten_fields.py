@@ -3,8 +3,6 @@
 See docs/reference/validation.md#fields-that-a-client-leaves-out and #copies-in-worker-clusters.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 

@@ -4,8 +4,6 @@ kwok plays the pods' phases and nothing runs in its containers, so each pod gets
 again when it ends with an error, as the kubelet would.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Large sets that restart while their old pods take time to end: what was, from the history of watches and the audit log."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What JobSets leave behind in the cluster when they have ended: nothing but the claims that they are to retain."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

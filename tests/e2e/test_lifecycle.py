@@ -1,7 +1,5 @@
 """A JobSet from creation to its end, on the full control plane, as users and clients see it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

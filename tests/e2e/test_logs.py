@@ -1,7 +1,5 @@
 """One JobSet can be followed through the log of a real manager, with the command of docs/debugging.md."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

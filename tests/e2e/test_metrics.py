@@ -1,7 +1,5 @@
 """What a scrape of a real manager shows about JobSets that really ran."""
 
-from __future__ import annotations
-
 import ssl
 import urllib.request
 from collections.abc import Callable, Iterator

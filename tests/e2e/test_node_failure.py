@@ -1,7 +1,5 @@
 """A node falls silent, and a set with `nodeFailure` goes on, on the full control plane (docs/concepts/node-failure.md)."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """A node is cordoned, and sets with `maintenance` leave it as planned (docs/concepts/node-maintenance.md)."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e.test_in_place import WORKER, Kubelet, attempts, jobset

@@ -1,7 +1,5 @@
 """`jobset wait`, `restart`, `suspend` and `resume` on a real control plane."""
 
-from __future__ import annotations
-
 import io
 import re
 

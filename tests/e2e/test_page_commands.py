@@ -1,7 +1,5 @@
 """The commands of the pages, run as a reader would, each page in a scene of its own (`support/pages/scenes.py`)."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

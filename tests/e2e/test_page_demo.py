@@ -1,7 +1,5 @@
 """`make demo`, and what docs/demo.md says to try in the cluster that it leaves."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Both Python clients on a real control plane: what they promise, with a manager that reconciles."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What failures cost, and rules that do more each time, with real pods and the real Job controller."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

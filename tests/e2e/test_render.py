@@ -1,7 +1,5 @@
 """What `jobset render` prints beforehand is what the controller creates afterwards."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

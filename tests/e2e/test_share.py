@@ -1,7 +1,5 @@
 """Success by share (successPolicy.minSucceeded), and "worker 0 decides", on the full control plane."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import yaml

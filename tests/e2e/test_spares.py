@@ -1,7 +1,5 @@
 """The place of a spare goes to a pod that finds no node, and to no other (docs/concepts/spares.md)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from typing import Any

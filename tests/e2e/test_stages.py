@@ -1,7 +1,5 @@
 """Stages (spec.executionPolicy) on the full control plane: real Jobs and pods, as users and queues see them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

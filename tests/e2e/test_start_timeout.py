@@ -1,7 +1,5 @@
 """Pods that do not run in time, on the full control plane (docs/concepts/deadlines.md)."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """Stuck situations on a real control plane: the cause in one line, as `jobset explain` without a name shows it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """Pods that are refused, find no node or do not become ready, on a real control plane: the cause in one line."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

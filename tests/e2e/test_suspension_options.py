@@ -1,7 +1,5 @@
 """One Job moves while its siblings run; and a suspension that deletes the Jobs (gate JobSetSuspensionOptions)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """This program takes over what a Go manager left, and leaves what a Go manager can take over."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

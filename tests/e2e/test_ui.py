@@ -1,7 +1,5 @@
 """`jobset ui` against a real cluster: by its data and its stream, and in a real browser."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

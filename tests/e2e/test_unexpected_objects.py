@@ -1,7 +1,5 @@
 """Objects that are not as they should be: somebody else's, in deletion for ever, mislabelled, of the same name."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Users with the roles `edit` and `view` of Kubernetes, and what docs/rights.md says that they may do."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What the API server is too old for is said in words. On the newest none of it is; see `make test-kubernetes`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

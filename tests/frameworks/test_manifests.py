@@ -1,7 +1,5 @@
 """The manifests of frameworks are complete: image, program, and for each pod the place in its group."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

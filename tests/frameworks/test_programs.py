@@ -3,8 +3,6 @@
 `make test-frameworks` runs these. The first run installs the frameworks, up to 6 GB, into the cache.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

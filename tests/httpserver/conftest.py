@@ -1,7 +1,5 @@
 """Each test of the server runs on the loops that the manager may have: `app.manager.process.loop_factory`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 

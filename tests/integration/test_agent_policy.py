@@ -1,7 +1,5 @@
 """manifests/in-place-restart on a real API server: an agent's token reports on the pod that it was made for, and no more."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

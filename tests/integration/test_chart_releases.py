@@ -1,7 +1,5 @@
 """The chart on a full control plane with Helm 3 and 4: install, upgrade, roll back and uninstall a release."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

@@ -1,7 +1,5 @@
 """What Helm 3 and 4 make of the chart: the installed objects by default, and each value where it belongs."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

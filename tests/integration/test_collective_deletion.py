@@ -1,7 +1,5 @@
 """What the real API server makes of the selectors by which Jobs of large sets are found."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -3,8 +3,6 @@
 The test plays the Job controller and the garbage collector, which an API server alone does not have.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import AsyncIterator

@@ -3,8 +3,6 @@
 Everything is asked once, many at a time, by the fixture `world`; the tests look at what came back.
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

@@ -7,8 +7,6 @@ default every sixteenth write is tried, with one kind of kill; the slow tests tr
 each.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

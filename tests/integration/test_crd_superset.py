@@ -4,8 +4,6 @@ One has the Go JobSet's CRD; the other had it, too, got the corpus, and was then
 exception is the limit of `replicas`: more is refused, but what was stored with more can still be changed elsewhere.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Iterator

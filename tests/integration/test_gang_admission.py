@@ -1,7 +1,5 @@
 """Gangs on real API servers: what admission says of one without the scheduling API, and what one with it stores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

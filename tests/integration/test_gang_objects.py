@@ -1,7 +1,5 @@
 """The real API server takes the groups of every shape as they are sent, and refuses or drops what our code counts on."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """Groups are written with the rights of the manager, by processes that do not know what earlier ones have written."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """Which pods of earlier attempts a restart waits for, by what a real API server stores and sends of them."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from typing import Any

@@ -1,7 +1,5 @@
 """How the manager starts and refuses to: exit codes and the one line that says what is wrong."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The commands of the pages that install something, run in an empty cluster in the order in which a reader meets them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

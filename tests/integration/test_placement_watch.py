@@ -1,7 +1,5 @@
 """What exclusive placement reads from a real API server: metadata alone, and only of those that count."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

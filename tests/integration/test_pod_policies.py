@@ -1,7 +1,5 @@
 """Pods of JobSets at the real API server: one table (tests/support/corpus/exclusive_pods.py) for webhooks and policies."""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import contextlib

@@ -1,7 +1,5 @@
 """The overlays of manifests/in-api-server on a real API server: applied, applied again, changed over and back."""
 
-from __future__ import annotations
-
 import base64
 import json
 from functools import partial

@@ -1,7 +1,5 @@
 """Exclusive Jobs while no manager runs at all: the policies, the Job controller and the scheduler among themselves."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 

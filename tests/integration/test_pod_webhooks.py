@@ -1,7 +1,5 @@
 """Pods on a real API server with the pod webhooks: which webhooks are called how often, what is stored, and what happens while none answers."""
 
-from __future__ import annotations
-
 import asyncio
 import collections
 import concurrent.futures

@@ -1,7 +1,5 @@
 """JobSetPolicies on a real API server: in force within a second, and the verdict of `jobset policy eval` to the letter."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

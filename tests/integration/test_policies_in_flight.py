@@ -1,7 +1,5 @@
 """Policies that come, change, break and go while reviews are on their way, on two replicas."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -3,8 +3,6 @@
 Each example is judged by the policies of all rules. They warn, so one dry run has the verdicts of all of them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

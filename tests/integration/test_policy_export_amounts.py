@@ -1,7 +1,5 @@
 """Exported policies about amounts and devices, judged by a real API server as by `jobset policy eval`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

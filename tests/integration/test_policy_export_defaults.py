@@ -1,7 +1,5 @@
 """Exported defaults on a real API server that asks no webhook: the JobSets that our webhook would have made."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

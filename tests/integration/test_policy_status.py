@@ -1,7 +1,5 @@
 """What two replicas write about policies on a real API server: counts, exceptions, the audit and reports, admission."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """`jobset policy test --server`: the verdicts of policies are those of a real API server with our webhooks behind it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

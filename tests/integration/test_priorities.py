@@ -1,7 +1,5 @@
 """The priority of a pod is foretold as the Priority admission of the real API server gives it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

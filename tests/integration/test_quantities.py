@@ -1,7 +1,5 @@
 """The answers that amounts are held to, asked again."""
 
-from __future__ import annotations
-
 from dev.cluster.cluster import Cluster
 from tests.support.corpus.quantities import ask_all, recorded
 

@@ -3,8 +3,6 @@
 Its schemas are those of a real API server, of our CRDs and of cert-manager's, so that nothing has to be fetched.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from typing import Any

@@ -1,7 +1,5 @@
 """The policies of manifests/reserved-label on a real control plane: who gets the label of exclusive placement."""
 
-from __future__ import annotations
-
 import functools
 import json
 from typing import Any

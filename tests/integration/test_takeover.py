@@ -1,7 +1,5 @@
 """install.yaml and the chart take over from each other, and from earlier versions: the webhooks never lack a ready pod."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`jobset validate --local-server`: the same command against an API server that it starts and stops itself."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

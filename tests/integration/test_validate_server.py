@@ -1,7 +1,5 @@
 """`jobset validate --server` against a real API server: what only that knows, as the person who asks."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 No controller runs and no webhook is asked. The sets are those of the corpus, and one for each field that is dropped.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A manager with several processes that serve admission on one port."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Which keys an informer puts into a queue, and with what priority."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

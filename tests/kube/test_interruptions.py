@@ -1,7 +1,5 @@
 """A watch that fails fills no log: a line at the begin, one a minute, one at the end."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 

@@ -1,7 +1,5 @@
 """Users of a kubeconfig: tokens of an identity provider, plugins that fail, passwords."""
 
-from __future__ import annotations
-
 import base64
 import json
 import sys

@@ -3,8 +3,6 @@
 That the real API server sends no more is in tests/integration/test_placement_watch.py.
 """
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Many writes side by side."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

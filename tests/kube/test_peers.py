@@ -1,7 +1,5 @@
 """A replica whose machine answers no connection is taken out of the Service of the webhooks; one that answers stays."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

@@ -1,7 +1,5 @@
 """Objects that are not wanted leave no trace, and a collection can be listed again while it is read."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable

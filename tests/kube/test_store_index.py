@@ -1,7 +1,5 @@
 """An index agrees with a scan of the store, whatever happened to the objects."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

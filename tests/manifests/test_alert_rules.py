@@ -4,8 +4,6 @@ The series of a case begin at 0 s, with one sample a minute, in promtool's notat
 more, `0+2x5` rises by 2 five times, `_x5` is none at all.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from dataclasses import dataclass, field

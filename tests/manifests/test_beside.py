@@ -1,7 +1,5 @@
 """`make run` beside an installed manager: what it says before it starts."""
 
-from __future__ import annotations
-
 import json
 import socket
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Webhook configurations are switched although somebody else writes them at the same time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

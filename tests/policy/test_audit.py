@@ -1,7 +1,5 @@
 """What an audit says about stored JobSets: counts, the first violations, and that memory is bounded."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from operator import attrgetter
 

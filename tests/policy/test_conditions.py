@@ -1,7 +1,5 @@
 """What the conditions of policies and exceptions say, and when their times change."""
 
-from __future__ import annotations
-
 import dataclasses
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Counts in the status of a policy: however decisions are spread over replicas and time, they add up."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reports in the form of OpenReports: what they say, and that their size and names are bounded."""
 
-from __future__ import annotations
-
 import msgspec
 
 from policy.audit import MOST_OF_REPORT, First

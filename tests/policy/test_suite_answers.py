@@ -1,7 +1,5 @@
 """What is read from an API server's answers; and that every way of judging otherwise is found, and nothing else."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Which tests an API server can judge at the same time, which exceptions are stored for them, and what is sent."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

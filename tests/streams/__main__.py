@@ -2,8 +2,6 @@
 
 # ruff: noqa: T201 - says what it does
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -3,8 +3,6 @@
 Must not know what they are used for.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

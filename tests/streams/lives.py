@@ -4,8 +4,6 @@
 admission is to rack-1 with topology-aware scheduling, whose pods carry a scheduling gate; the second to rack-0 without.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -3,8 +3,6 @@
 Plain data in, plain data out.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

@@ -3,8 +3,6 @@
 Of several that changed in one second they take the last of the list.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is kept of an audit log."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

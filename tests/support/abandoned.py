@@ -1,7 +1,5 @@
 """The servers of the manager, and of `jobset ui`, with all that they ask hanging; and clients that leave."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ssl

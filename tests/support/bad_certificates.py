@@ -1,7 +1,5 @@
 """Everything that may be wrong with the certificates in the Secret: what, what is renewed then, and the reason given."""
 
-from __future__ import annotations
-
 import base64
 import ipaddress
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A real browser without a window, driven by the DevTools protocol: Debian's package chromium, found on PATH."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

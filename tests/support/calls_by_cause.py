@@ -1,7 +1,5 @@
 """The table "Calls by cause" of docs/performance.md, and how what was counted is compared with it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any

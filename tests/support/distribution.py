@@ -7,8 +7,6 @@ fixtures of a module are set up once; so do all files of a folder in `TOGETHER`,
 Those of a file in `APART` take long and share nothing: each runs wherever there is room.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Reads YAML and JSON texts as `jobset validate` does."""
 
-from __future__ import annotations
-
 from authoring.documents import Document, documents
 from jobset_client.source import Source
 

@@ -1,7 +1,5 @@
 """Reads an OCI image layout back, and checks every type, size and digest on the way."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

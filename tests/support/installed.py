@@ -1,7 +1,5 @@
 """The wheel, installed outside the repository."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """Kubeconfigs for tests, and HTTP servers that stand in for API servers."""
 
-from __future__ import annotations
-
 import base64
 import ssl
 import threading

@@ -4,8 +4,6 @@ It says what a test costs the others of a run, which seconds on the clock do not
 or for a processor.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import time

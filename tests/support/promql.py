@@ -1,7 +1,5 @@
 """Whether a PromQL expression asks for metrics and labels that the manager has, and which labels its result has."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

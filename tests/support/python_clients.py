@@ -1,7 +1,5 @@
 """Both clients of `jobset_client` behind one face, so that each test asks both."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """The application that serves the webhooks of JobSets, without a cluster, and a review that it allows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from api.features import FeatureGates

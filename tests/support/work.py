@@ -1,7 +1,5 @@
 """Counts the work of a call, so that a test can say by what it grows; times would differ from run to run."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import tracemalloc

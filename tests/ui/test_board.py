@@ -1,7 +1,5 @@
 """Which rows have changed since a browser looked last."""
 
-from __future__ import annotations
-
 import json
 
 from ui import board as boards

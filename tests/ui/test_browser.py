@@ -1,7 +1,5 @@
 """A real browser on a page whose texts a stranger has written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """What is watched for the page: bounded, and as far as there is a right to it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Which requests are answered, and what every answer tells the browser."""
 
-from __future__ import annotations
-
 import pytest
 
 from httpserver.asgi import respond

@@ -1,7 +1,5 @@
 """What is kept of JobSets and pods."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """What browsers are answered, by a real server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The files of the page: nothing of a tenant becomes markup, and nothing is loaded from elsewhere."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The attempts of a JobSet in order of time."""
 
-from __future__ import annotations
-
 from diagnose.states import state_of
 from tests.support.explain.objects import MOMENT, at
 from tests.support.objects.page_rows import a_set

@@ -1,7 +1,5 @@
 """Which Job is in which domain."""
 
-from __future__ import annotations
-
 from tests.support.objects.page_rows import a_node, a_pod
 from ui import topology
 from ui.topology import domain_map

@@ -1,7 +1,5 @@
 """What the page shows of one JobSet."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import msgspec

@@ -1,7 +1,5 @@
 """A command line that is written as one text: the answer has the list to write instead."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.corpus.mutations import SCHEMA

@@ -1,7 +1,5 @@
 """Copies that MultiKueue makes with Go's types: fields that these lack come back in the worker, and nothing else does."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,8 +1,6 @@
 """The checks that need no cluster, held to the corpus in tests/manifests; tests/integration/test_corpus_server.py has the
 rest."""
 
-from __future__ import annotations
-
 import copy
 import re
 

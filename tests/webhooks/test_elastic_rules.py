@@ -1,7 +1,5 @@
 """Bounds of the number of Jobs: what a new JobSet must hold, and what an update may change."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

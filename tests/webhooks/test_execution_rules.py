@@ -1,7 +1,5 @@
 """Stages (spec.executionPolicy): what they exclude, what they wait for, and which of them never start."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Exit codes: exitCodePolicy of a ReplicatedJob, onExitCodes of a failure policy rule."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

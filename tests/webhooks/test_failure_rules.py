@@ -1,7 +1,5 @@
 """Rules of the failure policy with limits of their own, and the action that restarts a ReplicatedJob."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Fields that a client of an update has left out because its types do not have them are put back as they were stored."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

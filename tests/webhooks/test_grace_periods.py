@@ -1,7 +1,5 @@
 """A warning where a restart may wait for one grace period after the other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """KAI Scheduler makes one gang of a JobSet: a warning where ReplicatedJobs wait for pods of that gang, and only there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What every schema takes and the JobSet's own numbers make impossible; and what only looks like it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

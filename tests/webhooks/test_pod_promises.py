@@ -1,7 +1,5 @@
 """A pod that was promised the place of a spare is held back; about no other pod is anything decided."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the policies of a cluster make of a review: refusals, warnings, audit annotations, and rules that fail."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Defaults of policies at admission: set in a new JobSet, never over something, and kept when an update leaves them out."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

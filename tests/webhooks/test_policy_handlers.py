@@ -1,7 +1,5 @@
 """A policy with faults is refused at admission, with all its faults in one answer."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """When admission comes to know policies and namespaces, what it asks for that, and what it does without an answer."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

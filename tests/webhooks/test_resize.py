@@ -1,7 +1,5 @@
 """The number of Jobs of a stored JobSet, with gate ElasticJobSet (KEP-463): what may change, and what stays needed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

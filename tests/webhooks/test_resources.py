@@ -1,7 +1,5 @@
 """Requests and limits of the containers of a suspended JobSet, with gate MutablePodResourcesForSuspendedJobSets (KEP-1150)."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The line of the log about a review: joined with the controller's by the UID, and nothing else of the object in it."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gangs (spec.scheduling): what is refused, what is warned about, and what may change. More manifests are in the corpus."""
 
-from __future__ import annotations
-
 import copy
 import time
 from typing import Any

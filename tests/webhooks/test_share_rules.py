@@ -1,7 +1,5 @@
 """Success by share (successPolicy.minSucceeded, unit): what is a number, what is enough, what can come."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A JobSet for which etcd may have no room once it has a status: a warning, and never more."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

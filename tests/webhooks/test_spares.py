@@ -1,7 +1,5 @@
 """Spares: the template that the webhook fills in, and what a JobSet with spares must hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -3,8 +3,6 @@
 Nothing is lost, nothing is refused, and the spec changes where a write changes it, and only there.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The variables of a watchdog have to be where an agent reads them: a warning elsewhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ docs/performance.md has the table. Time is virtual, so the same happens in every
 counts the same on a real control plane, and what admission adds.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a manager holds after thousands of JobSets have lived and gone: no more than after the first hundreds."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Which decisions of admission get into the status of policies."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Two managers with policies on a model of the API server: what both, and the one with the lease, write about them."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """A manager that is not ready says why at its lease, as often as is needed, and not while another one leads."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

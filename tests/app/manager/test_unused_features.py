@@ -1,7 +1,5 @@
 """Sets that use no feature of docs/concepts/recovery.md: the same requests, byte for byte, with its gates and without."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections import Counter

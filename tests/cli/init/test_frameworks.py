@@ -1,7 +1,5 @@
 """`jobset init FRAMEWORK`: whatever the flags, the manifest is good, and its pods know their place."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`jobset init --from`: the JobSet does what the other object did, and what has no equivalent is listed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Benchmarks as commands."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`python -m dev.bench`: its command line, the promise it holds restarts to, and one whole run, as small as can be."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """What the benchmark counts in the audit log: whose calls, what is a duplicate, a conflict, a deletion."""
 
-from __future__ import annotations
-
 import pytest
 
 from dev.bench.counts import counts

@@ -1,7 +1,5 @@
 """A benchmark that gets SIGTERM ends all that it has started."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os

@@ -1,7 +1,5 @@
 """The benchmarks of many JobSets and of real nodes, and delays, which are from the audit log."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

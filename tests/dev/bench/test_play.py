@@ -1,7 +1,5 @@
 """The acts of scenarios: which results are refused. `test_bench.py` plays them on a control plane."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

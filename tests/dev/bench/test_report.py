@@ -1,7 +1,5 @@
 """What the benchmark says of its figures: ratios by round, goals and by how much they are missed, tables, pictures."""
 
-from __future__ import annotations
-
 import io
 import json
 

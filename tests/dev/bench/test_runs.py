@@ -1,7 +1,5 @@
 """What is kept of each run of the benchmark, and the picture of it in docs/performance.md."""
 
-from __future__ import annotations
-
 import json
 import sys
 

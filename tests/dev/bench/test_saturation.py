@@ -1,7 +1,5 @@
 """The closed loop: what it sends is answered, what it counts is what happened."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """What has to hold while no fault acts but hostile clients: each check finds its violation, and nothing without one."""
 
-from __future__ import annotations
-
 import pytest
 
 from dev.chaos.checks import calm

@@ -1,7 +1,5 @@
 """Each check finds its violation in a log made by hand, and nothing in a log without it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import partial

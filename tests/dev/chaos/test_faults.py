@@ -1,7 +1,5 @@
 """The schedule of faults and the scripts of sets: the same for the same seed, bounded, and of every kind."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import pytest

@@ -1,7 +1,5 @@
 """Hostile clients do what they are to do, to our own server and to one that is not there."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter

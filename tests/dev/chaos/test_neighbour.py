@@ -1,7 +1,5 @@
 """The neighbour does what it is to do to our own server; the prober finds servers that others cannot use."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

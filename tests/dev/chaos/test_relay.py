@@ -1,7 +1,5 @@
 """The relay serves watches as of some seconds ago, in model time."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """When a replica has to answer: not from its end, or while it is stopped, until it is ready again."""
 
-from __future__ import annotations
-
 import math
 import signal
 from collections.abc import Iterator

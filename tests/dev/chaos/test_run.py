@@ -1,7 +1,5 @@
 """A whole run in short, on a real control plane, and its command line."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What holds whatever strangers do: each check finds its violation, and nothing without one."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

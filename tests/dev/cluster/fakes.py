@@ -1,7 +1,5 @@
 """Stand-ins for what tests of `dev.cluster` cannot have: a release server, a Go compiler, quick components."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import tarfile

@@ -1,7 +1,5 @@
 """Where binaries come from: downloads that are good, cut short, tampered with or missing; builds; the cache."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import socket

@@ -1,7 +1,5 @@
 """Clusters whose components are started again when they end, and whose audit log holds the bodies of some writes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

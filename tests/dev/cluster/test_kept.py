@@ -1,7 +1,5 @@
 """Processes beside the control plane are started again when they end, and the status says so while one does not run."""
 
-from __future__ import annotations
-
 import fcntl
 import http.server
 import json

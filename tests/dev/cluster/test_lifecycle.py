@@ -1,7 +1,5 @@
 """Clusters come up once, side by side, go down in order, leave nothing behind, and say what is wrong."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

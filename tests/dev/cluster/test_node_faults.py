@@ -1,7 +1,5 @@
 """A fake node falls silent, comes back, and gets taints: by the functions, and by `jobset cluster node`."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

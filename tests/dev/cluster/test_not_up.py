@@ -1,7 +1,5 @@
 """What the commands say about a cluster that is not up while others are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fake nodes and pods of the full cluster: labels, capacity, and pods that end as their annotations say."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

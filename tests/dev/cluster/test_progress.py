@@ -1,7 +1,5 @@
 """Long work shows what it does, how far it is and for how long: plainly in a file, alive on a terminal."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """Images from a folder, a layout and an archive: what a container runtime imports, and under which name."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile

@@ -1,7 +1,5 @@
 """The way of the API server to nodes and pods: HTTP CONNECT on a Unix socket."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Real nodes before they start: whether the machine can run them, where their cgroups go, where programs come from."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

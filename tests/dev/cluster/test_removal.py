@@ -1,7 +1,5 @@
 """A state folder is removed whole, whichever process removes it and whenever that is killed."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

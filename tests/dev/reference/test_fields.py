@@ -1,7 +1,5 @@
 """The page of fields: every field of the definition once, marked as the Go JobSet has it, with examples that are there."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A cluster of its own for gangs: two zones, each of two superslices of two cubes of two nodes with four TPUs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 By the tree that each asks for: all pods of a group with a topology key are on nodes with one value of that label.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`jobset explain` of gangs that wait, on the real kube-scheduler: what it reports, and why the scheduler has not reported."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.cluster.gangs import CUBES_IN_A_SUPERSLICE, GANG, GangNamespace, slices, topology

@@ -1,7 +1,5 @@
 """What sets with groups leave behind in the cluster when they have ended: nothing."""
 
-from __future__ import annotations
-
 from tests.support.cluster.gangs import CUBES_IN_A_SUPERSLICE, GANG, slices
 from tests.support.cluster.remains import collections, counted, remains
 from tests.support.cluster.requests import empty, wait_for

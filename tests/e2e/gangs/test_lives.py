@@ -1,7 +1,5 @@
 """Gangs during the life of a set: restarts, suspension, changes of size, pods that end early."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

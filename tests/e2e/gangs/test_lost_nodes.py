@@ -1,7 +1,5 @@
 """In place, a node of a gang is lost: its pod comes back into its group and domain, or Jobs move as a whole."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

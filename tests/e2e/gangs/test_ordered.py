@@ -1,7 +1,5 @@
 """Gangs of sets with stages: the stages are groups below a basic root, which has the zone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

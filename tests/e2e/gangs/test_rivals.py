@@ -1,7 +1,5 @@
 """Gangs that want the same nodes: which one gets them, which is preempted, and which pods are preempted together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.cluster.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GANG, SUPERSLICE, GangNamespace, slices, topology

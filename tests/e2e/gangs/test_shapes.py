@@ -1,7 +1,5 @@
 """Sets that are scheduled as gangs, on the real kube-scheduler: which pods are bound where, and which are not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.cluster.gangs import (

@@ -4,8 +4,6 @@ On a cluster of its own: two superslices, each of as many cubes as the set has J
 Four Jobs by default, 16 and 64 in the slow tests.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

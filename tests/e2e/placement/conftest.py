@@ -1,7 +1,5 @@
 """A cluster of racks for exclusive placement alone: it is exclusive cluster-wide, so other tests would be in the way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

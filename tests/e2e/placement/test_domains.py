@@ -1,7 +1,5 @@
 """Which pods go where, and which are left alone, while nothing goes wrong."""
 
-from __future__ import annotations
-
 import pytest
 
 from api import keys

@@ -1,7 +1,5 @@
 """In place, a node of an exclusive Job is lost: its pod comes back in the same rack, or the Job moves as a whole."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

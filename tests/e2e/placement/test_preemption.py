@@ -1,7 +1,5 @@
 """Which Jobs may take a domain from which others, on the real scheduler: preemption by priority, Job by Job."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

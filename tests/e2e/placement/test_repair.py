@@ -1,7 +1,5 @@
 """Leaders that go, come back or find their node elsewhere: their followers are with them in the end, and no others go."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import pytest

@@ -1,7 +1,5 @@
 """The domain of a spare goes to a Job that has lost its own, and to no other (docs/concepts/spares.md#domains)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What still starts while no manager, or none that serves webhooks, runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The manager in pods of its own image, on real nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

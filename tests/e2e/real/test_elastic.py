@@ -1,7 +1,5 @@
 """A node is lost and no other has room: the set goes on with fewer Jobs, and with all of them when the node is back."""
 
-from __future__ import annotations
-
 import time
 from datetime import datetime
 from typing import Any

@@ -3,8 +3,6 @@
 `make test-frameworks` runs these. The images that the manifests name are made here, with the framework for processors.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """JobSets whose containers run: from the first pod to the last line of a log, through restarts and a lost node."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

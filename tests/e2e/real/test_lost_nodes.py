@@ -1,7 +1,5 @@
 """Nodes that are lost, that restart and that fail their pods, in the life of a JobSet, with the words of a kubelet."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

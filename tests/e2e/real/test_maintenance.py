@@ -1,7 +1,5 @@
 """A node is drained under a program that gets a notice: it saves its step, leaves the node, and continues from there."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

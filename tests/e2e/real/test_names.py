@@ -1,7 +1,5 @@
 """Names of pods after a restart, where the cluster's DNS has a cache that answers with addresses of deleted pods."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -4,8 +4,6 @@ Six ranks on three nodes, two on each. Their image is not on the free node, whic
 of pytest has the figures; with NEXT_STEP_IMAGE_MB=2000 the image has that size, else 200 MB.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Containers run on real nodes, find each other, and end with what a kubelet writes when the node breaks."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

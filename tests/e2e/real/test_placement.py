@@ -1,7 +1,5 @@
 """Sets that are suspended, preempted, drained and placed on real nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

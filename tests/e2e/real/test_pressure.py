@@ -1,7 +1,5 @@
 """A node without enough memory, made by its threshold and not by filling the machine."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Nothing is left of real nodes on the machine: no process, mount, namespace, interface, cgroup."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Restarts on real nodes: ten in a row in place, of programs that ignore SIGTERM, and what is left of a hang."""
 
-from __future__ import annotations
-
 import io
 import itertools
 from typing import Any

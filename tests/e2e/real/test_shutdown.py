@@ -1,7 +1,5 @@
 """A node that is shut down in order: its kubelet ends the pods before the power goes (`shutdownGracePeriod`)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

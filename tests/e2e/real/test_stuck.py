@@ -1,7 +1,5 @@
 """Sets that cannot run on a real node: the first line of `jobset explain` names the cause in the kubelet's words."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.cluster.jobs import Sets

@@ -1,7 +1,5 @@
 """Sets on three real nodes: exclusive Jobs, gangs, volumes with data, and two managers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

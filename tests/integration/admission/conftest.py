@@ -1,7 +1,5 @@
 """An API server with our webhooks behind it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

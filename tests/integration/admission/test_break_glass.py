@@ -1,7 +1,5 @@
 """Webhooks that stand in the way of a real API server are taken out of it with one command, and put back."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

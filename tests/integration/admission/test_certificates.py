@@ -1,7 +1,5 @@
 """Our own certificates with a real API server: whatever the Secret holds, and while the CA is replaced."""
 
-from __future__ import annotations
-
 import base64
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """What the API server refuses about child objects reaches the client through our webhook."""
 
-from __future__ import annotations
-
 from tests.support.cluster.dry_run import POD, container, pod
 from tests.support.cluster.requests import request
 from tests.support.objects.jobsets import jobset, rjob

@@ -1,7 +1,5 @@
 """A real API server that shows a certificate to the webhooks, and a manager that answers nobody else."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import urllib.request

@@ -1,7 +1,5 @@
 """JobSets that are created on a real API server with our webhooks: what is stored, and what is refused and how."""
 
-from __future__ import annotations
-
 from dev.cluster.cluster import Cluster
 from tests.support.cluster.admission_calls import create, manifest, path
 from tests.support.cluster.requests import kubectl_apply, request

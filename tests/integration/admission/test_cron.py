@@ -1,7 +1,5 @@
 """The example of a CronJob: its ServiceAccount may do what its containers do, and nothing else."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest

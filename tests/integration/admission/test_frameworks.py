@@ -1,7 +1,5 @@
 """The manifests of frameworks are admitted as they are, ConfigMap and JobSet, without a warning about the JobSet."""
 
-from __future__ import annotations
-
 import pytest
 
 from cli.init.cli import FRAMEWORKS as INIT

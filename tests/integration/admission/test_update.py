@@ -1,7 +1,5 @@
 """JobSets that are changed on a real API server with our webhooks: what may change, when, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

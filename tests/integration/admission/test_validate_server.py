@@ -1,7 +1,5 @@
 """`jobset validate --server` says what `kubectl apply` would, where our webhooks answer: with the manager's feature gates."""
 
-from __future__ import annotations
-
 import io
 import json
 

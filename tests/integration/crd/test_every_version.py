@@ -4,8 +4,6 @@ What runs on the newest version only would be found by the first user of an olde
 word of CEL before Kubernetes 1.32.
 """
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """An API server that knows JobSets and the manager's rights; no webhook of ours is asked."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

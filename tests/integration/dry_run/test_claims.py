@@ -1,7 +1,5 @@
 """What a real API server says about the volume claims of a JobSet."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path

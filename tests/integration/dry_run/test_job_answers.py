@@ -1,7 +1,5 @@
 """The answers that the rules about Jobs are held to, asked again; and Jobs at random, which both have to judge alike."""
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck, assume, given, settings
 
 from dev.cluster.cluster import Cluster

@@ -1,7 +1,5 @@
 """What pods need by name is looked for on a real API server, with the manager's rights."""
 
-from __future__ import annotations
-
 from api.keys import EXCLUSIVE_TOPOLOGY
 from kube.options import METADATA
 from kube.resources import (

@@ -1,7 +1,5 @@
 """What a real API server refuses about the children of a JobSet, and where in the JobSet it is placed."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

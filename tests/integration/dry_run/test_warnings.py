@@ -1,7 +1,5 @@
 """What quotas, policies, webhooks and existing objects refuse is a warning and no fault of the JobSet."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """JobSets, Jobs, pods and nodes on a real API server for `jobset explain` to look at."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 

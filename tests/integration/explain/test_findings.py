@@ -1,7 +1,5 @@
 """`jobset explain` against a real API server: what it reads and what it reports."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`jobset explain` where it may not read something, or finds no JobSet, configuration or cluster."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

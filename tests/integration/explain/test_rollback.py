@@ -1,7 +1,5 @@
 """`jobset rollback-check` on a real API server: what is concerned, and gates that are lifted."""
 
-from __future__ import annotations
-
 import json
 
 from cli.main import main

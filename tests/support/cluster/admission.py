@@ -1,7 +1,5 @@
 """Our webhooks and certificates, as the manager runs them, in a thread beside the test and with the manager's rights."""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import contextlib

@@ -1,7 +1,5 @@
 """JobSets sent to an API server that has our webhooks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dev.cluster.cluster import Cluster

@@ -1,7 +1,5 @@
 """In-place restart agents as real processes: built as they are shipped, with the rights that the example grants."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

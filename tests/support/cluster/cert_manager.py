@@ -1,7 +1,5 @@
 """cert-manager beside a local control plane, and the kubelet's part: a Secret that is mounted as files."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import os

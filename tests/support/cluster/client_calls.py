@@ -1,7 +1,5 @@
 """JobSets written and read as the real clients do."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Asks a real API server about the children of a JobSet, with the manager's rights."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 Both are in the cache, made once for each machine. An image is made from packages of the distribution and wheels.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -4,8 +4,6 @@ Nodes: zone-0 and zone-1, each with two superslices of two cubes of two nodes; e
 pod of these tests asks for.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import datetime

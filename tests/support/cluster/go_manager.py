@@ -3,8 +3,6 @@
 The labels are of its version 0.12, or the six that versions up to 0.5 wrote. Must not use our code for child objects.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 from typing import Any

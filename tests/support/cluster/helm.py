@@ -1,7 +1,5 @@
 """Helm 3 or 4 with folders of its own, and the chart of this repository."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

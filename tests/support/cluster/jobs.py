@@ -1,7 +1,5 @@
 """What end-to-end tests do with JobSets: apply, watch the status, end pods."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """What the API server asks the kubelet of a fake node for: logs. kwok plays nodes and pods, but no program runs there."""
 
-from __future__ import annotations
-
 import contextlib
 import ssl
 import threading

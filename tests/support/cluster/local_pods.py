@@ -4,8 +4,6 @@ Each pod has a loopback address of its own, which stands for its host name. File
 container image brings has to be on `path`; `pip install` in a command does nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

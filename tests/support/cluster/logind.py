@@ -4,8 +4,6 @@ It is bus and service in one: a kubelet calls Hello, AddMatch, Get (of InhibitDe
 PrepareForShutdown. All that follows from this is the kubelet's own. The format is that of the D-Bus specification.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import socket

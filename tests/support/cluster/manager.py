@@ -1,7 +1,5 @@
 """A manager process that a test session shares, and that a test may kill and start again."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from pathlib import Path

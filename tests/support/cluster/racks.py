@@ -4,8 +4,6 @@ The cluster has `RACKS` racks (label `rack`) of `PER_RACK` nodes each; the first
 `flavor-0`, the second of `flavor-1` (label `flavor`). A pod that asks for `WHOLE` has its node for itself.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Pods of real nodes, for tests: what they run, what they say, how their containers ended."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dev.cluster.cluster import Cluster

@@ -1,7 +1,5 @@
 """A registry in the network of real nodes: it serves image layouts, no faster to a node than it is told to."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

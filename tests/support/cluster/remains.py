@@ -1,7 +1,5 @@
 """Everything that is in a namespace, of whatever kind the API server serves."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -4,8 +4,6 @@ A raw request takes a third of a millisecond of processor time, a run of kubectl
 its users see. The fixtures `api_server`, `full_cluster` and `namespace` are in tests/conftest.py.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

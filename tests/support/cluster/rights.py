@@ -5,8 +5,6 @@ Every cluster of the tests leaves an audit log. What the manager's ServiceAccoun
 since a few tests use few rights.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable

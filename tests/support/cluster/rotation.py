@@ -1,7 +1,5 @@
 """A CA that is replaced while the API server calls the webhooks: the load, and what it must never see."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import socket

@@ -3,8 +3,6 @@
 They are strict: a field that is not in the document is a fault, also where an API server would drop it without a word.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

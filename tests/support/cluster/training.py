@@ -1,7 +1,5 @@
 """A training of ranks that make each step together, for real nodes: from its log one reads when it went on."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from tests.support.cluster.jobs import Sets

@@ -4,8 +4,6 @@ Each row is a pod as the Job controller creates it while its Job has no domain y
 the terms as the API server writes them out. Expectations are spelt out here, so that they do not follow the code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -4,8 +4,6 @@ Written down from its Go types and its release notes, apart from what our code s
 `LATER`, behind feature gates. Pod and Job templates are taken to be the same. A digest holds that this part stays.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

@@ -3,8 +3,6 @@
 `python -m tests.support.corpus.job_answers` starts an API server, asks about every case and writes the answers down.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

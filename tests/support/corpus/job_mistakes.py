@@ -4,8 +4,6 @@ What a real API server says about each is kept in job_answers.json beside this f
 `python -m tests.support.corpus.job_answers`. tests/integration/dry_run/test_job_answers.py notices when it is no longer true.
 """
 
-from __future__ import annotations
-
 from tests.support.cluster.dry_run import container, pod
 from tests.support.corpus.job_templates import (
     CODES,

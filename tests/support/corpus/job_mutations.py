@@ -1,7 +1,5 @@
 """Jobs at random: templates of `job_mistakes` laid over each other, with some of their values changed."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """ReplicatedJobs in which one part is of interest, in as few words as a test needs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.cluster.dry_run import container, pod

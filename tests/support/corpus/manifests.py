@@ -19,8 +19,6 @@ Beside `NAME.yaml` may stand `NAME.expect.yaml`:
 Any other key is an error, so that a slip of the pen is no silent success.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache

@@ -3,8 +3,6 @@
 `mutated` draws them for Hypothesis. The values are such as a YAML file holds.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Templates of Jobs with a mistake in the pod: in amounts, volumes, or where and how it runs. See `job_mistakes`."""
 
-from __future__ import annotations
-
 from tests.support.cluster.dry_run import pod
 from tests.support.corpus.job_templates import (
     POD_TERM,

@@ -3,8 +3,6 @@
 The verdicts come from the table alone, so that neither `jobset policy test` nor an API server can make them.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The same cases are judged by the rules (tests/policy/test_every_field.py) and by
 is compiled of them (tests/integration/test_policy_export.py).
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The examples of cli/rule/explanations.yaml as JobSets."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

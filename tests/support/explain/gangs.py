@@ -1,7 +1,5 @@
 """JobSets with groups whose pods have no node, for `jobset explain` to look at."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Jobs and pods of a JobSet as JSON, as its controllers would have made them, for `jobset explain` to look at."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any

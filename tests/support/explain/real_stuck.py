@@ -1,7 +1,5 @@
 """Sets that cannot run on a real node, each for one reason, and what the first line of `jobset explain` names of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ Objects have the conditions, messages and events that kube-scheduler, the kubele
 write. Those that a real cluster can be brought into are made for real in `tests/e2e/test_stuck.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Stuck situations of Jobs that lack pods, or wait for others or for a name; see `tests/support/explain/stuck.py`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import msgspec

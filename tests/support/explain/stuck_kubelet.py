@@ -1,7 +1,5 @@
 """Stuck situations in the words of a kubelet, from `kubelet.yaml` beside it; see `tests/support/explain/stuck.py`."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Stuck situations of pods that nodes would take if they were free, and of groups, claims and features; see `tests/support/explain/stuck.py`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Stuck situations that are about pods that do not run; see `tests/support/explain/stuck.py`."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import msgspec

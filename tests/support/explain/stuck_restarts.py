@@ -1,7 +1,5 @@
 """Stuck situations of restarts that wait or never end, of queues, devices and pools of 0 nodes; see `tests/support/explain/stuck.py`."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Objects on a real API server, made by hand, and `jobset explain` called on them."""
 
-from __future__ import annotations
-
 import io
 import json
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 What an agent reports is stored at once; the caches of the controller may not know it yet.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from agent.decision import Action, Own, decide, next_attempt, open_notice

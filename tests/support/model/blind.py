@@ -3,8 +3,6 @@
 Of all objects but the JobSet it knows its own writes alone: the stalest cache there can be. Must not decide anything.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

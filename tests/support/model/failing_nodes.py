@@ -4,8 +4,6 @@ The API server ends the pods on a node that is out of service; nobody ends those
 true of nodes here, the caches of the controller may not know yet.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """A cluster that answers from a few objects, without a server: what commands read, and how much."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import re

@@ -1,7 +1,5 @@
 """A set in a cluster where pods of some Jobs find no node (`nodeFailure.whenNoCapacity`)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Random histories of a JobSet that have to end with exactly the Jobs that should be there."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 

@@ -5,8 +5,6 @@ resource first, then the rest. Then everything comes in its order. The older sta
 versions of some minutes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

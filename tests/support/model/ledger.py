@@ -5,8 +5,6 @@ controller before it is stored; a write that must never happen is an AssertionEr
 it planned is given by `begin`. Must not change anything.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime

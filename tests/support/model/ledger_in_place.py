@@ -1,7 +1,5 @@
 """What agents have reported, and what may be made of it: the part of the ledger that judges restarts in place."""
 
-from __future__ import annotations
-
 from api import keys
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus

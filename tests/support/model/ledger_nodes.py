@@ -1,7 +1,5 @@
 """Which nodes may be to blame, and which are avoided: the part of the ledger that judges `failurePolicy.avoidNodes`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from api import elastic, keys

@@ -1,7 +1,5 @@
 """What `status.recovery` may become: the part of the ledger that judges the times of attempts."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from api.jobset_status import AttemptTimes, JobSetStatus, Recovery

@@ -1,7 +1,5 @@
 """What a status may become: the part of the ledger that judges writes of it. `Ledger` has what it looks at."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """Stages in the life of a set on the model of tests/support/model/world.py: up, suspended, resumed, restarted."""
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 from api.jobset_status import ReplicatedJobStatus

@@ -5,8 +5,6 @@ the API server in memory. Kubelets, Job controller and garbage collector are pla
 API server at the end of its life, so what grows is the process.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

@@ -3,8 +3,6 @@
 The cluster is `tests.support.model.stale` (Job controller, garbage collector), the process is `tests.support.model.replica`.
 """
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """A placement controller in virtual time: its watches show what a test says, its API server knows only pods."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import datetime, timedelta
 from typing import Any
@@ -94,7 +92,7 @@ class Bench:
     def record(self, regarding: Any, kind: str, reason: str, note: str) -> None:
         self.events.append((regarding, kind, reason, note))
 
-    def feed(self) -> Bench:
+    def feed(self) -> "Bench":
         self.reconciler.feed(self.queue)
         return self
 

@@ -1,7 +1,5 @@
 """Random moves of nodes, of pods that do not start, and of agents for restarts in place."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from api.batch import job_ready

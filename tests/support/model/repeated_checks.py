@@ -1,7 +1,5 @@
 """What a reconciler does again and again while pods wait, left out where a history has to come to rest."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from controllers.jobset.controller import JobSetReconciler

@@ -4,8 +4,6 @@ Each watch is a place in the log of its kind, and moves on only when told to: ev
 server. What the process wrote is laid over its caches by the real store. A fault is planned for the n-th write.
 """
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import re

@@ -3,8 +3,6 @@
 Small on purpose: at most three ReplicatedJobs of three Jobs. Must not do anything to a cluster.
 """
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 from msgspec.structs import replace
 

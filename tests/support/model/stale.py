@@ -4,8 +4,6 @@ Every change of a kind goes into the log of that kind, in order: a watch is a pl
 is an earlier place. What the controller writes is shown to `tests.support.model.ledger`, which judges it; nothing here does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -58,7 +56,7 @@ class Stored(Plain):
     def obj(self) -> Any:
         return self.record(self.content)
 
-    def at(self, version: int) -> Stored:
+    def at(self, version: int) -> "Stored":
         return Stored(super().at(version).content, self.record)
 
 

@@ -1,7 +1,5 @@
 """Pods that wait, in a model of one namespace: the answer to a plan's `PendingPodQuery`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

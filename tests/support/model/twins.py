@@ -4,8 +4,6 @@
 and report. With strangers it must give the same.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import copy

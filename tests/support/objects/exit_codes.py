@@ -1,7 +1,5 @@
 """Failed pods with exit codes, and failure policies with rules."""
 
-from __future__ import annotations
-
 from controllers.planning.observed import Ended, FailedPod
 
 BY_POLICY = "PodFailurePolicy"

@@ -1,7 +1,5 @@
 """Sets that are large enough for collective deletion."""
 
-from __future__ import annotations
-
 from controllers.planning.actions import CreateJob
 from tests.support.model.lives import of_type, started
 from tests.support.model.world import World

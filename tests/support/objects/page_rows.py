@@ -1,7 +1,5 @@
 """Objects as the caches of `jobset ui` keep them, in few words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Leaders, followers and nodes as exclusive placement keeps them, and the JSON they are read from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Pods of JobSets as the Job controller creates them, from the Jobs that the JobSet controller makes. Plain JSON."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The labels by which installed objects select pods and Services."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

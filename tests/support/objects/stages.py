@@ -1,7 +1,5 @@
 """A set of three stages."""
 
-from __future__ import annotations
-
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
 

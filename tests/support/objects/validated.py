@@ -1,7 +1,5 @@
 """Manifests for tests of `jobset validate`."""
 
-from __future__ import annotations
-
 import yaml
 
 from tests.support.objects.jobsets import jobset

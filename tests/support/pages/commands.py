@@ -1,7 +1,5 @@
 """How each command of the pages is tried. What no table here has is run in the scene of its page (`page_scenes.py`)."""
 
-from __future__ import annotations
-
 import re
 
 from tests.support.pages.files import Command

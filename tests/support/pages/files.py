@@ -1,7 +1,5 @@
 """The files of the repository that people write, and the parts of its pages."""
 
-from __future__ import annotations
-
 import os
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """The Python of docs/python-client.md, as somebody would paste it piece by piece."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Somebody who copies commands from the pages into a shell, in a folder and a namespace of their own."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import re

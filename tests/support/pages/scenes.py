@@ -4,8 +4,6 @@ A scene has a namespace, which is that of the context, and a folder with `exampl
 scene has no step ends with exit code 0.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

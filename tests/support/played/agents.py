@@ -3,8 +3,6 @@
 What a JobSet means for each of them is decided by `agent.decision`. Each pod that runs has one; a silent node's have none.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Iterator

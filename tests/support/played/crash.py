@@ -8,8 +8,6 @@ The controller is ours, in this process, over real HTTP to a real API server. A 
 nothing of it runs on, no handler, no clean-up, and what had been sent arrives. Must not know what a JobSet policy does.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """The paths of a JobSet's life that `crash.run` can play: for each, a manifest and what its user and its pods do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.cluster.jobs import group, manifest

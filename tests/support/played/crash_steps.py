@@ -1,7 +1,5 @@
 """What the user and the pods of a JobSet do on the paths that `crash.run` plays, one thing at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from api.keys import IN_PLACE_RESTART_ATTEMPT, JOB_UID, SPARE_GATE

@@ -1,7 +1,5 @@
 """What is killed, and when: paths of a JobSet, the writes on them, and the sites at which a process may die."""
 
-from __future__ import annotations
-
 import enum
 import itertools
 from collections import Counter

@@ -5,8 +5,6 @@ repeated. Every change goes through the API server's validation of Job status, w
 could not have written. Must not do anything for the JobSet controller.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

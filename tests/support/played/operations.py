@@ -1,7 +1,5 @@
 """Operations of the Python client, played without IO: the answers come from a list, and the steps are kept."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field

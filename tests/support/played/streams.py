@@ -1,7 +1,5 @@
 """Plays the requests that real clients have sent (tests/streams/*.json) against the API server of a test."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Sets that need more at once than all nodes have together: `jobset validate --server` warns, admission does not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

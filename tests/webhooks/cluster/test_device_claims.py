@@ -1,7 +1,5 @@
 """ResourceClaims and their templates that pods name: `jobset validate --server` warns if there is none."""
 
-from __future__ import annotations
-
 import pytest
 
 from kube.transport import Response

@@ -1,7 +1,5 @@
 """Requests that no node can hold: admission warns, from the nodes' allocatable, which it reads once for many sets."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Quotas that are too small for what starts at once: admission warns, and tells no amount of the quota."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """The rules about Jobs against what a real API server said about the same Jobs: the same places, the same words."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.corpus.job_answers import child, recorded, unexpected

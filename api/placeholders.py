@@ -13,6 +13,7 @@ from api.batch import Job
 from api.jobset import JobSet
 from api.names import job_name
 from api.restart_agent import NAME as AGENT
+from api.restart_agent import with_held_sidecar
 from api.spares import HOLD
 from kube.model.jsontree import items
 from kube.model.meta import JSON, MAX_INT32
@@ -75,23 +76,28 @@ def as_placeholder(job: JSON) -> JSON:
 
 
 def _holding(pod: JSON) -> JSON:
-    """The pod spec with all that kube-scheduler looks at. An agent's image may have no shell: it gets another one."""
-    containers = items(pod, "containers")
-    image = next((each.get("image") for each in containers), None)
+    """The pod spec with all that kube-scheduler looks at, and all images."""
     before: list[JSON] = []
+    agent: JSON | None = None
     for each in items(pod, "initContainers"):
         beside = each.get("restartPolicy") == "Always"
-        held = _with_command(each, HOLD if beside else _NOTHING, image)
-        before.append({**held, "restartPolicy": "Always"} if beside else held)
-    return {
+        if each.get("name") == AGENT and beside:
+            agent = each
+        elif each.get("name") == AGENT:
+            before.append(each)  # it copies itself: its image may have no shell
+        else:
+            held = _with_command(each, HOLD if beside else _NOTHING)
+            before.append({**held, "restartPolicy": "Always"} if beside else held)
+    held_pod = {
         **{key: value for key, value in pod.items() if key not in {"activeDeadlineSeconds", "initContainers"}},
         **({"initContainers": before} if before else {}),
-        "containers": [_with_command(each, HOLD, image) for each in containers],
+        "containers": [_with_command(each, HOLD) for each in items(pod, "containers")],
         "restartPolicy": "OnFailure",
         "terminationGracePeriodSeconds": 1,
     }
+    return held_pod if agent is None else with_held_sidecar(held_pod, agent)
 
 
-def _with_command(container: JSON, command: Iterable[str], image: str | None) -> JSON:
+def _with_command(container: JSON, command: Iterable[str]) -> JSON:
     kept = {key: value for key, value in container.items() if key not in _PROGRAM_FIELDS}
-    return {**kept, "command": [*command], **({"image": image} if container.get("name") == AGENT else {})}
+    return {**kept, "command": [*command]}

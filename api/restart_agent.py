@@ -52,18 +52,13 @@ def agent_of(js: JobSet) -> RestartAgent | None:
 
 def jobs_without_agent(js: JobSet) -> frozenset[str]:
     """Names of the ReplicatedJobs without an agent: those that have to complete before others start, and spares."""
-    early = _awaited(js)
-    return frozenset(rjob.name for rjob in js.spec.replicated_jobs if _runs_without_agent(rjob, early))
+    return _awaited(js).union(rjob.name for rjob in js.spec.replicated_jobs if rjob.spare_for)
 
 
 def _awaited(js: JobSet) -> frozenset[str]:
     """Names of those that have to complete before others start."""
     waits = (wait for rjob in js.spec.replicated_jobs for wait in rjob.depends_on or ())
     return frozenset(wait.name for wait in waits if wait.status == "Complete")
-
-
-def _runs_without_agent(rjob: ReplicatedJob, awaited: frozenset[str]) -> bool:
-    return bool(rjob.spare_for) or rjob.name in awaited
 
 
 def reporting_container(js: JobSet, rjob: ReplicatedJob) -> str:
@@ -83,11 +78,40 @@ def _environment(container: JSON) -> dict[str, Any]:
 
 
 def with_agent(js: JobSet, rjob: ReplicatedJob, pod: JSON) -> JSON:
-    """The pod spec with the agent; unchanged if this ReplicatedJob runs without one or has a container of that name."""
+    """The pod spec with the agent; unchanged if this ReplicatedJob runs without one or has a container of that name.
+
+    Spares get what a pod with the agent needs of a node: its image, and what it asks for.
+    """
     agent = agent_of(js)
-    if agent is None or _runs_without_agent(rjob, _awaited(js)) or _has_one(pod):
+    if agent is None or rjob.name in _awaited(js) or _has_one(pod):
         return pod
+    if rjob.spare_for:
+        return _held(agent, pod)
     return _in_main_container(agent, pod) if agent.mode == "MainContainer" else _beside(agent, pod)
+
+
+def _held(agent: RestartAgent, pod: JSON) -> JSON:
+    """The pod of a spare, whose first container runs on as it is. In mode Sidecar another like it takes as much."""
+    if agent.mode == "MainContainer":
+        return {**_in_main_container(agent, pod), "containers": pod.get("containers") or []}
+    [*before, sidecar] = _beside(agent, pod)["initContainers"]
+    return with_held_sidecar({**pod, "initContainers": before}, sidecar)
+
+
+def with_held_sidecar(pod: JSON, sidecar: JSON) -> JSON:
+    """The pod of a process that waits, with what the agent beside it takes.
+
+    Its image may have no shell, so the waiting process is that of the first container, and a volume that nothing mounts
+    has the kubelet pull the image. Where this mode works, kubelets know such volumes.
+    """
+    first: JSON = next(iter(pod.get("containers") or []), {})
+    kept: JSON = {key: sidecar[key] for key in ("name", "resources", "securityContext") if key in sidecar}
+    waiting: JSON = {**kept, "image": first.get("image"), "command": first.get("command"), "restartPolicy": "Always"}
+    return {
+        **pod,
+        "initContainers": [*(pod.get("initContainers") or []), waiting],
+        "volumes": [*(pod.get("volumes") or []), {"name": NAME, "image": {"reference": sidecar.get("image")}}],
+    }
 
 
 def _has_one(pod: JSON) -> bool:

@@ -94,6 +94,30 @@ def test_the_image_of_the_agent_can_be_a_volume():
     assert sidecar == pods(group())[0], "there is nothing to mount beside a worker"
 
 
+HOLDS = {"name": "main", "image": "train", "command": ["/pause"]}
+
+
+@pytest.mark.parametrize("more", [{}, {"imageVolume": True}], ids=["copied", "volume"])
+def test_spares_have_the_image_of_an_agent_in_the_main_container(more):
+    spare = group("spare", containers=[HOLDS]) | {"spareFor": "workers"}
+    worker, held = pods(group(volumes=None), spare, agent=MAIN | more)
+    assert held["containers"] == [HOLDS]
+    assert held["volumes"] == worker["volumes"]
+    assert held.get("initContainers") == worker.get("initContainers")
+
+
+def test_spares_have_the_image_of_a_sidecar_and_hold_what_it_takes():
+    spare = group("spare", containers=[HOLDS], initContainers=[{"name": "beside"}]) | {"spareFor": "workers"}
+    worker, held = pods(group(), spare)
+    assert held["containers"] == [HOLDS]
+    assert held["volumes"] == [{"name": "jobset-agent", "image": {"reference": "agent:v1"}}]
+    beside, waiting = held["initContainers"]
+    [sidecar] = worker["initContainers"]
+    assert beside == {"name": "beside"}
+    kept = ("name", "resources", "securityContext", "restartPolicy")
+    assert waiting == {key: sidecar[key] for key in kept} | {"image": "train", "command": ["/pause"]}
+
+
 def test_the_container_whose_agent_reports_how_its_worker_failed():
     asking = {"name": "b", "image": "b", "env": [{"name": "RESTART_FAILED_WORKER", "value": "true"}]}
     silent = {"name": "a", "image": "a", "command": ["a"], "env": [{"name": "RESTART_FAILED_WORKER", "value": "false"}]}

@@ -185,6 +185,7 @@ class TestMore:
                 {"name": "fetch", "image": "f", "resources": {"limits": {"cpu": "8"}}, "command": ["sh", "-c", ":"]},
                 {"name": "jobset-agent", "image": "t", "command": [*HOLD], "restartPolicy": "Always"},
             ],
+            "volumes": [{"name": "jobset-agent", "image": {"reference": "a"}}],
             "containers": [{"name": "train", "image": "t", "ports": [{"containerPort": 1}], "command": [*HOLD]}],
             "restartPolicy": "OnFailure",
             "terminationGracePeriodSeconds": 1,

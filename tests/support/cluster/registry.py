@@ -128,8 +128,19 @@ def serving(cluster: Cluster, images: Mapping[str, Path]) -> Iterator[Registry]:
         thread.join()
 
 
-def write_larger_image(source: Path, target: Path, size: int) -> str:
-    """The image of a layout with one more layer, a file of so many random bytes. Returns its digest."""
+def digest_of(layout: Path) -> str:
+    """That of the image of a layout."""
+    [entry] = json.loads((layout / "index.json").read_bytes())["manifests"]
+    return str(entry["digest"])
+
+
+def blobs_of(layout: Path) -> frozenset[str]:
+    """The digests of all that a node has of the image of a layout."""
+    return frozenset(f"sha256:{file.name}" for file in (layout / "blobs/sha256").iterdir())
+
+
+def write_larger_image(source: Path, target: Path, size: int) -> None:
+    """The image of a layout with one more layer, a file of so many random bytes."""
     shutil.copytree(source, target)
     blobs = target / "blobs/sha256"
 
@@ -163,4 +174,3 @@ def write_larger_image(source: Path, target: Path, size: int) -> str:
     manifest["config"] = write(described, manifest["config"]["mediaType"])
     index["manifests"] = [entry | write(manifest, entry["mediaType"])]
     (target / "index.json").write_text(json.dumps(index))
-    return str(index["manifests"][0]["digest"])

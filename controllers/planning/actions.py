@@ -49,7 +49,7 @@ class DeleteJobs:
 
 @dataclass(frozen=True, slots=True)
 class PatchJob:
-    """Patch a child Job. The patch names the UID and resourceVersion of the Job that was planned on.
+    """Patch a child Job. The patch names the UID of the Job that was planned on, and its version if that matters.
 
     `template_changed`: the pod template changes: servers older than 1.36 accept that on a Job that has
     started only after its start time is cleared. `resources`: containers are named in the patch, which is

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from controllers.planning.actions import DeletePod, NodeQuery, PodQuery
+from controllers.planning.actions import DeletePod, NodeQuery, PatchJob, PodQuery
 from controllers.planning.observed import Observed, PodOnTaintedNode
 from controllers.planning.plan import plan
 from tests.support.model.lives import at, settled_later, suspend
@@ -243,9 +243,10 @@ class TestInPlaceRestart:
     @pytest.mark.parametrize(("force", "taint"), [(True, UNREACHABLE), (False, ""), (False, OUT_OF_SERVICE)])
     def test_the_pod_is_deleted_and_released_and_no_job_restarts(self, force, taint):
         world = self.lost(taint, force=force)
-        [action] = world.plan().actions
+        action, prompt = world.plan().actions
         assert (action.name, action.uid) == (POD, "pod-of-js-workers-1")
         assert action.replaced
+        assert (prompt.name, prompt.patch["metadata"]) == ("js-workers-1", {"uid": "uid-2"})
         [said] = warnings(world, "LostPodsReplaced")
         assert said.startswith(f"pod {POD} is on node n1, which ")
         world.settle()
@@ -262,6 +263,14 @@ class TestInPlaceRestart:
         world.settle()
         status = world.status
         assert (status.previous_in_place_restart_attempt, status.current_in_place_restart_attempt) == (asked, stored[1])
+
+    def test_a_job_is_made_to_look_by_another_limit_in_each_attempt(self):
+        limits = []
+        for previous, current in [(None, None), (None, 0), (0, 1)]:
+            world = self.lost()
+            self.report(world, previous, current)
+            limits += [action.patch["spec"] for action in world.plan().actions if isinstance(action, PatchJob)]
+        assert limits == [{"backoffLimit": 2147483646 - attempt} for attempt in range(3)]
 
     def test_a_lost_pod_without_an_agent_asks_for_no_attempt(self):
         after = {"name": "last", "dependsOn": [{"name": "workers", "status": "Complete"}]}

@@ -5,20 +5,26 @@ that their Jobs replace while all others restart in place. `apply_failure_policy
 """
 
 from collections.abc import Container, Iterable
+from itertools import islice
 
 from api.policies import NodeFailure
 from controllers.planning import failed_nodes, node_failure, spare_places
-from controllers.planning.actions import DeletePod, NodeQuery
-from controllers.planning.attempts import end_attempt
+from controllers.planning.actions import DeletePod, NodeQuery, PatchJob
+from controllers.planning.attempts import end_attempt, requested_attempt
+from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.finished import finished
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE
 from controllers.planning.observed import PodOnTaintedNode
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.status import list_some
+from kube.model.meta import MAX_INT32
 
 MOST_NODES = 50
 """Nodes that are asked for at a time."""
+
+MOST_PROMPTED = 50
+"""Jobs whose pods are made again at once. For more, the requests take the second that they save."""
 
 
 def watch_nodes(ctx: Context) -> Partial:
@@ -38,6 +44,7 @@ def watch_nodes(ctx: Context) -> Partial:
     deleted = [pod for pod in due if _has_to_go(pod, wanted)]
     nodes = {pod.node for pod in deleted}
     replaced: dict[str, str] = {}
+    prompts: list[PatchJob] = []
     counted = False
     if not (ctx.js.spec.suspend or finished(ctx.js)):
         lost = node_failure.lost_jobs(ctx.js, ctx.gates, ctx.children.active, due)
@@ -55,15 +62,28 @@ def watch_nodes(ctx: Context) -> Partial:
         advice = "their Jobs make others, and when these have joined all pods restart in place"
         draft.warn("LostPodsReplaced", list_some(names, advice, ctx.limits))
         end_attempt(ctx.js, draft, (child.replicated_job for child, _ in lost.replaced))
+        prompts = _prompts((child for child, _ in lost.replaced), requested_attempt(draft.status))
         counted = failed_nodes.note_replaced(ctx, draft, [pod for pod in deleted if pod.uid in replaced])
     if ctx.observed.spares and not ctx.js.spec.suspend:  # a node may be lost while the set restarts
         spare_places.promise_places(ctx, draft, deleted)
     return draft_result(
         draft,
         *(DeletePod(pod.name, pod.uid, pod.uid in replaced) for pod in deleted),
+        *prompts,
         status_first=counted or draft.status.spares != ctx.status.spares,
         requeue_after=node_failure.seconds_left(pods, wanted.after_seconds, ctx.now, ctx.observed.second_passed),
     )
+
+
+def _prompts(jobs: Iterable[Child], attempt: int) -> list[PatchJob]:
+    """Patches by which the Job controller looks at these Jobs now: at one whose pods have gone it looks a second later.
+
+    It does so where the spec has changed. The limit of failed pods, which Jobs that restart in place never reach, may.
+    """
+    uids = {child.name: child.job.metadata.uid for child in jobs}
+    change = {"spec": {"backoffLimit": MAX_INT32 - 1 - attempt % 1000}}
+    prompted = islice(uids.items(), MOST_PROMPTED)
+    return [PatchJob(name, {"metadata": {"uid": uid}, **change}) for name, uid in prompted]
 
 
 def _has_to_go(pod: PodOnTaintedNode, wanted: NodeFailure) -> bool:

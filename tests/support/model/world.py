@@ -309,7 +309,8 @@ class World:
             case PatchJob(name, patch):
                 meta, named = self.jobs[name]["metadata"], patch["metadata"]
                 assert meta["uid"] == named["uid"], f"{name} is another Job by now"
-                assert meta.get("resourceVersion", "") == named["resourceVersion"], f"{name} has changed by now"
+                version = meta.get("resourceVersion", "")
+                assert named.get("resourceVersion", version) == version, f"{name} has changed by now"
                 self._patch(name, (strategic if action.resources else merge)(self.jobs[name], patch))
             case CreateService():
                 assert self.service is None, "the Service is created twice"

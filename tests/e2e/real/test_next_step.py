@@ -93,17 +93,19 @@ class Place:
         return {digest for layout in self.slow.values() for digest in registry.blobs_of(layout)} & set(there)
 
     def forget_images(self, name: str) -> None:
-        """Have a node remove these images, with their layers."""
+        """Have a node remove these images, with their layers. A pull that was begun for an earlier test goes on first."""
         node = self.nodes[name]
         used = [f'image=="{stored_name(image)}"' for image in self.slow]
         called = [f'target.digest=="{registry.digest_of(layout)}"' for layout in self.slow.values()]
 
-        def users() -> str:
-            return run_in_node(node, *CTR, "containers", "list", "--quiet", *used)
+        def left() -> str | set[str]:
+            if users := run_in_node(node, *CTR, "containers", "list", "--quiet", *used):
+                return users
+            if names := run_in_node(node, *CTR, "images", "list", "--quiet", *called).split():
+                run_in_node(node, *CTR, "images", "remove", "--sync", *names)
+            return self.has_of_images(name)
 
-        wait_for(lambda: not users(), timeout=120, what=f"the end of the containers of ranks on {name}", last=users)
-        if names := run_in_node(node, *CTR, "images", "list", "--quiet", *called).split():
-            run_in_node(node, *CTR, "images", "remove", "--sync", *names)
+        wait_for(lambda: not left(), timeout=180, what=f"{name} without images", last=left)
 
 
 @pytest.fixture(scope="module")
@@ -131,9 +133,9 @@ def place(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[
 @pytest.fixture
 def sets(place: Place) -> Iterator[Sets]:
     """A namespace of the test. Before it the last two nodes do not have the image, and pulls are fast."""
+    place.limit(0)
     for name in (SPARE, COLD):
         place.forget_images(name)
-    place.limit(0)
     found = Sets(place.cluster, new_namespace(place.cluster))
     yield found
     found.close()

@@ -291,6 +291,8 @@ def test_of_a_lost_node_only_its_pods_are_replaced_and_the_others_stay(sets, kub
                 seconds = time.monotonic() - tainted
                 sys.stdout.write(f"\nnode lost, {len(lost)} of 4 pods: running again {seconds:.1f} s after the taint\n")
             assert uids(sets.jobs()) == jobs, "no Job is created again"
+            limits = {job["spec"]["backoffLimit"] for job in sets.jobs()}
+            assert 2147483645 in limits, "the Job controller was made to look at once"
             assert first.keys() & second.keys() == pods.keys() - lost, "pods that stayed are the same objects"
             assert attempts(sets) == (0, 1)
             assert (sets.status()["restarts"], sets.status().get("terminalState")) == (0, None)

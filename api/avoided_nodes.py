@@ -31,7 +31,7 @@ def recent_failures(js: JobSet, now: str) -> tuple[FailedNode, ...]:
 
 
 def nodes_to_avoid(js: JobSet, now: str) -> tuple[FailedNode, ...]:
-    """The nodes that pods of Jobs keep away from that are created now: by the time of their last failure."""
+    """The nodes that the pods of new Jobs keep away from, with the time of their last failure."""
     policy = policy_of(js)
     if policy is None:
         return ()
@@ -45,7 +45,7 @@ def avoided_by(annotations: dict[str, str]) -> frozenset[str]:
 
 
 def away_from(job: JSON, nodes: Sequence[FailedNode]) -> JSON:
-    """The Job, whose pods keep away from these nodes, and in exclusive placement from their domains."""
+    """The Job with an affinity against these nodes; in exclusive placement, against their domains."""
     if not nodes:
         return job
     meta, template = job["metadata"], job["spec"]["template"]
@@ -75,7 +75,7 @@ def away_from(job: JSON, nodes: Sequence[FailedNode]) -> JSON:
 
 
 def _with(term: JSON | None, labels: list[JSON], fields: list[JSON]) -> JSON:
-    """A term that a node has to meet as well as these requirements. None: the pods have no terms.
+    """The node selector term with these requirements added. None: the pods have no terms.
 
     Terms are alternatives. One without requirements matches no node, so it stays as it is.
     """

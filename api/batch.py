@@ -74,7 +74,7 @@ class JobSpec(Base, frozen=True, kw_only=True):
 
 
 class Sized(Protocol):
-    """A Job's spec, or what one is made from: how many pods it runs and how many have to succeed. None = unset."""
+    """A Job's spec or its template: how many pods it runs and how many have to succeed. None = unset."""
 
     @property
     def parallelism(self) -> int | None: ...
@@ -111,7 +111,7 @@ class JobStatus(Base, frozen=True, kw_only=True):
 
 
 class _With(Mapping[str, str]):
-    """A map that has all of another one, and a few texts of its own under other keys. It keeps only these."""
+    """A view of a shared map with a few more keys. It stores only those."""
 
     __slots__ = ("_own", "_texts")
 
@@ -131,7 +131,7 @@ class _With(Mapping[str, str]):
 
 
 def _like(texts: dict[str, str], known: dict[str, str]) -> Mapping[str, str]:
-    """The texts as they are, without a second copy of the known ones, if they have all of these."""
+    """The texts, without a second copy of the known ones if they contain all of these."""
     own = texts.items() - known.items()
     if len(texts) - len(own) != len(known):
         return share_texts(texts)
@@ -140,7 +140,7 @@ def _like(texts: dict[str, str], known: dict[str, str]) -> Mapping[str, str]:
 
 @functools.lru_cache(maxsize=256)
 def _map_of(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """One map for many Jobs: most often it is the label of their priority."""
+    """One shared map for many Jobs: in most cases, the label of their priority."""
     return share_texts(dict(items))
 
 
@@ -152,7 +152,7 @@ class Job(Base, frozen=True, kw_only=True):
     status: JobStatus = JobStatus()
 
     def __post_init__(self) -> None:
-        """Share what is the same in many Jobs, or twice in one: most of the memory of a Job is maps and texts."""
+        """Share equal maps and texts between Jobs and within one: they take most of a Job's memory."""
         template, meta = self.spec.template.metadata, self.metadata
         labels = {key: value for key, value in template.labels.items() if key not in _OF_JOB_CONTROLLER}
         force_setattr(template, "labels", _like(labels, meta.labels))
@@ -171,7 +171,7 @@ class Job(Base, frozen=True, kw_only=True):
         """Whether it may run and the Job controller of Kubernetes has not taken it up yet."""
         spec, status = self.spec, self.status
         if status.start_time is not None and not status.conditions:
-            return False  # most Jobs, and first: every plan reads this of every Job
+            return False  # most Jobs have no conditions, and every plan reads this of every Job
         if spec.suspend or spec.managed_by not in {None, JOB_CONTROLLER} or self.outcome is not None:
             return False
         fresh = status.start_time is None and not status.active
@@ -190,7 +190,7 @@ class Job(Base, frozen=True, kw_only=True):
 
 
 class Owned(Base, frozen=True, kw_only=True):
-    """Any object of which only the owner matters."""
+    """An object of which only the owner is read."""
 
     metadata: Identity
 
@@ -208,7 +208,7 @@ class Claim(Base, frozen=True, kw_only=True):
 
 
 class ServiceSpec(Base, frozen=True, kw_only=True):
-    """What makes a Service headless and ours."""
+    """The fields that make a Service headless, and its selector."""
 
     cluster_ip: str = msgspec.field(name="clusterIP", default="")
     selector: dict[str, str] = {}

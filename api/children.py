@@ -25,7 +25,7 @@ NO_UID = "00000000-0000-0000-0000-000000000000"
 
 
 def owner_reference(js: JobSet) -> JSON:
-    """What makes garbage collection follow the JobSet (docs/reference/names-and-labels.md#owner-references)."""
+    """The owner reference to the JobSet (docs/reference/names-and-labels.md#owner-references)."""
     return {
         "apiVersion": keys.API_VERSION,
         "kind": keys.KIND,
@@ -69,7 +69,7 @@ def job_labels(
 
 
 def placement_annotations(js: JobSet, rjob: ReplicatedJob) -> dict[str, str]:
-    """The exclusive-placement annotations in force for a ReplicatedJob: its own win over the JobSet's.
+    """The exclusive-placement annotations in force for a ReplicatedJob: its own have precedence over the JobSet's.
 
     See docs/reference/names-and-labels.md#annotations-alone. The node-selector key counts only at a level that also
     has the exclusive key, so the two strategies never mix.
@@ -103,8 +103,8 @@ def build_job(
     """Body of one child Job (docs/reference/names-and-labels.md#jobs), for a new JobSet by default.
 
     This is the one place where feature gates change it: the controller, dry runs of admission and `jobset render` call
-    it. A counter of restarts that a Job has already stays with the gate RestartJob off. A Job that belongs to a group
-    is built by `in_group` from it.
+    it. With the gate RestartJob off, a Job keeps the counter of restarts that it already has. A Job that belongs to a
+    group is built by `in_group` from it.
     """
     restarts, attempt = counted
     if gates["RestartJob"] and restarts is None:
@@ -136,7 +136,7 @@ def build_job(
 
 
 def _is_suspended(js: JobSet, rjob: ReplicatedJob, gates: FeatureGates) -> bool:
-    """Whether a new Job is suspended. Where another controller decides about that, its template says how it begins."""
+    """Whether a new Job is suspended. Where another controller suspends Jobs, the template decides."""
     return bool(js.spec.suspend) or (is_left_to_others(js, gates) and rjob.job_spec.get("suspend") is True)
 
 
@@ -170,7 +170,7 @@ def with_priority(job: JSON, priorities: Priorities) -> JSON:
 def built_pod(js: JobSet, rjob: ReplicatedJob) -> JSON:
     """Spec of the pods of a ReplicatedJob: that of its template, with everything that the JobSet adds to each of them.
 
-    What is added stands behind what the template has in the same list. Rules of policies judge this.
+    Additions to a list follow the template's own entries. Rules of policies judge this.
     """
     spec: JSON = rjob.pod_spec
     if js.dns_enabled:

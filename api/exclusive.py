@@ -1,7 +1,7 @@
 """Exclusive placement: each child Job alone on one topology domain (docs/reference/pod-webhooks.md). Pure.
 
-The pod with completion index 0 leads: it looks for a domain that no other Job of its priority has. The others follow
-it by a node selector. All of this is about the affinity strategy; the node-selector strategy needs nothing of pods.
+The pod with completion index 0 leads: it looks for a domain that no other Job of its priority has. The others follow it
+by a node selector. All of this is about the affinity strategy; the node-selector strategy does not change pods.
 """
 
 import enum
@@ -14,7 +14,7 @@ from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 
 MOST_READ = 1000
-"""ReplicatedJobs of a JobSet, as its user writes it, that are looked at for whether it is exclusive."""
+"""ReplicatedJobs of a JobSet, as its user writes it, in which `is_exclusive` looks for the annotation."""
 
 EXCLUDED_NAMESPACES = ("kube-system", keys.MANAGER_NAMESPACE)
 """Namespaces whose pods reach neither webhooks nor policies: what runs there must not depend on us."""
@@ -61,7 +61,7 @@ class NoDomain:
 
 
 def topology_of(annotations: Mapping[str, str]) -> str | None:
-    """The topology key by which a pod with these annotations is placed; None if it is not placed exclusively."""
+    """The topology key of the exclusive placement of a pod with these annotations; None without exclusive placement."""
     if keys.JOBSET_NAME not in annotations or keys.NODE_SELECTOR_STRATEGY in annotations:
         return None
     return annotations.get(keys.EXCLUSIVE_TOPOLOGY)
@@ -80,7 +80,7 @@ def leads(annotations: Mapping[str, str]) -> bool:
 
 
 def priority_label(priority: int) -> str:
-    """The value of the priority label: decimal; of a negative one `minus7`, since no label value begins with a dash."""
+    """The value of the priority label: decimal, or `minus7` for -7, since no label value begins with a dash."""
     return str(priority) if priority >= 0 else f"minus{-priority}"
 
 
@@ -93,7 +93,8 @@ def affinity_term(topology: str, job_key: str) -> JSON:
 def anti_affinity_term(topology: str, job_key: str, priority: str | None, form: TermForm) -> JSON:
     """Pod anti-affinity of a leader: against the pods of other Jobs of its priority, in all namespaces.
 
-    `priority` is the value of the pod's priority label; without it (no Priority admission) no priority is spared.
+    `priority` is the value of the pod's priority label; without it (no Priority admission) the term excludes Jobs of
+    every priority.
     """
     term: JSON = {"topologyKey": topology, "namespaceSelector": {}}
     exists = {"key": keys.JOB_KEY, "operator": "Exists"}
@@ -114,7 +115,10 @@ def valid_leader(leaders: Iterable[Leader]) -> Leader | None:
 
 
 def former_leader(leaders: Iterable[Leader]) -> Leader | None:
-    """The leader pod that has succeeded: its Job makes no other, and followers made again stay where it was."""
+    """The leader pod that has succeeded.
+
+    Its Job creates no other one, so followers that are created again use its domain.
+    """
     return _newest(leader for leader in leaders if leader.succeeded)
 
 

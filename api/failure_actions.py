@@ -36,7 +36,7 @@ class FailureAction:
 
     @property
     def reach(self) -> int:
-        """Rank by what it ends: higher for an action that recreates more, highest for the one that fails the set."""
+        """Rank by the number of Jobs it ends: higher if it recreates more, highest for FailJobSet."""
         return (Scope.JOB, Scope.REPLICATED_JOB, Scope.JOBSET, Scope.NOTHING).index(self.scope)
 
     @property
@@ -46,12 +46,12 @@ class FailureAction:
 
     @property
     def is_uncounted_restart(self) -> bool:
-        """Whether it restarts something, and maxRestarts of the set does not limit how often."""
+        """Whether it restarts Jobs without limit by maxRestarts of the set."""
         return self.scope is not Scope.NOTHING and not self.counted
 
     @property
     def counted_name(self) -> str:
-        """The action that recreates the same and counts."""
+        """The action of the same scope that counts towards maxRestarts."""
         return self.name.removesuffix("AndIgnoreMaxRestarts")
 
     def enabled(self, gates: FeatureGates) -> bool:

@@ -41,7 +41,7 @@ GATES: Mapping[str, Gate] = {
     "TLSOptions": Gate("GA", default=True, locked=True),
 }
 _NEEDS = {"JobSetGangOfGangs": "JobSetWorkloadAwareSchedulingAPI"}
-"""Gates that mean nothing without another."""
+"""Gates that have no effect without another gate."""
 STAGES = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 """Names that stand for all gates of a stage."""
 

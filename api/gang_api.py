@@ -31,7 +31,7 @@ PROBE: JSON = {
 class Served:
     """What the API server serves for groups; None: not known yet. `enabled`: the manager's feature gate is on.
 
-    `version` of the API server is looked up where it serves no groups.
+    `version`: of the API server; looked up only if it serves no groups.
     """
 
     enabled: bool = True

@@ -1,4 +1,4 @@
-"""The Workload, CompositePodGroups and PodGroups of a JobSet (Kubernetes 1.37): builds them, and compares. Pure."""
+"""The Workload, CompositePodGroups and PodGroups of a JobSet (Kubernetes 1.37): building and comparison. Pure."""
 
 from collections.abc import Iterator, Mapping
 
@@ -37,9 +37,9 @@ def build_workload(js: JobSet, forest: Forest) -> JSON:
 
 
 def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang: int | None) -> JSON:
-    """A CompositePodGroup or PodGroup. `parent` is the name of the composite above it, empty for a root.
+    """A CompositePodGroup or PodGroup. `parent`: name of the composite above it, empty for a root.
 
-    `gang` is how many members have to fit together now, which may be fewer than at first.
+    `gang`: how many members have to fit together now, which may be fewer than at first.
     """
     above: JSON = {"parentCompositePodGroupName": parent} if parent else {}
     return {
@@ -55,7 +55,7 @@ def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang: int
 
 
 def same(found: StoredGroup, group: Group, parent: str) -> bool:
-    """Whether a stored group is as it is wanted; its count and its priority are left out.
+    """Whether a stored group equals the wanted one, except for its count and its priority.
 
     A missing disruption mode is not a difference: an API server drops fields that it does not know.
     """
@@ -74,7 +74,7 @@ def same(found: StoredGroup, group: Group, parent: str) -> bool:
 
 
 def holds(stored: object, sent: object) -> bool:
-    """Whether a stored value has everything that is sent. Other fields may be defaults of the API server.
+    """Whether a stored value contains everything that is sent. Other fields may be defaults of the API server.
 
     But a field of `NEVER_ADDED` that is stored and not sent is a difference: it was sent earlier.
     """

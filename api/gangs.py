@@ -131,14 +131,17 @@ def too_many_jobs(js: JobSet) -> bool:
 
 
 def forest(js: JobSet) -> Forest | None:
-    """The trees; None where the set has no `spec.scheduling`, or too many Jobs. What has no pods has no group."""
+    """The trees; None where the set has no `spec.scheduling`, or too many Jobs.
+
+    ReplicatedJobs without pods get no group.
+    """
     if js.spec.scheduling is None or too_many_jobs(js):
         return None
     return _Compiler(js, js.spec.scheduling).forest()
 
 
 def shape(js: JobSet) -> Forest | None:
-    """The trees as if every ReplicatedJob had one Job: small, whatever the numbers. For what does not count Jobs."""
+    """The trees as if every ReplicatedJob had one Job, for callers that do not count Jobs; always small."""
     if js.spec.scheduling is None:
         return None
     rjobs = tuple(replace(rjob, replicas=min(rjob.replicas, 1)) for rjob in js.spec.replicated_jobs)
@@ -146,7 +149,7 @@ def shape(js: JobSet) -> Forest | None:
 
 
 class _Compiler:
-    """One run: names, and the ReplicatedJobs by name."""
+    """Builds the trees of one JobSet."""
 
     def __init__(self, js: JobSet, scheduling: Scheduling) -> None:
         self._js = js
@@ -185,7 +188,7 @@ class _Compiler:
         roots = [root for entry in spec.replicated_jobs for root in self._entry(entry)]
         if len({root.composite for root in roots}) < 2:
             return tuple(roots)
-        # The top of a Workload is of one kind: a PodGroup beside composites gets one around it.
+        # All roots of a Workload are of one kind: a PodGroup beside composites gets a composite of its own.
         return tuple(root if root.composite else self._wrapper(root) for root in roots)
 
     def _under_root(self) -> tuple[Group, ...]:
@@ -206,7 +209,7 @@ class _Compiler:
         return _some(self._composite(ROOT, tuple(children), policy, spec.scheduling_constraints, spec.disruption_mode))
 
     def _merged_levels(self) -> tuple[Group, ...] | None:
-        """Levels 1 and 2 as one composite: where one entry has all Jobs and no field is set on both levels."""
+        """Levels 1 and 2 as one composite, if one entry has all Jobs and no field is set on both levels."""
         spec = self._spec
         if len(spec.replicated_jobs) != 1:
             return None
@@ -311,7 +314,7 @@ class _Compiler:
         return f"rj-{targets[0]}" if len(targets) == 1 else _label(f"rj-{'-'.join(targets)}", hashed=True)
 
     def _object_name(self, role: str, kind: str) -> str:
-        """Unlike that of any other group, of another kind or of an earlier JobSet of this name, too."""
+        """The name of a group's object, unique among groups, kinds, and earlier JobSets of this name."""
         name = self._js.metadata.name
         prefix = f"{name}-{role}" if role else name
         return f"{prefix[:_PREFIX].rstrip('-.')}-{_digest(f'{kind}/{self._identity}/{role}')}"
@@ -322,7 +325,7 @@ def _digest(text: str) -> str:
 
 
 def _label(text: str, *, hashed: bool = False) -> str:
-    """A text as a DNS label, with a hash of it where it is too long, or could be the text of something else."""
+    """A text as a DNS label; with a hash if it is too long, or if another text could give the same label."""
     return f"{text[:_PREFIX].rstrip('-')}-{_digest(text)}" if hashed or len(text) > _NAME_LIMIT else text
 
 
@@ -349,7 +352,7 @@ def _with_constraints(group: Group, constraints: SchedulingConstraints | None, m
 
 
 def _inherit(group: Group, mode: str) -> Group:
-    """With `all` of a level above on what says nothing itself, so that it can be read off each object."""
+    """Copy the disruption mode `all` to the groups below that set none, so that each object states its mode."""
     own = group.mode or mode
     passed = "all" if own == "all" else ""
     if own == group.mode and not group.children:

@@ -72,16 +72,19 @@ class Indexes(AbstractSet[int]):
 
     @property
     def intervals(self) -> Iterator[tuple[int, int]]:
-        """Ascending and apart from each other: the first index and the one after the last."""
+        """Ascending, with gaps between them: the first index of each and the one after its last."""
         return zip(self._starts, self._ends, strict=True)
 
     def also(self, indexes: Iterable[int]) -> "Indexes":
-        """With these added."""
+        """The union with these indexes."""
         new = [index for index in indexes if index not in self]
         return Indexes(chain(self.intervals, ((index, index + 1) for index in new))) if new else self
 
     def missing(self, limit: int) -> Iterator[int]:
-        """The indexes below `limit` that are not in it, ascending. Takes one step for each interval and each result."""
+        """The indexes below `limit` that are not in this set, ascending.
+
+        Takes one step for each interval and each result.
+        """
         edges = chain([0], chain.from_iterable(self.intervals), [limit])
         return (index for start, end in _gaps(edges) for index in range(start, min(end, limit)))
 
@@ -95,7 +98,7 @@ _NONE = Indexes()
 
 
 def longest_text(texts: int) -> int:
-    """Bytes from which on each of that many texts is a bitmap if that is shorter."""
+    """Bytes above which each of that many texts is written as a bitmap, if that is shorter."""
     return min(LONG, LONG_TOGETHER // max(texts, 1))
 
 
@@ -110,7 +113,7 @@ def parse_indexes(text: str, limit: int) -> Indexes:
 
 
 def format_indexes(indexes: Indexes, long: int = LONG) -> str:
-    """The shortest text: from three neighbours on, an interval; or, if that has more than `long` bytes, a bitmap."""
+    """The shortest text: intervals for three or more neighbours; a bitmap if it would be longer than `long` bytes."""
     text = ",".join(_texts(indexes))
     if len(text) <= long:
         return text

@@ -339,7 +339,7 @@ class JobSet(Base, frozen=True, kw_only=True):
 
     @property
     def at_current_size(self) -> "JobSet":
-        """The same with as many Jobs as it has now: `replicas`, or what the status says where that is less."""
+        """The JobSet with its current number of Jobs: `replicas`, or the number in the status if that is smaller."""
         if not self.status.reduced_replicas:
             return self
         fewer = {entry.name: entry.replicas for entry in self.status.reduced_replicas}

@@ -236,7 +236,7 @@ class Recovery(Base, frozen=True, kw_only=True):
 
 
 MOST_PROMISED = 64
-"""Pods that a group of spares gives way to with one failure. Others get places once they find no node."""
+"""Pods that one failure may reserve places of a group of spares for. Other pods get places once they find no node."""
 
 
 class SpareStatus(Base, frozen=True, kw_only=True):

@@ -86,7 +86,8 @@ DELETE_ON_SUSPEND = "jobset.sigs.k8s.io/delete-jobs-on-suspend"
 """Annotation of a JobSet, "true": a suspension deletes the Jobs that have started. Not known to the Go JobSet."""
 
 PLACEHOLDER = "jobset.sigs.k8s.io/placeholder"
-"""Label, "true", of a Job and its pods that hold room for a Job of a set that may grow. Not known to the Go JobSet."""
+"""Label, "true", of a Job, and its pods, that reserves capacity for a Job of a set that may grow. Not known to the Go
+JobSet."""
 
 REMOVED_FIELDS = "jobset.sigs.k8s.io/removed-fields"
 """Annotation of a JobSet: fields of the spec that are absent on purpose. Not known to the Go JobSet."""

@@ -1,4 +1,4 @@
-"""Pods of earlier attempts for which a Job of a JobSet has to wait, so that no two attempts run side by side. Pure.
+"""Leftover pods: pods of earlier attempts, which have to end before their Job is created again. Pure.
 
 Everybody who may create pods can write the labels and the owner of one. So a pod counts only as long as it can do harm:
 it says that a Job of the set by its name controls it, and it can still run.
@@ -25,7 +25,8 @@ class PodMeta(Identity, frozen=True, kw_only=True):
     def only_finalized(self) -> bool:
         """Whether only a finalizer keeps the API server from removing the pod.
 
-        So it is once the kubelet has ended the containers, if there never were any, or if the deletion was forced.
+        This is the case when the kubelet has ended the containers, if there never were any, or if the deletion was
+        forced.
         """
         return self.deletion_timestamp is not None and self.deletion_grace_period_seconds == 0
 

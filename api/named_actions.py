@@ -1,4 +1,4 @@
-"""Every place where a failure policy names an action, with what limits it there. Pure."""
+"""All actions that a failure policy names, each with its limit. Pure."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -13,7 +13,7 @@ _POLICY = SPEC.at("failurePolicy")
 class NamedAction(NamedTuple):
     """An action, and where it is named. `within`: the rule, or the other part of the policy, that names it.
 
-    `limit`: how often that may restart something; None for no limit of its own.
+    `limit`: how many restarts it allows; None if it has no limit of its own.
     """
 
     path: Path
@@ -23,7 +23,7 @@ class NamedAction(NamedTuple):
 
 
 def named_actions(policy: FailurePolicy) -> Iterator[NamedAction]:
-    """The actions that the policy may take: of its rules, of what these do later, and of failed nodes."""
+    """The actions that the policy may take: those of its rules, of their `then`, and of failed nodes."""
     for within, rule in _POLICY.at("rules").each(policy.rules):
         yield NamedAction(within.at("action"), action_of(rule.action), within, rule.max_restarts)
         for path, step in within.at("then").each(rule.then):

@@ -17,7 +17,7 @@ def job_name(jobset: str, replicated_job: str, job_index: int) -> str:
 
 
 def job_names(js: JobSet) -> Callable[[str], bool]:
-    """Whether a name is that of a Job of this set: of any index, for the set may have had more."""
+    """Whether a name is that of a Job of this set, with any index: the set may have had more Jobs."""
     prefixes = {job_name_prefix(js.metadata.name, rjob.name) for rjob in js.spec.replicated_jobs}
 
     def is_job(name: str) -> bool:

@@ -12,7 +12,7 @@ _HUGE_PAGES = "hugepages-"
 
 
 def offers_of(allocatable: Any) -> Amounts:
-    """Amounts above 0 of a node's `status.allocatable`: a device plugin that does not run any more leaves a 0."""
+    """Amounts above 0 of a node's `status.allocatable`: a device plugin that has stopped leaves a 0."""
     return {name: amount for name, amount in amounts(allocatable).items() if amount > 0}
 
 

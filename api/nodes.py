@@ -1,7 +1,8 @@
-"""Nodes and the pods on them, as far as sets need them with `failurePolicy.nodeFailure` or `maintenance`.
+"""Nodes and the pods on them, for sets with `failurePolicy.nodeFailure` or `maintenance`.
 
-Of tens of thousands of each a few hundred bytes are kept; texts that many have are stored once. Each record is its own
-metadata: it has the fields by which a store knows an object. No object is written from these records.
+There may be tens of thousands of each, so a few hundred bytes are kept of each one; texts that many have are stored
+once. Each record is its own metadata: it has the fields by which a store knows an object. No object is written from
+these records.
 """
 
 from collections.abc import Callable
@@ -62,7 +63,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def node_with(keys: frozenset[str], *, others: bool = False) -> Callable[[DetailedNode], Node]:
     """A transform that keeps, of a node's taints, those with these keys: each once, with its earliest time.
 
-    `others`: all other taints are kept, too, apart from those.
+    `others`: all other taints are kept as well, in a separate field.
     """
 
     def to_node(node: DetailedNode) -> Node:

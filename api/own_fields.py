@@ -14,7 +14,7 @@ def _is_set(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A field that the Go JobSet does not know. `acts`: whether this value of it makes a difference."""
+    """A field that the Go JobSet does not know. `acts`: whether this value changes what the set does."""
 
     happens: str
     remedy: str

@@ -1,7 +1,7 @@
 """Who controls an object. Pure.
 
-An owner is in the namespace of the object: a reference that names the UID of something in another namespace names
-nothing. So what is compared here are UIDs of objects of one namespace.
+An owner is in the namespace of the object: a UID of an object in another namespace refers to nothing. So callers
+compare UIDs of one namespace only.
 """
 
 from collections.abc import Iterable

@@ -14,7 +14,7 @@ from kube.model.meta import JSON
 
 
 class PackedTree(Mapping[str, Any]):
-    """A JSON object as its text. Reading from it is right everywhere, and slow: each access decodes all of it."""
+    """A JSON object as its text. It can be read like a dict, but slowly: each access decodes the whole text."""
 
     __slots__ = ("_text",)
 
@@ -43,7 +43,7 @@ def pack(js: JobSet) -> JobSet:
 
 
 def unpack(js: JobSet) -> JobSet:
-    """The JobSet that was packed; one that was not is given back."""
+    """The JobSet with its templates decoded; one that is not packed is returned as it is."""
     if not any(isinstance(rjob.template, PackedTree) for rjob in js.spec.replicated_jobs):
         return js
     jobs = tuple(

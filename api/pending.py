@@ -8,9 +8,9 @@ from kube.model.field import shorten
 
 CRASH_LOOP = "CrashLoopBackOff"
 MOST_WORDS = 400
-"""Characters of what a container or the kubelet says: tenants choose how much they write."""
+"""Characters of a message of a container or the kubelet: tenants choose how long it is."""
 _COUNTS = re.compile(r"0/[0-9]+ nodes are available: ")
-"""How kube-scheduler begins."""
+"""How messages of kube-scheduler begin."""
 _STARTING = {"", "ContainerCreating", "PodInitializing"}
 """Reasons of a waiting container that are not problems."""
 _IN_PLACE = "RestartingAllContainers"
@@ -46,7 +46,7 @@ def exit_words(ended: Terminated) -> str:
 def trouble(container: ContainerStatus) -> Trouble | None:
     """What keeps a container from running or from staying up; None while nothing does.
 
-    Of a crash loop most samples say `terminated`, or `running` in the next run, and few CrashLoopBackOff.
+    During a crash loop the state is mostly `terminated`, or `running` in the next run, and seldom CrashLoopBackOff.
     """
     state, restarts = container.state, container.restart_count
     ended = state.terminated or container.last_state.terminated
@@ -85,10 +85,11 @@ def is_unschedulable(pod: DetailedPod) -> bool:
 
 
 def may_lack_a_node(pod: DetailedPod) -> bool:
-    """Whether a pod has no node, and might find one if its node affinity were other.
+    """Whether a pod has no node, and might find one with another node affinity.
 
-    kube-scheduler counts the nodes by what they lack, and names the first thing of each. Other schedulers have other
-    words: with those, any pod without a node may.
+    kube-scheduler counts the nodes by the first requirement that they fail.
+
+    Messages of other schedulers are not understood: this is then True for any pod without a node.
     """
     said = pod.status.condition("PodScheduled")
     words = said.message if said is not None else ""

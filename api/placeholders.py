@@ -1,8 +1,8 @@
 """Placeholders: Jobs that hold room for those that a smaller set goes without. See docs/concepts/elastic.md.
 
-A placeholder has the name of the Job whose place it holds, and its pods with a process that waits in the place of the
-program. By its label it is of the attempt before. So a controller that knows no placeholders deletes it with the Jobs
-of that attempt, and so does every restart.
+A placeholder has the name and the pods of the Job whose place it holds, with a process that waits instead of the
+program. Its label says that it belongs to the earlier attempt. So a controller that does not know placeholders deletes
+it with the Jobs of that attempt, and so does every restart.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,14 +30,14 @@ _PROGRAM_FIELDS: Final = frozenset(
 
 
 def places(js: JobSet) -> Mapping[str, range]:
-    """The indexes that a smaller set may have placeholders for, by ReplicatedJob. `js` is the set as it is wanted."""
+    """The indexes that a smaller set may have placeholders for, by ReplicatedJob. `js`: the set with all its Jobs."""
     wanted = {rjob.name: rjob.replicas for rjob in js.spec.replicated_jobs}
     found = ((entry.name, entry.replicas) for entry in js.status.reduced_replicas)
     return {name: range(size, min(wanted.get(name, 0), size + MOST)) for name, size in found}
 
 
 def placeholders_of(js: JobSet, jobs: Iterable[Job]) -> tuple[Job, ...]:
-    """Those among the Jobs of the set that hold its places now; all others are of attempts that are over."""
+    """The Jobs of the set that are placeholders of the current attempt; other placeholders are of earlier attempts."""
     if not js.status.reduced_replicas or js.spec.suspend or js.status.terminal_state:
         return ()
     attempt = str(js.status.restarts - 1)
@@ -57,9 +57,9 @@ def _is_at(job: Job, attempt: str, place: tuple[str, str] | None) -> bool:
 
 
 def as_placeholder(job: JSON) -> JSON:
-    """The Job as a placeholder: where its pods fit those of the Job fit, and they have all of its images.
+    """The Job as a placeholder: its pods request the same resources and pull the same images.
 
-    Nothing of it runs but a shell that sleeps, so it neither fails nor completes.
+    They only run a shell that sleeps, so the Job neither fails nor completes.
     """
     meta, spec = job["metadata"], job["spec"]
     pods, mark = spec["template"], {keys.PLACEHOLDER: "true"}

@@ -1,4 +1,4 @@
-"""core/v1 Pods as they are read. Each record has the fields that somebody decides by, all others are dropped on decode.
+"""core/v1 Pods as they are read. Each record has the fields that decisions read; all others are dropped on decode.
 
 - `Pod` is cached, all pods of all JobSets (gate InPlaceRestart): a few hundred bytes, whatever the pod carries.
 - `DetailedPod` is looked up, judged and forgotten; of `PodMetadata` only the metadata was sent.
@@ -217,7 +217,7 @@ class Terminated(Base, frozen=True, kw_only=True):
 
 
 class ContainerState(Base, frozen=True, kw_only=True):
-    """core/v1 ContainerState; neither = running, or waiting without a word."""
+    """core/v1 ContainerState; neither = running, or waiting without a reason."""
 
     waiting: Waiting | None = None
     terminated: Terminated | None = None
@@ -292,5 +292,5 @@ class DetailedPod(PodMetadata, frozen=True, kw_only=True):
         return self.live and self.metadata.topology is not None and not self.metadata.leads
 
     def finds_leader_by_itself(self, topology: str) -> bool:
-        """Whether its own affinity ties it to a domain, as policies without the manager have it."""
+        """Whether an affinity ties it to its leader's domain, as admission policies without a manager write it."""
         return any(term.topology_key == topology for term in self.spec.affinity.pod_affinity.required)

@@ -182,7 +182,7 @@ class FailurePolicyRule(Base, frozen=True, kw_only=True):
 
     @property
     def is_about_pods(self) -> bool:
-        """Whether it wants something of the failed pod that decided about the Job."""
+        """Whether it matches by the failed pod that decided about the Job."""
         return self.on_exit_codes is not None or bool(self.on_pod_reasons)
 
 

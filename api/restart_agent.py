@@ -16,7 +16,7 @@ NAME: Final = "jobset-agent"
 DEFAULT_PORT: Final = 8081
 FOLDER: Final = "/jobset-agent"
 EXIT_CODE: Final = 1
-"""With which the agent asks the kubelet to start the containers again, unless its environment says something else."""
+"""Exit code by which the agent makes the kubelet restart all containers, unless its environment sets another one."""
 
 RESOURCES: Final = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 _SECURITY: Final = {
@@ -27,14 +27,14 @@ _SECURITY: Final = {
     "runAsUser": 65532,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-"""What the Pod Security Standard "restricted" asks for."""
+"""The security context that the Pod Security Standard "restricted" requires."""
 
 RESTART_WORKER: Final = "RESTART_WORKER_ONLY"
 RESTART_FAILED: Final = "RESTART_FAILED_WORKER"
 """Variables of the agent: whether it starts the worker again when another one, or its own, has failed."""
 
 _LOGS: Final = {"terminationMessagePolicy": "FallbackToLogsOnError"}
-"""The last lines of a container that fails outlive it, unless it says otherwise itself."""
+"""Keeps the last lines of the log of a failed container, unless the container sets a policy of its own."""
 
 LISTS: Final = ("containers", "initContainers", "volumes")
 
@@ -45,7 +45,7 @@ _WHO: Final[list[JSON]] = [
 
 
 def agent_of(js: JobSet) -> RestartAgent | None:
-    """What the JobSet says about the agent, if its pods are to restart in place."""
+    """The agent's settings, if the pods of the JobSet restart in place."""
     policy = js.spec.failure_policy
     return policy.agent if policy is not None and js.restarts_in_place else None
 
@@ -56,7 +56,7 @@ def jobs_without_agent(js: JobSet) -> frozenset[str]:
 
 
 def _awaited(js: JobSet) -> frozenset[str]:
-    """Names of those that have to complete before others start."""
+    """Names of the ReplicatedJobs that have to complete before others start."""
     waits = (wait for rjob in js.spec.replicated_jobs for wait in rjob.depends_on or ())
     return frozenset(wait.name for wait in waits if wait.status == "Complete")
 
@@ -115,12 +115,15 @@ def with_held_sidecar(pod: JSON, sidecar: JSON) -> JSON:
 
 
 def _has_one(pod: JSON) -> bool:
-    """Admission refuses this; then it says so once, and not what the API server says about two of one name, too."""
+    """Whether a part has the agent's name already.
+
+    Admission refuses it; a second part of that name would add an error of the API server.
+    """
     return any(part.get("name") == NAME for field in LISTS for part in pod.get(field) or [])
 
 
 def _beside(agent: RestartAgent, pod: JSON) -> JSON:
-    """As the last init container: those of the user have done their work when the pod reports that it is ready."""
+    """The pod with the agent as its last init container, which starts after those of the user have ended."""
     port = agent.probe_port or DEFAULT_PORT
     sidecar: JSON = {
         "name": NAME,
@@ -156,7 +159,7 @@ def _restart_all(operator: str, code: int) -> JSON:
 
 
 def _in_main_container(agent: RestartAgent, pod: JSON) -> JSON:
-    """The agent of the volume runs the command of the first container, without a shell."""
+    """The pod whose first container runs the agent from a volume; the agent runs the command, without a shell."""
     mount = {"name": NAME, "mountPath": FOLDER}
     containers: list[JSON] = pod.get("containers") or []
     source: JSON = {"image": {"reference": agent.image}} if agent.image_volume else {"emptyDir": {}}
@@ -179,7 +182,7 @@ def _in_main_container(agent: RestartAgent, pod: JSON) -> JSON:
 
 
 def _run_by_agent(container: JSON, mount: dict[str, Any]) -> JSON:
-    """The agent restarts a worker that fails, unless the container says itself when it restarts."""
+    """The container, run by the agent, which restarts a failed worker unless the container has restart rules."""
     says = {RESTART_FAILED, RESTART_WORKER} & _environment(container).keys() or container.get("restartPolicyRules")
     restarts: list[JSON] = [] if says else [{"name": RESTART_FAILED, "value": "true"}]
     return {

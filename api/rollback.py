@@ -99,7 +99,7 @@ def pod_concerns(pod: JSON) -> Iterator[Concern]:
 
 
 def _runs(js: JSON) -> bool:
-    """Whether a Go manager would reconcile it: it is neither finished nor being deleted, and no other controller's."""
+    """Whether a Go manager would reconcile it: it has not ended, is not being deleted, and has no other manager."""
     ours = dig(js, "spec", "managedBy") in {None, CONTROLLER_NAME}
     return ours and not dig(js, "status", "terminalState") and "deletionTimestamp" not in js["metadata"]
 

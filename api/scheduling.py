@@ -1,7 +1,7 @@
 """`spec.scheduling` of a JobSet: gangs and topology on three levels (KEP-969; behaviour of Kubernetes 1.37).
 
-Records only, turned into the CRD like those of api/jobset.py; what they mean together says api/gangs.py. Levels: the
-whole set, an entry of ReplicatedJobs, and a Job of an entry. Feature gates JobSetWorkloadAwareSchedulingAPI, and
+Records only, turned into the CRD like those of api/jobset.py; api/gangs.py describes what they mean together. Levels:
+the whole set, an entry of ReplicatedJobs, and a Job of an entry. Feature gates JobSetWorkloadAwareSchedulingAPI, and
 JobSetGangOfGangs for more than one level.
 """
 

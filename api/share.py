@@ -1,4 +1,7 @@
-"""How many Jobs or pods make a set succeed (`spec.successPolicy.minSucceeded`): the one reading of the number. Pure."""
+"""How many Jobs or pods make a set succeed (`spec.successPolicy.minSucceeded`). Only this file reads the number.
+
+Pure.
+"""
 
 import re
 
@@ -10,13 +13,13 @@ _PERCENT = re.compile(r"(100|[1-9][0-9]?)%", re.ASCII)
 
 
 def targets(spec: JobSetSpec) -> tuple[ReplicatedJob, ...]:
-    """The ReplicatedJobs that the success policy counts: those it names, or all that are no spares."""
+    """The ReplicatedJobs that the success policy counts: those it names, or all but the spares."""
     names = frozenset(spec.success_policy.target_replicated_jobs if spec.success_policy else ())
     return tuple(rjob for rjob in spec.replicated_jobs if (rjob.name in names if names else not rjob.spare_for))
 
 
 def completions(rjob: ReplicatedJob) -> int | None:
-    """Pods of one Job that have to succeed; None where the Job does not say: one for all is enough there."""
+    """Pods of one Job that have to succeed; None if the Job sets none: then one success is enough."""
     if rjob.completions is None:
         return 1 if rjob.parallelism is None else None
     return rjob.completions
@@ -36,7 +39,7 @@ def total(spec: JobSetSpec) -> int | None:
 
 
 def required_successes(policy: SuccessPolicy, total: int) -> int | None:
-    """How many of `total` have to succeed, shares rounded up; None for what is neither a number nor a share."""
+    """How many of `total` have to succeed, shares rounded up; None if it is neither number nor percentage."""
     wanted = policy.min_succeeded
     if isinstance(wanted, str):
         share = _PERCENT.fullmatch(wanted)

@@ -1,6 +1,7 @@
-"""Pods of ReplicatedJobs that have spares, and the spares themselves, as far as places are given by them.
+"""Pods of ReplicatedJobs that have spares, and the spare pods: the fields that decide who gets a place.
 
-Kept of each: some hundred bytes, while a pod has no node, or a spare holds its place. Nothing is written from these.
+A few hundred bytes are kept of each, while a pod has no node or a spare holds its place. These records are never
+written.
 """
 
 from sys import intern
@@ -52,7 +53,7 @@ class PoolPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def pool_pod(pod: DetailedPod) -> PoolPod | None:
     """The cached record of a pod of a pool; None for other pods.
 
-    A spare counts while it is ready: the node controller takes that from the pods of a node that fails.
+    A spare counts while it is ready: the node controller sets the pods of a failed node to not ready.
     """
     meta, spec, owner = pod.metadata, pod.spec, owning_job(pod.metadata)
     labels = meta.labels

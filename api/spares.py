@@ -1,6 +1,6 @@
 """Spare pods: ReplicatedJobs that hold places for the pods of another one. See docs/concepts/spares.md.
 
-A group of spares is no part of the set that runs: whatever counts the Jobs of a set counts those of `running_part`.
+Spares do not run the program: code that counts the Jobs of a set counts those of `running_part`.
 """
 
 from collections.abc import Mapping
@@ -47,19 +47,20 @@ def running_part(js: JobSet) -> JobSet:
 
 
 def has_nodes_of(spare: ReplicatedJob, js: JobSet) -> bool:
-    """Whether its pods run where those that it stands in for may run.
+    """Whether spares run on the nodes that the pods they replace may use.
 
-    Admission makes it so; a queue that resumes the set may select other nodes for each ReplicatedJob.
+    Admission ensures this, but a queue that resumes the set may select other nodes for each ReplicatedJob.
     """
     target = next((rjob for rjob in js.spec.replicated_jobs if rjob.name == spare.spare_for), spare)
     return all((spare.pod_spec.get(key) or None) == (target.pod_spec.get(key) or None) for key in _OF_A_FLAVOR)
 
 
 def spare_template(template: Any, own: Any) -> JSON:
-    """The template of spares for the Jobs of `template`. Of `own` only the commands of containers count.
+    """The template of spares for the Jobs of `template`.
 
-    Init containers are left out, but for those that run beside the others: the holding process needs no preparation.
-    So are labels, by which a Service would find pods that answer nothing.
+    Of `own`, the spares' own template, only the commands of containers are used. Init containers that are not sidecars
+    are left out: the holding process needs no preparation. So are labels: a Service must not find pods that serve
+    nothing.
     """
     job = dig(template, "spec")
     job = job if isinstance(job, dict) else {}
@@ -92,7 +93,7 @@ def spare_template(template: Any, own: Any) -> JSON:
 
 
 def _holding(container: Any, commands: Mapping[str, Any]) -> Any:
-    """The container with the holding process in the place of its program."""
+    """The container, which runs the holding process instead of its program."""
     if not isinstance(container, dict):
         return container
     name = container.get("name")
@@ -109,12 +110,12 @@ def with_spares(job: JSON, name: str) -> JSON:
 
 
 def rank_of(pod: str) -> str:
-    """The name of a pod without its last part, which is made at random: Job and completion index."""
+    """The name of a pod without its random suffix: Job and completion index."""
     return pod.rpartition("-")[0]
 
 
 def leader_rank_of(rank: str) -> str:
-    """The rank of the pod that leads the Job of a pod of that rank: the one with completion index 0."""
+    """The rank of the leader in the Job of a pod of that rank."""
     return f"{rank.rpartition('-')[0]}-0"
 
 

@@ -1,4 +1,4 @@
-"""Which ReplicatedJobs make a stage (`spec.executionPolicy`): the one reading of the order. Pure."""
+"""Which ReplicatedJobs make a stage (`spec.executionPolicy`): the only place that interprets the order. Pure."""
 
 from api.jobset import JobSetSpec, ReplicatedJob
 

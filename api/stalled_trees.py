@@ -1,7 +1,7 @@
 """Why kube-scheduler reports nothing about a tree of groups: a pure function of the tree and the pods that are known.
 
-The scheduler never tries a tree that lacks a group or required pods, or that has a gated pod: its pods get no condition
-at all (Kubernetes 1.37). Causes are looked for in the order in which the scheduler checks them.
+The scheduler does not try a tree that lacks a group or required pods, or that has a gated pod: its pods get no
+condition (Kubernetes 1.37). Causes are checked in the scheduler's order.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -47,7 +47,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class StallCause:
-    """A likely cause: its id for programs, the words, the fix. `fault`: it does not go away by itself."""
+    """A likely cause: its id for programs, the words, the fix. `fault`: whether somebody has to correct it."""
 
     cause: str
     problem: str
@@ -69,7 +69,7 @@ def why_stalled(tree: Tree) -> StallCause:
 
 
 def released_groups(tree: Tree) -> Iterator[Group]:
-    """Its groups without those of stages that are not released."""
+    """The groups of the tree, without those of stages that are not released."""
     return (group for group in tree.root.walk() if not set(tree.released).isdisjoint(group.replicated_jobs))
 
 
@@ -97,7 +97,7 @@ def _gate(tree: Tree) -> StallCause | None:
 
 
 def _short(tree: Tree) -> StallCause | None:
-    """Whether fewer pods exist than have to be there before the scheduler tries."""
+    """Whether fewer pods exist than the scheduler requires before it tries."""
     if _ready(tree, tree.root):
         return None
     short = [group for group in released_groups(tree) if not group.composite and not _ready(tree, group)]

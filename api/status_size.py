@@ -1,6 +1,6 @@
 """How large the status of a JobSet may become. Pure.
 
-etcd stores an object with its status, so a JobSet that is admitted may outgrow what etcd stores later, when Jobs have
+etcd stores an object with its status, so a JobSet may become too large for etcd after its admission, when Jobs have
 completed, failed or been restarted.
 """
 
@@ -27,21 +27,21 @@ NUMBERS = 6
 """Counts of Jobs in an entry."""
 
 RESTARTS = 6
-"""Bytes for each Job of those that may be restarted alone: two lists of numbers of two digits. The Go JobSet has the
-same lists."""
+"""Bytes for each Job that may be restarted alone: its entries of two digits in two lists. The Go JobSet has the same
+lists."""
 
 REDUCED = 320
-"""Bytes for an elastic ReplicatedJob beside its name: how many Jobs it has, since when, what is held for more."""
+"""Bytes for an elastic ReplicatedJob beside its name: how many Jobs it has, since when, and its placeholders."""
 
 SPARES = 6 * 1024
-"""Bytes for a group of spares beside its name: its counts, and to which pods it gives way."""
+"""Bytes for a group of spares beside its name: its counts, and the pods that are promised places."""
 
 LISTS = 120
 """Bytes for the names of these two lists."""
 
 
 def largest_status(js: JobSet, *, alone: bool) -> int:
-    """Bytes of the JSON of the status at its largest, with what managedFields say of it.
+    """Bytes of the JSON of the status at its largest, including its managedFields.
 
     `alone`: whether some Jobs may be restarted alone.
     """

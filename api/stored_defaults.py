@@ -11,11 +11,11 @@ _OF_REPLICATED_JOBS = (
     (("template", "spec", "completionMode"), "its pods have no index"),
     (("template", "spec", "template", "spec", "restartPolicy"), "its Jobs are refused"),
 )
-"""Fields without which a set does something else, and what."""
+"""Fields whose default a set needs, each with what happens without it."""
 
 
 def missing_defaults(spec: Any) -> Iterator[tuple[Path, str]]:
-    """The fields of a stored spec that lack their defaults, each with what that means for the set."""
+    """The fields of a stored spec that lack their defaults, each with its effect on the set."""
     rjobs = dig(spec, "replicatedJobs")
     items = enumerate(rjobs) if isinstance(rjobs, list | tuple) else ()
     parts = [(SPEC.at("replicatedJobs", i), rjob, field) for i, rjob in items for field in _OF_REPLICATED_JOBS]

@@ -1,4 +1,4 @@
-"""Annotations of a JobSet by which its Jobs are suspended otherwise (gate JobSetSuspensionOptions).
+"""Annotations of a JobSet that change how its Jobs are suspended (gate JobSetSuspensionOptions).
 
 See docs/reference/lifecycle.md#jobs-that-another-controller-suspends.
 """

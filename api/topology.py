@@ -30,7 +30,7 @@ def _shared_keys(keys: frozenset[str]) -> frozenset[str]:
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Identity of a pod, and whose it is: `job` and `job_uid` of its controlling owner."""
+    """Identity of a pod, with `job` and `job_uid` of its controlling owner."""
 
     namespace: str
     name: str
@@ -49,8 +49,8 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Leader(_Record, frozen=True, kw_only=True, gc=False):
     """The leader pod of an exclusive Job.
 
-    `created` and `since` are RFC 3339: when it was made, and since when the scheduler has found no node (empty: it has
-    not said so); `reason` is what it said. `node` is empty until the pod is bound. `live`: neither ended nor ending;
+    `created` and `since` are RFC 3339: when it was made, and since when the scheduler has found no node (empty: not
+    reported); `reason` is the scheduler's. `node` is empty until the pod is bound. `live`: neither ended nor ending;
     `succeeded`: ended well, and not deleted.
     """
 
@@ -64,7 +64,7 @@ class Leader(_Record, frozen=True, kw_only=True, gc=False):
 
     @property
     def holds_domain(self) -> bool:
-        """Whether followers go to where it is or was."""
+        """Whether followers are placed in its domain."""
         return bool(self.node) and (self.live or self.succeeded)
 
     @property
@@ -142,7 +142,7 @@ class NodeMetadata(Base, frozen=True, kw_only=True):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A node with the labels that were asked for: `values` in the order of `asked`, None where it has none.
+    """A node with the labels that were asked for: `values` in the order of `asked`, None for an absent label.
 
     `carries`: the keys of all of its labels.
     """
@@ -159,7 +159,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def uid(self) -> str:
-        """Nodes are known by their names here; nothing is written that a UID would have to guard."""
+        """The name: nodes are identified by name here, since nothing is written to them."""
         return self.name
 
     @property

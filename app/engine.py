@@ -39,7 +39,7 @@ def exception_schema() -> Schema:
 
 
 def policy_schemas() -> "Schemas":
-    """What policies and exceptions are held to."""
+    """The schemas of policies and exceptions."""
     from webhooks.policy.handlers import Schemas  # noqa: PLC0415 (all rules of policies, which JobSets do not need)
 
     return Schemas(policy_schema(), exception_schema())

@@ -22,10 +22,10 @@ Check = Callable[[], Awaitable[str | None]]
 _Asked = Callable[[], Coroutine[Any, Any, str | None]]
 
 CHECK_TIMEOUT = 12.0
-"""Seconds for one check: a little more than the longest one allows itself."""
+"""Seconds for one check: a little more than the longest time limit inside a check."""
 
 SHARED_FOR = 1.0
-"""Seconds from the begin of a check in which whoever asks gets its outcome: strangers may ask as often as they like."""
+"""Seconds from the start of a check in which all requests share its result: anybody may ask, as often as they like."""
 
 DIAL_TIMEOUT = 10.0
 """Seconds for a TLS handshake with our own webhook server."""
@@ -56,7 +56,7 @@ class Health:
 
     @property
     def paths(self) -> list[str]:
-        """Everything that can be asked."""
+        """All paths that it serves."""
         return [*self._endpoints, *(f"{path}/{name}" for path, checks in self._endpoints.items() for name in checks)]
 
     def set_readiness(self, name: str, check: Check) -> None:
@@ -105,7 +105,10 @@ class Health:
 
 
 class _Shared:
-    """A check for all who ask: it runs at most once in `SHARED_FOR`, whoever leaves meanwhile. It never raises."""
+    """A check whose result all requests share: it runs at most once in `SHARED_FOR`, even if a request is cancelled.
+
+    It never raises.
+    """
 
     def __init__(self, check: Check, timeout: float) -> None:
         self._check = check
@@ -120,7 +123,7 @@ class _Shared:
         return await asyncio.shield(self._outcome)
 
     async def _run(self) -> str | None:
-        """A check that hangs or breaks is a check that fails."""
+        """Run the check; it fails if it takes too long or raises."""
         try:
             async with asyncio.timeout(self._timeout):
                 fault = await self._check()

@@ -1,7 +1,4 @@
-"""The memory of a process that lives long and has bursts: the heaps of C and of Python, and loaded libraries.
-
-Must not know what is allocated.
-"""
+"""The memory of a process that lives long and has bursts: the heaps of C and of Python, and loaded libraries."""
 
 import asyncio
 import ctypes
@@ -12,11 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 LARGE = 128 * 1024
-"""Bytes from which a block stands alone and goes back to the system as soon as it is freed."""
+"""Blocks of this many bytes or more are mapped alone, and return to the system as soon as they are freed."""
 
 YOUNG = 5_000
-"""New objects after which Python looks for cycles among them. With its own 700 that takes a tenth of the time of a
-reconcile, and finds next to nothing."""
+"""New objects after which Python looks for cycles among them. The default of 700 takes a tenth of the time of a
+reconcile, and finds hardly any."""
 
 QUIET_SECONDS = 3.0
 """Time without a request after which a burst is over."""
@@ -26,17 +23,17 @@ _MADV_DONTNEED = 4
 
 
 def keep_large_blocks_apart() -> None:
-    """Hold glibc to `LARGE`; call it before connections are made. Other C libraries are left alone.
+    """Hold glibc to `LARGE`; call it before connections are made.
 
-    glibc starts there but raises the limit as large blocks come and go. Every TLS connection has a buffer of 256 KiB,
-    of which it touches little: from the heap, a burst of them would touch all and leave it torn up.
+    Does nothing with other C libraries. glibc starts at this limit, but raises it when large blocks are freed. Every
+    TLS connection has a buffer of 256 KiB and uses little of it: on the heap, a burst of connections would fragment it.
     """
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
         mallopt(_M_MMAP_THRESHOLD, LARGE)
 
 
 def freeze() -> None:
-    """Take what is there to stay out of garbage collection, which would stop every request for tens of milliseconds.
+    """Exclude all current objects from garbage collection, which would stop every request for tens of milliseconds.
 
     Frozen objects are still freed as soon as nothing refers to them.
     """
@@ -53,7 +50,7 @@ def return_free_pages() -> None:
 
 
 async def return_pages_after_bursts(requests: Callable[[], int], *, every: float = QUIET_SECONDS) -> None:
-    """Give back what each burst has used of memory, once. `requests`: how many have come so far."""
+    """Give back free memory once after each burst. `requests`: how many have come so far."""
     seen = done = requests()
     while True:
         await asyncio.sleep(every)
@@ -64,7 +61,7 @@ async def return_pages_after_bursts(requests: Callable[[], int], *, every: float
 
 
 def unmap_libraries() -> None:
-    """Let go of the pages of libraries in memory: most are needed only while modules are imported.
+    """Unmap the pages of libraries: most are needed only while modules are imported.
 
     The kernel maps a page again when it is used, without reading the file as long as that is in its cache. Call it
     before there are threads, which may load libraries.
@@ -75,7 +72,7 @@ def unmap_libraries() -> None:
 
 
 def unchanged_files(smaps: str) -> Iterator[tuple[int, int]]:
-    """Address ranges of files that are mapped read-only, and of whose pages this process has changed none."""
+    """Address ranges of files that are mapped read-only and whose pages this process has not changed."""
     for mapping in re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", smaps, flags=re.MULTILINE):
         found = re.match(r"([0-9a-f]+)-([0-9a-f]+) r-[x-]p \S+ \S+ [1-9]", mapping)
         if found and {"Anonymous: 0 kB", "Swap: 0 kB"} <= {" ".join(line.split()) for line in mapping.splitlines()}:

@@ -1,7 +1,7 @@
 """The limit of log lines of a process, so that a client of a port cannot fill the log.
 
-All places of the program share it, those of libraries and those that are written tomorrow included; `UNLIMITED` are the
-exceptions. A few lines are each place's own, so that the lines of one do not hide those of another.
+All places in the source share it, those of libraries included; `UNLIMITED` lists the exceptions. Each place may always
+write a few lines, so that one does not hide the others.
 """
 
 import logging
@@ -27,7 +27,7 @@ _Place = tuple[str, str, int]
 
 
 class LimitedHandler(logging.StreamHandler[TextIO]):
-    """Writes records to a stream, but no more than that many a second."""
+    """Writes records to a stream, up to a number per second."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
@@ -39,7 +39,7 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
         """The message templates of the records that are left out."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record if there may be one more; before it, what was left out in an earlier second."""
+        """Write the record if the limit allows; before it, report those left out in an earlier second."""
         second = int(record.created)
         if second != self._second:
             self._report()
@@ -57,12 +57,12 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
             self._templates.setdefault(place, str(record.msg)[:_LONGEST_TEMPLATE])
 
     def close(self) -> None:
-        """Write what was left out last, too."""
+        """Report the records that were left out last."""
         self._report()
         super().close()
 
     def _report(self) -> None:
-        """Write how much was left out of which places."""
+        """Write how many records were left out, by place."""
         for place, template in self._templates.items():
             name, path, line = place
             text = "lines left out, beyond %d in a second: %d, such as: %s"

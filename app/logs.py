@@ -1,4 +1,4 @@
-"""One way for all log lines: JSON or console on stderr, with the flags of zap that Go managers take.
+"""The form of all log lines: JSON or console on stderr, with the flags of zap that Go managers take.
 
 Every module writes with `logging`. The keys of a JSON line are those of controller-runtime (`level`, `ts`, `logger`,
 `msg`, `controller`, `namespace`, `name`, `reconcileID`, `stacktrace`), so that existing log queries keep working.
@@ -25,11 +25,11 @@ LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.
 STACKTRACE_LEVELS: Final = {"info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
 ENCODERS: Final = ("json", "console")
 QUIET: Final = ("uvicorn", "asyncio", "aiohttp")
-"""Libraries that log their own life at info; their warnings are wanted."""
+"""Libraries of which only warnings are logged."""
 
 _OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 _COLORS: Final = {"debug": "34", "info": "32", "warn": "33"}
-"""ANSI codes by level; red for what is worse."""
+"""ANSI codes by level; red for higher levels."""
 
 TimeEncoding = Callable[[datetime], str | float | int]
 
@@ -55,7 +55,7 @@ TIME_ENCODINGS: Final[dict[str, TimeEncoding]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """Checked settings; make them with `parse`. Levels are those of `logging`."""
+    """Validated settings; `parse` makes them. Levels are those of `logging`."""
 
     encoder: str
     level: int
@@ -128,7 +128,7 @@ def formatter(settings: LogSettings, *, colors: bool = False) -> logging.Formatt
 
 
 class _Formatter(logging.Formatter):
-    """Gathers what a record says, in the order of a zap line, and has it written by `render`."""
+    """Collects the fields of a record in the order of a zap line; `render` writes them."""
 
     def __init__(self, settings: LogSettings, render: Callable[[dict[str, Any]], str]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """All metrics of the process, under the names that dashboards of the Go JobSet use (docs/reference/metrics.md).
 
-Holds its own registry, so that several managers fit into one process and tests do not see each other. The packages
-below know only the small protocols that the hooks here fulfil. Must not serve anything: that is `app.metrics_server`.
+Holds its own registry, so that several managers fit into one process and tests do not see each other. Other packages
+know only the small protocols that the hooks here implement. `app.metrics_server` serves them.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,8 @@ from app.policy_metrics import PolicyHooks
 from kube.controller_metrics import ControllerMetrics
 from kube.workqueue import LOW_PRIORITY, QueueMetrics, WorkQueue
 
-# Each counter and histogram would get a second series with the time of its birth: the Go program has none.
+# Without this, each counter and histogram gets a second series with its creation time, which the Go program does not
+# have.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library left it untyped
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -44,7 +45,7 @@ ATTEMPT_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 60, 120, 300, 600, 120
 """Seconds: from a small set on warm nodes to an hour of waiting for machines."""
 
 CALL_BUCKETS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
-"""Requests of one reconcile; a set of 10,000 Jobs takes that many to create."""
+"""Requests of one reconcile; creating a set of 10,000 Jobs takes about the largest."""
 
 RECONCILE_RESULTS = ("success", "error", "requeue", "requeue_after")
 QUEUE_LABELS = ("name", "controller")
@@ -62,7 +63,7 @@ class QueueHooks(QueueMetrics):
         self._worked = metrics.worked.labels(name, name)
 
     def bind(self, queue: WorkQueue[Any]) -> None:
-        """Read depth and running times from this queue from now on. Scrapes must run in the queue's event loop."""
+        """Read depth and running times from this queue. Scrapes must run in the queue's event loop."""
         self.bound = queue
 
     def on_add(self) -> None:
@@ -116,7 +117,7 @@ class _QueueFamilies(Collector):
             if queue is None:
                 continue
             labels = [hooks.name, hooks.name]
-            # The priorities in use are there at 0 too: a series that comes and goes cannot be alerted on.
+            # The priorities in use are reported at 0, too: an alert needs a series that does not disappear.
             for priority, keys in ({0: 0, LOW_PRIORITY: 0} | queue.depth()).items():
                 depth.add_metric([*labels, str(priority)], keys)
             unfinished.add_metric(labels, queue.unfinished_seconds())
@@ -252,7 +253,7 @@ class WebhookHooks(PolicyHooks):
             ("webhook", "rule"),
             registry=registry,
         )
-        # Looking up a child by its labels costs more than counting.
+        # Kept, because looking up a child by its labels costs more than counting.
         self._counting = cache(self._in_flight.labels)
         self._coded = cache(self._requests.labels)
         self._timing = cache(self._latency.labels)
@@ -315,11 +316,11 @@ class CertificateHooks:
         self._families.errors.inc()
 
     def on_authority(self, not_after: float) -> None:
-        """The CA that the manager signs with is good until then, Unix time in seconds."""
+        """The end of validity of the CA that the manager signs with, Unix time in seconds."""
         self._families.expiry.labels(f"{self._name}-ca").set(not_after)
 
     def on_registration(self, configuration: str, webhooks: int) -> None:
-        """A webhook configuration lists that many webhooks."""
+        """The number of webhooks in a webhook configuration."""
         self._families.webhooks.labels(configuration).set(webhooks)
 
 

@@ -2,8 +2,8 @@
 
 See docs/reference/manager.md#servers.
 
-Tokens are checked by TokenReview and rights by SubjectAccessReview, so that a scraper needs a ClusterRole and nothing
-else. Must not keep or log a token: caches hold its digest.
+Tokens are checked by TokenReview and rights by SubjectAccessReview, so that a scraper needs only a ClusterRole. Tokens
+are neither kept nor logged: caches hold their digests.
 """
 
 import asyncio
@@ -42,16 +42,16 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class ScrapeLimits:
-    """How many reviews are sent to the API server, and how long its answers are believed."""
+    """How many reviews are sent to the API server, and how long its answers are cached."""
 
     authenticated_for: float = 60.0
-    """Seconds a good token is believed."""
+    """Seconds for which a valid token is cached."""
 
     allowed_for: float = 300.0
-    """Seconds a granted right is believed."""
+    """Seconds for which a granted right is cached."""
 
     denied_for: float = 30.0
-    """Seconds a refusal stands."""
+    """Seconds for which a refusal is cached."""
 
     cache_size: int = 256
     """Answers remembered of each kind: far more than there are scrapers."""
@@ -63,7 +63,7 @@ class ScrapeLimits:
     """Seconds for one review, waiting for its turn included."""
 
     max_token: int = 16 << 10
-    """Characters of a token; longer ones are refused unseen."""
+    """Characters of a token; longer ones are refused without a review."""
 
 
 SCRAPE_LIMITS = ScrapeLimits()
@@ -141,7 +141,7 @@ class MetricsApp:
 
     @property
     def paths(self) -> list[str]:
-        """Everything that can be asked."""
+        """All paths that it serves."""
         return [PATH, *(sorted(self._debug.paths) if self._debug else ())]
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:

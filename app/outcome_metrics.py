@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 
 class OutcomeHooks:
-    """`controllers.jobset.endings.Outcomes`: how JobSets ended, by name; what failures cost, without names."""
+    """`controllers.jobset.endings.Outcomes`: ends of JobSets, by name; the costs of failures, in total."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, text: str) -> Counter:
@@ -32,7 +32,7 @@ class OutcomeHooks:
         self._by_state[state].labels(name, namespace).inc()
 
     def deadline_exceeded(self, namespace: str, name: str) -> None:
-        """A JobSet that is counted as failed, failed by its deadline."""
+        """A JobSet failed by its deadline; `on_end` has counted it as failed."""
         self._too_long.labels(name, namespace).inc()
 
     def start_timed_out(self, namespace: str, name: str) -> None:
@@ -44,11 +44,11 @@ class OutcomeHooks:
         self._by_node.inc()
 
     def on_seconds(self, running: int, lost: int) -> None:
-        """Seconds of a set that have been counted."""
+        """More seconds that a set has run or lost."""
         self._running.inc(running)
         self._lost.inc(lost)
 
     def forget(self, namespace: str, name: str) -> None:
-        """Drop the series of a deleted JobSet, or memory would grow with every JobSet that ever was."""
+        """Drop the series of a deleted JobSet, or memory would grow with every JobSet."""
         for counter in (*self._by_state.values(), self._too_long, self._too_late):
             counter.remove(name, namespace)

@@ -1,4 +1,4 @@
-"""What JobSetPolicies have decided, for a bounded number of policies; and who else hears of it."""
+"""Metrics of the decisions of JobSetPolicies, for a bounded number of policies, and a listener for them."""
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -9,7 +9,7 @@ MOST_POLICIES = 200
 """Policies that have series of their own."""
 
 OTHER_POLICIES = "(others)"
-"""No name that a policy could have."""
+"""Not a valid name of a policy."""
 
 
 class PolicyHooks:
@@ -32,7 +32,7 @@ class PolicyHooks:
         self._listeners: list[PolicyMetrics] = []
 
     def tell(self, listener: PolicyMetrics) -> None:
-        """Also report every decision from now on, those of worker processes included."""
+        """Also report every decision to this listener, those of worker processes included."""
         self._listeners.append(listener)
 
     def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
@@ -42,7 +42,7 @@ class PolicyHooks:
             listener.count_decision(policy, rule, action, count)
 
     def used(self, namespace: str, name: str, uid: str) -> None:
-        """Has no metric: exceptions are named by tenants."""
+        """Does nothing: tenants name exceptions, so a metric of them would not be bounded."""
         for listener in self._listeners:
             listener.used(namespace, name, uid)
 

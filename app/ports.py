@@ -1,4 +1,4 @@
-"""The ports that the settings of a manager name: two servers cannot share one. Pure."""
+"""The ports in the settings of a manager, and those that two servers would share. Pure."""
 
 from collections.abc import Iterator, Mapping
 from itertools import combinations
@@ -12,7 +12,7 @@ _ALL_HOSTS = {"", "0.0.0.0", "::"}  # noqa: S104 -- compared with, not listened 
 
 
 def listening_addresses(settings: Settings, *, webhooks: bool) -> dict[tuple[str, str], Address]:
-    """What the manager listens on, by section and name of the setting; without ports that the system chooses."""
+    """The addresses that the manager listens on, by section and name of the setting; not those with a random port."""
     addresses = {("webhook", "port"): (settings.webhook.host, settings.webhook.port)} if webhooks else {}
     for section, name in (("metrics", "bind_address"), ("health", "health_probe_bind_address")):
         if address := parse_bind_address(getattr(getattr(settings, section), name)):

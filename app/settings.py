@@ -3,8 +3,8 @@
 See docs/reference/configuration.md, which is generated from this file: the text below a field, its limits and its
 example are what users read. `app.settings_file` reads the file.
 
-An unknown field ends the start, and every fault is named, because a setting that is silently ignored is worse than a
-manager that does not start.
+The manager does not start with an unknown field, and reports all faults: a setting that is silently ignored would be
+worse.
 """
 
 from typing import Annotated, Any, Literal, Self

@@ -1,4 +1,4 @@
-"""Faults of settings, with lines of the file, in words for a person who writes YAML. Pure."""
+"""Faults of settings, with lines of the file, in the terms of YAML. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -55,7 +55,7 @@ _WORDS = {
     "less than or equal to": "at most",
     "greater than": "above",
 }
-"""What pydantic says, and what a person who writes YAML understands."""
+"""Phrases of pydantic, and the same in the terms of YAML."""
 
 
 def _in_words(message: str) -> str:

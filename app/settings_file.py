@@ -1,6 +1,6 @@
 """Reads the manager's configuration file. See `app.settings` for what it may hold.
 
-Reading is strict: an unknown field, a duplicate key or a wrong kind ends the start with the place and what is wrong.
+Reading is strict: an unknown field, a duplicate key or a wrong kind is an error that names the place.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Nothing from outside reaches a terminal that could move its cursor, hide text, or turn it round.
+"""Escapes text from outside that could move the cursor of a terminal, hide text, or reverse its direction.
 
 `main` puts `Terminal` in the place of both standard streams, so this holds for every command, whoever wrote the text.
-What is escaped means the same to whoever reads JSON, and YAML as `cli.output` writes it.
+Escaped text has the same meaning in JSON, and in YAML as `cli.output` writes it.
 """
 
 import re
@@ -12,10 +12,11 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, Final, TextIO
 
 CONTROLS: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
-"""C0 without tab and line feed, DEL, C1, the separators of Unicode, and what turns the direction of text."""
+"""C0 without tab and line feed, DEL, C1, the separators of Unicode, and characters that change the direction of text.
+"""
 CONTROL: Final = re.compile(f"[{CONTROLS}]")
 _CONTROL_OR_OUR_COLOR: Final = re.compile(rf"\x1b\[(?:[01]|(?:1;)?3[1-6])m|[{CONTROLS}]")
-"""The few codes that our own output has: bold and six colours, none of which hides anything."""
+"""The codes that our own output has: bold and six colours. None of them hides text."""
 _CONTROL_OR_STYLE: Final = re.compile(rf"\x1b\[[0-9;:]*m|[{CONTROLS}]")
 _RESET: Final = "\x1b[0m"
 
@@ -55,15 +56,15 @@ def escaped_streams() -> Iterator[None]:
 
 
 def raw_stream(stream: TextIO) -> TextIO:
-    """What a stream writes to, for output that escapes by itself."""
+    """The stream below this one, for output that is escaped already."""
     return stream.inner if isinstance(stream, Terminal) else stream
 
 
 def lines_of_programs(out: TextIO) -> Callable[[str, str], None]:
-    """A function that writes a prefix and a line that some program has written.
+    """A function that writes a prefix and a line of a program's output.
 
-    Elsewhere than at a terminal the line is written as it is. At one it keeps its colours, which end with it, and
-    of what a carriage return has it write over, the last is shown.
+    Unless `stream` is a terminal, the line is written as it is. At a terminal it keeps its colours, which are reset at
+    its end, and of the parts between carriage returns only the last is shown.
     """
     to = raw_stream(out)
     if not to.isatty():

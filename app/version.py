@@ -1,4 +1,4 @@
-"""What this program calls itself, to people and to the API server."""
+"""The version and the user agent of this program."""
 
 from functools import cache
 from pathlib import Path

@@ -1,9 +1,9 @@
 """The processes that serve admission on the manager's port (`webhook.workers`).
 
 They are forked before the manager has an event loop or a thread, so that they share with it the memory of the program.
-A worker is a manager with webhooks only: it has its own client, caches and certificates. A socket pair joins each to
-the manager: the worker reports over it what it has answered, the manager sends commands, and each side sees by its end
-that the other is gone.
+A worker is a manager with webhooks only: it has its own client, caches and certificates. A socket pair connects each to
+the manager: the worker reports its answers over it, the manager sends commands, and each side sees by its end that the
+other is gone.
 """
 
 import asyncio
@@ -29,13 +29,14 @@ from webhooks.metrics import PolicyMetrics, WebhookMetrics
 log = logging.getLogger(__name__)
 
 REPORT_EVERY = 1.0
-"""Seconds between two reports of a worker; at this rate it also shows that it is alive."""
+"""Seconds between two reports of a worker; a report also shows that the worker is alive."""
 
 REPORT_TIMEOUT = 60.0
-"""Seconds without a report after which a worker hangs."""
+"""Seconds without a report after which a worker counts as hanging."""
 
 STOP = b"s"
-"""The message that has a worker finish its requests. Without it the end of the channel ends it at once.
+"""The message that makes a worker finish its requests and stop. If the channel closes without it, the worker ends at
+once.
 
 The other commands are a level of `logging`, as the byte of that number, and the letters of `app.debug.pages.COMMANDS`.
 """
@@ -44,16 +45,16 @@ EXIT_TIMEOUT = DEFAULT.shutdown_delay + DEFAULT.drain + DEFAULT.flush
 """Seconds that workers have once the manager has ended: to finish their requests, or to say why they cannot start."""
 
 MAX_ANSWERS = 100_000
-"""Answers that one report names; what is beyond is not counted."""
+"""Answers in one report; more are not counted."""
 
 MAX_DECISIONS = 10_000
-"""Different decisions of policies that one report names; what is beyond is not counted."""
+"""Different decisions of policies in one report; more are not counted."""
 
 MAX_USED = 1_000
-"""Different exceptions that one report names; what is beyond is named when it is used again."""
+"""Different exceptions in one report; more are reported when they are used again."""
 
 MAX_REPORT = 16 * 2**20
-"""Bytes of one report: more than that many answers and decisions take."""
+"""Bytes of one report: enough for that many answers and decisions."""
 
 
 class WorkerError(Exception):
@@ -82,11 +83,11 @@ class _Path(msgspec.Struct, array_like=True):
 
 
 class ReportedMetrics(WebhookMetrics, PolicyMetrics, Protocol):
-    """Where the manager counts what its workers report."""
+    """The manager's metrics that its workers report to."""
 
 
 class _Report(msgspec.Struct, array_like=True):
-    """What happened at each path, the page that a command has asked for, and how often policies decided what.
+    """What happened at each path, the page that a command has asked for, and the number of each decision of policies.
 
     `used`: namespace, name and UID of exceptions.
     """
@@ -102,7 +103,7 @@ _decoder = msgspec.json.Decoder(_Report)
 
 
 class Records:
-    """`ReportedMetrics` of a worker: keeps what happened until it is reported to the manager."""
+    """`ReportedMetrics` of a worker: keeps the counts until they are reported to the manager."""
 
     def __init__(self) -> None:
         self._decisions: Counter[tuple[PolicyId, str, str]] = Counter()
@@ -182,10 +183,10 @@ class Worker:
         except TimeoutError:
             raise WorkerError(f"admission worker {self.pid} hangs: no report from it for {timeout:g} s") from None
         except ConnectionError:
-            pass  # it ended before it read what we sent
+            pass  # it ended before it read the message
         finally:
             if not (self._stopped or self._writer.is_closing()):
-                self._writer.write(STOP)  # the manager fails, and whoever waits for an answer still gets it
+                self._writer.write(STOP)  # the manager fails, and pending requests are still answered
             self._writer.close()
         if not self._stopped:
             raise WorkerError(f"admission worker {self.pid} ended: its last log lines are above")
@@ -215,12 +216,12 @@ class Worker:
             self.channel.close()
 
     def stop(self) -> None:
-        """Have it finish its requests and end."""
+        """Make it finish its requests and end."""
         self._stopped = True
         self._send(STOP)
 
     def set_level(self, level: int) -> None:
-        """Have it log from this level of `logging` on."""
+        """Make it log at this level of `logging` and above."""
         self._send(bytes([level]))
 
     async def page(self, command: bytes) -> str:
@@ -231,14 +232,14 @@ class Worker:
         return await page
 
     def _send(self, command: bytes) -> None:
-        """Nothing is sent before `watch` and after the end."""
+        """Send a message; does nothing before `watch` and after the end."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(command)
 
 
 @contextlib.contextmanager
 def fork_workers(count: int, work: Callable[[socket.socket], None]) -> Iterator[list[Worker]]:
-    """`count` processes that do `work` with their end of the channel; none of them outlives the block.
+    """`count` processes that do `work` with their end of the channel; all end with the block.
 
     A `WorkerError` that `work` raises is printed as one line.
     """

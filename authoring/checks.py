@@ -24,7 +24,7 @@ from webhooks.jobset.rules.blame import own_name
 from webhooks.jobset.rules.success import NO_JOBS
 
 _TWO_SENTENCES = {"subdomain-form", "child-resource-name"}
-"""Rules that the API server has two sentences for, with one remedy."""
+"""Rules for which the API server has two messages with one remedy."""
 
 _JOB_LENGTH, _POD_LENGTH = "job-name-length", "pod-name-length"
 """Two rules about the length of a name. Where both are broken, only the stricter one, about its pods, is reported."""
@@ -36,14 +36,14 @@ class CheckError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A manifest as it would reach the webhook, and the faults that the API server would have found before."""
+    """A manifest as the webhook would receive it, and the faults that the API server would have found before."""
 
     object: JSON
     faults: tuple[FieldError, ...]
 
 
 class Checks:
-    """The engine with what stands before it."""
+    """The engine, and the checks of the API server before it."""
 
     def __init__(self, gates: FeatureGates, namespace: str = "") -> None:
         """`namespace` is that of -n: it fills in where a manifest names none, and must not differ elsewhere."""
@@ -52,7 +52,7 @@ class Checks:
         self._namespace = namespace
 
     def respelt(self, document: Document) -> Document:
-        """A JobSet with misspelt fields spelled as they were meant, so that mistakes under them are found as well.
+        """A JobSet with misspelt fields spelled as they were meant, so that faults below them are found as well.
 
         The misspelt ones are faults of the document. Places are found by either spelling.
         """
@@ -80,8 +80,8 @@ class Checks:
     def update(self, stored: JSON, sent: Sent) -> Findings:
         """Findings about an update of a stored JobSet.
 
-        One that is refused gets the errors of a new JobSet as well, which is what its author may have to make of it;
-        not those that the stored one has.
+        A refused update also gets the errors of a new JobSet, since its author may have to create one, but not errors
+        that the stored JobSet has.
         """
         found = merge_faults(sent, self.engine.update(stored, sent.object))
         if not found.errors:
@@ -122,7 +122,7 @@ def _locate(document: Document, error: FieldError, findings: Findings | None) ->
 
 
 def _report_name_once(errors: Sequence[FieldError], findings: Findings | None) -> list[FieldError]:
-    """The errors, of which one about the JobSet's own name is reported for its first ReplicatedJob only."""
+    """The errors; one that the JobSet's own name causes is reported for its first ReplicatedJob only."""
     kept: dict[object, FieldError] = {}
     for i, error in enumerate(errors):
         own = None if findings is None else _name_to_blame(error, findings.object)
@@ -140,13 +140,13 @@ def _name_to_blame(error: FieldError, obj: JSON) -> Path | None:
 
 
 def _with_template_hint(error: FieldError) -> FieldError:
-    """The error; if its value is a template, with the hint to fill that in first, since no other fix helps."""
+    """The error; if its value is an unfilled template, with the hint to fill it in first."""
     templated = isinstance(error.value, str) and "{{" in error.value
     return replace(error, hint=TEMPLATE_HINT) if templated else error
 
 
 def _with_our_flag(error: FieldError) -> FieldError:
-    """Where a feature gate decides, with the flags that check for a manager that has it on."""
+    """The error; if a feature gate decides, with the flags that check for a manager with the gate on."""
     if not error.gates:
         return error
     flag = f"--feature-gates={error.gates}"

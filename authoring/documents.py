@@ -1,4 +1,4 @@
-"""The documents of a manifest's text, whose faults are findings of rules."""
+"""The documents of a manifest, and their syntax faults as findings."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -71,7 +71,7 @@ class Document:
 
 
 def documents(source: Source) -> Iterator[Document]:
-    """The documents that hold something, in order."""
+    """The documents that are not empty, in order."""
     for found in texts.documents(source):
         faults = [Fault(fault.span, _error(fault)) for fault in found.faults]
         yield Document(source, found.number, found.value, found.location, faults, found.broken)

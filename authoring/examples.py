@@ -1,4 +1,4 @@
-"""Where the examples are, which the demo plays and `jobset init` makes manifests of."""
+"""The folder of the examples, which `jobset demo` and `jobset init` use."""
 
 from pathlib import Path
 

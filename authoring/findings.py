@@ -22,9 +22,9 @@ NOTES = {
     "dry-run-incomplete", "stored-unreadable", "references-not-looked-up", "children-not-allowed", "jobset-not-tried",
     "policy-no-match", "immutable-replace", "workflow-manifest-unchecked",
 }  # fmt: skip
-"""Rules about what was not checked, and about what to do: neither faults nor warnings."""
+"""Rules of notes, which are neither faults nor warnings: about missing checks, and about what to do."""
 NOT_MADE = {"dry-run-incomplete", "stored-unreadable", "children-not-allowed", "jobset-not-tried"}
-"""The notes about checks that would be possible with more rights, or at another time."""
+"""Notes about checks that were not made, but would be with more rights or at another time."""
 AT_KEY = {"schema-unknown-field", "schema-misplaced-field"}
 """Rules about a field that should not be there: the caret goes under its name."""
 

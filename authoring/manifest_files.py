@@ -25,7 +25,7 @@ from kube.resources import RESOURCE_CLAIM_TEMPLATES
 from policy.judged import Namespace
 
 Named = tuple[str, str, str]
-"""An object: its kind, its namespace or "", its name."""
+"""Kind, namespace (may be "") and name of an object."""
 SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "<stdin>"
 
@@ -44,7 +44,7 @@ class FileError(Exception):
 
 @dataclass(slots=True)
 class Inputs:
-    """The files to read, what to pick out of them, and what was seen while reading them."""
+    """The files to read, the kind of objects to pick, and counts of what was read."""
 
     names: Sequence[str]
     recursive: bool = False
@@ -91,7 +91,7 @@ class Inputs:
 
 
 def _object_names(value: JSON) -> Iterator[Named]:
-    """The object, and the ResourceClaimTemplate that a ComputeDomain makes."""
+    """The names of the object, and of the ResourceClaimTemplate that a ComputeDomain creates."""
     kind, namespace, name = value.get("kind"), dig(value, "metadata", "namespace"), dig(value, "metadata", "name")
     yield str(kind), str(namespace or ""), str(name)
     if kind == "ComputeDomain" and (made := dig(value, "spec", "channel", "resourceClaimTemplate", "name")):
@@ -128,7 +128,10 @@ def read(path: str) -> Source:
 
 
 def _read_listed(path: str) -> Source:
-    """The text of a file that a directory holds. A pipe or a device may never end: it is read if it is named."""
+    """The text of a file that a directory holds.
+
+    A pipe or a device may never end, so it is read only if the user names it.
+    """
     if not Path(path).is_file() and Path(path).exists():
         raise FileError(f"{path}: a pipe, socket or device, not a regular file: remove it, or name it to have it read")
     return read(path)
@@ -142,7 +145,7 @@ def _read_limited(path: str) -> bytes:
 
 
 def _expand(name: str, *, recursive: bool, allow_none: bool) -> Iterator[str]:
-    """The files that a name stands for; a directory stands for the manifests in it."""
+    """The files that an argument means: itself, or the manifests in a directory."""
     if name == "-":
         yield name
         return
@@ -175,7 +178,7 @@ def _manifests(folder: Path, *, recursive: bool) -> Iterator[str]:
 
 
 def _items(document: Document) -> Iterator[Document]:
-    """The document, or what it lists."""
+    """The document, or the items of a List."""
     value = document.value
     listed = isinstance(value, dict) and isinstance(value.get("kind"), str) and value["kind"].endswith("List")
     items = value.get("items") if listed else None

@@ -1,7 +1,7 @@
 """Type and metadata: what the API server checks before it looks at the spec.
 
 In a cluster no webhook ever sees an object that breaks these rules, so they are checked here, for manifests that have
-not been sent. Pure. What they refuse is left out of the object that the other checks go on with.
+not been sent. Pure. Refused values are left out of the object that the other checks get.
 """
 
 from collections.abc import Iterator
@@ -154,7 +154,7 @@ def _text(path: Path, value: Any) -> FieldError:
 
 
 def is_jobset(obj: JSON) -> bool:
-    """Whether an object is a JobSet, or was meant to be one: of our group, or with its own field and no kind."""
+    """Whether an object is a JobSet, or was meant to be one: it has our API group, or JobSet fields and no kind."""
     if obj.get("kind") == KIND:
         return True
     if str(obj.get("apiVersion", "")).partition("/")[0] == GROUP:

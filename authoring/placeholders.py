@@ -1,6 +1,6 @@
 """Placeholders that a tool or a person fills in before a manifest is applied. Pure.
 
-What is wrong with such a value is no fault: one finding for the file says what is left to do.
+Faults of such values are not reported; one finding for the file names what is left to fill in.
 """
 
 import re
@@ -35,7 +35,7 @@ PLACEHOLDERS = Rule(
 
 
 def with_placeholders_once(found: Sequence[Finding], value: Any, files: set[str]) -> list[Finding]:
-    """The findings; of those about placeholders the first, in words for all, unless `files` has the file already."""
+    """The findings; those about placeholders become one, or none if `files` contains the file already."""
     about = [(finding, names) for finding in found if (names := _names(finding, value))]
     # A variable that the author expects a shell to replace is not a placeholder, unless others are left.
     if all(finding.error.rule is UNEXPANDED for finding, _ in about):
@@ -63,7 +63,7 @@ def _names(finding: Finding, value: Any) -> list[str]:
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts right at a place or in the mapping there: a finding about labels names the mapping."""
+    """The texts at a path, or in the mapping there: a finding about labels has the path of the mapping."""
     if isinstance(value, dict):
         return [text for text in list(value.values())[:_MOST_VALUES] if isinstance(text, str)]
     return [value] if isinstance(value, str) else []

@@ -1,4 +1,4 @@
-"""JobSetPolicies from files: reads them, finds what is wrong with them, and holds JobSets to them."""
+"""JobSetPolicies from files: reads them, finds what is wrong with them, and checks JobSets against them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -75,7 +75,7 @@ NO_NAMESPACE = Rule(
     severity=Severity.WARNING,
 )
 MOST_NAMED = 3
-"""Policies that do not match and for which the reason is given, at most."""
+"""Largest number of policies that do not match and whose reason is given."""
 
 
 def policy_faults(obj: JSON) -> tuple[list[FieldError], JobSetPolicy | None]:
@@ -110,9 +110,9 @@ class Filed(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """Policies, exceptions from them, and the namespace whose JobSets are held to them at a time.
+    """Policies, exceptions from them, and the namespace of the JobSets.
 
-    `known`: namespaces as the cluster has them, by the names in manifests; `labels` and `annotations` win over theirs.
+    `known`: namespaces as the cluster has them, by the names in manifests; `labels` and `annotations` override theirs.
     """
 
     policies: Sequence[JobSetPolicy] = ()
@@ -123,7 +123,7 @@ class Policies:
     known: dict[str, Namespace] = field(default_factory=dict)
 
     def namespace(self, name: str) -> Namespace:
-        """The namespace of a JobSet, with the labels and annotations that are taken for its own."""
+        """The namespace of a JobSet, with the labels and annotations that it is assumed to have."""
         own = self.known.get(name, Namespace(name))
         return namespace_of(own.name, {**own.labels, **self.labels}, {**own.annotations, **self.annotations})
 
@@ -145,7 +145,7 @@ class Policies:
         )
 
     def excused_rules(self, judged: Judged) -> Excused:
-        """The rules that do not count for a JobSet."""
+        """The rules from which an exception exempts a JobSet."""
         name = judged.js.metadata.namespace
         own = in_namespace(self.exceptions, name)
         return excused_rules(own, self.policies, judged, self.namespace(name), self.at)
@@ -166,7 +166,7 @@ class Policies:
 
 @dataclass(frozen=True, slots=True)
 class FiledPolicies(Policies):
-    """Those of files. `seen`: the namespaces of the JobSets that were held to them."""
+    """The policies of files. `seen`: the namespaces of the JobSets that were checked."""
 
     rules: Sequence[Filed[JobSetPolicy]] = ()
     filed: Sequence[Filed[JobSetPolicyException]] = ()
@@ -177,7 +177,7 @@ class FiledPolicies(Policies):
         self.seen[name or DEFAULT] = self.namespace(name)
 
     def warn(self, report: Report, gates: FeatureGates, *, everywhere: bool) -> None:
-        """The report gets what contradicts, and what keeps exceptions from counting: where JobSets are, or in any."""
+        """Report contradictions, and why exceptions have no effect: in the namespaces of the JobSets, or in any."""
         warn_of_conflicts(self.rules, report, gates)
         warn_of_exceptions(self.filed, self.policies, None if everywhere else self.seen, self.at, report)
 
@@ -192,7 +192,7 @@ def _no_match(judged: Judged, found: Sequence[tuple[JobSetPolicy, Mismatch]]) ->
 
 
 def _remedy(mismatch: Mismatch) -> str:
-    """What to pass if only the command does not know the namespace."""
+    """The flags to pass if only the namespace is unknown."""
     wanted = mismatch.requirement
     value = wanted.values[0] if wanted.operator == "In" else "VALUE"
     if mismatch.selector == "objectSelector":
@@ -216,7 +216,7 @@ def with_policy_defaults(
 
 
 def judged_of(obj: JSON, gates: FeatureGates) -> Judged | None:
-    """A JobSet for rules to look at; None where it cannot be read, about which the findings say why."""
+    """The JobSet for rules; None if it cannot be read, as the findings say."""
     try:
         return Judged(subject(obj, gates).js)
     except Unreadable:
@@ -224,7 +224,7 @@ def judged_of(obj: JSON, gates: FeatureGates) -> Judged | None:
 
 
 def load(names: Sequence[str], report: Report) -> tuple[list[Filed[JobSetPolicy]], list[Document]]:
-    """The policies in files and directories, with the exceptions there; the report gets what is wrong with policies.
+    """The policies in files and directories, with the exceptions there; reports the faults of policies.
 
     Each file is read once: it may be a pipe.
     """
@@ -247,7 +247,7 @@ def _split_exceptions(documents: Iterable[Document]) -> tuple[list[Document], li
 
 
 def check_each_file(documents: Iterable[Document], report: Report, gates: FeatureGates) -> None:
-    """The report gets what is wrong with policies and exceptions. Those of two files may be alternatives."""
+    """Report the faults of policies and exceptions, file by file: two files may be alternatives."""
     for _, own in groupby(documents, key=lambda document: document.source.name):
         policies_only, exceptions = _split_exceptions(own)
         warn_of_conflicts(policies_in(policies_only, report), report, gates)
@@ -255,7 +255,7 @@ def check_each_file(documents: Iterable[Document], report: Report, gates: Featur
 
 
 def exceptions_in(documents: Iterable[Document], report: Report) -> list[Filed[JobSetPolicyException]]:
-    """The good exceptions among documents; the report gets the faults of the others."""
+    """The valid exceptions among documents; reports the faults of the others."""
     good: list[Filed[JobSetPolicyException]] = []
     for document in documents:
         if document.broken or not isinstance(document.value, dict):
@@ -278,7 +278,7 @@ def warn_of_exceptions(
     at: datetime,
     report: Report,
 ) -> None:
-    """The report gets what keeps exceptions in these namespaces from counting; None: in all, whatever their labels."""
+    """Report why exceptions in these namespaces have no effect; None: in all namespaces, whatever their labels."""
     named = {policy.metadata.name: policy for policy in policies}
     for document, exception in filed:
         meta = exception.metadata
@@ -297,7 +297,7 @@ def _with_flag(
     exception: JobSetPolicyException,
     namespace: Namespace | None,
 ) -> FieldError:
-    """The finding; with the flag that says what labels the namespace has, where these decide."""
+    """The finding; if labels of the namespace decide, with the flag that sets them."""
     policy = policies.get(exception.spec.policy)
     allowed = policy.spec.exceptions if policy else None
     if allowed is None or namespace is None or error.path != SPEC.at("policy"):
@@ -307,7 +307,7 @@ def _with_flag(
 
 
 def policies_in(documents: Iterable[Document], report: Report) -> list[Filed[JobSetPolicy]]:
-    """The good policies among documents, in order; the report gets the findings about them and the others."""
+    """The valid policies among documents, in order; reports the findings about them and the others."""
     good: dict[str, Filed[JobSetPolicy]] = {}
     for document in documents:
         report.add([locate(document, fault.error, fault.span) for fault in document.faults])
@@ -325,7 +325,7 @@ def policies_in(documents: Iterable[Document], report: Report) -> list[Filed[Job
 
 
 def warn_of_conflicts(filed: Sequence[Filed[JobSetPolicy]], report: Report, gates: FeatureGates) -> None:
-    """The report gets warnings about each policy, and what contradicts between policies, each contradiction once."""
+    """Report warnings about each policy, and contradictions between policies, each once."""
     for number, (document, policy) in enumerate(filed):
         later = [each.value for each in filed[number + 1 :]]
         found = [*_namespace_warning(document), *cautions(policy), *conflicts(policy, later, gates)]

@@ -1,4 +1,4 @@
-"""Objects of policies in files by their kind, also where it is misspelt: what is passed over checks nothing."""
+"""Finds objects of policies in files, also by a misspelt kind: a policy that is passed over checks nothing."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -23,7 +23,7 @@ POLICY_KIND = Rule(
 
 
 def intended_kind(obj: JSON) -> str:
-    """The kind that an object of policies has, or was meant to have; empty for any other object."""
+    """The kind that an object of policies has, or was meant to have; empty for other objects."""
     kind, group = str(obj.get("kind") or ""), str(obj.get("apiVersion", "")).partition("/")[0]
     if same := next((each for each in KINDS if each.lower() == kind.lower()), ""):
         return same

@@ -1,10 +1,11 @@
 """The objects that the controller would create for a JobSet, without a cluster. Pure.
 
-They are built by what the controller builds them with (api/children.py), one at a time: a JobSet of a hundred thousand
-Jobs takes no more memory than one of ten; groups (spec.scheduling) alone are all worked out before. Two things are only
-known once the JobSet is stored: its uid, and the random end of a generated name, which is xxxxx here. Where the
-manifest has no uid, owner references and the keys of uid and attempt are left out: the API server refuses an invented
-uid, and another attempt, as a change of an object that exists, so `kubectl diff` would fail.
+The controller's code (api/children.py) builds them, one at a time: a JobSet of a hundred thousand Jobs takes no more
+memory than one of ten. Only groups (spec.scheduling) are computed before.
+
+Two things are only known once the JobSet is stored: its uid, and the random suffix of a generated name, which is xxxxx
+here. Where the manifest has no uid, owner references and the keys of uid and attempt are left out: the API server
+refuses an invented uid, and another attempt, as a change of an object that exists, so `kubectl diff` would fail.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,7 @@ _STORED_KEYS = {keys.JOBSET_UID, keys.RESTART_ATTEMPT, keys.JOB_RESTART_ATTEMPT,
 
 
 def jobsets_in(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSet]:
-    """The JobSets of files without faults, as the controller would read them; other faults go to the report."""
+    """The JobSets of files, as the controller would read them; those with faults are reported instead."""
     for document in inputs.documents():
         if document.broken or not isinstance(document.value, dict):
             report.add(locate_findings(document))
@@ -47,7 +48,7 @@ def jobsets_in(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSe
 
 
 def as_stored(obj: JSON, gates: FeatureGates) -> JobSet:
-    """The JobSet as the controller would read it, with stand-ins for what it gets when it is stored."""
+    """The JobSet as the controller would read it, with placeholders for the fields that it gets when it is stored."""
     js, restarts = subject(obj, gates).js, dig(obj, "status", "restarts")
     namespace, uid = js.metadata.namespace or DEFAULT_NAMESPACE, js.metadata.uid or NO_UID
     status = JobSetStatus(restarts=restarts if isinstance(restarts, int) else 0)
@@ -56,7 +57,7 @@ def as_stored(obj: JSON, gates: FeatureGates) -> JobSet:
 
 
 def without_owner(body: JSON) -> JSON:
-    """The body without what its JobSet has only once it is stored: owner references, and keys of uid and attempt."""
+    """The body without values that only a stored JobSet has: owner references, and the keys of uid and attempt."""
     metadata = {key: value for key, value in body["metadata"].items() if key != "ownerReferences"}
     bare = {**body, "metadata": _without_stored_keys(metadata)}
     template = dig(body, "spec", "template", "metadata")
@@ -85,7 +86,7 @@ def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
             yield heading, build_service(js)
         mounted = set().union(*(mounted_names(rjob.pod_spec) for rjob in stage)) if in_stages else None
         yield from ((heading, claim) for claim in _claims(js, mounted, claimed))
-        # What waits inside a stage gets its groups when it is released.
+        # Jobs that wait inside a stage get their groups when they are released.
         for part in [(rjob,) for rjob in stage] if sequenced(js.spec) and not in_stages else [stage]:
             yield from ((heading, group) for group in gangs.objects_of(part))
             for jobs in (ranges[rjob.name] for rjob in part):
@@ -95,7 +96,7 @@ def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
 
 
 class _Gangs:
-    """The groups of one set, each created once; none where it asks for none."""
+    """The groups of one set, each created once; none without spec.scheduling."""
 
     def __init__(self, js: JobSet) -> None:
         self._js = js
@@ -122,7 +123,7 @@ class _Gangs:
 
 
 def _claims(js: JobSet, mounted: set[str] | None, claimed: set[str]) -> Iterator[JSON]:
-    """The claims of the volumes in `mounted` (None: all) but those in `claimed`, which they are added to."""
+    """The claims of the volumes in `mounted` (None: all) that are not in `claimed`; adds them to `claimed`."""
     for policy in js.spec.volume_claim_policies:
         for template in policy.templates:
             name: str = template["metadata"]["name"]

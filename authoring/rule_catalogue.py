@@ -1,4 +1,4 @@
-"""Every rule that an object may break, by the file that holds it: for the reference page."""
+"""Every rule that an object may break, by the file that defines it: for the reference page."""
 
 import inspect
 import pkgutil
@@ -14,7 +14,7 @@ from kube.model.field import Rule
 def rules() -> dict[str, tuple[Rule, ...]]:
     """The rules of each file that has any, in the order of the file, by the first line of its docstring.
 
-    A rule is a module-level constant; one that several files name counts where it is met first.
+    A rule is a module-level constant; a shared one counts for the first file.
     """
     seen: set[str] = set()
     found: dict[str, tuple[Rule, ...]] = {}

@@ -1,7 +1,7 @@
-"""The checks of `jobset validate --server`: what a cluster says about a manifest, with the rights of the user.
+"""The checks of `jobset validate --server`: what a cluster answers about a manifest, with the rights of the user.
 
-Findings are those that `kubectl apply` would meet: the rules of updates where the JobSet exists, the namespace, the
-children, the manager's feature gates, other policies and webhooks. All requests are dry runs (`dryRun=All`).
+Findings are those of `kubectl apply`: the rules of updates where the JobSet exists, the namespace, the children, the
+manager's feature gates, other policies and webhooks. All requests are dry runs (`dryRun=All`).
 """
 
 import re
@@ -45,11 +45,11 @@ from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Findings
 
 TIMEOUT = 10.0
-"""Seconds for one question."""
+"""Seconds for one request."""
 BUDGET = 15.0
-"""Seconds for all questions about the children of one JobSet."""
+"""Seconds for all requests about the children of one JobSet."""
 QUESTIONS = 200
-"""Questions about the children of one JobSet."""
+"""Requests about the children of one JobSet."""
 _AT_NAME = Path(("metadata", "name"))
 _AT_NAMESPACE = Path(("metadata", "namespace"))
 _IDENTITY = {("metadata",), *(("metadata", key) for key in ("name", "generateName", "namespace"))}
@@ -101,7 +101,7 @@ CLUSTER_WARNS = warning(
     source="admission by others",
 )
 IN_FULL = {rule: rule for rule in (JOB_EXISTS, MISMATCH, QUOTA, TOO_LARGE)} | {SERVICE_SHARED: SERVICE_FOREIGN}
-"""Rules that tell more to who asks with rights of their own, each with the rule by which the manager says the same."""
+"""Rules with details that the manager leaves out, each with the manager's rule for the same fault."""
 
 
 class ServerChecks:
@@ -110,8 +110,8 @@ class ServerChecks:
     def __init__(self, client: Client, namespace: str = "", *, empty: bool = False) -> None:
         """`namespace` is for manifests that name none.
 
-        `empty`: the cluster runs for these checks only. Namespaces are created there, and what it lacks is not a
-        finding.
+        `empty`: the cluster runs for these checks only. Namespaces are created there, and missing objects are not
+        findings.
         """
         self._client = client
         self._empty = empty
@@ -119,7 +119,7 @@ class ServerChecks:
         self._children = ClusterChecks(client, budget=BUDGET, own_rights=True, per_review=QUESTIONS)
 
     async def check(self, checks: Checks, sent: Sent, created: AbstractSet[Named] = frozenset()) -> Findings:
-        """Findings about a manifest, those of the object alone included. `CheckError` when there is no answer.
+        """Findings about a manifest, those of the object alone included. Raises `CheckError` if there is no answer.
 
         `others` are created before it: they are not missing.
         """
@@ -140,7 +140,7 @@ class ServerChecks:
 
     async def _check(self, checks: Checks, sent: Sent, created: AbstractSet[Named]) -> Findings:
         if any(error.path.parts[:2] in _IDENTITY for error in sent.faults):
-            return checks.create(sent)  # the cluster needs a valid name and namespace
+            return checks.create(sent)  # a request needs a valid name and namespace
         sent = _without_bad_metadata(sent)
         namespace = dig(sent.object, "metadata", "namespace") or self._namespace
         more: list[FieldError] = []
@@ -186,7 +186,7 @@ class ServerChecks:
         try:
             await self._client.create(NAMESPACES, body, timeout=TIMEOUT)
         except AlreadyExists:
-            pass  # the API server creates its own namespaces a moment after it has begun to answer
+            pass  # the API server creates its own namespaces shortly after its first answer
         except Invalid:
             return False  # no namespace can have that name
         return True
@@ -196,9 +196,9 @@ class ServerChecks:
     ) -> tuple[list[FieldError], bool]:
         """The API server's findings about a JobSet beyond `found`, and whether our manager refuses it.
 
-        `expected`: warnings of the manager that are left out. A refusal of a JobSet without faults is by another policy
-        or webhook, or by the manager for a feature gate that is off there. Of one with faults the API server's own
-        verdict is left out: it is among those that were found.
+        `expected`: warnings of the manager that are left out. If a JobSet without faults is refused, another policy or
+        webhook refuses it, or the manager for a feature gate that is off there. If it has faults, the API server's own
+        verdict is left out, since it is among the findings.
         """
         if self._empty:  # no webhook runs there that would set our defaults
             obj = with_defaults(obj)[0]
@@ -207,7 +207,7 @@ class ServerChecks:
         options: WriteOptions = {
             "namespace": namespace,
             "dry_run": True,
-            "field_validation": "Ignore",  # unknown fields are found here, and must not hide the rest
+            "field_validation": "Ignore",  # unknown fields are found here, and must not hide other faults
             "timeout": TIMEOUT,
             "warnings": warnings,
         }
@@ -247,7 +247,7 @@ def _is_expected(error: FieldError, namespace: str, created: AbstractSet[Named])
 
 
 def _without_bad_metadata(sent: Sent) -> Sent:
-    """Without the labels and annotations that are faults: for them the API server would refuse it before admission."""
+    """The JobSet without invalid labels and annotations, for which the API server would refuse it before admission."""
     metadata = sent.object["metadata"]
     kept = {
         field: {key: value for key, value in metadata[field].items() if Path(("metadata", field, key)) not in wrong}
@@ -259,16 +259,16 @@ def _without_bad_metadata(sent: Sent) -> Sent:
 
 
 def _apart(found: Findings, other: Findings) -> frozenset[tuple[Path, Rule | None]]:
-    """Place and rule of the errors that only the first has."""
+    """Place and rule of the errors that only the first list contains."""
     return frozenset((e.path, e.rule) for e in found.errors) - {(e.path, e.rule) for e in other.errors}
 
 
 def _as_the_manager_says(
     found: Findings, said: Sequence[FieldError], unsure: AbstractSet[tuple[Path, Rule | None]], wrong: AbstractSet[Path]
 ) -> Findings:
-    """The findings and what the cluster says, each fault once.
+    """The findings and those of the cluster, each fault once.
 
-    What is `unsure` counts only where it says so, too. It has not seen the places that are `wrong`.
+    Findings in `unsure` count only if the cluster has them, too. The cluster has not seen the places in `wrong`.
     """
     texts = {(error.path, error.body) for error in said}
     sure = [e for e in found.errors if (e.path, e.rule) not in unsure or (e.path, e.body) in texts]
@@ -284,7 +284,7 @@ def _as_the_manager_says(
 
 
 def _found_in_full(said: FieldError, found: Sequence[FieldError]) -> bool:
-    """Whether what the manager says is among what was found, there with names and amounts that it does not tell."""
+    """Whether a finding of the manager is among ours, which have the names and amounts that it leaves out."""
     text = said.verbatim or said.detail
     rules = (IN_FULL.get(other.rule) for other in found if other.rule is not None and other.path == said.path)
     return any(rule is not None and _wording(rule.message).search(text) for rule in rules)
@@ -311,14 +311,14 @@ def _refusal(error: ApiError) -> list[FieldError]:
 
 
 def _fault_of(fault: StatedFault) -> FieldError:
-    """What our webhook and our policies say names its fix; others only refuse."""
+    """The finding of a refusal. Messages of our webhook and our policies contain a fix; others do not."""
     if not fault.ours:
         return JOBSET_REFUSED.at(fault.path, why=fault.text)
     return FieldError(fault.path, JOBSET_REFUSED.type, rule=JOBSET_REFUSED, verbatim=fault.text)
 
 
 def _warning_of(text: str) -> FieldError:
-    """A warning; with its place where it begins with one that is not cut."""
+    """A warning, with its path if the text begins with a complete one."""
     path, detail = path_and_text(text)
     if path is None:
         return CLUSTER_WARNS.at(_AT_NAME, text=text)
@@ -334,14 +334,14 @@ def _not_a_fault(error: FieldError) -> FieldError:
 
 
 def _as_update(obj: JSON, stored: JSON) -> JSON:
-    """The manifest as an update of the stored object: what only the API server writes stays."""
+    """The manifest as an update of the stored object: fields that only the API server writes are kept."""
     kept = {key: stored["metadata"][key] for key in ("uid", "creationTimestamp") if key in stored["metadata"]}
     new = {**obj, "metadata": {**(obj.get("metadata") or {}), **kept}}
     return {**new, "status": stored["status"]} if "status" in stored else new
 
 
 def failure_text(error: Exception) -> str:
-    """What to say about a question without an answer."""
+    """The message about a request without an answer."""
     if isinstance(error, TimeoutError):
         return f"the API server did not answer within {TIMEOUT:g} s"
     return str(error)

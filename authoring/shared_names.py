@@ -1,6 +1,8 @@
-"""JobSets of one run of `jobset validate` that share a name, or a headless Service, which selects the pods of one only.
+"""JobSets of one run of `jobset validate` that share a name or a headless Service.
 
-Pure; remembers the names of the JobSets that it was shown.
+A Service selects the pods of only one of them.
+
+Pure; remembers the names of earlier JobSets.
 """
 
 from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule, Severity
@@ -28,7 +30,7 @@ NAME = Path(("metadata", "name"))
 
 
 class Names:
-    """By file, namespace and name the line of the JobSet that had them first.
+    """The line of the first JobSet by file, namespace and name.
 
     The same name in two files is not a mistake: overlays of one JobSet are alternatives.
     """
@@ -37,7 +39,7 @@ class Names:
         self._first: dict[tuple[str, str, str], int] = {}
 
     def warnings(self, js: JSON, file: str, line: int) -> list[FieldError]:
-        """A warning if an earlier JobSet of the file has the name of this one, which stands in that line."""
+        """A warning if an earlier JobSet of the file has the same name; `line` is that of this one."""
         name = dig(js, *NAME.parts)
         if not isinstance(name, str) or not name:
             return []
@@ -46,13 +48,13 @@ class Names:
 
 
 class Services:
-    """By namespace and name the JobSet that asked for a Service first."""
+    """The first JobSet that uses a Service, by namespace and name."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, str], str] = {}
 
     def warnings(self, js: JSON) -> list[FieldError]:
-        """A warning if an earlier JobSet of another name asks for the Service of this one, which is defaulted."""
+        """A warning if an earlier JobSet of another name uses the same Service. `js` has its defaults."""
         own, subdomain = dig(js, *NAME.parts), dig(js, *_SUBDOMAIN.parts)
         name, path = (subdomain, _SUBDOMAIN) if subdomain else (own, NAME)
         if not isinstance(name, str) or not name or not dig(js, "spec", "network", "enableDNSHostnames"):

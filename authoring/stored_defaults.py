@@ -17,7 +17,7 @@ WITHOUT_DEFAULT = Rule(
 
 
 def without_defaults(js: JSON) -> list[FieldError]:
-    """A warning for each default that the JobSet runs without; none if it has no UID: then it is not stored yet."""
+    """A warning for each default that the JobSet runs without; none without a UID: it is not stored yet."""
     if not dig(js, "metadata", "uid"):
         return []
     return [WITHOUT_DEFAULT.at(path, means=means) for path, means in missing_defaults(dig(js, "spec"))]

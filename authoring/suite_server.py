@@ -1,6 +1,6 @@
-"""What `jobset policy test --server` stores on its API server, and what it asks there.
+"""The objects that `jobset policy test --server` stores on its API server, and its requests.
 
-A test is a dry run, so nothing of it stays; only the old JobSet of an update is stored. Must not judge answers.
+A test is a dry run; only the old JobSet of an update is stored. Judges no answers.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from policy.suites.types import SuiteNamespace
 from webhooks.policy.watches import JOBSET_POLICIES, POLICY_EXCEPTIONS
 
 AT_ONCE = 16
-"""Tests that are under way at a time."""
+"""Tests that run at the same time."""
 IN_FORCE_TIMEOUT = 60.0
 """Seconds for something that was stored to be in force, and for a line of the audit log to be written."""
 PAUSE = 0.05
@@ -60,7 +60,10 @@ class Sent:
 
 @dataclass(slots=True)
 class Server:
-    """The state of the API server in a run: stored objects, and numbers of requests. `probes`: how many were sent."""
+    """The state of the API server in a run: stored objects, and numbers of requests.
+
+    `probes`: the number of probes sent.
+    """
 
     client: Client
     audit_log: Path
@@ -73,7 +76,7 @@ class Server:
     admission: list[tuple[Resource, str]] = field(default_factory=list)
 
     async def prepare(self) -> None:
-        """Wait until the API server asks our webhooks."""
+        """Wait until the API server calls our webhooks."""
         await self._have_namespace(SuiteNamespace(name=probes.NAME))
 
         async def is_defaulted() -> bool:
@@ -268,7 +271,7 @@ class Server:
         await _until(is_accepted, f"an answer about {subject}")
 
     async def _have_namespace(self, wanted: SuiteNamespace) -> None:
-        """Make the namespace have these labels and annotations, and no others."""
+        """Give the namespace exactly these labels and annotations."""
         name = wanted.name or DEFAULT
         own: JSON = {"labels": dict(wanted.labels), "annotations": dict(wanted.annotations)}
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **own}}
@@ -288,14 +291,14 @@ def _place_jobset(manifest: JSON, namespace: str, name: str) -> JSON:
 
 
 def _recording(manifest: JSON) -> JSON:
-    """The policy with the action Audit beside its own: the violations of all rules are recorded then."""
+    """The policy with the action Audit added, so that violations of all rules are recorded."""
     spec = without_nulls(manifest["spec"])
     actions = spec.get("validationActions") or ["Warn"]
     return {**manifest, "spec": {**spec, "validationActions": list(dict.fromkeys([*actions, "Audit"]))}}
 
 
 def _elsewhere(body: JSON) -> JSON:
-    """An admission policy as it is; a binding without the namespace of the probes, which it might affect."""
+    """An admission policy unchanged; a binding with the namespace of the probes excluded."""
     if not body["kind"].endswith("Binding"):
         return body
     but = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": [probes.NAME]}

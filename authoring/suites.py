@@ -48,7 +48,7 @@ def is_admission(obj: JSON) -> bool:
 
 
 def suites(names: Sequence[str], report: Report, gates: FeatureGates) -> Iterator[Loaded]:
-    """Every suite below these files and directories that can be read; the report gets what is wrong with the others."""
+    """Every suite below these files and directories that can be read; the faults of the others are reported."""
     inputs = Inputs(names, recursive=True, wanted=is_suite, problems=report.problems)
     for document in inputs.documents():
         report.add([locate(document, fault.error, fault.span) for fault in document.faults])

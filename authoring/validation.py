@@ -1,4 +1,4 @@
-"""Checks manifests as the webhook would, before they are sent, with what a server says that is asked as well."""
+"""Checks manifests as the webhook would, before they are sent; with the findings of an API server if one is asked."""
 
 import contextlib
 import shlex
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from policy.judged import Namespace
 
 CONVERTIBLE = ("Job", "MPIJob", "PyTorchJob")
-"""Kinds that `jobset init --from` makes JobSets of."""
+"""Kinds that `jobset init --from` converts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Options:
 
 
 async def check_manifests(options: Options, server: "AbstractAsyncContextManager[ServerChecks | None]") -> Report:
-    """Everything that was found; `server`: what is asked as well, if anything."""
+    """All findings. `server`: a cluster to ask as well, or None."""
     report = Report(most_findings=options.most_findings)
     wanted = is_jobset if options.policies else _is_checked
     inputs = Inputs(
@@ -117,7 +117,7 @@ async def check_manifests(options: Options, server: "AbstractAsyncContextManager
 
 
 def _held_to(options: Options, report: Report, inputs: Inputs) -> "FiledPolicies":
-    """The policies and exceptions that are named; the report gets what is wrong with them."""
+    """The policies and exceptions that the options name; their faults are reported."""
     from authoring.policies import FiledPolicies, exceptions_in, load  # noqa: PLC0415 (as above)
 
     rules, excepting = load(options.policies, report)
@@ -135,19 +135,22 @@ def _held_to(options: Options, report: Report, inputs: Inputs) -> "FiledPolicies
 
 
 def _conversion_hint(names: Sequence[str], passed_over: AbstractSet[Named]) -> str:
-    """How to make JobSets of objects that were passed over; empty where they have no conversion."""
+    """How to convert the objects that were skipped; empty if there is no conversion."""
     kind = next((kind for kind, _, _ in sorted(passed_over) if kind in CONVERTIBLE), "")
     file = shlex.quote(names[0]) if len(names) == 1 else "FILE"
     return f"; to make a JobSet of this {kind}, run `jobset init --from {file}`" if kind else ""
 
 
 def _is_checked(obj: JSON) -> bool:
-    """Whether an object is checked where no policies are named to hold JobSets to."""
+    """Whether an object is checked if the options name no policies."""
     return is_jobset(obj) or is_either(obj)
 
 
 class _Asked:
-    """Findings with those of a server while it answers. What follows is checked without it, and a problem says so."""
+    """Findings, with those of a server as long as it answers.
+
+    Later manifests are checked without it, with a problem in the report.
+    """
 
     def __init__(self, checks: Checks, report: Report) -> None:
         self._checks = checks
@@ -176,9 +179,9 @@ class _Asked:
         return self._checks.create(sent)
 
     async def know(self, name: str, known: "dict[str, Namespace]") -> None:
-        """Have `known` hold the namespace as the cluster has it, asked once, with what a file adds to it.
+        """Add the namespace to `known`: as the cluster has it (one request), with what a file adds.
 
-        Without an answer only the file counts.
+        Without an answer, only the file counts.
         """
         from policy.judged import Namespace  # noqa: PLC0415 (as above)
 
@@ -205,12 +208,12 @@ def _namespace(obj: JSON) -> str:
 
 
 def _with_policies(findings: Findings, policies: "FiledPolicies", options: Options, report: Report) -> Findings:
-    """The findings, and what the JobSet breaks of the policies; places that are wrong anyway are left out."""
+    """The findings, and violations of policies, except at paths that are invalid anyway."""
     from authoring.policies import explanation, judged_of  # noqa: PLC0415 (as above)
 
     policies.saw(_namespace(findings.object))
     new = Sent(findings.object, ())
-    new = policies.with_defaults(new, options.gates) if options.server else new  # else they were set before
+    new = policies.with_defaults(new, options.gates) if options.server else new  # else the cluster has set them
     judged = judged_of(new.object, options.gates) if policies.policies else None
     if judged is None:
         return findings

@@ -1,4 +1,4 @@
-"""JobSets that stand as text in Argo Workflows (`resource.manifest`), with their places in the file. Pure."""
+"""JobSets inside Argo Workflows (text in `resource.manifest`), with their positions in the file. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ _QUOTED = ("it is no block that begins with |", "write it as a block, or check i
 
 
 def jobsets_in_workflow(document: Document) -> Iterator[Document]:
-    """The JobSets in the manifests of a workflow; of those that cannot be checked, the workflow with a note."""
+    """The JobSets in the manifests of a workflow; for one that cannot be checked, the workflow with a note."""
     value = document.value
     place = _TEMPLATES.get(str(value.get("kind"))) if str(value.get("apiVersion")).startswith("argoproj.io/") else None
     for index, template in enumerate(items(value, *place) if place else ()):
@@ -52,7 +52,7 @@ def _documents_in(document: Document, path: Path, text: str) -> Iterator[Documen
         fault = Fault(span, UNCHECKED.at(path, why=why, how=how))
         yield replace(document, value=None, faults=[fault], broken=True)
         return
-    # The lines keep their indentation and numbers, so that every place in them is its place in the file.
+    # The lines keep their indentation and numbers, so that positions are those of the file.
     lines_before = source.text.count("\n", 0, block.end())
     same_lines = Source(source.name, "\n" * lines_before + source.text[block.end() : span.end])
     for found in documents(same_lines):

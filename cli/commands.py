@@ -19,15 +19,15 @@ from cli.table import COMMANDS
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (it has no public name)
 _CHOICE = re.compile(r"invalid choice: '?([^']*)'? \(choose from (.*)\)$")
-"""How argparse says it, with the choices in quotes or without."""
+"""The message of argparse, with the choices in quotes or without."""
 Handler = Callable[[argparse.Namespace], int]
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says in one line what is wrong, and of which command. Commands get this type, too."""
+    """A parser that reports errors in one line, with the name of the command. Subcommands get this type, too."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """None is unknown: a command would hand them up to `jobset`, which knows less about them."""
+        """Refuse unknown arguments: else a command would leave them to `jobset`, which knows less of them."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unknown: {' '.join(unknown)}{self._likely_flags(unknown)}")
@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
         return f"; did you mean {' and '.join(close)}?" if close else ""
 
     def error(self, message: str) -> NoReturn:
-        """End with exit code 2. Of a wrong choice, with the one that is likely meant."""
+        """End with exit code 2. The message for a wrong choice suggests the likely one."""
         if found := _CHOICE.search(message):
             from kube.model.suggest import did_you_mean  # noqa: PLC0415 (only for mistakes)
 
@@ -85,9 +85,9 @@ def set_gates(parsed: argparse.Namespace) -> None:
 def add_command(
     commands: Commands, name: str, examples: str, description: str = "", *, text: str = ""
 ) -> argparse.ArgumentParser:
-    """Register a command. `text`: what it does, in lower case; by default that of the table of commands.
+    """Register a command. `text`: what it does, in lower case; by default from the table of commands.
 
-    `description`: the same as a sentence, unless it says more.
+    `description`: a longer text; by default the same.
     """
     text = text or COMMANDS[name].text
     return commands.add_parser(
@@ -101,7 +101,10 @@ def add_command(
 
 
 def add_group(commands: Commands, name: str, note: str = "") -> Commands:
-    """Register a command with commands of its own; gives what these are added to. `note`: about all of them."""
+    """Register a command with commands of its own; returns the object that these are added to.
+
+    `note`: about all of them.
+    """
     text = COMMANDS[name].text
     parser = commands.add_parser(name, help=text, description=_sentence(text), epilog=note or None, allow_abbrev=False)
     return parser.add_subparsers(dest="part", required=True, metavar="COMMAND")
@@ -118,7 +121,7 @@ def run_module(module: str, prepare: Callable[[argparse.Namespace], None] | None
     """
 
     def handle(parsed: argparse.Namespace) -> int:
-        command = import_module(module)  # no command pays for what another one imports
+        command = import_module(module)  # a command imports only what it needs
         if prepare is not None:
             prepare(parsed)
         given = {field: getattr(parsed, field.name, None) for field in fields(command.Options)}
@@ -134,7 +137,7 @@ def run_module(module: str, prepare: Callable[[argparse.Namespace], None] | None
 
 
 def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
-    """Register the flags of a command that reads a cluster as who runs it."""
+    """Register the flags of a command that reads a cluster with the user's credentials."""
     add = parser.add_argument
     add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
     add("--context", default="", metavar="NAME", help="default: the current one")
@@ -152,7 +155,7 @@ def add_namespaces(
 def as_command(handler: Handler) -> Handler:
     """The handler, writing UTF-8 wherever it runs.
 
-    A reader that stops reading, such as `head`, ends it without a word; a wrong feature gate with one.
+    Ends silently if the reader of its output stops, such as `head`; a wrong feature gate is an error message.
     """
 
     def run(parsed: argparse.Namespace) -> int:

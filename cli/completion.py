@@ -1,4 +1,4 @@
-"""The command `jobset completion`, and what the shell asks for then: commands, flags and names of JobSets.
+"""The command `jobset completion`, and the completions: commands, flags and names of JobSets.
 
 The printed function runs `jobset` with argcomplete's variables set each time somebody presses Tab. For `kubectl jobset`
 kubectl runs the program `kubectl_complete-jobset`.
@@ -16,7 +16,7 @@ SHELLS = ("bash", "zsh", "fish")
 FILES, NO_FILES = ":0", ":4"
 """The last line of an answer to kubectl: a directive of its shell completion (cobra's Default and NoFileComp)."""
 NAMES_TIMEOUT = 2.0
-"""Seconds that names of a cluster may take: somebody waits at the prompt."""
+"""Seconds for the names of a cluster: the user waits at the prompt."""
 
 EXAMPLES = """examples:
   source <(%(prog)s bash)                                      this shell; for all: put the line into ~/.bashrc
@@ -40,17 +40,17 @@ def add_completion(commands: Commands) -> None:
 
 
 def answer(parser: argparse.ArgumentParser) -> None:
-    """Say what may come next, and end the process."""
+    """Print the completions, and end the process."""
     import argcomplete  # noqa: PLC0415 (only where a shell asks)
 
     argcomplete.autocomplete(parser)
 
 
 def answer_kubectl(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
-    """The answer to kubectl, which asks `kubectl_complete-jobset WORDS` what may stand for the last of the words.
+    """The answer to kubectl, which runs `kubectl_complete-jobset WORDS` for completions of the last word.
 
-    One possibility a line, with its description behind a tab, and at the end what the shell shall do beside that:
-    complete names of files only where there is nothing else.
+    One completion a line, with its description after a tab; the last line is a directive for the shell: complete file
+    names only if there is nothing else.
     """
     from argcomplete.completers import SuppressCompleter  # noqa: PLC0415 (only where a shell asks)
     from argcomplete.finders import CompletionFinder  # noqa: PLC0415 (the same)
@@ -77,7 +77,7 @@ def completes_names(action: argparse.Action) -> None:
 
 
 def jobset_names(parsed_args: argparse.Namespace, **_: object) -> Sequence[str]:
-    """Names of the JobSets that NAME may mean: a completer of argcomplete. None where the cluster does not answer."""
+    """Names of the JobSets that NAME may mean: a completer of argcomplete. None if the cluster does not answer."""
     import asyncio  # noqa: PLC0415 (only where a shell asks)
 
     from cli import session  # noqa: PLC0415 (as above)

@@ -1,4 +1,4 @@
-"""`jobset manager --check-config FILE`: what is in force, as a configuration file or as a table. Pure."""
+"""`jobset manager --check-config FILE`: the effective settings, as a configuration file or as a table. Pure."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def render_config(chosen: Chosen, output: str) -> str:
 
 
 def in_force(settings: Settings, gates: FeatureGates) -> dict[str, Any]:
-    """The configuration as a file that says everything: all fields, all feature gates."""
+    """The complete configuration as a file: all fields, all feature gates."""
     values: dict[str, Any] = _plain(settings.model_dump(mode="json", by_alias=True))
     return {**values, "featureGates": {name: gates[name] for name in GATES}}
 
@@ -55,7 +55,7 @@ def text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """With whole numbers as such: 500, not 500.0."""
+    """The value, with whole numbers as integers: 500, not 500.0."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -19,7 +19,7 @@ exit codes:
   2  a wrong flag"""
 
 KINDS = ("JobSet", "JobSetPolicy", "JobSetPolicyException")
-"""What there are schemas of."""
+"""Kinds that have a schema."""
 
 
 def add_schema(commands: Commands) -> None:

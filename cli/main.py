@@ -49,13 +49,13 @@ def complete_for_kubectl() -> int:
 
 
 def _double_dash(argument: str) -> str:
-    """Go accepts -flag for --flag; -h stays what it is."""
+    """Go accepts -flag for --flag; -h is not changed."""
     single = argument.startswith("-") and not argument.startswith("--") and len(argument) > 2
     return f"-{argument}" if single else argument
 
 
 class _Version(argparse.Action):
-    """Prints the version, which is looked up only then."""
+    """Prints the version, which is looked up only if it is needed."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
         from app import version  # noqa: PLC0415 (no other command needs it)
@@ -65,7 +65,10 @@ class _Version(argparse.Action):
 
 
 def _parser(*words: str) -> argparse.ArgumentParser:
-    """The parser of all commands. Only the command that `words` name gets its flags, since each costs imports."""
+    """The parser of all commands.
+
+    Only the command in `words` gets its flags, since those of each command cost imports.
+    """
     parser: argparse.ArgumentParser = Parser(
         prog="jobset",
         usage="%(prog)s [-h] [--version] COMMAND ...",

@@ -35,7 +35,7 @@ def add_manager(commands: Commands) -> None:
 
 
 def _manager(parsed: argparse.Namespace) -> int:
-    # Half a second of imports that other commands need not pay.
+    # Half a second of imports, which other commands do not need.
     from app.manager.options import Options, StartError  # noqa: PLC0415
     from app.manager.process import main as run_manager  # noqa: PLC0415
 

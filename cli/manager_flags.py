@@ -1,6 +1,7 @@
-"""The flags of the manager, and the settings that they and the configuration file give together.
+"""The flags of the manager, and the settings that result from them and the configuration file.
 
-The flags are the Go manager's, and a few more. See docs/reference/configuration.md, which is generated from this file.
+The flags are those of the Go manager and a few more. See docs/reference/configuration.md, which is generated from this
+file.
 """
 
 import argparse
@@ -20,7 +21,7 @@ _OVERRIDES = {
     "kube_api_qps": ("client_connection", "qps"),
     "kube_api_burst": ("client_connection", "burst"),
 }
-"""Flags that stand for a field of the configuration file: its section and its name."""
+"""Flags that override a field of the configuration file: its section and its name."""
 
 
 class FlagError(SettingsError):
@@ -40,9 +41,9 @@ class Chosen:
 
 
 def choose(parsed: argparse.Namespace, file: str) -> Chosen:
-    """Read the file and put the flags over it.
+    """Read the file and override its fields by flags.
 
-    Raises `SettingsError` with the faults of both, `FlagError` if the file has none, `FeatureGateError`.
+    Raises `SettingsError` with the faults of both, or `FlagError` if only flags have faults; `FeatureGateError`.
     """
     settings, faults = Settings(), []
     if parsed.check_config and parsed.config not in {"", parsed.check_config}:

@@ -1,4 +1,4 @@
-"""Messages of commands, without what could move the cursor of a terminal."""
+"""Messages of commands, without control characters that could move the cursor of a terminal."""
 
 import os
 from collections.abc import Iterable
@@ -11,10 +11,10 @@ def colorful(stream: TextIO) -> bool:
 
 
 def printable(text: str) -> str:
-    """The text without what could move the cursor or change the colours of a terminal; one for one."""
+    """The text with each character replaced that could move the cursor or change the colours of a terminal."""
     return "".join(char if char.isprintable() or char == "\t" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def write_messages(command: str, texts: Iterable[str], err: TextIO) -> None:
-    """Write each text in a line of its own that names the command."""
+    """Write each text in a line that begins with the command."""
     err.writelines(f"jobset {command}: {printable(text)}\n" for text in texts)

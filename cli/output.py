@@ -17,18 +17,18 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _WIDTH = 2**31 - 1
 """Characters after which long texts are folded: never."""
 _LEAST_BESIDE, _NARROWEST = 40, 30
-"""Characters that the last column of a table has beside the others, and any line beside its indent."""
+"""Least number of characters of a table's last column beside the others, and of any line beside its indent."""
 
 
 class _Dumper(_DUMPER):  # type: ignore[misc]  # one of two bases, by how PyYAML was built
-    """Block style, no anchors, and every text quoted that some YAML reader would take for something else."""
+    """Block style, no anchors, and quotes around every text that a YAML reader could misread."""
 
     def ignore_aliases(self, _: Any) -> bool:
         return True
 
 
 def _represent_text(dumper: Any, text: str) -> Any:
-    """In double quotes also where it holds what a terminal would obey: an escape means the same there."""
+    """Use double quotes, with escapes, if the text contains control characters."""
     style = None
     if CONTROL.search(text):
         style = '"'
@@ -43,7 +43,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def dump(body: Mapping[str, Any], output: str, *, separated: bool = False) -> str:
-    """The object in one of these forms, on several lines. `separated`: after a line that begins a YAML document."""
+    """The object in one of these forms, on several lines. `separated`: with a YAML document separator before it."""
     if output == "json":
         return json.dumps(body, indent=2) + "\n"
     return escape(
@@ -68,7 +68,7 @@ def write_list(bodies: Iterable[Mapping[str, Any]], out: TextIO) -> None:
 def columns(rows: Sequence[Sequence[str]], gap: int = 3, width: int = 0) -> Iterator[str]:
     """Rows as lines, in columns as wide as they need to be; the last column is never cut.
 
-    `width`: of a terminal, where the last column is wrapped; below the others, where too little is left beside them.
+    `width`: of a terminal, where the last column is wrapped; below the others if too little room is left beside them.
     """
     texts = [tuple(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) + gap for column in zip(*texts, strict=True)][:-1]
@@ -84,7 +84,7 @@ def columns(rows: Sequence[Sequence[str]], gap: int = 3, width: int = 0) -> Iter
 
 
 def wrap(words: str, width: int, lead: str, below: str) -> list[str]:
-    """The words in lines, of which those after the first begin with `below`; a word longer than a line is not cut."""
+    """The words in lines; all but the first line begin with `below`. A word longer than a line is not cut."""
     most = max(width, len(below) + _NARROWEST)
     return textwrap.wrap(
         words, most, initial_indent=lead, subsequent_indent=below, break_long_words=False, break_on_hyphens=False

@@ -1,4 +1,4 @@
-"""What commands that talk to a cluster share: names from the command line, the connection, and what went wrong."""
+"""Shared by the commands that use a cluster: names from the command line, the connection, and error messages."""
 
 import asyncio
 import contextlib
@@ -51,7 +51,10 @@ class NoRightError(KubeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """What flags name. Empty: the usual kubeconfig, its current context, the namespace of the context."""
+    """Flags for the cluster and namespace.
+
+    Empty: the default kubeconfig, its current context, the context's namespace.
+    """
 
     kubeconfig: str = ""
     context: str = ""
@@ -60,7 +63,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedJobSet(Where):
-    """What flags name, and the JobSet."""
+    """Flags for cluster and namespace, and the name of a JobSet."""
 
     name: str
 
@@ -82,7 +85,7 @@ def jobset_name(text: str) -> str:
 
 
 def check_name(name: str) -> str:
-    """The name of an object or a namespace, which may stand in a path. Raises `UsageError`."""
+    """The name of an object or a namespace, which becomes part of a path. Raises `UsageError`."""
     if not name or dns1123_subdomain(name):
         raise UsageError(f"{name!r} is not a name: lower case letters, digits, - and . only")
     return name
@@ -90,7 +93,7 @@ def check_name(name: str) -> str:
 
 @contextlib.asynccontextmanager
 async def connect(*, kubeconfig: str = "", context: str = "", namespace: str = "") -> AsyncIterator[Session]:
-    """Connect as who runs it. Empty: the usual kubeconfig, its current context, the context's namespace.
+    """Connect with the user's credentials. Empty: the default kubeconfig, its current context, the context's namespace.
 
     Errors of the kubeconfig name its file.
     """
@@ -123,14 +126,14 @@ async def get_jobset(session: Session, name: str) -> JobSet:
 
 @contextlib.asynccontextmanager
 async def open_jobset(named: NamedJobSet) -> AsyncIterator[tuple[Session, JobSet]]:
-    """Connect, and read the JobSet. Where it is gone later, that is a `NoJobSetError`, too."""
+    """Connect, and read the JobSet. If it is deleted later, that is a `NoJobSetError`, too."""
     name = jobset_name(named.name)
     async with connect_to(named) as to, naming(to, name):
         yield to, await get_jobset(to, name)
 
 
 def _hint(error: KubeError, server: str) -> str:
-    """Where to look for a local cluster that has ended."""
+    """A hint if the address is that of a local cluster that has ended."""
     gone = isinstance(error, TransportError) and not error.sent and is_loopback(urlsplit(server).hostname or "")
     return (
         "; if it is a local cluster of this program, jobset cluster status says whether it still runs" if gone else ""
@@ -138,7 +141,7 @@ def _hint(error: KubeError, server: str) -> str:
 
 
 class _Answered(asyncio.Event):
-    """Set by the first answer of the API server, and by the first request without one: the message depends on it."""
+    """Set by the first answer of the API server, and by the first failed request, for the message."""
 
     def on_request(self, code: str, method: str, host: str) -> None:  # noqa: ARG002 - see RequestMetrics
         self.set()
@@ -180,7 +183,7 @@ async def no_namespace(client: Client, namespace: str) -> str:
 
 @contextlib.asynccontextmanager
 async def naming(session: Session, name: str) -> AsyncIterator[None]:
-    """Turns the API server's 404 about the JobSet into a `NoJobSetError`."""
+    """Turn the API server's 404 about the JobSet into a `NoJobSetError`."""
     try:
         yield
     except NotFound as error:
@@ -197,10 +200,10 @@ def run(
     right: str = "get",
     everywhere: bool = False,
 ) -> int:
-    """Run it, write what went wrong to `err` in one line, give the exit code.
+    """Run a command; write an error to `err` in one line. Returns the exit code.
 
-    `right`: the verb on JobSets that the command cannot do without; "" if JobSets are not all that it reads.
-    `everywhere`: whether it reads all namespaces, and the user may name one instead.
+    `right`: the verb on JobSets that the command requires; "" if it reads other resources as well. `everywhere`:
+    whether it reads all namespaces, and the user may name one instead.
     """
     try:
         return asyncio.run(work())
@@ -238,7 +241,7 @@ async def _names(client: Client, **options: str) -> Sequence[Owned]:
 
 
 def _reason(error: Exception, right: str, *, everywhere: bool) -> str:
-    """What to say about a call that failed."""
+    """The message about a failed call."""
     if isinstance(error, NoRightError):
         return str(error)
     if isinstance(error, TimeoutError):

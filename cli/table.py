@@ -1,4 +1,4 @@
-"""All commands, by who uses them. Nothing of a command is imported before it is called."""
+"""All commands, by their users. A command is imported only when it is called."""
 
 from collections.abc import Iterator
 from importlib import import_module

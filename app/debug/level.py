@@ -35,7 +35,7 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True, rename={"duration": "fo
 
 
 class LogLevel:
-    """The log level of this process and, by `tell`, of others. To be made in an event loop, after `logs.configure`."""
+    """The log level of this process and, by `tell`, of others. Create it in an event loop, after `logs.configure`."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self._tell = tell
@@ -62,7 +62,7 @@ class LogLevel:
 
     def _set(self, level: int, until: str) -> None:
         self._level, self._until = level, until
-        set_level(min(level, logging.INFO))  # so that the next line is written in any case
+        set_level(min(level, logging.INFO))  # so that the next line is written at any level
         log.info("log level: %s%s", level_name(level), f" until {until}" if until else ", as configured")
         set_level(level)
         self._tell(level)

@@ -1,7 +1,7 @@
 """The objects on the heap of this process: the types that take most of it.
 
 tracemalloc would name the lines that allocate, but it makes every allocation slower, and a snapshot of a million
-allocations stops the event loop for seconds. The types of the objects cost nothing until somebody asks.
+allocations stops the event loop for seconds. Counting the types of objects costs nothing until it is requested.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 MAX_LOOKED_AT: Final = 1_000_000
-"""Objects that are looked at; of more, every second, third and so on."""
+"""Objects that are looked at; if there are more, every second or third one is."""
 
 MAX_RESIDENT: Final = 2 << 30
 """Bytes of memory in use above which no objects are counted: the list of all of them alone would stop the loop for
@@ -54,7 +54,7 @@ async def objects(max_looked_at: int = MAX_LOOKED_AT, max_resident: int = MAX_RE
 
 
 def _resident() -> int:
-    """Bytes of memory in use; where the system does not say, the most that ever was."""
+    """Bytes of memory in use; if the system does not report them, the highest number so far."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:

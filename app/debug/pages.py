@@ -1,4 +1,4 @@
-"""Serves the pages below /debug, one at a time. Must be called for users who may: it asks for no right itself."""
+"""Serves the pages below /debug, one at a time. The caller authorizes the user."""
 
 import asyncio
 import contextlib
@@ -46,7 +46,7 @@ class OtherProcess(Protocol):
     def set_level(self, level: int) -> None: ...
 
     async def page(self, command: bytes) -> str:
-        """Its page; may never come."""
+        """Its page; the process may never answer."""
 
 
 class Debug:

@@ -55,7 +55,7 @@ async def start_webhooks(
     placement: PlacementWatches,
     shared: Shared,
 ) -> None:
-    """Serve admission here; returns once it answers. `source`: of the certificate."""
+    """Serve admission here; returns once it answers. `source`: where the certificate comes from."""
     metrics = shared.records or deps.metrics.webhooks
     app = await _app(deps, placement, metrics, await _policies(deps, metrics, source))
     server = Server(app, shared.listener, tls)
@@ -69,10 +69,10 @@ async def start_webhooks(
 
 
 async def _policies(deps: Deps, metrics: ReportedMetrics, source: CertificateSource) -> "PolicyChecks | None":
-    """What holds JobSets to policies, once these are known; None without the feature gate.
+    """The checks by policies, once the policies are known; None without the feature gate.
 
-    Raises `kube.informer.SyncTimeoutError` if they are not known after `SYNC_TIMEOUT`: nothing that they deny is to be
-    let pass.
+    Raises `kube.informer.SyncTimeoutError` if they are not known after `SYNC_TIMEOUT`: a JobSet that they deny must not
+    pass.
     """
     gates = deps.options.gates
     if not gates[GATE]:
@@ -98,7 +98,7 @@ async def _app(
     looks_up = [LOOK_UPS[each] for each in dry_run.look_up]
     cluster = ClusterChecks(deps.client, dry_run=dry_run.enable, budget=dry_run.budget, looks_up=looks_up)
     form = await term_form(settings.exclusive_placement.terms, lambda: deps.client.raw("/version"))
-    # What followers get before the leaders are listed is the gate: no pod has to wait for the caches.
+    # Before the leaders are listed, followers get the gate: no pod has to wait for the caches.
     promises = Promises(deps.client) if deps.options.gates[SPARES] else None
     pods = pod_handlers(Domains(placement, FOLLOWER_WAIT), lambda: form, promises)
     limits = SetLimits(settings.limits.jobs_per_set, settings.limits.pods_per_set)
@@ -115,7 +115,7 @@ async def _app(
 def with_placement_watch(handler: Handler, placement: PlacementWatches) -> Handler:
     """The handler, whose first review of an exclusive JobSet or pod begins the watches.
 
-    What followers are told is listed then while their Jobs are created and their leaders are scheduled.
+    So leaders and nodes are listed while the Jobs are created and their leaders are scheduled.
     """
     loop = asyncio.get_running_loop()
 

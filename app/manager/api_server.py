@@ -21,14 +21,14 @@ NOT_SERVED = (
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How an API server is waited for that does not answer, in seconds."""
+    """Pauses between tries while the API server does not answer, in seconds."""
 
     first_pause: float = 0.5
     longest_pause: float = 10.0
     log_every: float = 60.0
 
     def pauses(self) -> Iterator[float]:
-        """Twice as long each time, up to the longest."""
+        """Each twice as long as the one before, up to the longest."""
         pause = self.first_pause
         while True:
             yield min(pause, self.longest_pause)
@@ -41,11 +41,10 @@ DEFAULT = Waiting()
 async def await_jobsets(client: Client, waiting: Waiting = DEFAULT, *, alone: bool = True) -> None:
     """Wait until the API server answers.
 
-    `alone` False: the manager, which has forked this process, waits for the same. It says what is wrong, and ends this
-    process if it ends; so all is waited for here, and a word is said only after `log_every`.
-
-    Raises `StartError` if it does not serve JobSets, and says what to do. Raises `KubeError` where time does not help:
-    credentials that it refuses, or a certificate that we do.
+    `alone` False: the manager, which has forked this process, waits for the same. The manager logs what is wrong and
+    ends this process with itself; so every error is retried here, and logged only after `log_every`. Raises
+    `StartError`, with what to do, if the API server does not serve JobSets. Raises `KubeError` for permanent errors:
+    refused credentials, or a certificate that is not trusted.
     """
     loop = asyncio.get_running_loop()
     began, warned = loop.time(), False
@@ -68,7 +67,7 @@ async def await_jobsets(client: Client, waiting: Waiting = DEFAULT, *, alone: bo
 
 
 def _may_pass(error: KubeError) -> bool:
-    """Whether an API server that starts, restarts or is overloaded answers so."""
+    """Whether the error is one of an API server that starts, restarts or is overloaded."""
     if isinstance(error, TransportError):
         return not error.untrusted
     return isinstance(error, ServerError | TooManyRequests)

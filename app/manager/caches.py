@@ -25,7 +25,7 @@ def start_placement_watches(deps: Deps) -> PlacementWatches:
 async def fill_caches(deps: Deps, health: Health, placement: PlacementWatches) -> Watches:
     """Wait for all caches of the JobSet controller and return them.
 
-    Until then readiness fails and names those missing. Later it fails while JobSets are not served any more.
+    Until then readiness fails and names those missing. Later it fails while the API server does not serve JobSets.
 
     Raises `kube.informer.SyncTimeoutError`, which names what is missing after `SYNC_TIMEOUT`.
     """

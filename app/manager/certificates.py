@@ -16,10 +16,11 @@ from kube.config import pod_namespace
 
 
 async def start_certificates(deps: Deps, health: Health) -> tuple[ssl.SSLContext, CertificateSource]:
-    """Wait for the first pair; readiness fails until it is there. Gives what to serve with, and where it comes from.
+    """Wait for the first pair; readiness fails until it is there.
 
-    Our own CA is tried until it succeeds. Files that do not come in time end the manager: the part that reads them
-    raises `certs.files.MissingFilesError`. So does a CA of clients that cannot be read: `certs.tls.CertificateError`.
+    Returns the TLS context and the source of its certificate. Our own CA is tried until it succeeds. Certificate files
+    that do not appear in time end the manager: `certs.files.MissingFilesError`; so does an unreadable CA of clients:
+    `certs.tls.CertificateError`.
     """
     tls = deps.options.settings.tls
     plain = partial(server_context, tls.min_version, tls.cipher_suites)

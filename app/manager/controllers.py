@@ -31,7 +31,7 @@ K = TypeVar("K", bound=Hashable)
 async def run_controllers(deps: Deps, client: Client, watches: Watches, leaders: PlacementWatches) -> None:
     """Reconcile; returns after the queues were shut down, when running reconciles have ended.
 
-    `client` writes only while this process leads. Events are written by another, after that, too.
+    `client` writes only while this process leads. Another client writes events, also after that.
     """
     recorder = EventRecorder(
         deps.client, reporting_controller=NAME, reporting_instance=f"{NAME}-{socket.gethostname()}"
@@ -50,7 +50,7 @@ async def run_controllers(deps: Deps, client: Client, watches: Watches, leaders:
 
 
 def _jobsets(deps: Deps, client: Client, watches: Watches, recorder: EventRecorder) -> Controller[Request]:
-    """Makes of each JobSet what it asks for."""
+    """The controller of JobSets."""
     options = Options(create_suspended=deps.options.settings.suspend.create_jobs == "Always")
     reconciler = JobSetReconciler(
         client, watches.caches(), deps.options.gates, recorder, deps.metrics.milestones, options
@@ -67,7 +67,7 @@ def _jobsets(deps: Deps, client: Client, watches: Watches, recorder: EventRecord
 def _placement(
     deps: Deps, client: Client, watches: Watches, leaders: PlacementWatches, recorder: EventRecorder
 ) -> Controller[JobRequest]:
-    """Keeps followers with their leaders."""
+    """The controller that keeps followers with their leaders."""
     reconciler = placement.PlacementReconciler(client, leaders, watches.jobs, recorder)
     controller = _controller(deps, placement.NAME, reconciler.reconcile, placement.WORKERS)
     reconciler.feed(controller.queue)
@@ -75,8 +75,8 @@ def _placement(
 
 
 def _policies(deps: Deps, client: Client, watches: Watches, recorder: EventRecorder) -> Controller[Request]:
-    """Keeps the status of policies and exceptions up to date, while the API server serves them."""
-    # The rules of policies are of no use without the gate.
+    """The controllers that keep the status of policies and exceptions up to date, while the API server serves them."""
+    # Imported only with the gate: without it the rules of policies are not used.
     from controllers.policy import controller as policy  # noqa: PLC0415
     from controllers.policy.audit import PolicyAudits  # noqa: PLC0415
     from controllers.policy.enforcement import Enforcement  # noqa: PLC0415
@@ -105,7 +105,7 @@ def _policies(deps: Deps, client: Client, watches: Watches, recorder: EventRecor
 
 
 def _controller(deps: Deps, name: str, reconcile: Reconcile[K], workers: int) -> Controller[K]:
-    """A controller that is measured. Its queue is shut down with the manager, which ends it, and so the stages."""
+    """A controller that is measured. The manager stops it by its queue."""
     hooks = deps.metrics.queue(name)
     queue: WorkQueue[K] = WorkQueue(metrics=hooks)
     hooks.bind(queue)

@@ -1,7 +1,7 @@
-"""Says at the start which fields of JobSets the cluster's CRD lacks: it is older than this program then.
+"""Logs at the start which fields of JobSets the cluster's CRD lacks, because it is older than this program.
 
 The API server drops such fields, or refuses manifests that have them. The fields are read from the OpenAPI document,
-which everybody may read who is logged in: the manager has no right to get CRDs.
+which every authenticated user may read: the manager has no right to get CRDs.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ LOOK_AGAIN = 10.0
 
 
 async def warn_of_old_crd(client: Client) -> None:
-    """Log once what the CRD lacks. A document that cannot be read is taken for a good one."""
+    """Log once what the CRD lacks. If the document cannot be read, the CRD counts as current."""
     if await _lacking(client):
         await asyncio.sleep(LOOK_AGAIN)
     if fields := await _lacking(client):

@@ -15,7 +15,7 @@ from kube.config import Credentials, pod_namespace
 
 
 class StartError(Exception):
-    """The manager cannot start or go on; the text is one line for the person who started it."""
+    """The manager cannot start or continue; the text is one line for the person who started it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,15 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What this process has in common with others that serve admission on one port."""
+    """Resources that the processes of a manager share if they serve admission on one port."""
 
     listener: socket.socket
     workers: Sequence[Worker] = ()
     records: Records | None = None
     """Where a worker counts what it answers."""
     credentials: Credentials | None = None
-    """Read before the fork: what that writes to is in memory once. Each process renews its own. None: yet to read."""
+    """Read before the fork, so that the processes share their memory. Each process renews its own. None: not read yet.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The stage of policies: what admission has decided is written into their status."""
+"""The stage of policies: the decisions of admission are written into their status."""
 
 import random
 from typing import TYPE_CHECKING

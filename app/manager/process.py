@@ -62,7 +62,7 @@ def main(options: Options) -> None:
 def prepare(options: Options) -> None:
     """Import and compute before the fork what all processes need, so that they share its pages of memory.
 
-    Pages of libraries that only the imports have touched are unmapped.
+    Pages of libraries that only imports have used are unmapped.
     """
     parts = {"app.manager.controllers": options.controllers, "app.manager.admission": options.webhooks}
     # No validators of FastAPI's OpenAPI models: 1.4 MiB for pages that are not served. FastAPI has no option for that.
@@ -117,7 +117,7 @@ async def _run_until_signal(options: Options, shared: Shared | None = None) -> N
 
 
 async def obey(reader: asyncio.StreamReader, records: Records, stop: asyncio.Event) -> None:
-    """Do what the manager asks for, one byte at a time, until that is to stop or the manager is gone."""
+    """Carry out the manager's commands, one byte each, until it sends `STOP` or is gone."""
     paths = {letter: path for path, letter in COMMANDS.items()}
     while command := await reader.read(1):
         if command == STOP:
@@ -148,7 +148,7 @@ async def _work(options: Options, shared: Shared, channel: socket.socket) -> Non
         try:
             await run(webhooks_only, stop, replace(shared, records=records))
         except StartError as error:
-            failed = error  # raised below: the group would wrap it
+            failed = error  # raised below, since the task group would wrap it
         for task in helpers:
             task.cancel()
     with contextlib.suppress(ConnectionError):

@@ -1,6 +1,6 @@
 """The rights that every JobSet, or the configuration, needs: readiness fails while one is missing, and names it.
 
-Missing rights to list show in the caches, which are not filled then.
+A missing right to list keeps the caches unfilled, and they report it.
 """
 
 import asyncio
@@ -51,10 +51,10 @@ NEEDED = (
     Right("", "pods", "", "watch"),
     Right("", "nodes", "", "watch"),
 )
-"""What the ClusterRoles grant. Other rights are needed by some sets only; a set that lacks one says so."""
+"""Rights that the ClusterRoles grant. Only some sets need further rights; such a set reports a missing one."""
 
 FILES: dict[LookUp, str] = {"ConfigMaps": "config-maps.yaml", "Secrets": "secrets.yaml"}
-"""In manifests/references, of each look-up: what grants it."""
+"""The file in manifests/references that grants each look-up."""
 
 ASK_AGAIN = 10.0
 """Seconds until the rights are asked for again while one is missing."""
@@ -66,7 +66,7 @@ LOG_EVERY = 60.0
 async def watch_rights(
     client: Client, health: Health, lease: LeaseConfig | None, look_ups: Collection[LookUp] = ()
 ) -> None:
-    """Tell `health` about missing rights until there are none. A right that cannot be checked counts as granted.
+    """Report missing rights to `health` until none is missing. A right that cannot be checked counts as granted.
 
     `lease`: the one of the leader; None where there is no election. `look_ups`: those of admission.
     """
@@ -104,7 +104,7 @@ def look_up_right(look_up: LookUp) -> Right:
 
 
 async def _fault(client: Client, lease: LeaseConfig | None, look_ups: Collection[LookUp]) -> str:
-    """What is missing, and what to do about it; "" for nothing."""
+    """The missing right and its fix; "" if none is missing."""
     faults = []
     if missing := await _missing(client, NEEDED):
         faults.append(f"the manager may not {missing}: apply its ClusterRoles again: {APPLY_ROLES}")

@@ -1,6 +1,6 @@
-"""Runs the parts of a manager beside its stages, and stops all of it in order. Must not know what the parts do.
+"""Runs the parts of a manager beside its stages, and stops them in order.
 
-If a part fails, the process ends: a manager without one of its parts is worse than one that the kubelet restarts.
+If a part fails, the process ends: a restart by the kubelet is better than a manager that lacks a part.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ DEFAULT = Timeouts()
 
 
 class Supervisor:
-    """Runs the parts that stages start, and stops each in the way that its stage has chosen."""
+    """Runs the parts that stages start, and stops each as its stage has asked for."""
 
     def __init__(self, group: asyncio.TaskGroup, resources: contextlib.ExitStack) -> None:
         self._group = group
@@ -83,7 +83,7 @@ class Supervisor:
             stops.append(stop)
 
     def on_drained(self, flush: Callable[[float], Awaitable[None]]) -> None:
-        """Await this at the stop, with the seconds that it may take, when nothing runs that could add to its data."""
+        """Await this at the stop, with the seconds that it may take, when no part runs that could still add data."""
         self._flushes.append(flush)
 
     def keep(self, resource: AbstractContextManager[R]) -> R:

@@ -1,4 +1,4 @@
-"""Writes into an annotation of the lease why this manager is not ready, for everybody who may read the lease.
+"""Writes into an annotation of the lease why this manager is not ready, for all who may read the lease.
 
 A manager whose caches are not filled never takes the lease: without the annotation it looks like a manager that does
 not run. A manager that lacks a right to write does lead, but cannot do its work.
@@ -30,7 +30,7 @@ HELD_FOR: Final = 2
 """Lease durations since the last renewal within which the lease has a leader. Another manager's lease is not
 changed."""
 MOST: Final = 500
-"""Characters of the reasons, at most."""
+"""Largest number of characters of the reasons."""
 
 
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):

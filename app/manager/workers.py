@@ -1,4 +1,4 @@
-"""The stage of admission in a manager whose workers serve it. Imports nothing of what serves."""
+"""The stage of admission in a manager whose workers serve it. Does not import the server."""
 
 import asyncio
 import socket
@@ -20,7 +20,10 @@ def bind_webhooks(settings: Settings) -> socket.socket:
 
 
 def watch_workers(deps: Deps, workers: Sequence[Worker]) -> None:
-    """Count what the processes of admission answer. They stop with the manager, and one that ends before ends it."""
+    """Count the answers of the processes of admission.
+
+    They stop with the manager; if one ends earlier, the manager ends, too.
+    """
     for worker in workers:
         deps.supervisor.start(worker.watch(deps.metrics.webhooks), f"worker-{worker.pid}", stop=worker.stop)
 

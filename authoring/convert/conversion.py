@@ -1,7 +1,7 @@
-"""JobSets from PyTorchJobs, MPIJobs and Jobs, and what of them has no equivalent.
+"""JobSets from PyTorchJobs, MPIJobs and Jobs, and a list of the fields without an equivalent.
 
-A conversion takes each field out of a copy of the object; what is left at the end is listed, so nothing is lost
-unnoticed. Left out without a word is only what the API server and controllers set. Pure.
+A conversion takes each field out of a copy of the object; the fields that are left at the end are reported, except
+those that the API server and controllers set. Pure.
 """
 
 import re
@@ -73,7 +73,7 @@ def convert_documents(documents: Iterable[Document], report: Report) -> tuple[li
 
 
 def _old_names(groups: list[JSON], name: str) -> Iterator[str]:
-    """Labels and host names in templates that the operators of Kubeflow gave, and nothing has here."""
+    """Labels and host names in templates that Kubeflow's operators set, and that do not exist in a JobSet."""
     hosts = rf"{re.escape(name)}-(?:master|worker|launcher)(?:-\d+)?(?![\w-])" if name else "(?!)"
     for group in groups:
         text = "\n".join(_texts(dig(group, "template", "spec", "template")))
@@ -116,4 +116,4 @@ _CONVERSIONS: dict[tuple[str, str], Callable[[Fields], tuple[JSON, list[JSON]]]]
     ("kubeflow.org", "MPIJob"): convert_mpi,
     ("batch", "Job"): _convert_job,
 }
-"""Of each group and kind what makes the spec of a JobSet, and further objects, of it."""
+"""By group and kind: the function that makes the spec of a JobSet, and further objects, from an object."""

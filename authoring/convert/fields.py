@@ -1,4 +1,4 @@
-"""The fields of an object that is converted: taken one by one, so that what nothing took is known at the end. Pure."""
+"""The fields of an object that is converted, taken one by one, so that the unused ones are known at the end. Pure."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ class Fields:
     """A copy of an object. `notes`: lines for the user about fields that mean something else now."""
 
     def __init__(self, obj: JSON) -> None:
-        """Aliases of YAML make one value of several: the copy has each for itself."""
+        """Copy the object; values that YAML aliases share are copied separately."""
         self._tree: JSON = json.loads(json.dumps(obj))
         self.notes: list[str] = []
         self.metadata = {key: self.take(f"metadata.{key}", wanted) for key, wanted in _METADATA.items()}
@@ -29,7 +29,7 @@ class Fields:
             raise ConvertError("metadata.name: Required value")
 
     def take(self, path: str, wanted: type = object, default: Any = None) -> Any:
-        """The value at a path, which is not there any more afterwards. Raises `ConvertError` for another type."""
+        """Remove the value at a path, and return it. Raises `ConvertError` for another type."""
         *above, last = path.split(".")
         holder = dig(self._tree, *above)
         value = holder.pop(last, None) if isinstance(holder, dict) else None
@@ -48,7 +48,7 @@ class Fields:
             into[key] = value
 
     def untaken(self) -> Iterator[tuple[str, Any]]:
-        """The path and value of each field that nothing took."""
+        """The path and value of each field that was not taken."""
         yield from _leaves("", self._tree)
 
 
@@ -61,7 +61,10 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def containers(template: JSON, path: str = "") -> list[JSON]:
-    """The containers of a pod template. Raises `ConvertError` where there are none, or something else is there."""
+    """The containers of a pod template.
+
+    Raises `ConvertError` if there are none, or the value is not a list of objects.
+    """
     found = items(template, "spec", "containers")
     if not found or not all(isinstance(each, dict) for each in found):
         raise ConvertError(f"{path}.spec.containers: must be an array of at least one container")

@@ -1,4 +1,4 @@
-"""The manifest of a framework: its example in another size, with what long trainings need.
+"""The manifest of a framework: its example in another size, with the parts that a long training needs.
 
 The examples are the one source: the program and the JobSet are those of examples/frameworks, the watchdog and the
 volume for checkpoints those of examples/watchdog.yaml.
@@ -22,7 +22,7 @@ _SIZES = {
     ),
     "ray": (('NODES, value: "4"', 'NODES, value: "{nodes}"'),),
 }
-"""Texts of the examples that depend on the size, and what stands there instead."""
+"""Texts of the examples that depend on the size, and their replacements."""
 _GPU = "nvidia.com/gpu"
 _PROCESSORS = {"cpu": "1", "memory": "4Gi"}
 _OF_EXAMPLE = {"WORKER_COMMAND", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE"}
@@ -45,7 +45,7 @@ COMMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the manifest is for: `nodes` pods with `gpus` GPUs each; `without` names parts to leave out."""
+    """Options of the manifest: `nodes` pods with `gpus` GPUs each; `without` names parts to leave out."""
 
     framework: str = ""
     nodes: int = 4
@@ -64,11 +64,11 @@ def head_comment(wanted: Wanted) -> str:
 
 
 def manifest(wanted: Wanted, example: str) -> list[JSON]:
-    """The objects: ConfigMap, claim for checkpoints, JobSet; made of this file in examples/frameworks."""
+    """The objects: ConfigMap, claim for checkpoints, JobSet; made from this file in examples/frameworks."""
     program, jobset = _example(f"frameworks/{example}.yaml", wanted)
     _, claim, guarded = _example("watchdog.yaml")
     groups = jobset["spec"]["replicatedJobs"]
-    del groups[wanted.nodes :]  # Ray's head alone, where one pod is wanted
+    del groups[wanted.nodes :]  # one pod: Ray's head alone
     last = groups[-1]["template"]["spec"]
     last["parallelism"] = last["completions"] = wanted.nodes - len(groups) + 1
     program["metadata"]["name"] = jobset["metadata"]["name"] = wanted.name
@@ -83,7 +83,7 @@ def manifest(wanted: Wanted, example: str) -> list[JSON]:
 
 
 def _example(name: str, wanted: Wanted | None = None) -> list[JSON]:
-    """The objects of an example, in the size that is wanted."""
+    """The objects of an example, in the wanted size."""
     text = (EXAMPLES / name).read_text(encoding="utf-8")
     if wanted is not None:
         hosts = ",".join(f"{wanted.name}-workers-0-{index}.{wanted.name}" for index in range(wanted.nodes))
@@ -125,7 +125,7 @@ def _set_volumes(pod: JSON, wanted: Wanted) -> None:
 
 
 def _set_gpus(container: JSON, gpus: int) -> None:
-    """Ask for GPUs, or for processors alone."""
+    """Request GPUs, or CPU only."""
     resources = container["resources"]
     resources.setdefault("limits", {}).pop(_GPU, None)
     if gpus:

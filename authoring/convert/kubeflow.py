@@ -113,7 +113,7 @@ def _roles(fields: Fields, path: str, names: tuple[str, ...]) -> list[tuple[str,
 
 
 def _spec(fields: Fields, groups: list[JSON]) -> JSON:
-    """The part of a spec that the operators' common run policy decides."""
+    """The part of a spec that comes from the operators' common runPolicy."""
     spec: JSON = {"failurePolicy": {"maxRestarts": fields.take("spec.runPolicy.backoffLimit", int, _MAX_RESTARTS)}}
     fields.move("spec.runPolicy.suspend", bool, spec, "suspend")
     fields.move("spec.runPolicy.ttlSecondsAfterFinished", int, spec, "ttlSecondsAfterFinished")
@@ -131,7 +131,7 @@ def _group(name: str, size: int, template: JSON, *, replicas: int = 1) -> JSON:
 
 
 def _port(template: JSON) -> Any:
-    """The port by which the processes meet: that of the operator, unless the first pod has one of its name."""
+    """The rendezvous port: the operator's default, unless the first pod has a port of that name."""
     ports = [port for each in containers(template) for port in items(each, "ports")]
     return next((dig(port, "containerPort") for port in ports if dig(port, "name") == _PORT_NAME), _PORT)
 
@@ -141,7 +141,7 @@ def _field(name: str, kind: str, key: str) -> JSON:
 
 
 def _drop_env(template: JSON, name: str, value: str) -> bool:
-    """Take away a variable of that value; whether there was one."""
+    """Remove a variable of that value. Returns whether there was one."""
     found = False
     for container in containers(template):
         own = container.get("env") or []
@@ -152,7 +152,7 @@ def _drop_env(template: JSON, name: str, value: str) -> bool:
 
 
 def _add_env(template: JSON, env: list[JSON]) -> None:
-    """Set variables before those of each container, which may use them, and win."""
+    """Insert variables before those of each container, which may refer to them or override them."""
     for container in containers(template):
         own = container.get("env") or []
         names = [each.get("name") for each in own]

@@ -1,1 +1,1 @@
-"""`jobset webhooks`: takes the webhooks out of the way of the API server, and puts them back (docs/break-glass.md)."""
+"""`jobset webhooks`: disables the webhooks and enables them again (docs/break-glass.md)."""

@@ -1,4 +1,4 @@
-"""The command `jobset webhooks`. Parses and calls; it decides nothing."""
+"""The command `jobset webhooks`. Only parses flags."""
 
 from cli.commands import Commands, add_cluster_flags, add_command, run_module
 

@@ -30,7 +30,7 @@ class Options(session.Where):
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write what the configurations are like to `out`, or the problem to `err`; gives the exit code."""
+    """Write the state of the configurations to `out`, or the problem to `err`. Returns the exit code."""
     return session.run("webhooks", partial(_run, options, out, err), err, right="")
 
 
@@ -52,9 +52,9 @@ async def _run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[str]]:
-    """The configurations, the remedy for what is missing there, and faults of who answers.
+    """The configurations, the remedy for what is missing in them, and faults of the endpoints.
 
-    The latter only for `status`: who switches them on may just have started the manager.
+    The latter only for `status`: with `on`, the manager may have just been started.
     """
     async with session.connect(kubeconfig=options.kubeconfig, context=options.context) as to:
         stored = [await switch(to.client, resource, name, options.wanted) for resource, name in CONFIGURATIONS]

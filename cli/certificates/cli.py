@@ -1,4 +1,4 @@
-"""The command `jobset certs`. Parses and calls; it decides nothing."""
+"""The command `jobset certs`. Only parses flags."""
 
 from cli.commands import Commands, add_cluster_flags, add_command, add_group, run_module
 

@@ -21,7 +21,7 @@ from manifests.naming import (
 
 @dataclass(frozen=True)
 class Options(session.Where):
-    """What to look at and how to say it."""
+    """Flags of the command."""
 
     namespace: str = NAMESPACE
     secret: str = WEBHOOK_SECRET
@@ -29,7 +29,7 @@ class Options(session.Where):
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the status to `out`, or why there is none to `err`; gives the exit code."""
+    """Write the status to `out`, or why there is none to `err`. Returns the exit code."""
     return session.run("certs status", partial(_run, options, out), err, right="")
 
 

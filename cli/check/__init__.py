@@ -1,1 +1,1 @@
-"""`jobset validate` and `jobset render`: print the findings and the objects that `authoring` makes of manifests."""
+"""`jobset validate` and `jobset render`: print the findings and objects that `authoring` makes."""

@@ -1,4 +1,4 @@
-"""The commands about manifests: `jobset validate` and `jobset render`. Parses and calls; it decides nothing."""
+"""The commands about manifests: `jobset validate` and `jobset render`. Only parses flags."""
 
 import argparse
 import sys
@@ -94,7 +94,7 @@ def _command(commands: Commands, name: str, examples: str) -> argparse.ArgumentP
 
 
 def _prepare(parsed: argparse.Namespace) -> None:
-    """Set the files to read, and the feature gates. Ends the program where the flags contradict each other."""
+    """Set the files to read, and the feature gates. Ends the program if the flags contradict each other."""
     parsed.names = [*parsed.files, *parsed.filename]
     from api.features import FeatureGates  # noqa: PLC0415 (not to print help or completions)
 
@@ -107,14 +107,14 @@ def _prepare(parsed: argparse.Namespace) -> None:
     elif parsed.feature_gates:
         problem = "--server asks the manager there: leave out --feature-gates"
     else:
-        parsed.gates = FeatureGates({"AllAlpha": True})  # the manager refuses what is off there itself
+        parsed.gates = FeatureGates({"AllAlpha": True})  # the manager applies its own gates
     if problem:
         sys.stderr.write(f"jobset {parsed.command}: {problem}\n")
         raise SystemExit(2)
 
 
 def add_namespace_flags(parser: argparse.ArgumentParser) -> None:
-    """Register what policies read of the namespace."""
+    """Register the flags for what policies read of the namespace."""
     for kind in ("label", "annotation"):
         name, text = f"namespace_{kind}s", f"{kind} of the namespace, for policies; repeatable"
         parser.add_argument(

@@ -13,9 +13,9 @@ from kube.errors import KubeError, NotFound
 
 @contextlib.asynccontextmanager
 async def connect(kubeconfig: str, context: str, *, empty: bool = False) -> AsyncIterator[ServerChecks]:
-    """Checks at the cluster of a kubeconfig. `CheckError` when it cannot be reached or does not serve JobSets.
+    """Checks at the cluster of a kubeconfig. Raises `CheckError` if it cannot be reached or does not serve JobSets.
 
-    `empty` is that of `ServerChecks`.
+    `empty`: see `ServerChecks`.
     """
     path = f"/apis/{JOBSETS.api_version}"
     try:

@@ -1,6 +1,6 @@
 """The groups of a JobSet as an indented picture for people: who waits for whom, in which domain. Pure.
 
-The end of a group's name is a hash of what a JobSet gets only when it is stored, and stands here as dots.
+The end of a group's name is a hash of values that only a stored JobSet has; it is written as dots.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from jobset_client.words import count_noun
 
 _HASH = 10
 _SHOWN = 3
-"""Groups that are alike, and Jobs of one group, that are shown before the rest is counted."""
+"""Equal groups, and Jobs of one group, that are shown; the rest is counted."""
 
 
 def picture(js: JobSet) -> Iterator[str]:
@@ -33,7 +33,7 @@ def picture(js: JobSet) -> Iterator[str]:
 
 
 def _level(groups: tuple[Group, ...], indent: str) -> Iterator[str]:
-    """Groups side by side; of those that follow on one another and are alike, the first few."""
+    """Sibling groups; of consecutive equal ones, the first few."""
     for _, run in groupby(groups, _like):
         alike = list(run)
         for group in alike[:_SHOWN]:
@@ -44,7 +44,7 @@ def _level(groups: tuple[Group, ...], indent: str) -> Iterator[str]:
 
 
 def _like(group: Group) -> Group:
-    """The group without names, to compare groups that differ only in these."""
+    """The group without names, for a comparison that ignores them."""
     jobs = tuple(("", pods) for _, pods in group.jobs)
     return replace(group, name="", jobs=jobs, children=tuple(map(_like, group.children)))
 

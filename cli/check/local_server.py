@@ -26,9 +26,10 @@ SPEC = ClusterSpec(name="validate", profile="api", audit=False)
 def local_cluster(
     flag: str, spec: ClusterSpec, beside: str, prepare: Callable[[Cluster, Path, contextlib.ExitStack], None]
 ) -> Iterator[Cluster]:
-    """A control plane, made ready by `prepare`, for the length of the block. `CheckError` when none can be started.
+    """A control plane, made ready by `prepare`, for the length of the block.
 
-    `flag`: what the user asked for it by. `beside`: what else is started, in words.
+    Raises `CheckError` if none can be started. `flag`: the flag that asks for it. `beside`: what else is started, in
+    words.
     """
     if not present(Sources()):
         raise CheckError(f"{flag} needs kube-apiserver and etcd: `jobset cluster fetch` brings them here, once")
@@ -45,7 +46,7 @@ def local_cluster(
 
 @contextlib.asynccontextmanager
 async def start_server() -> AsyncIterator[ServerChecks]:
-    """Checks against an API server that runs for the length of the block. `CheckError` when there is none to start."""
+    """Checks against an API server that runs for the length of the block. Raises `CheckError`."""
     with local_cluster("--local-server", SPEC, "", _install) as cluster:
         async with connect(str(cluster.kubeconfig), "", empty=True) as checks:
             yield checks

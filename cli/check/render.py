@@ -31,7 +31,7 @@ class Options:
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the objects to `out`, or, if any JobSet has faults, only those to `err`; gives the exit code."""
+    """Write the objects to `out`, or, if any JobSet has faults, only those to `err`; returns the exit code."""
     report = Report()
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
     jobsets = list(jobsets_in(inputs, Checks(options.gates, options.namespace), report))
@@ -72,7 +72,7 @@ def to_yaml(body: JSON) -> str:
 
 
 def _write_yaml(bodies: Iterator[tuple[str, JSON]], out: TextIO) -> None:
-    """Documents, with a comment where a stage begins."""
+    """Write documents, with a comment where a stage begins."""
     heading = ""
     for stage, body in bodies:
         if stage and stage != heading:

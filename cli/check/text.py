@@ -31,14 +31,17 @@ def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, named: 
 
 
 def write_faults(command: str, report: Report, err: TextIO, *, color: bool = False) -> int:
-    """Write what is wrong in files, and why not all was read; gives the exit code: 2 for that, 1 for faults, else 0."""
+    """Write the faults of files, and the files that could not be read.
+
+    Returns 2 for the latter, 1 for faults, else 0.
+    """
     write_text(report.findings, err, color=color, named=report.files_with_several)
     write_messages(command, report.problems, err)
     return 2 if report.problems else 1 if report.errors else 0
 
 
 def _excerpt(finding: Finding, *, color: bool) -> Iterator[str]:
-    """The offending line and the mark under it; of a long line what is around the place."""
+    """The offending line and the mark under it; of a long line, the part around the position."""
     at = finding.column - 1
     first = 0 if len(finding.text) <= _LINE_WIDTH else max(0, at - _LINE_WIDTH // 2)
     shown = finding.text[first : first + _LINE_WIDTH]

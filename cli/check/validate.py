@@ -1,7 +1,7 @@
 """`jobset validate`: checks manifests as the webhook would, before they are sent; writes a report.
 
-Exit codes: 0 good (warnings are allowed), 1 faults, 2 the check could not be made, or not of everything. A check of the
-cluster that a missing right prevents is a note, and counts for 2 only with --strict.
+Exit codes: 0 valid (warnings are allowed), 1 faults, 2 not everything could be checked. A check of the cluster that a
+missing right prevents is a note, and counts for 2 only with --strict.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Options(validation.Options):
-    """What to check, where, and the form of the report. `command`: what the user called.
+    """What to check, where, and the form of the report. `command`: as the user called it.
 
     `server`: check at the cluster of `kubeconfig` and `context` as well; `local_server`: at an API server that is
     started on this machine for the run.
@@ -76,7 +76,7 @@ def _run_checks(options: Options) -> Report:
 
 
 def check(options: Options) -> Coroutine[Any, Any, Report]:
-    """The findings about the manifests, and those of the server if one is asked."""
+    """The findings about the manifests, and those of the server, if there is one."""
     return check_manifests(options, _server(options))
 
 

@@ -1,4 +1,4 @@
-"""`jobset explain`: why JobSets wait, or how they ended. Reads a cluster as who runs it; changes nothing.
+"""`jobset explain`: why JobSets wait, or how they ended. Reads a cluster with the user's credentials; changes nothing.
 
 Exit codes: 0 explained (without a name: also without JobSets), 1 there is no such JobSet, 2 wrong usage, or the
 cluster does not answer or lets nothing be read.

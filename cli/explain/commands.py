@@ -1,4 +1,4 @@
-"""The commands in a sentence of an explanation, so that each can stand on a line of its own. Pure."""
+"""The commands in a sentence of an explanation, so that each can be printed on a line of its own. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 _BEGINS = re.compile(r"(?<![\w/'\"])(?:kubectl|jobset) (?=[-a-z])")
 _WORD = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"])+")
 _AFTER = ",;:)"
-"""Ends a command where it stands at the end of a word."""
+"""A character that ends a command if it is the last of a word."""
 _PROSE = frozenset({
     *("about", "and", "are", "as", "deletes", "else", "for", "gives", "has", "have", "if", "is", "its", "lists"),
     *("names", "on", "once", "or", "say", "says", "show", "shows", "that", "to", "until", "which", "while", "who"),
 })  # fmt: skip
-"""Words that go on with the sentence behind a command: none of them is a word of a command that is advised."""
+"""Words that follow a command in a sentence: none of them is part of a recommended command."""
 
 
 def commands_in(sentence: str) -> tuple[str, ...]:

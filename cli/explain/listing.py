@@ -1,4 +1,4 @@
-"""`jobset explain` without a name: every JobSet in one line, with what holds it up."""
+"""`jobset explain` without a name: every JobSet in one line, with the cause of its wait."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,9 +60,9 @@ class Listing:
         self._unseen |= dict.fromkeys(explanation.unseen)
 
     async def look_for_manager(self, client: Client) -> None:
-        """Where no set waits, its lease has not been looked at yet.
+        """Look for a manager if no set has made `explain` read its lease.
 
-        A manager without leader election takes none: what was done about any of the sets says that one runs.
+        A manager without leader election has no lease: it runs if anything was done about one of the sets.
         """
         if not self.bodies or (self._no_manager and not self._reconciled):
             return
@@ -77,7 +77,7 @@ class Listing:
     def write(self, out: TextIO, *, namespaces: bool, width: int = 0) -> None:
         """A table, the last column of which is never cut; wrapped, if there is a `width`.
 
-        Below it, each once: that no manager runs, and what was not looked at.
+        Below it, once each: that no manager runs, and what was not read.
         """
         rows = [("NAMESPACE", "NAME", "STATE", "SINCE", "CAUSE"), *self._rows]
         out.writelines(columns([row if namespaces else row[1:] for row in rows], width=width))
@@ -96,7 +96,7 @@ def _apart(explanation: Explanation) -> tuple[Explanation, Finding | None]:
 
 
 def cause_line(explanation: Explanation) -> str:
-    """What holds a set up, in one line: the first of what is worst, and the last of what that is because of.
+    """The cause of a set's wait in one line: the first of the most severe findings, and its deepest cause.
 
     Empty for a set that runs.
     """
@@ -112,13 +112,13 @@ def cause_line(explanation: Explanation) -> str:
 
 
 def _cause(root: Finding) -> Finding | None:
-    """The first of what is worst; a note only where there is nothing else."""
+    """The first of the most severe findings; a note only if there is nothing else."""
     worst = [Level.FAULT, Level.WAITS, Level.FINE, Level.NOTE]
     return min(root.because, key=lambda below: worst.index(below.worst_level), default=None)
 
 
 async def listing(client: Client, namespace: str | None) -> Listing:
-    """Explain every JobSet of a namespace, or of all (None). Raises what listing JobSets raises."""
+    """Explain every JobSet of a namespace, or of all (None). Raises as listing JobSets does."""
     made, group = Listing(), list[JobSet]()
     seen = 0
     async for js in client.pages(JOBSETS, type=JobSet, namespace=namespace, limit=_TOGETHER, timeout=COMMAND_TIMEOUT):

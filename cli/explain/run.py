@@ -1,4 +1,4 @@
-"""One run of `jobset explain`: connect, read, decide, write. The only place that knows all of them."""
+"""One run of `jobset explain`: connect, read, decide, write."""
 
 import asyncio
 import io
@@ -25,14 +25,14 @@ ENDED = (State.COMPLETED, State.FAILED)
 EVERY = 2.0
 """Seconds between two updates of `--watch`."""
 _AGES = re.compile(r'"time": "[^"]*"|\d+ (?:s|min|h|d)\b')
-"""Texts that differ between updates though nothing has changed."""
+"""Texts that change between updates although the JobSet has not changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(session.Where):
-    """What to explain and how to say it. Without a name: all JobSets of the namespace, or of all (`everywhere`).
+    """What to explain and the form of the output.
 
-    `watch`: again when it changes.
+    Without a name: all JobSets of the namespace, or of all (`everywhere`). `watch`: print it again when it changes.
     """
 
     name: str | None = None
@@ -100,7 +100,7 @@ async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """The text, its JSON form, and whether nothing will change any more."""
+    """The text, its JSON form, and whether it is final."""
 
     text: str
     body: dict[str, Any]

@@ -13,11 +13,14 @@ from diagnose.reasons import Explanation
 from diagnose.times import age, clock, seconds_since
 
 _QUOTED = re.compile('"[^"]*"')
-"""The first of these in a line names the object."""
+"""The first match in a line is the name of the object."""
 
 
 class Line(NamedTuple):
-    """A statement or a fix. `lead` stands before it, `below` before its further lines; `level` None: a fix, a note."""
+    """A statement or a fix.
+
+    `lead` is written before its first line, `below` before the others; `level` None: a fix or a note.
+    """
 
     lead: str
     below: str
@@ -56,7 +59,7 @@ def _below(finding: Finding, indent: str, shown: str, now: datetime) -> Iterator
 
 
 def one_line(words: str) -> str:
-    """Text of several lines, such as what the API server says of several Jobs, in one: each kind once, and how many."""
+    """Text of several lines, such as messages about Jobs, in one: each different line once, with its number."""
     lines = dict.fromkeys(" ".join(line.split()) for line in words.splitlines() if line.strip())
     alike: dict[str, list[str]] = {}
     for line in lines:
@@ -65,13 +68,13 @@ def one_line(words: str) -> str:
 
 
 def age_of(moment: str, now: datetime) -> str:
-    """`12 min`; empty for no moment."""
+    """`12 min`; empty without a time."""
     seconds = seconds_since(moment, now)
     return "" if seconds is None else age(seconds)
 
 
 def _since(moment: str, now: datetime) -> str:
-    """` (since 14:05:03Z, 12 min)`, with the date where it was another day."""
+    """` (since 14:05:03Z, 12 min)`, with the date if it was another day."""
     seconds = seconds_since(moment, now)
     if seconds is None:
         return ""

@@ -10,7 +10,7 @@ from cli.commands import Commands, add_command, run_module, whole_number
 from kube.model.validation import dns1035_label
 
 FRAMEWORKS = {"torchrun": "pytorch", "jax": "jax", "mpi": "mpi", "ray": "ray"}
-"""Of each framework the example that its manifest is made of (examples/frameworks)."""
+"""The example that each framework's manifest is made from (examples/frameworks)."""
 PARTS = ("checkpoints", "watchdog")
 MOST_NODES, MOST_GPUS, LONGEST_NAME = 4096, 64, 40
 EXAMPLES = """examples:

@@ -1,4 +1,4 @@
-"""Prints what `jobset init` makes: objects as YAML, with comments; and on standard error what was not converted."""
+"""Prints the manifest of `jobset init` as YAML with comments, and unconverted fields on standard error."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ def _yaml(objects: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _with_comments(text: str, comments: Mapping[str, str]) -> str:
-    """The text with each comment before the first line that begins so."""
+    """The text, with each comment before the first line that begins with its key."""
     left = dict(comments)
     lines: list[str] = []
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""One run of `jobset suspend` or `jobset resume`: writes `spec.suspend`, if that means anything."""
+"""One run of `jobset suspend` or `jobset resume`: writes `spec.suspend` if it has an effect."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from kube.client import Body, PatchType
 from kube.options import COMMAND_TIMEOUT
 
 FIELD_MANAGER = "jobset-cli"
-"""Whose fields those are in metadata.managedFields that commands write."""
+"""The field manager in metadata.managedFields of fields that commands write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Options(session.NamedJobSet):
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the field; say to `out` what is so now, or to `err` why not; gives the exit code."""
+    """Write the field, then the new state to `out`, or the problem to `err`. Returns the exit code."""
     command = "suspend" if options.suspend else "resume"
 
     async def work() -> int:
@@ -43,7 +43,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def write(to: session.Session, js: JobSet, body: Body, patch_type: PatchType = PatchType.MERGE) -> list[str]:
-    """Patch the JobSet as this command. Gives the API server's warnings."""
+    """Patch the JobSet as this command. Returns the API server's warnings."""
     warnings: list[str] = []
     await to.client.patch(
         JOBSETS,
@@ -59,12 +59,12 @@ async def write(to: session.Session, js: JobSet, body: Body, patch_type: PatchTy
 
 
 def write_warnings(command: str, texts: Iterable[str], err: TextIO) -> None:
-    """Write what the API server warned of."""
+    """Write the API server's warnings."""
     write_messages(command, (f"warning: {text}" for text in texts), err)
 
 
 async def refuse_queued(to: session.Session, js: JobSet, command: str) -> None:
-    """Raise `RefusedError` where Kueue decides when the JobSet runs."""
+    """Raise `RefusedError` if Kueue decides when the JobSet runs."""
     if not (queue_of(js) and await to.client.serves(kueue.GROUP)):
         return
     meta, workloads = js.metadata, kueue.workloads_of(js)

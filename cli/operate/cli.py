@@ -1,4 +1,4 @@
-"""The commands that read or change one JobSet in a cluster. Parses and calls; it decides nothing."""
+"""The commands that read or change one JobSet in a cluster. Only parses flags."""
 
 import argparse
 from typing import Any, Final
@@ -8,7 +8,7 @@ from cli.completion import completes_names
 from jobset_client.states import STATES
 
 MOST_DIGITS: Final = 10
-"""Of a number of Jobs."""
+"""Largest number of digits of a number of Jobs."""
 
 WAIT_EXAMPLES = """examples:
   %(prog)s train --for=completed                    without end

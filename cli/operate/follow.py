@@ -29,13 +29,13 @@ LONGEST = 256 << 10
 IDLE = 600.0
 """Seconds of silence after which a log is asked for again, in case its connection is dead."""
 PAUSE = 1.0
-"""Seconds until a log is asked for again whose container has not ended, as far as its pod says."""
+"""Seconds until a log is requested again if its container still runs according to its pod."""
 LAST = 30.0
-"""Seconds that logs are read for after the set has ended: its pods may still write while they end."""
+"""Seconds that logs are read for after the set has ended: its pods may write until they have ended."""
 
 
 _STAMPED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}(?:Z|[+-]\d\d:\d\d)) ", re.ASCII)
-"""How a line begins; the second piece of a long line does not."""
+"""The timestamp at the start of a line; further parts of a broken line have none."""
 
 
 class _Meta(Base, frozen=True, kw_only=True):
@@ -46,14 +46,14 @@ class _Meta(Base, frozen=True, kw_only=True):
 
 
 class _Pod(Base, frozen=True, kw_only=True):
-    """A pod of a watch, as far as its logs are concerned."""
+    """The fields of a watched pod that matter for its logs."""
 
     metadata: _Meta
     status: dict[str, Any] = {}
 
 
 class Follower:
-    """Follows one JobSet. `tail`: last lines of what was written before; negative for all."""
+    """Follows one JobSet. `tail`: number of earlier lines to show; negative for all."""
 
     def __init__(self, to: session.Session, js: JobSet, *, container: str, tail: int, out: TextIO, err: TextIO) -> None:
         self._to, self._js, self._container, self._tail, self._out, self._err = to, js, container, tail, out, err
@@ -166,7 +166,7 @@ class Follower:
         self._changed.set()
 
     def _tell(self, log: Log, place: tuple[str, ...], error: ApiError) -> None:
-        """Say why a log cannot be read of which nothing was shown yet: once for each cause, and once of all others."""
+        """Report why a log cannot be read, if nothing of it was shown yet: each cause once, with one log."""
         if place in self._last or place in self._told:
             return
         self._told.add(place)
@@ -178,7 +178,7 @@ class Follower:
             self._err.write("jobset logs: others have no log for the same reason\n")
 
     async def _read(self, log: Log, place: tuple[str, ...], tail: int) -> None:
-        """Show what is written after the last line that was shown, as long as the API server sends it."""
+        """Show new lines of the log as long as the API server sends them."""
         last = self._last.get(place, "")
         query = [("container", log.container), ("follow", "true"), ("timestamps", "true")]
         query += [("sinceTime", last[:19] + last[29:])] if last else [("tailLines", str(tail))] if tail >= 0 else []

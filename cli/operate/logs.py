@@ -23,11 +23,11 @@ from kube.options import COMMAND_TIMEOUT
 from kube.resources import JOBS, PODS
 
 MOST_PODS = 20 * PAGE
-"""Pods that are looked at, to find those that failed first."""
+"""Pods that are read, to find those that failed first."""
 MOST_LOGS = 100
 """Logs that one run shows."""
 MOST_BYTES = 4 << 20
-"""Bytes of one log; the API server cuts the rest."""
+"""Bytes of one log; the API server cuts it there."""
 _NO_MESSAGE = "no termination message; with terminationMessagePolicy: FallbackToLogsOnError there are the last lines"
 _RIGHT = "ask for the right to list pods and to get pods/log"
 
@@ -36,8 +36,8 @@ _RIGHT = "ask for the right to list pods and to get pods/log"
 class Options(session.NamedJobSet):
     """Whose logs to show. Empty: all Jobs, all containers.
 
-    `attempt` None: the latest that has pods. `tail`: last lines of each log; negative for all. `follow`: go on with
-    what is written from then on, until the set has ended. `previous`: what the status keeps of attempts that failed.
+    `attempt` None: the latest that has pods. `tail`: last lines of each log; negative for all. `follow`: show new lines
+    until the set has ended. `previous`: the parts of logs that the status keeps of failed attempts.
     """
 
     job: str = ""
@@ -49,7 +49,7 @@ class Options(session.NamedJobSet):
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the logs to `out`, and the names of missing ones to `err`; gives the exit code."""
+    """Write the logs to `out`, and the names of missing ones to `err`; returns the exit code."""
 
     async def work() -> int:
         name = session.jobset_name(options.name)
@@ -121,7 +121,7 @@ async def _pods(to: session.Session, js: JobSet, options: Options, err: TextIO) 
 
 
 async def _waits(to: session.Session, js: JobSet, options: Options) -> str:
-    """Why the Job that is asked for has no pods yet; empty if it had some, or that is not known."""
+    """Why the requested Job has no pods yet; empty if it has had some, or if that is not known."""
     if not options.job or end_summary(js):
         return ""
     try:
@@ -134,7 +134,7 @@ async def _waits(to: session.Session, js: JobSet, options: Options) -> str:
 
 
 def _pods_of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options, why: str) -> Sequence[LogPod]:
-    """The pods of the attempt that is asked for. Raises `RefusedError` if there are none."""
+    """The pods of the requested attempt. Raises `RefusedError` if there are none."""
     if options.attempt is not None and options.attempt > max(newest_attempt(pods), js.status.restarts):
         raise RefusedError(
             f"attempt {options.attempt} of {title(js)} has not begun: the latest is {js.status.restarts}"

@@ -14,15 +14,15 @@ from jobset_client.states import is_change, suspend_patch, title
 
 @dataclass(frozen=True, slots=True)
 class Options(session.NamedJobSet):
-    """Which JobSet, and for how many seconds its Jobs may take to be suspended."""
+    """Which JobSet, and the time limit for its suspension in seconds."""
 
     timeout: float
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Restart it; say each step to `out`, or to `err` why not; gives the exit code.
+    """Restart it; report each step to `out`, or the problem to `err`. Returns the exit code.
 
-    Whatever happens between the two writes, Ctrl-C too, a line names the command that lets the pods run again.
+    If anything ends it between the two writes, Ctrl-C included, it prints the command that resumes the JobSet.
     """
 
     async def work() -> int:
@@ -58,7 +58,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def _refuse(to: session.Session, js: JobSet) -> None:
-    """Raise `RefusedError` where a restart would change nothing, or somebody else decides when it runs again."""
+    """Raise `RefusedError` if a restart would change nothing, or another controller decides when the JobSet runs."""
     if not is_change(js, suspend=True):
         await refuse_queued(to, js, "resume")
         raise RefusedError(

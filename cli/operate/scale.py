@@ -18,7 +18,7 @@ class Options(session.NamedJobSet):
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the numbers; say to `out` what is so now, or to `err` why not; gives the exit code."""
+    """Write the numbers, then the new state to `out`, or the problem to `err`. Returns the exit code."""
 
     async def work() -> int:
         async with session.open_jobset(options) as (to, js):

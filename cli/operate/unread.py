@@ -1,4 +1,4 @@
-"""Says why logs cannot be read, each cause once: a kubelet that is away has many pods. Pure."""
+"""Why logs cannot be read, each cause once: an unreachable kubelet has many pods. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ class Unread(NamedTuple):
 
     @property
     def cause(self) -> str:
-        """The same for all that cannot be read for one reason."""
+        """A key that is equal for logs with the same cause."""
         return "kubelet" if self.host else self.why
 
 

@@ -1,4 +1,4 @@
-"""One run of `jobset wait`: reads the JobSet, then watches it until it is in a state or never will be."""
+"""One run of `jobset wait`: reads the JobSet, then watches it until it reaches a state or cannot reach it any more."""
 
 import asyncio
 import contextlib
@@ -15,12 +15,12 @@ from kube.reflector import Target, watch
 from kube.watcher import Apply, Delete, Event, Init, InitDone
 
 TIMED_OUT = 124
-"""Exit code, as timeout(1) has it."""
+"""Exit code, the same as that of timeout(1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options(session.NamedJobSet):
-    """What to wait for. `timeout` in seconds; 0 is without end."""
+    """What to wait for. `timeout` in seconds; 0: none."""
 
     state: str
     timeout: float = 0
@@ -31,7 +31,7 @@ class _Reached(Exception):  # noqa: N818 -- no error: it ends the watch
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Wait; write what came to `out`, or to `err` why it never will; gives the exit code."""
+    """Wait; write the state to `out`, or to `err` why it cannot be reached. Returns the exit code."""
 
     async def work() -> int:
         name = session.jobset_name(options.name)
@@ -56,7 +56,10 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def until(to: session.Session, first: JobSet, state: str) -> JobSet:
-    """The JobSet, once it is in the state: no other of its name. Raises `NeverError` when it never will be."""
+    """The JobSet, once it is in the state; a later JobSet of its name does not count.
+
+    Raises `NeverError` if it cannot reach it.
+    """
     waiting = Wait(first, state)
     if waiting.is_over(first):
         return first
@@ -89,6 +92,6 @@ async def watch_jobset(to: session.Session, js: JobSet, sink: Callable[[Event], 
 
 
 def raise_refusal(error: KubeError) -> None:
-    """Without the right to watch there is nothing to wait with; other faults pass, and the watch goes on."""
+    """Raise the error of a missing right to watch; after other errors the watch continues."""
     if isinstance(error, Forbidden | Unauthorized):
         raise error

@@ -1,4 +1,4 @@
-"""The commands of `jobset policy`: eval, test, scan, which, export. Parses and calls; it decides nothing."""
+"""The commands of `jobset policy`: eval, test, scan, which, export. Only parses flags."""
 
 import argparse
 

@@ -45,7 +45,7 @@ class Options:
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the objects to `out`, and to `err` what is wrong or differs from the policies; gives the exit code."""
+    """Write the objects to `out`, and to `err` faults, and differences from the policies. Returns the exit code."""
     report = Report()
     moment = now()
     rules, excepting = load(options.policies, report)
@@ -91,7 +91,10 @@ def in_default(exception: JobSetPolicyException) -> JobSetPolicyException:
 
 
 def _too_long(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy], now: datetime) -> bool:
-    """Whether an exception that is not stored would be refused for its end. Each export would else prolong it."""
+    """Whether an exception that is not stored lasts longer than allowed.
+
+    Without a limit, each export would extend it.
+    """
     allowed = next((each.spec.exceptions for each in policies if each.metadata.name == exception.spec.policy), None)
     expires = time_of(exception.spec.expires_at)
     if exception.metadata.creation_timestamp or allowed is None or expires is None:
@@ -100,7 +103,7 @@ def _too_long(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy]
 
 
 def notes(policy: JobSetPolicy, exceptions: Sequence[JobSetPolicyException], now: datetime) -> Iterator[str]:
-    """Where what is exported differs from the policy, and which exceptions it has."""
+    """How the exported objects differ from the policy, and which exceptions apply to it."""
     for rule, _ in in_force(policy):
         if rule.note:
             yield f"{rule.name}: {rule.fit}: {rule.note}"

@@ -8,7 +8,7 @@ from policy.suites.judge import Result
 
 
 def junit(results: Mapping[str, Sequence[Result]], problems: Sequence[str]) -> str:
-    """The text of a file: a test suite for each suite, and an error for what could not be checked."""
+    """The text of a file: a test suite for each suite, and an error for everything that could not be checked."""
     failed = sum(bool(result.failures) for each in results.values() for result in each)
     count = sum(map(len, results.values()))
     root = ET.Element("testsuites", tests=str(count), failures=str(failed), errors=str(len(problems)))

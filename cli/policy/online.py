@@ -1,6 +1,6 @@
 """`jobset policy test --server`: the tests of suites on a local API server with our webhooks behind it.
 
-One API server and one manager serve all suites. The manager never gets the lease, so it admits and does nothing else.
+One API server and one manager serve all suites. The manager never gets the lease, so it only serves admission.
 """
 
 import asyncio
@@ -37,7 +37,10 @@ Suites = Sequence[tuple[Loaded, list[Result]]]
 
 
 def judge_online(suites: Suites, gates: FeatureGates) -> list[list[Result]]:
-    """The results of all tests, with what an API server says about those that could be judged. Raises `CheckError`."""
+    """The results of all tests, with the verdicts of an API server on those that could be judged.
+
+    Raises `CheckError`.
+    """
     with _servers(gates) as cluster:
         try:
             return asyncio.run(_judge_suites(suites, cluster.kubeconfig, cluster.audit_log))
@@ -94,7 +97,7 @@ async def _judge_suite_online(
 
 
 def _compare_with(loaded: Loaded, number: int, result: Result, answer: Answer) -> Result:
-    """The result of a test, with the differences; of one that only the API server can judge, by its verdict."""
+    """The result of a test, with differences. If only the API server can judge it, its verdict is the result."""
     test, path = loaded.suite.tests[number], FieldPath(("tests", number))
     said = interpret(answer, loaded.policies, update=bool(test.old_jobset))
     refused = list(refused_otherwise(said, path.at("jobset"), test.jobset))

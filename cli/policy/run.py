@@ -1,4 +1,4 @@
-"""`jobset policy test`: runs suites and writes what they show.
+"""`jobset policy test`: runs suites and writes their results.
 
 Exit codes: 0 all tests passed, 1 some failed, 2 not everything could be checked, as those of `jobset validate`; and 3
 an API server decided differently.
@@ -39,7 +39,7 @@ class Options:
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Run all tests, write the report to `out` and problems to `err`; gives the exit code."""
+    """Run all tests, write the report to `out` and problems to `err`; returns the exit code."""
     report = Report()
     judged: list[tuple[Loaded, list[Result]]] = []
     for loaded in suites(options.names, report, options.gates):

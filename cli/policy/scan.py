@@ -1,6 +1,6 @@
 """`jobset policy scan`: which stored JobSets policies would refuse if all of them denied. Reads; changes nothing.
 
-Exit codes: 0 none, 1 some, 2 it is not known, or not of all.
+Exit codes: 0 none, 1 some, 2 not all could be checked.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ _GATES = FeatureGates({"AllAlpha": True})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(session.Where):
-    """`policies`: files and directories with the policies to hold JobSets to; none: those of the cluster."""
+    """`policies`: files and directories with policies; none: those of the cluster."""
 
     policies: Sequence[str] = ()
     everywhere: bool = False
@@ -50,8 +50,8 @@ class Options(session.Where):
 class Found:
     """The result of a scan. `broken`: JobSets that break a rule, by policy and rule.
 
-    `refused`: JobSets that would be if all policies denied; `refused_now`: those that break a policy that does.
-    `actions`: what each policy does now.
+    `refused`: JobSets that would be refused if all policies denied; `refused_now`: those that a policy with Deny
+    refuses. `actions`: the current actions of each policy.
 
     `places`: file and line of a rule, by the same, for policies in files.
     """
@@ -96,7 +96,7 @@ class Found:
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write what was found to `out` and problems to `err`; gives the exit code."""
+    """Write the violations to `out` and problems to `err`; returns the exit code."""
     return session.run("policy scan", partial(_scan, options, out, err), err, right="list")
 
 
@@ -124,7 +124,7 @@ async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 def _from_files(names: Sequence[str], err: TextIO) -> list[Filed[JobSetPolicy]] | None:
-    """The policies in these files; None if there is something wrong with them."""
+    """The policies in these files; None if they have faults."""
     report = Report()
     policies, _ = load(names, report)
     warn_of_conflicts(policies, report, _GATES)

@@ -62,7 +62,7 @@ async def stored_exceptions(client: Client, namespace: str | None) -> dict[str, 
 
 @dataclass(slots=True)
 class Namespaces:
-    """Namespaces as these policies read them, each asked for once."""
+    """Namespaces as policies read them, each requested once."""
 
     client: Client
     policies: Sequence[JobSetPolicy]

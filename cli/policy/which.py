@@ -1,4 +1,4 @@
-"""`jobset policy which`: the policies that are about a namespace, and the exceptions there. Reads; changes nothing.
+"""`jobset policy which`: the policies that apply to a namespace, and the exceptions there. Reads; changes nothing.
 
 Exit codes: 0, also if there are none; 2 if they cannot be read.
 """
@@ -28,18 +28,18 @@ from policy.types import JobSetPolicy, JobSetPolicyObject, Selector
 NOT_SAID = "the manager has said nothing about it"
 _HELD = {True: "holds it", False: "does not", None: "not known"}
 _GATES = FeatureGates({"AllAlpha": True})
-"""The manager's feature gates are not known here, so defaults that need one are listed without a remark."""
+"""The manager's feature gates are not known here, so defaults that need one are listed as if it were on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(session.Where):
-    """The namespace; empty is that of the context."""
+    """The namespace; empty: that of the context."""
 
     output: str = "table"
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write what was found to `out` and problems to `err`; gives the exit code."""
+    """Write policies and exceptions to `out` and problems to `err`; returns the exit code."""
     return session.run("policy which", partial(_which, options, out), err)
 
 
@@ -82,7 +82,7 @@ def _policy(policy: JobSetPolicyObject) -> dict[str, Any]:
 
 
 def _in_api_server(policy: JobSetPolicyObject) -> dict[str, Any]:
-    """Whether the API server holds a policy that asks for it; `holds` None: it is not known."""
+    """Whether the API server itself enforces a policy that asks for that; `holds` None: not known."""
     held = find(policy.status.conditions, IN_API_SERVER)
     if held is None:
         return {"holds": None, "message": NOT_SAID}

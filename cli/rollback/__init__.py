@@ -1,1 +1,1 @@
-"""`jobset rollback-check`: what would behave otherwise under the Go JobSet, and lifting our scheduling gates."""
+"""`jobset rollback-check`: what would behave differently under the Go JobSet, and lifting our scheduling gates."""

@@ -1,4 +1,4 @@
-"""The command `jobset rollback-check`. Parses and calls; it decides nothing."""
+"""The command `jobset rollback-check`. Only parses flags."""
 
 from cli.commands import Commands, add_cluster_flags, add_command, run_module
 

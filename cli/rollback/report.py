@@ -1,4 +1,4 @@
-"""How `jobset rollback-check` shows what is concerned: as lines, YAML or JSON, each finding as soon as it is found."""
+"""The output of `jobset rollback-check`: lines, YAML or JSON; each finding is written as soon as it is found."""
 
 import json
 import textwrap
@@ -15,7 +15,7 @@ _END = {"json": "\n  ]\n}\n", "yaml": "", "table": ""}
 
 
 class Report:
-    """Writes to `out`. Whoever closes it says that the run was complete."""
+    """Writes to `out`. `close` marks the run as complete."""
 
     def __init__(self, output: str, out: TextIO) -> None:
         self.found = 0

@@ -1,7 +1,7 @@
 """One run of `jobset rollback-check`: connect, read every JobSet and gated pod, write, lift gates if asked to.
 
-Each finding is written as soon as it is found, and nothing of it is kept: a run holds a page of a list, and the names
-of the Jobs of one JobSet.
+Findings are written as soon as they are found and not kept: memory holds one page of a list, and the names of the Jobs
+of one JobSet.
 """
 
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ _UNGATED: JSON = {
 
 @dataclass(frozen=True, slots=True)
 class Options(session.Where):
-    """What to look at and how to say it. Without a namespace: all of them."""
+    """The namespace to check (empty: all), and the form of the output."""
 
     output: str = "table"
     release: bool = False
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write what is concerned to `out` or the problem to `err`; gives the exit code.
+    """Write the concerns to `out` or the problem to `err`; returns the exit code.
 
     After a problem the output is incomplete: JSON is not closed.
     """
@@ -52,7 +52,7 @@ async def _run(options: Options, report: Report, err: TextIO) -> int:
 
 
 async def check(client: Client, options: Options, report: Report, err: TextIO) -> None:
-    """Report what is concerned, after gates were lifted if that is asked for; `err` gets the pods whose gates were."""
+    """Report concerns, after lifting gates if asked to; the pods whose gates were lifted are written to `err`."""
     async for js in client.pages(JOBSETS, namespace=options.namespace):
         for concern in spec_concerns(js):
             report.add(concern)
@@ -77,7 +77,7 @@ async def _jobs(client: Client, js: JSON) -> frozenset[str]:
 
 
 async def _released(client: Client, pod: JSON) -> bool:
-    """Lift the gate of this very pod, by its UID; False if it is gone."""
+    """Lift the gate of this pod, identified by its UID; False if it is gone."""
     meta = pod["metadata"]
     body = {**_UNGATED, "metadata": {**_UNGATED["metadata"], "uid": meta["uid"]}}
     try:

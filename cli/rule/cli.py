@@ -1,4 +1,4 @@
-"""`jobset rule`: its flags. Decides nothing."""
+"""The flags of `jobset rule`."""
 
 from cli.commands import Commands, add_command, run_module
 

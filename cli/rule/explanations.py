@@ -1,4 +1,4 @@
-"""Why warnings are given, with examples, from explanations.yaml: for `jobset rule` and docs/reference/rules.md."""
+"""Explanations of warnings, with examples, from explanations.yaml: for `jobset rule` and docs/reference/rules.md."""
 
 from functools import cache
 from importlib.resources import files
@@ -8,7 +8,7 @@ import yaml
 
 
 class Explanation(NamedTuple):
-    """`bad` and `good` are YAML; `at` says in which part of a JobSet they stand. `since`: the first version."""
+    """`bad` and `good` are YAML examples; `at` is their part of a JobSet. `since`: the first version."""
 
     why: str
     at: str

@@ -27,7 +27,7 @@ class Options:
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the rule to `out`, or to `err` that it does not exist; gives the exit code."""
+    """Write the rule to `out`, or to `err` that it does not exist; returns the exit code."""
     by_id = {rule.id: rule for rule in all_rules()}
     if not options.id:
         out.writelines(f"{rule.id:40} {rule.severity.value}\n" for _, rule in sorted(by_id.items()))
@@ -43,7 +43,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 def rule_lines(rule: Rule) -> Iterator[str]:
-    """What it says, why, the fix, examples, and how to leave it out."""
+    """Its message, why it is given, the fix, examples, and how to suppress it."""
     warning = rule.severity is Severity.WARNING
     explanation = explanations().get(rule.id)
     yield f"{rule.id} ({rule.severity.value})"
@@ -64,7 +64,7 @@ def rule_lines(rule: Rule) -> Iterator[str]:
 
 
 def example_lines(explanation: Explanation) -> Iterator[str]:
-    """The bad and the good example, each with its place."""
+    """The bad and the good example, each with its path."""
     where = f", in {explanation.at}" if explanation.at else ""
     for title, text in (("Bad", explanation.bad), ("Good", explanation.good)):
         yield ""

@@ -1,4 +1,4 @@
-"""The command `jobset ui`. Parses and calls; it decides nothing.
+"""The command `jobset ui`. Only parses flags.
 
 Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 the cluster does not have what was asked for, 2 wrong usage, or the cluster
 does not answer or lets nothing be read.
@@ -43,7 +43,7 @@ def add_ui(commands: Commands) -> None:
 
 
 def single_namespace(text: str) -> str:
-    """A namespace; raises for several, which a page cannot show."""
+    """The namespace of the flag; raises for several, which a page cannot show."""
     if "," in text:
         raise argparse.ArgumentTypeError("one page shows one namespace, or all (-A): start one for each")
     return text

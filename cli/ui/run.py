@@ -40,7 +40,7 @@ class Options(session.Where):
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Serve until Ctrl-C or SIGTERM; write the address to `out`, or the problem to `err`; gives the exit code."""
+    """Serve until Ctrl-C or SIGTERM; write the address to `out`, or the problem to `err`; returns the exit code."""
     work = partial(_serve, options, out, err)
     return session.run("ui", work, err, right="list and watch", everywhere=options.everywhere)
 

@@ -1,7 +1,7 @@
-"""Jobs that somebody else suspends again after the manager has resumed them: each is resumed after a pause that grows.
+"""Jobs that another client suspends after the manager has resumed them: each is resumed after a growing pause.
 
-Without a pause the two write as fast as they can, without end. One Warning says who sets `spec.suspend`. The first
-resumption is never late, and one after the set itself was suspended neither, so that a queue need not wait.
+Without a pause both would write as fast as they can, forever. One Warning names the client that sets `spec.suspend`.
+The first resumption, also after a suspension of the set, is never delayed, so that a queue does not wait.
 """
 
 import logging
@@ -31,10 +31,10 @@ LONGEST_PAUSE = 300.0
 """Seconds between two resumptions of a Job at most."""
 
 CALM = 600.0
-"""Seconds after the last resumption for which it is known which Jobs were resumed, and how often."""
+"""Seconds after the last resumption after which all resumptions are forgotten."""
 
 GET_TIMEOUT = 2.0
-"""Seconds for the Job that says who has suspended it: a reconcile waits for it."""
+"""Seconds to read the Job that names the client that suspended it: a reconcile waits for it."""
 
 MOST_WORDS = 100
 """Characters of the name of a field manager."""
@@ -44,8 +44,8 @@ MOST_WORDS = 100
 class Resumptions:
     """How often the Jobs of one JobSet were resumed since the set was last suspended, and which have to wait.
 
-    As many as the set has Jobs, by UID. Times: event loop's clock. `is_reported`: whether who has suspended a Job was
-    looked up since the last resumption.
+    One entry for each Job at most, by UID. Times: event loop's clock. `is_reported`: whether a Warning was considered
+    since the last resumption.
     """
 
     is_reported: bool = True
@@ -66,7 +66,7 @@ class Resumptions:
         return {uid: until - time for uid, until in self._until.items()}
 
     def note(self, plan: Plan, jobs: Store[Job], namespace: str, time: float) -> None:
-        """The Jobs that this plan has resumed. `jobs`: as they are stored now."""
+        """Note the Jobs that a plan has resumed. `jobs`: as they are stored now."""
         for action in plan.actions:
             if not isinstance(action, PatchJob) or action.patch.get("spec", {}).get("suspend") is not False:
                 continue
@@ -90,7 +90,7 @@ class _Managed(Base, frozen=True, kw_only=True):
 
 
 class _SuspendedJob(Base, frozen=True, kw_only=True):
-    """A Job with who has set its fields."""
+    """A Job with its managedFields."""
 
     metadata: _Managed = _Managed()
 
@@ -102,7 +102,7 @@ class _SuspendedJob(Base, frozen=True, kw_only=True):
 
 
 class ContestedJobs:
-    """Warns of Jobs that are suspended again: one event for all of a set, once for each pause."""
+    """Warns of Jobs that are suspended again: one event for all Jobs of a set in each pause."""
 
     def __init__(self, client: Client, record: Callable[[JobSet, Event], None]) -> None:
         self._client = client
@@ -129,7 +129,7 @@ class ContestedJobs:
 
 
 def note_of(name: str, more: int, who: str) -> str:
-    """Who suspends which Jobs, and what to do about it."""
+    """The message: the client that suspends Jobs, the Jobs, and what to do."""
     jobs, verbs = (f"Job {name} and {more} more", ("were", "are")) if more else (f"Job {name}", ("was", "is"))
     by = f" by field manager {who}" if who else ""
     return (

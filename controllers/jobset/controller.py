@@ -1,4 +1,4 @@
-"""Joins the JobSet controller: a change of a JobSet leads to observe -> plan -> execute."""
+"""The JobSet controller: each change of a JobSet leads to observe -> plan -> execute."""
 
 import asyncio
 import dataclasses
@@ -76,7 +76,7 @@ GROUP_RETRY = 30.0
 """Seconds until the creation of a group that has failed is tried again."""
 
 CATCH_UP = 1.0
-"""Seconds that a process which has just become the leader leaves to the watches after a conflict."""
+"""Seconds until the next plan of a new leader whose watches are behind, so that they can catch up."""
 
 NAMESPACE_RETRY = 60.0
 """Seconds until the next plan for a set in a namespace that is being deleted, where all creations are refused."""
@@ -117,12 +117,12 @@ class JobSetReconciler:
         self._stopwatch = Stopwatch(milestones)
         self._beginnings = Beginnings()
         self.memories = Memories()
-        """What is known of each JobSet beyond the caches."""
+        """Data about each JobSet beyond the caches."""
         self.leftover_pods = LeftoverPods(client, self.memories)
-        """What is known of pods of earlier attempts. Its `run` has to be running."""
+        """The watches of pods of earlier attempts. Its `run` has to be running."""
 
     def watch_departures(self, jobs: Informer[Job]) -> None:
-        """Keep Jobs that are deleted finished, or bound to fail, until the status records their end."""
+        """Keep deleted Jobs that had finished, or were bound to fail, until the status records their end."""
         jobs.on_event(self._job_changed)
 
     def _job_changed(self, kind: ChangeKind, old: Job | None, _new: Job | None) -> None:
@@ -175,7 +175,7 @@ class JobSetReconciler:
                 return Result(0.0)
             memory.tried = ""
         except FailedWrites as failed:
-            # Jobs that are refused, as by a quota, do not hold up other sets.
+            # Refused Jobs, as by a quota, do not delay other sets.
             self.memories.note_queued(request, queued=decided.queued > 0)
             self._remember(failed, request, memory)
             unexpected = failed.split((ForeignObjectError, GroupWriteError))[1]
@@ -203,11 +203,11 @@ class JobSetReconciler:
         return memory.begins_at
 
     async def _carry_out(self, js: JobSet, decided: Plan, memory: Memory) -> bool:
-        """Execute a plan; False without doing anything if the JobSet is not the stored one.
+        """Execute a plan; False, without any write, if the cached JobSet is not the stored one.
 
-        The watches of a process that has just become the leader may be behind what the last one knew: Jobs that are
-        wanted now would be deleted or suspended. So before it first changes something that exists, it reads the JobSet,
-        unless a write of the status, which names the version that it was made from, tells as much.
+        The watches of a new leader may be behind the last leader's: it could delete or suspend Jobs that are wanted
+        now. So before its first change of an existing object it reads the JobSet, unless a write of the status, which
+        is conditional on the version, proves the same.
         """
         clock = asyncio.get_running_loop().time
         began = clock()
@@ -232,7 +232,7 @@ class JobSetReconciler:
         return True
 
     async def _is_stored(self, js: JobSet) -> bool:
-        """Whether the API server has the JobSet as it is here. The cache shows what it has."""
+        """Whether the API server has the same JobSet. If not, the stored one is put into the cache."""
         meta, cache = js.metadata, self._caches.jobsets
         try:
             stored = await self._client.get(JOBSETS, meta.name, namespace=meta.namespace, type=JobSet)
@@ -256,7 +256,7 @@ class JobSetReconciler:
             self.leftover_pods.end_when_gone(js)
 
     def _remember(self, failed: FailedWrites, request: Request, memory: Memory) -> None:
-        """Keep the failures that the next plan has to know; that of an ending namespace for all its JobSets."""
+        """Remember failures for the next plan; that of a terminating namespace for all its JobSets."""
         loop_time = asyncio.get_running_loop().time()
         if not memory.confirmed and failed.subgroup(Conflict) is not None:
             memory.rest_until = loop_time + CATCH_UP
@@ -272,7 +272,7 @@ class JobSetReconciler:
             memory.group_error = Until(error, loop_time + GROUP_RETRY)
 
     async def _answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
-        """The observation with the answer to a query. Raises what the client raises if the answer is needed."""
+        """The observation with the answer to a query. Raises errors of the client if the answer is needed."""
         js = observed.jobset
         match pod_query:
             case NodeQuery(nodes=names):
@@ -326,7 +326,7 @@ class JobSetReconciler:
             since_status_write=None if memory.status_written is None else clock() - memory.status_written,
             counts_waited=0.0 if memory.counts_differ_since is None else clock() - memory.counts_differ_since,
             departed=self._unrecorded_ends(js, jobs, memory),
-            # As many Jobs by label as by owner, as with most sets: all of them are ours.
+            # With as many Jobs by label as by owner, which is the usual case, all of them are ours.
             foreign={
                 **foreign,
                 **{
@@ -387,7 +387,7 @@ class JobSetReconciler:
 
 
 def _with_nodes(observed: Observed, nodes: NodeWatches) -> Observed:
-    """The observation with what the caches say of nodes now."""
+    """The observation with the current state of nodes from the caches."""
     js = observed.jobset
     to_move, names = nodes.pods_in_maintenance(js)
     failed = nodes.failed_pods(js, observed.now)

@@ -1,4 +1,4 @@
-"""Counts JobSets that end (metrics jobset_completed_total, jobset_failed_total and that of exceeded deadlines).
+"""Counts JobSets that end, for metrics: completions, failures, exceeded deadlines.
 
 Attempts that end because pods do not run in time, or because of a node, are counted, too, and the seconds that sets ran
 and lost.
@@ -35,10 +35,10 @@ class Endings:
     See docs/reference/metrics.md#jobsets, and defect 10 in docs/reference/defects.md.
 
     A JobSet counts when the watch shows it finished after it had shown the same UID unfinished; an attempt counts when
-    the watch shows a history with it after one without it. That holds whether the answer to the write arrived or not,
-    however often the write was tried, and whatever overlays the store had: the `old` of a handler may be an overlay, so
-    the status that the watch showed last is kept. What ended before a JobSet is first seen was counted by another
-    process. A JobSet that ended and was deleted while the watch had lost both events is not counted.
+    the watch shows a history with it after one without it. Lost answers, repeated writes and overlays of the store make
+    no difference: the `old` of a handler may be an overlay, so the last status of the watch is remembered. Ends before
+    the first status that this process sees were counted by another process. A JobSet that ended and was deleted while
+    the watch had lost both events is not counted.
     """
 
     def __init__(self, outcomes: Outcomes, memories: Memories) -> None:

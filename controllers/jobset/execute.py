@@ -1,9 +1,9 @@
 """Carries out a plan: the JobSet controller writes to the API server only here and in what this file calls.
 
 Order: deletions, Service, claims and groups, which controllers/gang/execute.py writes; then Jobs; then one status write
-(before all that where the plan says so); then events. What the server answers goes into the caches at once, so that the
-next plan sees it. "Not found" on a deletion and "already exists, and ours" on a creation are outcomes; every other
-error is collected, so that one Job that is refused does not hold up the others.
+(before all that where the plan says so); then events. Answers go into the caches at once, so that the next plan sees
+them. "Not found" on a deletion and "already exists, and ours" on a creation are outcomes; every other error is
+collected, so that one refused Job does not delay the others.
 """
 
 from collections import defaultdict
@@ -88,7 +88,7 @@ class Caches:
 
 
 class ForeignObjectError(KubeError):
-    """A Job that the set needs exists already, and belongs to `owner`."""
+    """The name of a Job of the set is taken by a Job of `owner`."""
 
     def __init__(self, name: str, owner: Owner) -> None:
         super().__init__(f"job {name!r} exists already and belongs to {owner}")
@@ -102,7 +102,7 @@ class FailedWrites(ExceptionGroup[Exception]):
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """Writes for one process. Stateless except for the caches that it fills."""
+    """Executes the plans of one process. Its only state is the caches that it fills."""
 
     client: Client
     caches: Caches
@@ -117,12 +117,12 @@ class Executor:
         *,
         confirmed: bool = True,
     ) -> None:
-        """Do it all. Raises `FailedWrites` when something failed, after the counters were written.
+        """Execute the plan. Raises `FailedWrites` if a write failed, after the counters were written.
 
         `on_stored` is called with each status that the API server has stored (`plan.status` or `plan.counters`), also
         if a later write fails. `refused`: the Jobs that could not be created so far. If a user changes the JobSet
-        meanwhile, the rest of the plan is left out. `confirmed` off: the cache of Jobs may be behind what the last
-        leader knew, so a deletion that names a resourceVersion insists on it.
+        meanwhile, the rest of the plan is left out. `confirmed` off: the cache of Jobs may be behind the last leader's,
+        so a deletion with a resourceVersion requires that version.
         """
         if plan.status_first:
             js = await self._publish(js, plan.status, plan.events, on_stored)
@@ -131,7 +131,7 @@ class Executor:
         prepared = not failures
         if prepared:
             failures += await self._create_jobs(js, actions[CreateJob], RefusedJobs() if refused is None else refused)
-        if prepared or js.spec.suspend:  # whatever is refused, a suspension is carried out
+        if prepared or js.spec.suspend:  # a suspension is carried out even if other writes are refused
             failures += await self._each(js, actions[PatchJob], partial(self._patch_job, js))
         if self._superseded(js):
             return
@@ -155,7 +155,7 @@ class Executor:
         events: Sequence[Event],
         on_stored: Callable[[JobSetStatus], None],
     ) -> JobSet:
-        """Store a status, if there is one, then record its events. Gives the JobSet as it is stored then."""
+        """Store a status, if there is one, then record its events. Returns the JobSet as it is stored then."""
         written = None if status is None else await self._write_status(js, status)
         if status is not None and written is not None:
             on_stored(status)
@@ -194,7 +194,7 @@ class Executor:
         of_groups = [*actions[DeleteGroup], *actions[PatchGroup], *actions[CreateGroup]]
         if caches.groups is not None and of_groups:
             groups = await GroupWriter(self.client, caches.groups).write(js, of_groups)
-        # The next plan reports what is wrong with single groups.
+        # The next plan reports errors of single groups.
         refused = [failure for failure in groups if not isinstance(failure.error, GroupWriteError)]
         self._report(js, "SchedulingObjectsFailed", refused)
         return [*deletions, *services, *claims, *groups]
@@ -202,7 +202,7 @@ class Executor:
     async def _create_jobs(
         self, js: JobSet, creations: Sequence[CreateJob], refused_before: RefusedJobs
     ) -> list[Failure]:
-        """Create Jobs. Names that other owners' Jobs have are not reported here: the next plan reports them."""
+        """Create Jobs. The next plan, not this one, reports names that are taken by other owners' Jobs."""
         create_each = partial(self._each, js, label=name_of_job)
         failed = await refused_before.create(creations, create_each, partial(self._create_job, js))
         refused = [failure for failure in failed if not isinstance(failure.error, ForeignObjectError)]
@@ -251,7 +251,7 @@ class Executor:
         gone = await self.client.delete_collection(
             JOBS, label_selector=action.selector, namespace=namespace, propagation_policy="Background"
         )
-        # Somebody may have put a finalizer on the others, or changed their labels: the watch will tell.
+        # The others may have a finalizer or changed labels: the watch shows them.
         for name, uid in action.jobs:
             if uid in gone:
                 self.caches.jobs.overlay_deleted(namespace, name, uid)
@@ -285,7 +285,7 @@ class Executor:
         cache: Store[Child],
         action: CreateService | CreateClaim,
     ) -> None:
-        """Create an object. If one of its name exists, that one is used, whoever created it."""
+        """Create an object. If one of its name exists already, that is no error."""
         namespace, name = js.metadata.namespace, action.body["metadata"]["name"]
         try:
             found = await self.client.create(resource, action.body, namespace=namespace, type=kind)
@@ -353,20 +353,20 @@ def reference(js: JobSet) -> Reference:
 
 
 def status_json(status: JobSetStatus) -> JSON:
-    """The status as it stands on the wire; `restarts` is always there, even 0."""
+    """The status as JSON of the API; `restarts` is always present, even if it is 0."""
     wire: JSON = msgspec.to_builtins(status)
     return {"restarts": 0, **wire}
 
 
 def name_of_job(action: CreateJob) -> str:
-    """How the Go JobSet's events about a refused Job begin (docs/reference/events.md)."""
+    """The beginning of the Go JobSet's events about a refused Job (docs/reference/events.md)."""
     return f'job "{action.name}" creation failed with error: '
 
 
 def note_of(errors: Sequence[str]) -> str:
-    """As many errors, one a line, as fit into the note of an event, and how many more there are.
+    """As many errors, one a line, as fit into the note of an event, and the number of the others.
 
-    The first is there in any case, cut short if it has to be.
+    The first is always included, cut if necessary.
     """
     note = errors[0].encode()[: NOTE_LIMIT - COUNT_BYTES].decode(errors="ignore")
     for number, error in enumerate(errors[1:], 1):

@@ -1,7 +1,7 @@
 """Looks up the failed pods of failed Jobs: the answer to a plan's `FailedPodQuery`.
 
 An answer that a decision needs is waited for, and an error is raised: the reconcile is tried again. Any other answer
-neither delays nor fails a restart: if it is late, the history says less. Must not decide anything.
+neither delays nor fails a restart: if it is late, the history has fewer details.
 """
 
 import logging
@@ -35,7 +35,7 @@ JOBS_AT_ONCE = 50
 """Jobs of one call: their UIDs are in its URL."""
 
 LONGEST_WHY = 200
-"""Characters of what a kubelet says of the end of a pod or container."""
+"""Characters of a kubelet's message about the end of a pod or container."""
 
 PAGE = 500
 """Failed pods of a page of an answer that is needed. All pages are read: the plan keeps few of the pods."""
@@ -91,7 +91,7 @@ async def _pages(
 
 
 def _by_job(pods: Iterable[DetailedPod]) -> dict[str, list[FailedPod]]:
-    """Summaries of pods by the UID of the Job that controls them; the label by which they were found proves nothing."""
+    """Summaries of pods by the UID of the Job that controls them: the label by which they are listed may be forged."""
     by_job: dict[str, list[FailedPod]] = {}
     for pod in pods:
         if (owner := owning_job(pod.metadata)) is not None:
@@ -130,7 +130,7 @@ def summary(pod: DetailedPod) -> FailedPod:
 
 
 def _deletion_asked(meta: PodMeta) -> str:
-    """When its deletion was asked for, RFC 3339: its grace period before the timestamp; empty if it is not known."""
+    """When its deletion was asked for, RFC 3339: the deletion timestamp minus the grace period; empty if unknown."""
     grace = timedelta(seconds=meta.deletion_grace_period_seconds or 0)
     try:
         return rfc3339(datetime.fromisoformat(meta.deletion_timestamp or "") - grace)

@@ -1,8 +1,8 @@
 """How the containers of cached pods last failed.
 
-Where a kubelet restarts all containers of a pod (RestartAllContainers), it removes them, and says of each 137 and
-RestartingAllContainers from then on. What it said a moment before is kept here. A manager that starts later does not
-know it; only the history is the poorer for that.
+When a kubelet restarts all containers of a pod (RestartAllContainers), it replaces their status by exit code 137 and
+RestartingAllContainers. The status before is kept here. A manager that starts later does not have it; then the history
+has fewer details.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ _REMOVED = "RestartingAllContainers"
 
 
 class LastEnds:
-    """One for each cached pod at most."""
+    """The last failure of each cached pod."""
 
     def __init__(self) -> None:
         self._ends: dict[str, tuple[Ended, int]] = {}

@@ -1,7 +1,7 @@
 """Follows the pods that outlive their Jobs: those of earlier attempts of a set that restarts, until the last is gone.
 
-Each such set has a watch of its own, of metadata only, that ends with the last pod. The next process lists the pods
-again before it creates a Job. Must not decide anything about Jobs.
+Each such set has a watch of its own, of metadata only, that ends with the last pod. A new process lists the pods again
+before it creates a Job.
 """
 
 import asyncio
@@ -36,11 +36,11 @@ class LeftoverPods:
         self._new: asyncio.Queue[tuple[Request, Followed]] = asyncio.Queue()
 
     def feed(self, queue: WorkQueue[Request]) -> None:
-        """From now on, put a JobSet into the queue when its first list is complete and when a pod has ended."""
+        """Put a JobSet into the queue when its first list is complete and when a pod has ended."""
         self._enqueue = queue.add_after
 
     def names(self, js: JobSet) -> frozenset[str] | None:
-        """The names of Jobs with pods left of earlier attempts; None while that is not known."""
+        """The names of Jobs with leftover pods of earlier attempts; None while that is not known."""
         followed = self._current(js)
         if followed is None:
             return None

@@ -1,8 +1,8 @@
-"""What this process knows of each JobSet beyond the caches: one record for each, and one place that forgets.
+"""Data that this process keeps about each JobSet beyond the caches: one record each, removed in one place.
 
-A process that starts, or becomes the leader, begins with empty records. Of all its fields only `Memory.departed`
-affects what is decided; `Memory.resumptions` affects when a Job is resumed that others suspend, and `Memory.job_window`
-how many Jobs are created or resumed at a time.
+A process that starts, or becomes the leader, begins with empty records. Only `Memory.departed` affects decisions;
+`Memory.resumptions` affects when a Job is resumed that others suspend, and `Memory.job_window` how many Jobs are
+created or resumed at a time.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ V = TypeVar("V")
 
 
 class Until(NamedTuple, Generic[V]):
-    """A value that is good until a time of the event loop's clock."""
+    """A value that is valid until a time of the event loop's clock."""
 
     value: V
     time: float
@@ -37,7 +37,7 @@ class Until(NamedTuple, Generic[V]):
 class Memory:
     """One JobSet of that UID, from its first reconcile in this process until it is gone. Times: event loop's clock.
 
-    Each field says what it holds, until when, and what happens without it or if it is wrong.
+    Each field describes its value, until when it is kept, and what happens without it or if it is wrong.
     """
 
     uid: str
@@ -51,8 +51,8 @@ class Memory:
     late; 30 s with agents of restarts in place. For speed: at most one write in 3 s for a set whose pods all start."""
 
     counts_differ_since: float | None = None
-    """Since when the status has other counts than there are, until it is written. Without it they are written half a
-    second later, or earlier. For speed: Jobs that start or end together are written together."""
+    """Since when the stored counts differ from the observed ones, until they are written. Without it they are written
+    half a second later, or earlier. For speed: Jobs that start or end together are written together."""
 
     begins_at: float | None = None
     """When the set, new and suspended, may get its first Jobs. Without it, it waits once more for those before it."""
@@ -68,13 +68,13 @@ class Memory:
     """The warnings of the last plan, until they change. Without it the same event is sent again, or not at all."""
 
     departed: dict[str, Job] = field(default_factory=dict)
-    """By UID: Jobs that were deleted finished, or bound to fail, until the status records their end or the set has
-    ended. **The one field that cannot be made again**: without it the Job is created again, so a
+    """By UID: Jobs that were deleted after they had finished or were bound to fail, until the status records their end
+    or the set has ended. **The only field that cannot be recomputed**: without it the Job is created again, so a
     failure is not counted and a completed Job runs twice."""
 
     foreign: Until[Mapping[str, Owner]] = Until(MappingProxyType({}), 0.0)  # noqa: RUF009 (immutable)
-    """Names of Jobs that belong to other owners, until 10 s after the last was found. Without it the API server is
-    asked again, or a Job is created 10 s late."""
+    """Names of Jobs that belong to other owners, until 10 s after the last was found. Without it the creation is tried
+    again, or a Job is created 10 s late."""
 
     refused: RefusedJobs = field(default_factory=RefusedJobs)
     """Jobs that could not be created, until they are created or not wanted. Without it all of them are tried at once,
@@ -98,16 +98,16 @@ class Memory:
     """For metrics: the times of the attempt. Without them a duration is not measured."""
 
     stalled: Reports = field(default_factory=Reports)
-    """What was reported of gangs that the scheduler says nothing about and of pods that it finds no node for, until it
-    changes. Without it the same event is sent again, or not at all."""
+    """Reports about gangs without an answer of the scheduler and about pods without a node, until they change. Without
+    it the same event is sent again, or not at all."""
 
     served: dict[str, float] = field(default_factory=dict)
     """When a pod was given the place of a spare, by its UID, for 30 s. Without it a pod that finds no node there either
     takes the places of all spares at once."""
 
     next_start_check: str = ""
-    """RFC 3339: before this moment no check of pending pods can find one that is late. Without it they are listed at
-    once. For speed: at most 20 lists in the time that a pod may take, in place of one for each change of a pod."""
+    """RFC 3339: the earliest time at which a check of pending pods can find a late one. Without it they are listed at
+    once. For speed: at most 20 lists in the time that a pod may take, instead of one for each change of a pod."""
 
     followed: Followed | None = None
     """The pods of earlier attempts, until the last is gone. Without it they are listed before a Job is created."""
@@ -118,7 +118,7 @@ class Memory:
 
     sorted_jobs: SortedJobs | None = None
     """The Jobs of a set of 200 or more as they were sorted for the last plan. Without it the next plan sorts all of
-    them. For speed: a plan of 10,000 Jobs takes 2.4 ms in place of 30 ms (docs/performance.md)."""
+    them. For speed: a plan of 10,000 Jobs takes 2.4 ms instead of 30 ms (docs/performance.md)."""
 
     job_window: JobWindow = UNKNOWN
     """How fast the Job controller takes up the Jobs of the set, for 10 s from each measurement. Without it at most
@@ -142,7 +142,7 @@ class Memories:
         return len(self._records)
 
     def get(self, request: Request, uid: str) -> Memory | None:
-        """The record of the JobSet of that UID; None if there is none, or one of another JobSet of the name."""
+        """The record of the JobSet of that UID; None if there is none for that UID."""
         memory = self._records.get(request)
         return memory if memory is not None and memory.uid == uid else None
 
@@ -161,14 +161,14 @@ class Memories:
         return memory
 
     def keep_departed(self, request: Request, uid: str, job: Job) -> None:
-        """Keep a Job of the JobSet of that UID, deleted finished or bound to fail, until the status records its end."""
+        """Keep a deleted Job that had finished or was bound to fail. `uid`: of its JobSet."""
         memory = self._records.get(request) or self.get_or_create(request, uid)
         memory.departed[job.metadata.uid] = job
 
     def namespace_ends(self, namespace: str, until: float) -> None:
-        """None of the JobSets that the namespace has now is planned before that time of the event loop.
+        """Plan none of the namespace's JobSets before that time of the event loop.
 
-        JobSets of a later namespace of the name have records of their own.
+        JobSets of a later namespace of the same name have other records.
         """
         for request, memory in self._records.items():
             if request.namespace == namespace:
@@ -179,11 +179,11 @@ class Memories:
         (self._queued.add if queued else self._queued.discard)(request)
 
     def others_wait(self, request: Request) -> bool:
-        """Whether another JobSet has such Jobs."""
+        """Whether another JobSet has Jobs that wait for the Job controller."""
         return len(self._queued) > (request in self._queued)
 
     def forget(self, request: Request, uid: str = "") -> None:
-        """The JobSet is gone; the one of that UID, if one is given."""
+        """Drop the record of a deleted JobSet; only that of the UID, if one is given."""
         memory = self._records.get(request)
         if memory is not None and uid in {"", memory.uid}:
             memory.stop_following()

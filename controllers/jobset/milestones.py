@@ -1,7 +1,7 @@
 """Reports to metrics, once each, how long JobSets took: all Jobs created, all ready, ready again after a restart.
 
-Only what the watches show counts, never what was sent: an answer may get lost. An attempt is measured only if this
-process has seen it begin. Must not do IO or read a clock: time is an argument.
+Only the state of the watches counts, not what was sent: an answer may get lost. An attempt is measured only if this
+process has seen it begin. Pure: time is an argument.
 """
 
 from collections.abc import Collection
@@ -31,7 +31,7 @@ class Milestones(Protocol):
 
 @dataclass(slots=True)
 class _Once:
-    """Whether something is reached for the first time, after it was seen unreached. `over`: it has been reached."""
+    """Whether something is reached for the first time, after it was seen unreached. `over`: it was reached."""
 
     unreached: bool = False
     over: bool = False
@@ -68,16 +68,16 @@ class Stopwatch:
 
     An attempt is measured if this process saw it begin: a JobSet without any status yet, or one that was suspended and
     is not any more. A restart ends the measurement, as that attempt is reported as a restart. A milestone is reported
-    once it was seen unreached and then reached, so what became true before anyone looked is not.
+    if it was observed first as not reached and then as reached.
     """
 
     def __init__(self, milestones: Milestones) -> None:
         self._milestones = milestones
 
     def saw(self, times: AttemptTimes | None, js: JobSet, jobs: Collection[Job], now: float) -> AttemptTimes | None:
-        """A reconcile begins with this JobSet as stored and its Jobs; `now` is Unix time in seconds.
+        """Note the stored JobSet and its Jobs at the start of a reconcile. `now`: Unix time in seconds.
 
-        `times`: what the last call for this JobSet gave, None for the first one.
+        `times`: the result of the last call for this JobSet; None for the first one.
         """
         if not js.is_ours:
             return None
@@ -109,13 +109,13 @@ class Stopwatch:
 
 
 def _first_sight(js: JobSet, now: float) -> AttemptTimes:
-    """The times of a JobSet that an earlier process has begun: when it was first ready cannot be known."""
+    """The times of a JobSet that began before this process: when it was first ready is unknown."""
     start = None if js.status.replicated_jobs_status else _Start(_created_at(js, now))
     return AttemptTimes(bool(js.spec.suspend), js.status.restarts, start)
 
 
 def _continue(times: AttemptTimes, js: JobSet, now: float) -> None:
-    """Note whether an attempt has begun or was broken off since the last reconcile."""
+    """Note whether an attempt has begun or was interrupted since the last reconcile."""
     if times.suspended and not js.spec.suspend:
         times.start = _Start(now)
     elif bool(js.spec.suspend) != times.suspended or js.status.restarts != times.restarts:
@@ -131,11 +131,11 @@ def _created_at(js: JobSet, now: float) -> float:
 
 
 def _lacks_jobs(js: JobSet, jobs: Collection[Job]) -> bool:
-    """Whether a Job of the current attempt was never created, or is gone without having completed."""
+    """Whether a Job of the current attempt was not created, or was deleted before it completed."""
     completed = {status.name: status.completed_indexes for status in js.status.replicated_jobs_status}
     done = {rjob.name: parse_indexes(completed.get(rjob.name, ""), rjob.replicas) for rjob in js.spec.replicated_jobs}
     if len(jobs) + sum(map(len, done.values())) < sum([rjob.replicas for rjob in js.spec.replicated_jobs]):
-        return True  # while Jobs are created, nearly always, and without checking each
+        return True  # the usual case while Jobs are created, without checking each
     attempt = str(js.status.restarts)
     labels = [job.metadata.labels for job in jobs if job.metadata.deletion_timestamp is None]
     there = {

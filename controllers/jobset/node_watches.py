@@ -1,7 +1,7 @@
 """Caches of nodes, and of the pods on them, for sets with `failurePolicy.nodeFailure` or `maintenance`.
 
 Two watches for the whole cluster, only with the gates JobSetNodeFailure or JobSetNodeMaintenance. When a node, or one
-of its taints, is added or removed, the sets that have pods on it are queued. Must not decide what that means.
+of its taints, is added or removed, the sets that have pods on it are queued.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from kube.store import ChangeKind, Store
 from kube.workqueue import WorkQueue
 
 BY_NODE = "node"
-"""Index of pods of all namespaces by the name of their node: a node that fails concerns all of them."""
+"""Index of pods of all namespaces by the name of their node: a failed node affects all of them."""
 BY_SET = "set"
 """Index of pods by the UID of their JobSet."""
 
@@ -75,7 +75,7 @@ class NodeWatches:
         return self.nodes, self.pods
 
     def feed(self, queue: WorkQueue[Request]) -> None:
-        """From now on, queue the sets concerned when a node fails or comes back, or a pod on a failed one changes."""
+        """Queue the affected sets when a node fails or comes back, or a pod on a failed node changes."""
 
         def node_changed(_kind: ChangeKind, old: Node | None, new: Node | None) -> None:
             if new is None or (new.taints, new.others) != (((), ()) if old is None else (old.taints, old.others)):
@@ -124,7 +124,10 @@ class NodeWatches:
         return tuple(tainted), frozenset(found)
 
     def _last_taint(self, node: str, wanted: frozenset[str]) -> tuple[str, str] | None:
-        """Time and key of the newest of these taints of the node; None if it has none. One without a time is newest."""
+        """Time and key of the newest of these taints of the node; None if it has none.
+
+        One without a time counts as newest.
+        """
         stored = self.nodes.store.get("", node)
         taints = () if stored is None else (*stored.taints, *stored.others)
         found = [(time, taint) for taint, time in taints if taint in wanted]
@@ -135,7 +138,7 @@ class NodeWatches:
         return () if stored is None else stored.others
 
     def _pods(self, js: JobSet) -> list[BoundPod]:
-        """The pods that carry the labels of a set, and a Job name that one of its Jobs has or had."""
+        """The pods with the labels of a set and a Job name that one of its Jobs has or had."""
         meta, is_job = js.metadata, job_names(js)
         return [pod for pod in self.pods.store.by_index(BY_SET, IndexKey(meta.namespace, meta.uid)) if is_job(pod.job)]
 
@@ -144,7 +147,7 @@ class NodeWatches:
         await asyncio.gather(*(read for name in names for read in (self._read_node(name), self._read_pods(js, name))))
 
     async def _read_node(self, name: str) -> None:
-        # A list of one name needs no other right than the watch does.
+        # A list of one name needs the same right as the watch.
         page = await self._client.list(NODES, type=DetailedNode, field_selector=f"metadata.name={name}")
         stored, known = next(iter(page.items or ()), None), self.nodes.store.get("", name)
         if stored is not None:
@@ -182,7 +185,7 @@ class NodeWatches:
             self._first_seen.pop(old.node, None)
 
     def _taints(self, node: str) -> tuple[tuple[str, str], ...]:
-        """The taints of a node by which its pods count as failed; for a node that is gone, one without a key."""
+        """The taints of a node by which its pods count as failed; for a deleted node, one without a key."""
         stored, unreadable = self.nodes.store.get("", node), self.nodes.store.unreadable
         if stored is not None:
             return stored.taints

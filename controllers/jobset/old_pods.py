@@ -1,4 +1,4 @@
-"""What is kept of pods of earlier attempts while a set that restarts waits for them to end."""
+"""Cached pods of earlier attempts, while a set that restarts waits for them to end."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def uid(self) -> str:
-        """The name: the store needs a UID, and nothing is written to these pods."""
+        """The name, as the store needs a UID: nothing is written to these pods."""
         return self.name
 
     @property
@@ -33,7 +33,7 @@ class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def old_pod_of(js: JobSet) -> Callable[[LeftoverPod], OldPod | None]:
-    """A transform that keeps of a pod what is needed; None for one that no Job has to wait for."""
+    """A transform that keeps the needed fields of a pod; None for a pod that no Job has to wait for."""
     job_of = job_waiting_for(js)
 
     def to_old_pod(pod: LeftoverPod) -> OldPod | None:
@@ -55,7 +55,7 @@ class Followed:
     over: bool = False
 
     def stop(self) -> None:
-        """End the watch; one that has not begun does not begin."""
+        """End the watch, or prevent it from beginning."""
         self.over = True
         if self.task is not None:
             self.task.cancel()

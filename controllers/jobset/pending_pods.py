@@ -26,13 +26,13 @@ MOST_EVENTS = 50
 ANSWER = 2.0
 """Seconds for an answer about events."""
 LONGEST_REASON = 512
-"""Characters of what the kubelet or the scheduler says."""
+"""Characters of a message of the kubelet or the scheduler."""
 
 
 async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping[str, PendingPod], str]:
     """The pending pod of each Job that was created first, by the UID of the Job, and when to check next.
 
-    One list of the pending pods of the set, in pages. Raises what the client raises.
+    One list of the pending pods of the set, in pages. Raises errors of the client.
     """
     meta = observed.jobset.metadata
     first: dict[str, PendingPod] = {}
@@ -75,7 +75,7 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
 async def _latest_warning(client: Client, namespace: str, pod: str) -> str:
     """The kubelet's last message about a pod that it cannot start; empty if there is none.
 
-    The status of a pod says nothing of its volumes and its network; events do. No decision depends on the answer.
+    Faults of volumes and network are in events only, not in the status of a pod. No decision depends on the answer.
     """
     fields = f"regarding.kind=Pod,regarding.name={pod},type=Warning"
     options: ListOptions = {"namespace": namespace, "field_selector": fields, "limit": MOST_EVENTS, "timeout": ANSWER}

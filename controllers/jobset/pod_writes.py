@@ -25,7 +25,7 @@ class PodWrites:
     namespace: str
 
     async def delete(self, pods: Store[BoundPod], action: DeletePod) -> None:
-        """Delete a pod. One that is replaced is released from its Job, too, so that its replacement is created now."""
+        """Delete a pod. If it is replaced, also release it from its Job, which then creates the replacement at once."""
         deleted = None
         options: DeleteOptions = {"namespace": self.namespace, "uid": action.uid}
         if not action.graceful:
@@ -56,7 +56,7 @@ class PodWrites:
             await self.lift_gate(pods, LiftGate(action.pod, action.pod_uid))
 
     async def _hold_domain(self, pods: Store[PoolPod], job_key: str, keeper: tuple[str, str]) -> None:
-        """Have a pod of a spare keep all Jobs but that of the key out of its domain. If it may not, it goes."""
+        """Label a spare pod so that it keeps Jobs of other keys out of its domain. If that is refused, delete it."""
         name, uid = keeper
         patch = {"metadata": {"uid": uid, "labels": {keys.JOB_KEY: job_key}}}
         try:
@@ -67,7 +67,7 @@ class PodWrites:
             await self.end_spare(pods, EndSpare(name, uid))
 
     async def end_spare(self, pods: Store[PoolPod], action: EndSpare) -> None:
-        """Delete a pod of a spare. Its Job makes another one at once."""
+        """Delete a pod of a spare. Its Job creates another one at once."""
         with suppress(NotFound):
             await self.client.delete(
                 PODS, action.name, namespace=self.namespace, uid=action.uid, grace_period_seconds=0
@@ -97,6 +97,6 @@ class PodWrites:
 
 
 def _overlay(pods: Store[PoolPod], written: DetailedPod) -> None:
-    """Overlay a pod that belongs into the cache. One that does not any more is left to the watch, which removes it."""
+    """Overlay a pod that belongs in the cache. The watch removes one that does not belong there any more."""
     if (seen := pool_pod(written)) is not None:
         pods.overlay(seen)

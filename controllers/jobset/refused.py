@@ -1,6 +1,6 @@
-"""Jobs that the API server refused to create are tried again one at first: what refused one mostly refuses all.
+"""Refused creations of Jobs are retried with one Job first: mostly all are refused for the same reason.
 
-A quota that is used up would otherwise cost as many requests with each retry as Jobs are missing.
+Otherwise, with an exhausted quota, each retry would send a request for every missing Job.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,14 +12,14 @@ from kube.parallel import Failure
 
 Create = Callable[[CreateJob], Awaitable[None]]
 CreateEach = Callable[[Sequence[CreateJob], Create], Awaitable[list[Failure]]]
-"""Creates Jobs side by side. Gives the failures."""
+"""Creates Jobs concurrently. Returns the failures."""
 
 
 @dataclass(slots=True)
 class RefusedJobs:
     """Jobs of one JobSet that could not be created: at most as many as one plan creates.
 
-    `names`: in the order in which they are tried again; the one that was tried last is at the end.
+    `names`: in the order of the next tries; the one that was tried last is at the end.
     """
 
     names: dict[str, None] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class RefusedJobs:
     async def create(self, creations: Sequence[CreateJob], each: CreateEach, create: Create) -> list[Failure]:
         """Create the Jobs that were not refused before; then 1 of the others, 2, 4 ... until one is refused.
 
-        So neither a Job that is refused for ever nor a refused ReplicatedJob holds up the others.
+        So neither a Job that is always refused nor a refused ReplicatedJob blocks the others.
         """
         if not creations:
             self.names = {}

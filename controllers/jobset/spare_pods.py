@@ -12,11 +12,11 @@ from kube.indexes import IndexKey
 from kube.store import Store
 
 BY_SET = "set"
-"""Index of these pods by the UID of their JobSet, as their label has it."""
+"""Index of these pods by the UID of their JobSet in the label."""
 
 
 def with_spare_pods(observed: Observed, pods: Store[PoolPod], memory: Memory, clock: float) -> Observed:
-    """The observation with what the cache has. `clock`: seconds of the event loop, as in `memory.served`."""
+    """The observation with the pods of the cache. `clock`: seconds of the event loop, as in `memory.served`."""
     meta = observed.jobset.metadata
     found = pods.by_index(BY_SET, IndexKey(meta.namespace, meta.uid))
     memory.served = {uid: given for uid, given in memory.served.items() if given + SERVED > clock}

@@ -1,7 +1,7 @@
 """Warns of pods that kube-scheduler finds no node for, in sets without groups: one event in the scheduler's words.
 
 The manager watches no pods of such sets. So their pods without a node are listed, one page, while Jobs of the set have
-pods that are not ready: first after 30 s, then after twice as long each time, up to every 10 minutes. Decides nothing.
+pods that are not ready: first after 30 s, then at doubled intervals up to 10 minutes.
 """
 
 import asyncio
@@ -36,11 +36,11 @@ MOST_PODS = 100
 """Pods that one check lists."""
 
 MOST_WORDS = 700
-"""Characters of what the scheduler says that an event quotes."""
+"""Characters of the scheduler's message in an event."""
 
 
 class UnscheduledPods:
-    """Looks at the pods of sets that wait, and warns when there is something new to say."""
+    """Reads the pods of sets that wait, and warns if the scheduler's messages are new."""
 
     def __init__(self, client: Client, record: Callable[[JobSet, Event], None]) -> None:
         self._client = client
@@ -70,7 +70,7 @@ class UnscheduledPods:
         return reports.wait
 
     async def _event(self, observed: Observed) -> Event | None:
-        """The warning that applies now."""
+        """The current warning."""
         js = observed.jobset
         page = await self._client.list(
             PODS,

@@ -83,7 +83,7 @@ class Watches(InformerGroup):
         self.beside = (self.groups.run,)
 
     def feed(self, queue: WorkQueue[Request]) -> None:
-        """From now on, put the JobSet of every change into the queue."""
+        """Put the JobSet of every change into the queue."""
         self.jobsets.on_event(lambda _, old, new: _forget_failures(queue, old, new))
         self.jobsets.enqueue(queue, lambda js: [Request(js.metadata.namespace, js.metadata.name)])
         self.jobs.enqueue(queue, lambda job: owner_requests(job.metadata), job_turn)
@@ -101,7 +101,7 @@ class Watches(InformerGroup):
         self.groups.on_change(lambda: self._enqueue_all_with_groups(queue))
 
     def _enqueue_all_with_groups(self, queue: WorkQueue[Request]) -> None:
-        """Put every JobSet that wants groups into the queue: the API server serves other kinds than before."""
+        """Put every JobSet that wants groups into the queue: the kinds that the API server serves have changed."""
         for js in self.jobsets.store.list():
             if js.spec.scheduling is not None:
                 queue.add(Request(js.metadata.namespace, js.metadata.name))
@@ -114,7 +114,7 @@ class Watches(InformerGroup):
         return Caches(*stores, pods, self.priority_classes.store, self.groups, self.nodes, self.last_ends, spare_pods)
 
     def _jobsets_of_service(self, service: Service) -> list[Request]:
-        """The JobSets that want a Service of this name: its owner, and those that wait until the name is free."""
+        """The JobSets with a Service of this name: its owner, and those that wait until the name is free."""
         meta = service.metadata
         found = self.jobsets.store.by_index(BY_SUBDOMAIN, IndexKey(meta.namespace, meta.name))
         return [Request(js.metadata.namespace, js.metadata.name) for js in found]
@@ -126,16 +126,16 @@ class Watches(InformerGroup):
 
 
 def _jobset_to_serve(pod: PoolPod) -> list[Request]:
-    """The JobSet of a spare, or of a pod that needs a place: other pods without a node only wait for kube-scheduler.
+    """The JobSet of a spare pod, or of a pod that needs a place; other pods only wait for kube-scheduler.
 
-    In exclusive placement, of each pod: followers get places once their leader is none of those without a node.
+    In exclusive placement, the JobSet of any pod: followers get places once their leader has a node.
     """
     counts = pod.is_spare or pod.gated or pod.unschedulable or pod.job_key
     return [Request(pod.namespace, pod.jobset)] if counts else []
 
 
 def _forget_failures(queue: WorkQueue[Request], old: JobSet | None, new: JobSet | None) -> None:
-    """A JobSet that takes the name of one that is gone does not wait as long as that one would have had to."""
+    """Reset the back-off of a deleted JobSet, so that a new one of its name does not inherit it."""
     if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
         queue.forget(Request(old.metadata.namespace, old.metadata.name))
 
@@ -149,7 +149,7 @@ def set_name(job: Job) -> Iterable[str]:
 
 
 def job_turn(old: Job | None, new: Job | None) -> Turn:
-    """The turn of the JobSet of a Job that has changed. One that was created, or whose pods start, is only counted."""
+    """When to reconcile the JobSet of a changed Job: later if only counts changed."""
     if new is None:
         return AT_ONCE if old is None or old.outcome or old.doomed else SOON
     if old is None:

@@ -1,7 +1,7 @@
 """Keeps followers with their leaders: lifts gates, evicts misplaced pods, reports why a leader waits. IO of `plan`.
 
-A Job is looked at when its leader, one of its waiting followers or its leader's node changes. The pods of a Job are
-read only where a follower may be misplaced: at the start of this process, when a Job has lost a leader that had led,
+A Job is reconciled when its leader, one of its waiting followers or its leader's node changes. The pods of a Job are
+read only where a follower may be misplaced: at the start of this process, when a Job has lost a leader with a domain,
 and when nodes change their domain.
 """
 
@@ -42,7 +42,7 @@ NAME = "placement"
 """Label value of this controller in metrics."""
 
 WORKERS = 50
-"""Jobs that are reconciled at the same time. Most of them send nothing, and those that list pods share a list."""
+"""Jobs that are reconciled at the same time. Most send no request, and those that list pods share a list."""
 
 RELABEL_PAUSE = 5.0
 """Seconds between a node's change of domain and the check for misplaced pods: a whole rack is renamed node by node."""
@@ -81,13 +81,13 @@ class PlacementReconciler:
         self._watches = watches
         self._jobs = jobs
         self.memories = JobMemories()
-        """What is known of each Job beyond the caches."""
+        """Data about each Job beyond the caches."""
         self._reports = PendingReports(watches.leaders.store, jobs.store, recorder, self.memories, wall_clock)
         self._map = Map(watches.leaders.store, watches.nodes.store)
         self._relabelled = _Relabelled()
 
     def feed(self, queue: WorkQueue[JobRequest]) -> None:
-        """From now on, put the Job of every change into the queue; Jobs that run already may have misplaced pods."""
+        """Put the Job of every change into the queue. Running Jobs are checked once for misplaced pods."""
         leaders, nodes = self._watches.leaders, self._watches.nodes
         clock = asyncio.get_running_loop().time()
         for job in self._jobs.store.list():
@@ -110,7 +110,7 @@ class PlacementReconciler:
         return []
 
     def _leader_changed(self, _kind: ChangeKind, old: Leader | None, new: Leader | None) -> None:
-        """Plan checks when a leader is lost: its followers may be in another domain than the next leader."""
+        """Schedule checks when a leader is lost: its followers may be in another domain than the next leader."""
         if old is None or not old.node or not old.live or (new is not None and (new.live or new.succeeded)):
             return
         job = self._job(JobRequest.of_pod(old))
@@ -121,7 +121,7 @@ class PlacementReconciler:
             self.memories.check_at(JobRequest.from_job(job), clock, *later)
 
     def _job_changed(self, kind: ChangeKind, old: Job | None, _new: Job | None) -> None:
-        """A Job that is gone is forgotten."""
+        """Forget a deleted Job."""
         if kind is ChangeKind.DELETED and old is not None:
             self.memories.forget(JobRequest.from_job(old))
 
@@ -130,7 +130,7 @@ class PlacementReconciler:
         return job if job is not None and job.metadata.uid == request.uid else None
 
     def _node_changed(self, queue: WorkQueue[JobRequest], old: Node | None, new: Node | None) -> None:
-        """When nodes change their domains, pods in the old and the new ones may be misplaced."""
+        """Schedule checks when a node changes its domain: pods in the old and the new one may be misplaced."""
         if old is None or new is None:
             return
         changed = {key for key in {*old.asked} & {*new.asked} if old.label(key) != new.label(key)}
@@ -189,7 +189,7 @@ class PlacementReconciler:
     async def _repair(self, request: JobRequest, domain: Domain, topology: str) -> list[Failure]:
         """Evict misplaced followers, if a check for them is due. A check that fails is due again."""
         clock, planned = asyncio.get_running_loop().time(), self.memories.checks(request)
-        # Done before the pods are read: a leader that is lost while they are read needs another check.
+        # Forgotten before the pods are read: a leader that is lost meanwhile needs another check.
         if self.memories.forget_checks(request, clock) == planned:
             return []
         done = False

@@ -1,7 +1,7 @@
 """The domains of Jobs for webhooks that admit followers: from the caches, after a short wait at most.
 
-A wait delays a worker of the Job controller, which has five by default. So it is short, only a few Jobs are waited for
-at the same time, and each Job only once: if its domain is not known by then, the follower gets the scheduling gate.
+A wait delays a worker of the Job controller, which has five by default. So it is short, for a few Jobs at a time, and
+once for each Job: if its domain is still unknown then, the follower gets the scheduling gate.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ AT_ONCE = 2
 """Jobs that one replica waits for at the same time."""
 
 REMEMBERED = 4096
-"""Jobs whose wait timed out that are remembered: they are not waited for again."""
+"""Jobs whose wait timed out that are remembered, so that nothing waits for them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Map:
         return Domain(value, leader.name, leader.node)
 
     def reading_labels(self, leader: Leader) -> bool:
-        """Whether the node of a leader is known, but not yet the label by which the leader is placed."""
+        """Whether the node of a leader is known, but not yet its topology label."""
         node = self.nodes.get("", leader.node)
         return node is not None and leader.topology in node.carries and leader.topology not in node.asked
 
@@ -71,7 +71,7 @@ class _Wait:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
-        """Something has changed."""
+        """End the waits: a cached object has changed."""
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -1,7 +1,7 @@
-"""What this process knows of each Job with exclusive placement beyond the caches: one record for each, forgotten here.
+"""Data that this process keeps about each Job with exclusive placement beyond the caches: one record each.
 
-A process that starts looks once for misplaced pods of each running Job. It does not know what was reported, and reports
-it again.
+A process that starts looks once for misplaced pods of each running Job. It reports again what an earlier process has
+reported.
 """
 
 from dataclasses import dataclass
@@ -57,15 +57,14 @@ class JobMemory:
 
 
 class JobMemories:
-    """The records by Job, and when each JobSet was last reported on. Bounded by the Jobs that wait for something."""
+    """The records by Job, and when each JobSet was last reported. Bounded by the number of waiting Jobs."""
 
     def __init__(self) -> None:
         self._records: dict[JobRequest, JobMemory] = {}
         self._reported: dict[IndexKey, float] = {}
-        """When it was last reported of a JobSet, by namespace and UID, that a Job has no domain.
+        """When a JobSet, by namespace and UID, was last reported because a Job has no domain.
 
-        Remembered: until the first report of another one after 60 s. Without it the event is sent again.
-        """
+        Remembered: until the first report of another one after 60 s. Without it the event is sent again."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -91,29 +90,29 @@ class JobMemories:
         return memory.checks
 
     def without_domain(self, request: JobRequest, now: float) -> float:
-        """Since when a Job has no domain: `now` if that is new."""
+        """Since when a Job has no domain; records `now` the first time."""
         memory = self._records.setdefault(request, JobMemory())
         if memory.without_domain_since is None:
             memory.without_domain_since = now
         return memory.without_domain_since
 
     def has_domain(self, request: JobRequest) -> None:
-        """A Job has a domain, or no pod waits for one."""
+        """Note that a Job has a domain, or that no pod waits for one."""
         memory = self._records.get(request)
         if memory is not None:
             memory.without_domain_since = None
             self._drop_if_empty(request)
 
     def forget(self, request: JobRequest) -> None:
-        """The Job is gone."""
+        """Drop the record of a deleted Job."""
         self._records.pop(request, None)
 
     def last_report(self, jobset: IndexKey) -> float | None:
-        """When the JobSet of that namespace and UID was last reported on."""
+        """When the JobSet of that namespace and UID was last reported."""
         return self._reported.get(jobset)
 
     def report(self, jobset: IndexKey, now: float, keep: float) -> None:
-        """Note that a JobSet is reported on now; forget reports that are older than `keep` seconds."""
+        """Note that a JobSet is reported now; forget reports that are older than `keep` seconds."""
         self._reported = {key: at for key, at in self._reported.items() if now - at < keep}
         self._reported[jobset] = now
 

@@ -3,7 +3,7 @@
 See docs/concepts/exclusive-placement.md#what-is-a-valid-leader-and-what-is-repaired.
 
 Gated followers are sent to the domain of their leader. Followers in another domain are marked and deleted; their Job
-creates them again. Nothing is done about followers while the leader's domain is not known.
+creates them again. Followers are left alone while the leader's domain is unknown.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,13 +17,13 @@ REPORT_AFTER = 5.0
 """Seconds that a Job may wait for its domain before that is reported."""
 
 NODE_PAUSE = 0.5
-"""Seconds until the next check for a node or its label that another watch is about to deliver."""
+"""Seconds until the next check for a node or its label that its watch will deliver soon."""
 
 REPORT_EVERY = 60.0
 """Seconds between two reports about one JobSet while it waits: they count up one Event."""
 
 NodeLabel = Callable[[str], str | None]
-"""Value of the topology label of a node; None when it has none, or is not known."""
+"""Value of the topology label of a node; None if it has none or the node is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _misplaced(pod: DetailedPod, domain: Domain, topology: str, label: NodeLabel
 
 
 def pending_note(leaders: list[Leader]) -> str:
-    """The report about a JobSet with leaders that wait: the longest wait, in the scheduler's words."""
+    """The report about a JobSet with waiting leaders: the scheduler's message about the longest wait."""
     first = min(leaders, key=lambda leader: (leader.since or leader.created, leader.name))
     count = len(leaders) - 1
     more = f" ({count} more of its Jobs {'waits' if count == 1 else 'wait'} likewise)" if count else ""

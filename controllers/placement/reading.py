@@ -1,7 +1,7 @@
 """Reads the pods of Jobs page by page, for finding misplaced followers. Jobs that are looked at together share a list.
 
-For each list the API server goes through all pods of the namespace, whatever is selected. When a manager starts, the
-pods of every exclusive Job are read: with one list for each, that work would grow with the square of their number.
+For each list the API server reads all pods of the namespace, whatever the selector. When a manager starts, the pods of
+every exclusive Job are read: with one list for each, that work would grow with the square of their number.
 """
 
 import asyncio
@@ -35,14 +35,14 @@ class _Search:
 
 @dataclass(slots=True)
 class _Namespace:
-    """Searches by the UID of the Job. The search that holds `turn` reads for those that wait for it."""
+    """Searches by the UID of the Job. The search that holds `turn` also lists the pods of the waiting ones."""
 
     searches: dict[str, _Search] = field(default_factory=dict)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class PodReader:
-    """Reads the pods of Jobs of one namespace with one list; Jobs that come meanwhile share the next list."""
+    """Reads the pods of Jobs of one namespace with one list; Jobs that are added meanwhile share the next list."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

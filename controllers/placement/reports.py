@@ -51,12 +51,12 @@ class PendingReports:
         """A leader whose node carries no topology label, or is gone."""
         if self._grace(leader) > 0:
             return NODE_PAUSE
-        # The node may still come, and no event would say so.
+        # The node may still appear, without an event of a watch for it.
         return min(REPORT_AFTER, self._report(leader, lambda _: f"Job {leader.job} has no domain: {lack.why}"))
 
     def too_many_topologies(self, leader: Leader) -> float:
         """A leader whose topology label is not kept, because `MOST_KEYS` others are in use."""
-        # No watch shows when one of them is not used any more.
+        # No watch event tells when one of them is free again.
         lack = (
             f"Job {leader.job} has no domain: too many topologies: {MOST_KEYS} other node labels than the common ones"
             f" are in use, and {leader.topology} is read when one of them is not any more"
@@ -83,7 +83,7 @@ class PendingReports:
         return None if job is None or job.metadata.uid != pod.job_uid else owning_jobset(job.metadata)
 
     def _report(self, pod: Leader | Follower, note: Callable[[OwnerReference], str]) -> float:
-        """Report the JobSet of a pod unless that was done a short while ago. A pod of no JobSet is not reported."""
+        """Report the JobSet of a pod unless it was reported recently. A pod without a JobSet is not reported."""
         owner, clock = self._jobset(pod), asyncio.get_running_loop().time()
         if owner is None:
             return REPORT_AFTER

@@ -1,9 +1,9 @@
 """The watches of exclusive placement: leader pods, waiting followers, and the nodes' topology labels.
 
-Nothing is watched before the first Job that is placed exclusively, or the first review of such a JobSet or pod: each
-pod of a set of small Jobs is a leader.
-Of pods, only leaders and gated followers are kept, of nodes only the labels by which leaders are placed: some hundred
-bytes for each. Followers and nodes are requested as metadata only.
+The watches begin with the first Job that is placed exclusively, or the first review of such a JobSet or pod, since they
+cost memory: each pod of a set of small Jobs is a leader. Of pods, only leaders and gated followers are kept, of nodes
+only the labels by which leaders are placed: some hundred bytes for each. Followers and nodes are requested as metadata
+only.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ RELIST_PAUSE = 5.0
 class PlacementWatches(InformerGroup):
     """Synced on every replica: the webhooks of all of them read it, and a new leader of the manager starts warm.
 
-    `begin` begins to watch, for good.
+    `begin` starts them; they do not end.
     """
 
     def __init__(self, client: Client) -> None:
@@ -87,11 +87,11 @@ class PlacementWatches(InformerGroup):
 
     @property
     def has_begun(self) -> bool:
-        """Whether they watch."""
+        """Whether the watches have begun."""
         return self._begun.is_set()
 
     def begin(self) -> None:
-        """A Job is placed exclusively, or soon will be."""
+        """Start the watches: a Job is placed exclusively, or soon will be."""
         self._begun.set()
 
     def begin_with(self, jobs: Informer[Job]) -> None:
@@ -115,7 +115,7 @@ class PlacementWatches(InformerGroup):
 
     @property
     def lacks(self) -> list[str]:
-        """What keeps first lists from being complete; nothing while no Job needs them."""
+        """The watches whose first list is not complete; none while no Job needs them."""
         return super().lacks if self.has_begun else []
 
     async def _relist(self) -> None:
@@ -129,10 +129,8 @@ class PlacementWatches(InformerGroup):
     def keep_label(self, leader: Leader) -> bool:
         """Keep the node label by which a bound leader is placed, if its node carries it.
 
-        When there are `MOST_KEYS` already, it takes the place of one by which no leader is placed any more, or of one
-        whose namespaces have more of them: however many keys one namespace uses, another one gets its own.
-
-        False: this one is not kept, and nothing is listed.
+        If there are `MOST_KEYS` already, it replaces one that no leader uses any more, or one of a namespace that has
+        more of them: so each namespace gets its share. Returns False if the key is not kept.
         """
         node = self.nodes.store.get("", leader.node)
         return leader.topology in self._asked or (
@@ -149,7 +147,7 @@ class PlacementWatches(InformerGroup):
                 return min((shares[namespace] for namespace in self._users.get(key, ())), default=inf)
 
             largest = max(used_keys, key=share)
-            # With a difference of one, the two would take it from each other for ever.
+            # With a difference of one, the two would replace each other's key forever.
             if share(largest) <= share(topology) + 1:
                 return False
             used_keys.remove(largest)
@@ -170,7 +168,7 @@ class PlacementWatches(InformerGroup):
             self.keep_label(new)
 
     def _node_changed(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
-        """A node may come, or get a label, after the leader that is placed by it."""
+        """Queue leaders whose node appears, or gets its label, after they were bound to it."""
         if new is not None and (old is None or old.carries is not new.carries):
             for key in new.carries:
                 if key in self._users and key not in self._asked:

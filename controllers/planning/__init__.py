@@ -1,1 +1,1 @@
-"""What to do about one JobSet: pure functions from an observation to a plan. Imports no package but `api`."""
+"""What to do about one JobSet: pure functions from an observation to a plan. Imports only `api`."""

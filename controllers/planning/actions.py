@@ -11,7 +11,7 @@ from kube.model.meta import JSON
 
 @dataclass(frozen=True, slots=True)
 class CreateJob:
-    """Create a child Job. Its body is built when it is sent: a large set does not hold thousands of them in memory."""
+    """Create a child Job. Its body is built when it is sent, to save memory with thousands of Jobs."""
 
     name: str
     build: Callable[[], JSON]
@@ -26,8 +26,8 @@ class CreateJob:
 class DeleteJob:
     """Delete a child Job and, before it, its pods (foreground). The UID guards a newer Job of the same name.
 
-    `resource_version`, where it is given: the state of the Job that this was decided from. A process that has just
-    become the leader deletes nothing that has changed since.
+    `resource_version`, if given: of the Job that the decision was made from. A process that has just become the leader
+    deletes nothing that has changed since.
     """
 
     name: str
@@ -39,7 +39,7 @@ class DeleteJob:
 class DeleteJobs:
     """Delete Jobs of earlier attempts in one call; their pods go after them (background).
 
-    `selector` finds exactly these Jobs, given as (name, UID). Their names are free at once, but a Job is not created
+    `selector` selects exactly these Jobs, given as (name, UID). Their names are free at once, but a Job is not created
     again before its old pods are gone (`Observed.leftovers`).
     """
 
@@ -51,9 +51,9 @@ class DeleteJobs:
 class PatchJob:
     """Patch a child Job. The patch names the UID of the Job that was planned on, and its version if that matters.
 
-    `template_changed`: the pod template changes: servers older than 1.36 accept that on a Job that has
-    started only after its start time is cleared. `resources`: containers are named in the patch, which is
-    then a strategic merge patch; else it is a merge patch.
+    `template_changed`: the pod template changes: servers older than 1.36 accept that on a Job that has started only
+    after its start time is cleared. `resources`: the patch changes containers, so it is a strategic merge patch; else
+    it is a merge patch.
     """
 
     name: str
@@ -66,9 +66,9 @@ class PatchJob:
 class DeletePod:
     """Delete a pod without waiting for its node (grace period 0). The UID guards a newer pod of the same name.
 
-    `replaced`: its Job goes on and makes another pod in its place. The Job does not count it as failed: it would wait
-    for the end of the pod, which the silent kubelet does not report, and then for its back-off. `graceful`: its node
-    works, and gives it the grace period of the pod.
+    `replaced`: its Job continues and creates another pod instead. The Job must not count it as failed: it would wait
+    for the end of the pod, which its unreachable kubelet does not report, and then for its back-off. `graceful`: its
+    node works, so the pod gets its grace period.
     """
 
     name: str
@@ -106,7 +106,7 @@ class EndSpare:
 
 @dataclass(frozen=True, slots=True)
 class LiftGate:
-    """Have a pod scheduled that was held back for the place of a spare."""
+    """Remove the scheduling gate of a pod that waited for the place of a spare."""
 
     pod: str
     uid: str
@@ -144,7 +144,7 @@ class CreateGroup:
 
 @dataclass(frozen=True, slots=True)
 class PatchGroup:
-    """Merge patch of one of those, in the version that was planned on.
+    """Merge patch of a group object, conditional on the observed version.
 
     `replacement`: the body to create in its place if the patch is refused.
     """
@@ -159,7 +159,7 @@ class PatchGroup:
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Delete one of those. The UID guards a newer one of the same name."""
+    """Delete a group object. The UID guards a newer one of the same name."""
 
     kind: str
     name: str
@@ -192,7 +192,10 @@ Action = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event about the JobSet: type Normal or Warning. `distinct`: one with another note is another event."""
+    """An event about the JobSet: type Normal or Warning.
+
+    `distinct`: events that differ in the note are different events.
+    """
 
     type: str
     reason: str
@@ -204,7 +207,7 @@ class Event:
 class FailedPodQuery:
     """Failed Jobs, as (name, UID), whose failed pods the plan needs.
 
-    `needed`: decisions depend on the answer. Else only events and `status.attemptHistory` do.
+    `needed`: whether decisions depend on the answer; else only events and `status.attemptHistory` use it.
     """
 
     jobs: tuple[tuple[str, str], ...]
@@ -218,7 +221,7 @@ class PendingPodQuery:
 
 @dataclass(frozen=True, slots=True)
 class NodeQuery:
-    """Asks that these nodes and the set's pods on them are read."""
+    """Asks for these nodes and the set's pods on them."""
 
     nodes: tuple[str, ...]
 
@@ -228,7 +231,7 @@ PodQuery = FailedPodQuery | PendingPodQuery | NodeQuery
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partial:
-    """What one step adds to the plan. `status`: the whole one as it is after this step; None: as it was before."""
+    """What one step adds to the plan. `status`: the whole status after this step; None: not changed."""
 
     actions: tuple[Action, ...] = ()
     status: JobSetStatus | None = None
@@ -243,7 +246,7 @@ class Partial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Partial):
-    """What to do now. An empty plan means that all is as it should be.
+    """What to do now. An empty plan means that nothing has to be done.
 
     `status` is written after the actions, or before them with `status_first`; `events` are recorded after the status
     is stored. If an action fails, `counters` is written in place of `status`: it has what was counted, and nothing that
@@ -260,17 +263,17 @@ class Plan(Partial):
 
 
 def creates_only(decided: Plan) -> bool:
-    """Whether nothing that exists is changed or deleted. Names guard creations: nothing is created twice."""
+    """Whether the plan changes and deletes no existing objects. Names guard creations: nothing is created twice."""
     return all(isinstance(action, CreateJob | CreateService | CreateClaim | CreateGroup) for action in decided.actions)
 
 
 def delete(children: Iterable[Child]) -> tuple[DeleteJob, ...]:
-    """Delete those that are not in deletion."""
+    """Delete the Jobs that are not being deleted yet."""
     return tuple(DeleteJob(child.name, child.job.metadata.uid) for child in children if not child.deleting)
 
 
 def delete_unfinished(jobs: Iterable[Job]) -> tuple[DeleteJob, ...]:
-    """Delete those that run and are not in deletion. One that has ended meanwhile may be known to be so too late."""
+    """Delete unfinished Jobs that are not being deleted yet, unless they have changed since."""
     return tuple(
         DeleteJob(job.metadata.name, job.metadata.uid, job.metadata.resource_version)
         for job in jobs

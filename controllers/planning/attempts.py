@@ -1,4 +1,4 @@
-"""How attempts are counted: what begins, ends and restarts one, and what of it survives (KEP-1282).
+"""How attempts are counted: how one begins, ends and restarts, and which fields outlive it (KEP-1282).
 
 See docs/reference/failure-policy.md#failure-policy.
 """
@@ -45,15 +45,14 @@ They change with the gate RestartJob only, and keep their values while it is off
 
 
 def keep(fields: Iterable[str], entry: ReplicatedJobStatus) -> dict[str, Any]:
-    """These fields of a stored entry with their values, as arguments for the next entry."""
+    """These fields of a stored entry, as arguments for the next entry."""
     return {name: getattr(entry, name) for name in fields}
 
 
 def begin_attempt(draft: StatusDraft) -> None:
     """Number the attempt that begins: one more than the last, by a first run, a restart, a resume or a move in place.
 
-    Where no attempt was numbered yet, its number is that of `restarts` so far: 0 for a first run. The time of a
-    deadline begins again where one runs.
+    If no attempt was numbered yet, its number is `restarts`: 0 for a first run. A running deadline begins again.
     """
     status = draft.status
     before = status.execution_attempts
@@ -64,7 +63,7 @@ def begin_attempt(draft: StatusDraft) -> None:
 
 
 def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool, event_type: str = "Warning") -> None:
-    """Begin the next attempt, in which every Job is created again. What this one has counted and reached is reset.
+    """Begin the next attempt, in which every Job is created again. Counts and reached states are reset.
 
     `counts`: whether the restart counts towards maxRestarts. `event_type`: Normal for one that was planned.
     """
@@ -104,22 +103,23 @@ def counted_in_parts(status: JobSetStatus) -> int:
 
 
 def entry_of_next_attempt(entry: ReplicatedJobStatus) -> ReplicatedJobStatus:
-    """The entry at the start of the next attempt: Jobs that have succeeded have to succeed again."""
+    """The status entry at the start of the next attempt, in which every Job has to succeed again."""
     remaining = None if entry.remaining is None else entry.remaining + entry.succeeded
     kept = keep(RESTARTS_OF_JOBS, entry)
     return ReplicatedJobStatus(name=entry.name, **{**NO_COUNTS, "remaining": remaining}, **REACHED, **kept)
 
 
 def requested_attempt(status: JobSetStatus) -> int:
-    """The highest attempt that all pods have been asked to begin; 0 before the first restart."""
+    """The highest attempt that all pods were asked to begin; 0 before the first restart."""
     previous = status.previous_in_place_restart_attempt
     return 0 if previous is None else previous + 1
 
 
 def end_attempt(js: JobSet, draft: StatusDraft, replaced: Iterable[str]) -> None:
-    """Have all pods begin the next attempt: pods of these ReplicatedJobs are replaced, and join in that.
+    """Make all pods begin the next attempt; pods of these ReplicatedJobs are replaced and join it.
 
-    So the others end their workers, which have lost a peer, while new pods start. A pod that joins asks for it anyway.
+    So the other pods end their workers, which have lost a peer, while the new pods start. A new pod would ask for the
+    next attempt anyway.
     """
     current = draft.status.current_in_place_restart_attempt
     if current is not None and requested_attempt(draft.status) <= current and set(replaced) - jobs_without_agent(js):

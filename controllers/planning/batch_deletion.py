@@ -33,17 +33,17 @@ def may_leave_pods(js: JobSet, children: ChildJobs, layout: Layout, gates: Featu
 
 
 def has_earlier_attempt(js: JobSet, children: ChildJobs) -> bool:
-    """Whether there are Jobs of an earlier attempt of the set. Jobs that restart alone are not."""
+    """Whether there are Jobs of an earlier attempt of the set. Jobs that restart alone do not count."""
     return any(_attempt(child) < js.status.restarts for child in children.previous)
 
 
 def leftovers(names: frozenset[str] | None, children: ChildJobs) -> frozenset[str] | None:
-    """These Jobs without the unrecognized ones, which are left alone, like their pods. None: not known."""
+    """These names without those of unrecognized Jobs, which are left alone with their pods. None: not known."""
     return names and names.difference(job.metadata.name for job in children.unrecognized)
 
 
 def batches(js: JobSet, old: Iterable[Child], layout: Layout, limits: Limits) -> tuple[DeleteJobs, ...]:
-    """Deletions of the Jobs of earlier attempts that a selector can find; the others are left out.
+    """Batch deletions of those Jobs of earlier attempts that a selector can select.
 
     Empty for a small set.
     """
@@ -73,7 +73,7 @@ def _attempt(child: Child) -> int:
 
 
 def _selectable(js: JobSet, child: Child) -> bool:
-    """Whether a Job can be deleted in a batch: the selector finds it by its labels, and no finalizer keeps it.
+    """Whether a Job can be deleted in a batch: the selector matches its labels, and no finalizer keeps it.
 
     A user may have changed the labels. The selector has the name of the set, because the watch of Jobs shows every Job
     with that label. So the plan knows all Jobs that a selector may match, those of other owners included.
@@ -92,6 +92,6 @@ def _selectable(js: JobSet, child: Child) -> bool:
 
 @lru_cache(maxsize=128)
 def _is_earlier(text: str | None, restarts: int) -> bool:
-    """Whether a label is the decimal number of an attempt below `restarts`. The selector would not find `007`."""
+    """Whether a label is the decimal number of an attempt below `restarts`. The selector would not match `007`."""
     attempt = integer(text)
     return attempt is not None and attempt < restarts and str(attempt) == text

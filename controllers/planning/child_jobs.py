@@ -1,4 +1,4 @@
-"""Sorts child Jobs by attempt and outcome. Every later decision starts from these lists.
+"""Sorts child Jobs by attempt and outcome. All later decisions use these lists.
 
 See docs/reference/lifecycle.md#sorting-of-jobs.
 
@@ -29,7 +29,10 @@ _GO_INTEGER = re.compile(rf"[+-]?[0-9]{{1,{_DIGITS}}}", re.ASCII)
 
 
 class Child(msgspec.Struct, frozen=True):
-    """A child Job with the indexes that its labels give it. `gone`: deleted finished or bound to fail."""
+    """A child Job with the indexes that its labels give it.
+
+    `gone`: deleted after it had finished or was bound to fail.
+    """
 
     job: Job
     replicated_job: str
@@ -58,7 +61,7 @@ class Tally(NamedTuple):
     """Active Jobs of one ReplicatedJob.
 
     - `ready`: every pod that the Job wants at once is ready or has succeeded. `with_pods`: it has a pod.
-    - `suspended`: `spec.suspend` is set. `halting`: those of them that are ready still: their pods are about to go.
+    - `suspended`: `spec.suspend` is set. `halting`: those of them whose pods are still ready, but will end.
     - `there`: not suspended, with a pod or ready. `running`: not suspended.
     - `queued`: the Job controller has still to take them up.
     """
@@ -118,10 +121,10 @@ class ChildJobs:
     - `redundant`: run although their index has completed: created by a process that did not know that.
     - `unrecognized`: owned, but with labels that cannot be read or that do not fit the name. They are left alone while
       the set runs, so that one bad object cannot stop the rest.
-    - `existing`: indexes by ReplicatedJob whose name is in use by a Job of this set. `whole`: all of them are.
+    - `existing`: indexes by ReplicatedJob whose name is in use by a Job of this set. `whole`: whether all are.
     - `unrecorded`: completed Jobs in deletion or gone that the status does not record yet.
     - `newer`: of a later attempt than the status has: the JobSet was read from a cache that is behind that of Jobs.
-    - `tallies`: counts of `active`, by ReplicatedJob; of those without such Jobs there is none.
+    - `tallies`: counts of `active`, by ReplicatedJob; only those with active Jobs.
     """
 
     active: tuple[Child, ...]
@@ -145,16 +148,13 @@ class ChildJobs:
 def integer(text: str | None) -> int | None:
     """A label's decimal value: an optional sign and ASCII digits only; anything else is None."""
     if text is not None and len(text) <= _DIGITS and text.isdigit() and text.isascii():
-        return int(text)  # nearly always, and three times as fast
+        return int(text)  # the usual case, three times as fast
     return int(text) if text is not None and _GO_INTEGER.fullmatch(text) else None
 
 
 @dataclass(slots=True)
 class _Place:
-    """One ReplicatedJob while its Jobs are sorted.
-
-    `recorded`: indexes that the status says have completed; `completed`: further ones.
-    """
+    """One ReplicatedJob while its Jobs are sorted. `recorded`: completed indexes of the status; `completed`: others."""
 
     jobs: JobRange
     prefix: str
@@ -177,7 +177,7 @@ def all_exist(indexes: set[int], replicas: int) -> bool:
 
 
 by_index = attrgetter("global_index", "replicated_job")
-"""The order of children. The index alone is not enough: one that the spec no longer has may be that of another."""
+"""The order of children. The index is not unique: a surplus Job may have that of another ReplicatedJob's Job."""
 
 
 def fails_when_doomed(js: JobSet) -> bool:
@@ -188,7 +188,7 @@ def fails_when_doomed(js: JobSet) -> bool:
 def sort_jobs(
     js: JobSet, jobs: Iterable[Job], layout: Layout, gates: FeatureGates, departed: Iterable[Job] = ()
 ) -> ChildJobs:
-    """Sort `jobs` of `js` and those that departed. Labels say what a Job is; its conditions say how it went."""
+    """Sort `jobs` of `js` and those that departed. Labels identify a Job; its conditions are its outcome."""
     sorting = _Sorting(js, layout, gates)
     # Departed Jobs first: if one of them has completed, a Job that exists at its index is redundant.
     for job in departed:

@@ -1,4 +1,4 @@
-"""What every step of a plan looks at: the observation, sorted and counted once."""
+"""The input of every step of a plan: the observation, sorted and counted once."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def context(
 ) -> Context:
     """Sort and count what was observed. `create_suspended` off: nothing is created for a set while it is suspended.
 
-    `known`: the Jobs as they were sorted for the plan before; only what has changed is sorted then.
+    `known`: the sorted Jobs of the previous plan, so that only changes have to be sorted.
     """
     js = observed.jobset.at_current_size if gates[elastic.GATE] else observed.jobset
     layout = layout_of(js)
@@ -126,6 +126,6 @@ def context(
         counted=counted,
         status=counted,
         queued=queued,
-        # Suspended Jobs do not count: the Job controller has no work with them.
+        # Suspended Jobs do not count: they are no work for the Job controller.
         job_budget=limits.suspended_jobs if js.spec.suspend else most_queued - queued,
     )

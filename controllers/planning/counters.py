@@ -1,4 +1,4 @@
-"""Counts Jobs for `status.replicatedJobsStatus`, and decides when counts are worth a write.
+"""Counts Jobs for `status.replicatedJobsStatus`, and decides when they are written.
 
 See docs/reference/lifecycle.md#counters.
 """
@@ -18,12 +18,12 @@ from controllers.planning.observed import Observed
 _JOBS_PER_SECOND_OF_DELAY = 40
 _SHORTEST_DELAY = 1.0
 _TOGETHER = 0.5
-"""Seconds after the first of some changes in which the others mostly come."""
+"""Seconds within which related changes mostly follow the first one."""
 _LONGEST_DELAY = 3.0
 _AGENTS_PER_SECOND_OF_DELAY = 100
 _LONGEST_DELAY_WITH_AGENTS = 30.0
 _NEGLIGIBLE_DELAY = 0.001
-"""Seconds. Timers are a little early, and times are floats: what is left then is not worth another plan."""
+"""Seconds. Timers may fire slightly early, so a remaining time this short does not need another plan."""
 
 
 def count(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
@@ -54,7 +54,7 @@ def all_ready(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> bool:
 
 
 def with_ready_jobs(js: JobSet, status: JobSetStatus) -> JobSetStatus:
-    """Add `readyJobs` to a status that is about to be written; it alone is no reason to write one."""
+    """Add `readyJobs` to a status that is about to be written; its changes alone are not written."""
     done = sum([entry.ready + entry.succeeded for entry in status.replicated_jobs_status])
     wanted = sum([r.replicas for r in js.spec.replicated_jobs])
     return msgspec.structs.replace(status, ready_jobs=f"{done}/{wanted}")
@@ -66,14 +66,13 @@ def pods(js: JobSet) -> int:
 
 
 def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int = 0) -> float:
-    """Seconds to wait before `new` is worth a write; 0 = write now.
+    """Seconds to wait before `new` is written; 0 = write now.
 
-    Conditions, restarts and the end are written at once, and so are counts that clients wait for: the first ones and
-    nothing active any more of a suspended set, everything ready or done. Other counts wait for those that change with
-    them, so that the first ones say which Jobs have pods; later ones also wait the longer the more Jobs there are:
-    from 120 Jobs on they are written every three seconds. Where the pods have `agents` that watch the JobSet, the API
-    server sends each write to all of them: there the wait is at least a second for each hundred agents, up to thirty
-    seconds.
+    Conditions, restarts and the end are written at once, and so are counts that clients wait for: the first ones of a
+    suspended set, no active pods in it, everything ready or done. Other counts wait for related changes, so that the
+    first ones include Jobs with pods. The more Jobs there are, the longer later counts wait: with 120 Jobs or more they
+    are written every three seconds. If the pods have `agents` that watch the JobSet, the API server sends each write to
+    all of them, so the wait is at least a second for each hundred agents, up to thirty seconds.
     """
     js = observed.jobset
     old, since_last_write = js.status, observed.since_status_write
@@ -94,7 +93,7 @@ def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int
 
 
 def _milestones(js: JobSet, status: JobSetStatus, jobs: int) -> set[str]:
-    """The states that clients wait for, as far as reached: everything ready or done; suspended and nothing active."""
+    """The states that clients wait for, and that are reached: all Jobs ready or done; suspended and none active."""
     entries = status.replicated_jobs_status
     idle = sum([s.active for s in entries]) == 0 and js.spec.suspend
     ready = sum([s.ready + s.succeeded for s in entries]) == jobs
@@ -102,7 +101,7 @@ def _milestones(js: JobSet, status: JobSetStatus, jobs: int) -> set[str]:
 
 
 def _only_begins(old: JobSetStatus, new: JobSetStatus) -> bool:
-    """Whether the first counts say nothing but that a first attempt has begun and how far its Jobs are."""
+    """Whether the new status only adds the first counts and the start of the first attempt."""
     counted = msgspec.structs.replace(
         old, replicated_jobs_status=new.replicated_jobs_status, execution_attempts=new.execution_attempts
     )
@@ -110,6 +109,6 @@ def _only_begins(old: JobSetStatus, new: JobSetStatus) -> bool:
 
 
 def _without_counts(status: JobSetStatus) -> JobSetStatus:
-    """The status without counts, to compare: other differences are written at once."""
+    """The status without counts, for comparison: other differences are written at once."""
     entries = [msgspec.structs.replace(entry, **NO_COUNTS) for entry in status.replicated_jobs_status]
     return msgspec.structs.replace(status, replicated_jobs_status=tuple(entries))

@@ -1,4 +1,4 @@
-"""Finds the pod by which a Job failed, and its container that counts: `onExitCodes` is matched against it. Pure.
+"""Finds the decisive pod of a failed Job, and its failed container, which `onExitCodes` is compared with. Pure.
 
 If a FailJob rule decided, the Job controller names the pod. Otherwise the pods are counted as the Job controller counts
 them, and the one that exceeds the limit decides. A failed pod counts unless it is being deleted or an Ignore rule
@@ -19,7 +19,7 @@ from controllers.planning.observed import Ended, FailedPod
 from kube.model.meta import JSON, find
 
 BACKOFF_LIMIT = 6
-"""What Kubernetes takes for a Job without backoffLimit."""
+"""The default backoffLimit of Kubernetes."""
 
 MOST_COUNTED = 10_000
 """The most failed pods of one Job that are kept to find the decisive one, while further pages of pods are read.
@@ -46,8 +46,7 @@ _NAMED = re.compile(
 class FailedContainer:
     """A failed pod and its container that counts. `pod` is empty if it is not known, `container` if none failed.
 
-    `message`: the end of the container's termination message. `why`: what the kubelet says of the end, if more than
-    that it failed.
+    `message`: the end of the container's termination message. `why`: the kubelet's reason for the end, if it has one.
     """
 
     pod: str = ""
@@ -58,7 +57,7 @@ class FailedContainer:
     why: str = ""
 
     def __str__(self) -> str:
-        """Container, pod, node and exit code in words; what the kubelet says of the pod if no container failed."""
+        """Container, pod, node and exit code in words; if no container failed, the kubelet's reason about the pod."""
         where = f" on node {self.node}" if self.node else ""
         if self.exit_code is None:
             return f"pod {self.pod}{where} has failed: {self.why}" if self.why else ""
@@ -73,7 +72,7 @@ def failed_container(pod: FailedPod, end: Ended | None) -> FailedContainer:
 
 
 def named_by(job: Job) -> FailedContainer:
-    """The pod that matched a FailJob rule, from the message of the failed Job: the pod itself may be gone.
+    """The pod that matched a FailJob rule, from the message of the failed Job: the pod may be deleted already.
 
     Empty if the message names no pod or no exit code.
     """
@@ -88,7 +87,7 @@ def _failure_match(job: Job) -> re.Match[str] | None:
 
 
 def decides_by_pods(job: Job) -> bool:
-    """Whether the Job failed because of a pod, and not because its time was up."""
+    """Whether the Job failed because of a pod, and not by its deadline."""
     return job.failure is not None and job.failure.reason != "DeadlineExceeded"
 
 
@@ -112,7 +111,7 @@ def candidates(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> tupl
 
 
 def candidates_of(js: JobSet, jobs: Iterable[Job]) -> Callable[[str, Sequence[FailedPod]], Sequence[FailedPod]]:
-    """`candidates` for those of the Jobs of a set that belong to a ReplicatedJob, by UID; none of any other Job."""
+    """`candidates` of the Jobs of a set, by UID; none for Jobs without a ReplicatedJob."""
     rjobs = {rjob.name: rjob for rjob in js.spec.replicated_jobs}
     by_uid = {job.metadata.uid: job for job in jobs}
 
@@ -149,14 +148,14 @@ def _up_to_decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) ->
 
 
 def container_of(job: Job, pod: FailedPod, name: str) -> Ended | None:
-    """The decisive pod's container that counts: the one that the Job names, else `name`, else the first to fail."""
+    """The failed container of the decisive pod: the one in the Job's message, else `name`, else the first to fail."""
     named = _failure_match(job)
     wanted = (named["container"] if named else "") or name
     return next((end for end in pod.ends if end.container == wanted), None) or _first(pod.ends)
 
 
 def matches_pod(rule: FailurePolicyRule, pod: FailedPod) -> bool:
-    """Whether a rule takes the decisive pod of a failed Job, by its reasons and exit codes."""
+    """Whether a rule matches the decisive pod of a failed Job, by its reasons and exit codes."""
     reasons, codes = rule.on_pod_reasons, rule.on_exit_codes
     return (not reasons or not set(reasons).isdisjoint(pod.reasons)) and (
         codes is None or matching(codes, pod.ends) is not None
@@ -171,7 +170,7 @@ def matching(on: OnExitCodes, ends: Sequence[Ended]) -> Ended | None:
 
 
 def first_failed(pods: Sequence[FailedPod]) -> FailedContainer:
-    """The pod with the container that failed first, and that container; of two at the same time the lower pod name.
+    """The pod with the container that failed first, and that container; ties are broken by pod name.
 
     Without such a container the first pod that its kubelet has refused or evicted.
     """
@@ -182,7 +181,7 @@ def first_failed(pods: Sequence[FailedPod]) -> FailedContainer:
 
 
 def without_victims(job: Job, pods: Sequence[FailedPod]) -> Sequence[FailedPod]:
-    """The failed pods of a Job without those that were killed because the Job had failed already.
+    """The failed pods of a Job, without those that ended because the Job had already failed.
 
     Once the Job controller has decided (FailureTarget), it deletes the pods that still run. Most are gone when the Job
     is Failed and its pods are listed; one that its kubelet has just ended, with 137 or 143, may still be there.
@@ -217,7 +216,7 @@ def _counts(verdict: str, pod: FailedPod, retries: int) -> bool:
 
 
 def _limit(job_spec: JSON, reason: str) -> int:
-    """How many failed pods, or failed indexes, a Job may have; with one more it fails for this reason."""
+    """The limit of failed pods, or failed indexes, for the reason of the Job's failure; one more fails the Job."""
     if reason in _BY_INDEX:
         indexes: int | None = job_spec.get("maxFailedIndexes") if reason == "MaxFailedIndexesExceeded" else None
         return indexes or 0

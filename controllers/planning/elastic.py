@@ -1,7 +1,7 @@
 """Which ReplicatedJobs may continue with fewer Jobs, and after which pods (`nodeFailure.whenNoCapacity`).
 
-See docs/concepts/elastic.md. `JobSet.at_current_size` is the set with the Jobs that it has now; all of a plan counts
-with those. The wish stays in `spec.replicas`, which this program never writes.
+See docs/concepts/elastic.md. `JobSet.at_current_size` is the set with its current number of Jobs, which all of a plan
+uses. `spec.replicas` keeps the user's number: this program never writes it.
 """
 
 from collections.abc import Iterable
@@ -16,9 +16,9 @@ from kube.model.meta import find
 REASON = "ReplicasReduced"
 """Reason of the restart, and of the event, by which a set continues with fewer Jobs."""
 RESTORED = "ReplicasRestored"
-"""The same where it continues with more of them again."""
+"""The same, if it continues with more of them again."""
 RESIZED = "ReplicasChanged"
-"""The same where the user wants another number of Jobs."""
+"""The same, if the user wants another number of Jobs."""
 PLANNED = "this restart is planned, and does not count towards maxRestarts"
 
 
@@ -38,10 +38,10 @@ def reducible(js: JobSet) -> frozenset[str]:
 
 
 def replacements(js: JobSet, children: Iterable[Child]) -> list[Child]:
-    """Those whose pods replace earlier ones: the set, the Job or one of its pods has been restarted.
+    """Those whose pods replace earlier ones: the set, the Job or one of its pods was restarted.
 
-    So a set that starts, or is resumed, waits for all of its capacity: restarts before the last resume do not count.
-    Nothing says when a set restarted in place, or when pods of a Job failed: these always count.
+    A set that starts, or is resumed, waits for all of its capacity, so restarts before the last resume do not count.
+    The times of restarts in place and of failed pods of a Job are not recorded: these always count.
     """
     status, children = js.status, list(children)
     if not children or requested_attempt(status):

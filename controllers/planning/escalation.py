@@ -1,4 +1,4 @@
-"""Rules of the failure policy whose action changes when it has not helped (`then`, gate JobSetFailureEscalation).
+"""Rules of the failure policy whose action changes if failures continue (`then`, gate JobSetFailureEscalation).
 
 See docs/concepts/escalation.md.
 
@@ -25,7 +25,7 @@ def actions_of(rule: FailurePolicyRule) -> list[FailureAction]:
 
 
 def step_of(rule: FailurePolicyRule, stored: Sequence[RuleStep], now: str) -> int:
-    """Number, from 1, of the step that the rule takes on a failure now."""
+    """Number, from 1, of the rule's step for a failure now."""
     entry = _entry(rule, stored)
     step = min(max(entry.step, 1), len(rule.then) + 1)
     following = _next_step(rule, step)

@@ -2,7 +2,7 @@
 
 A node fails the set when a Job fails by nodeFailure because of it, or replaces a pod on it, or fails with a failed pod
 on it whose exit code or reason the policy names, or when a worker that starts again in its pod on it ended with such a
-code. Several pods of one decision count once. Failures count with the restart that they lead to.
+code. Several pods of one decision count once. Failures are counted together with the restart that they lead to.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,12 +22,12 @@ from controllers.planning.status import StatusDraft
 from controllers.planning.worker_failures import worker_failures
 
 MOST_BYTES = 256
-"""Bytes of the words that say how a node failed."""
+"""Bytes of the message about how a node failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Why a node is to blame, and the topology domain of the Job that failed on it, empty if it is not known."""
+    """Why a node caused a failure, and the topology domain of the Job that failed on it, empty if unknown."""
 
     reason: str
     topology: str = ""
@@ -40,14 +40,14 @@ def avoid_policy(ctx: Context) -> AvoidNodes | None:
 
 
 def needs_pods(ctx: Context, child: Child) -> bool:
-    """Whether the failed pods of a failed Job may be to blame on their nodes."""
+    """Whether the nodes of a failed Job's pods may have caused the failure."""
     policy = avoid_policy(ctx)
     by_pods = policy is not None and (policy.on_exit_codes is not None or policy.on_pod_reasons)
     return bool(by_pods) and decides_by_pods(child.job)
 
 
 def note(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) -> None:
-    """Count the nodes that are to blame for these Jobs, about which a decision was made; an event for each new one.
+    """Count the nodes that caused the failures of these Jobs, which were decided about; an event for each new node.
 
     A Job may go on while the workers in its pods start again.
     """
@@ -58,9 +58,9 @@ def note(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) -> None:
 
 
 def note_replaced(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTaintedNode]) -> bool:
-    """Note the nodes of pods that are replaced while the others restart in place; returns if any is counted.
+    """Count the nodes of pods that are replaced while others restart in place. Returns whether there was one.
 
-    A pod is seen until its deletion is. So what was counted since its node failed is not counted again.
+    A pod is observed until its deletion is. So a node that was counted since it failed is not counted again.
     """
     policy = avoid_policy(ctx)
     if policy is None:
@@ -71,7 +71,7 @@ def note_replaced(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTaintedN
 
 
 def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, to_blame: Mapping[str, Blame]) -> bool:
-    """Returns if there was a node to count. One that this plan has counted before is not counted again."""
+    """Returns whether there was a node to count. A plan counts each node once."""
     if not to_blame:
         return False
     js = msgspec.structs.replace(ctx.js, status=draft.status)
@@ -122,7 +122,7 @@ def _blame_nodes(pods: Iterable[PodOnTaintedNode]) -> dict[str, Blame]:
 
 
 def _fault(policy: AvoidNodes, pod: FailedPod) -> str:
-    """What says that its node is to blame for the end of a pod; empty if nothing does.
+    """The fault of the node that ended a pod, in words; empty if there is none.
 
     A pod that is being deleted failed because its Job did.
     """

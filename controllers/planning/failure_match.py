@@ -31,10 +31,11 @@ from kube.model.patterns import MOST_PATTERNS, compile_pattern
 
 
 class FailedByPod(NamedTuple):
-    """A Job that counts as failed because of a pod whatever its own reason, and that pod.
+    """A Job that counts as failed because of a pod, whatever the Job's own conditions, and that pod.
 
     The pod does not start, its node has failed or restarted, or its worker has failed while its container runs on.
-    `since`: RFC 3339, when the pod was created, or its node failed. `place`: of the rule that decides about the worker.
+    `since`: RFC 3339, when the pod was created, or its node failed. `place`: index of the rule that decides about the
+    worker.
     """
 
     child: Child
@@ -66,7 +67,7 @@ def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
 
 
 def _failed_by_restarted_nodes(ctx: Context) -> dict[str, FailedByPod]:
-    """Failed Jobs whose decisive pod ended with its node, as far as their pods are known."""
+    """Failed Jobs whose decisive pod ended with its node, if their pods are known."""
     rjobs = {rjob.name: rjob for rjob in ctx.js.spec.replicated_jobs}
     found = {}
     for child in ctx.children.failed:
@@ -97,8 +98,8 @@ def _failed_by_workers(ctx: Context) -> dict[str, FailedByPod]:
 class Failure:
     """A failed Job and the rule that decides about it; `rule` None: no rule matches, the default action decides.
 
-    `pods`: its failed pods, as far as they are known. `by_pod`: the pod because of which it counts as failed, where
-    that pod is not in phase Failed.
+    `pods`: its known failed pods. `by_pod`: the pod because of which it counts as failed, if that pod is not in phase
+    Failed.
     """
 
     child: Child
@@ -113,7 +114,7 @@ class Failure:
         return bool(self.rule and self.rule.is_about_pods) or self.rjob.exit_code_policy is not None
 
     def container(self) -> tuple[FailedContainer, str]:
-        """The pod for the history, and where it decides, what messages say about it."""
+        """The failed container for the history and, if it decides, for messages."""
         job, rule, policy = self.child.job, self.rule, self.rjob.exit_code_policy
         if self.by_pod is not None and (failure := job.failure):
             return self.by_pod, f": {failure.message}"
@@ -135,7 +136,7 @@ class Failure:
 
 
 class Matcher:
-    """The rules of one set, ready to be compared with many failed Jobs. `by_pods`: see `Failure.by_pod`, by UID."""
+    """The rules of one set, compiled to match many failed Jobs. `by_pods`: see `Failure.by_pod`, by UID."""
 
     def __init__(self, js: JobSet, failed_pods: FailedPodsByJob, by_pods: Mapping[str, FailedByPod]) -> None:
         policy = js.spec.failure_policy
@@ -148,7 +149,7 @@ class Matcher:
 
     @property
     def has_unread_patterns(self) -> bool:
-        """Whether there are more patterns than are looked at."""
+        """Whether there are more patterns than are compared."""
         return sum(len(rule.on_job_failure_message_patterns) for rule in self._rules) > MOST_PATTERNS
 
     def needs_pods(self, child: Child) -> bool:
@@ -187,7 +188,7 @@ class Matcher:
         return place, Failure(child, rule, rjob, pods, by_pod.pod if by_pod else None)
 
     def _places(self, child: Child) -> tuple[int, ...]:
-        """Places of the rules that match a failed Job, apart from conditions about its pods."""
+        """Indexes of the rules that match a failed Job, not considering their conditions about pods."""
         uid = child.job.metadata.uid
         if uid not in self._matching:
             self._matching[uid] = tuple(place for place, wanted in enumerate(self._criteria) if wanted.match(child))
@@ -196,7 +197,7 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class _Criteria:
-    """The demands of a rule on the Job itself, compiled to match many Jobs. None: any. Pods are not compared."""
+    """The conditions of a rule on the Job itself, compiled to match many Jobs. None: any. Pods are not compared."""
 
     reasons: frozenset[str] | None
     targets: frozenset[str] | None

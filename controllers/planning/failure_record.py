@@ -1,4 +1,4 @@
-"""Writes into the status what was decided about failures (docs/reference/failure-policy.md#failure-policy)."""
+"""Records decisions about failures in the status (docs/reference/failure-policy.md#failure-policy)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from controllers.planning.decisive_pod import FailedContainer
 from controllers.planning.status import StatusDraft
 
 REASON_LIMIT = 256
-"""Bytes of what a kubelet says in the attempt history."""
+"""Bytes of a kubelet's reason in the attempt history."""
 MESSAGE_LIMIT = 1024
 """Bytes of a message in the attempt history."""
 
@@ -118,14 +118,14 @@ class Record:
 
 
 def _restart_parts(draft: StatusDraft, parts: Mapping[str, _PartRestart]) -> None:
-    """Have failed Jobs recreated, or all Jobs of their ReplicatedJobs, which are given by name (gate RestartJob).
+    """Recreate failed Jobs, or all Jobs of their ReplicatedJobs, by name (gate RestartJob).
 
     Other ReplicatedJobs are not restarted, even if the rule targets them: targets select failures, not what restarts.
     A failure in another ReplicatedJob is decided and counted separately.
 
     A restart of all Jobs of a ReplicatedJob, completed ones included, counts once towards maxRestarts, like one of the
     failed Job alone. It also raises the counters of indexes that an elastic set no longer has: if the set grows again,
-    a Job that is left at such an index belongs to an earlier attempt.
+    a remaining Job at such an index belongs to an earlier attempt.
     """
 
     def restart(stored: ReplicatedJobStatus) -> ReplicatedJobStatus:

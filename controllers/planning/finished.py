@@ -36,8 +36,8 @@ def time_to_live(js: JobSet, now: str) -> float | None:
 def time_left(seconds: int, start_time: str, now: str) -> float | None:
     """Seconds until `activeDeadlineSeconds` after the start, 0 or less when they are over; both times RFC 3339.
 
-    None: the time has not begun, or its start cannot be read. A start in the future is that of a manager whose clock is
-    ahead: the whole time is left.
+    None: there is no start time, or it cannot be parsed. A start in the future comes from a manager whose clock is
+    ahead: it counts as now.
     """
     try:
         elapsed = seconds_between(start_time, now)

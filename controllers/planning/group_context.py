@@ -29,7 +29,7 @@ class OwnedGroups:
         return cls({workload.metadata.name: workload for workload in known.workloads}, groups)
 
     def removals(self, *, workload: bool, keep: Iterable[tuple[str, str]] = ()) -> tuple[Action, ...]:
-        """Deletions of all groups that are not in `keep`, as (kind, name), and with `workload` of the Workloads."""
+        """Deletions of all groups that are not in `keep`, as (kind, name), and, with `workload`, of the Workloads."""
         kept = {*keep}
         workloads = [((WORKLOAD, name), found.metadata) for name, found in self.workloads.items() if workload]
         groups = [(place, found.metadata) for place, found in self.groups.items() if place not in kept]
@@ -47,7 +47,7 @@ class GroupContext:
     - `wanted`: the trees. `owned`: the groups that exist.
     - `active`: Jobs of this attempt that exist and have not ended, by name. `previous`: those of an earlier attempt.
     - `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known.
-    - `completed`: names of Jobs. `left`: how many pods have still to succeed, of Jobs of which some have.
+    - `completed`: names of Jobs. `left`: how many pods have still to succeed, for Jobs of which some have.
     """
 
     js: JobSet
@@ -97,7 +97,7 @@ def misplaced(child: Child, wanted: Forest | None) -> bool:
 def required_members(ctx: GroupContext, group: Group) -> int | None:
     """How many members of a gang have to fit together: at most those that have not ended yet (kubernetes#142330).
 
-    None if the group is not a gang, or all its members have ended: then the stored number stays as it is.
+    None if the group is not a gang, or all its members have ended: then the stored number is not changed.
     """
     if group.gang is None:
         return None
@@ -119,7 +119,7 @@ def _has_left(ctx: GroupContext, group: Group) -> bool:
 
 
 def waits(ctx: GroupContext, group: Group) -> bool:
-    """Whether a Job below has pods that are not ready: they may wait for members that have ended."""
+    """Whether a Job below has pods that are not ready: they may wait for ended members."""
     children = [ctx.active[job] for job, _ in jobs_below(group) if job in ctx.active]
     return any(not job_ready(child.job) for child in children)
 
@@ -127,12 +127,12 @@ def waits(ctx: GroupContext, group: Group) -> bool:
 def held_roots(ctx: GroupContext) -> set[str]:
     """Names of the roots below which pods of an earlier attempt may still end, or a Job is being deleted."""
     wanted, left = ctx.wanted, ctx.leftovers
-    # Of pods of a Job that the set no longer has, it is not known in which group they are.
+    # The group of pods of a removed Job is unknown.
     if left is None or (left and not left <= _names(ctx.js)):
         return {root.name for root in wanted.roots}
     ending = [child for child in ctx.active.values() if child.deleting or _halting(ctx, child)]
     old = left.union(child.name for child in (*ctx.previous, *ending))
-    # Nor is it of such a Job; but it was in a group of its ReplicatedJob.
+    # The group of a removed Job is unknown as well, but it was one of its ReplicatedJob.
     lost = {child.replicated_job for child in ctx.previous if wanted.of_job(child.name) is None}
     held = {root.name for root in wanted.roots if lost and not lost.isdisjoint(root.replicated_jobs)}
     return held.union(root.name for job in old if (root := wanted.root_of_job(job)) is not None)

@@ -50,12 +50,12 @@ State = tuple[bool, str, str]
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """What to do about groups. `state`: the condition SchedulingObjectsReady; None: it stays as it is.
+    """What to do about groups. `state`: the condition SchedulingObjectsReady; None: not changed.
 
     - `scheduled`: whether every group was scheduled. `refused`: PodGroups that kube-scheduler cannot place, each with
       its message.
     - `startable`: Jobs that may run, beside those in no group; None: all.
-    - `settled`: whether `forest` is final, which it is not until it is known what the API server serves.
+    - `settled`: whether `forest` is final: not before it is known which groups the API server serves.
     - `freed`: the set is suspended, and its groups are gone or being deleted.
     """
 
@@ -78,7 +78,7 @@ class GroupPlan:
         return self.forest is None and self.startable is not None
 
     def group_of(self, job: str) -> Group | None:
-        """The PodGroup that a Job's pods are to name; None where groups are not wanted."""
+        """The PodGroup that a Job's pods are to name; None without groups."""
         return None if self.forest is None else self.forest.of_job(job)
 
 
@@ -114,12 +114,12 @@ def decide(
 
 
 def at_the_end(known: KnownGroups | None) -> tuple[Action, ...]:
-    """A finished set frees its groups; the Workload stays until it goes."""
+    """A finished set frees its groups; the Workload stays until the set is deleted."""
     return () if known is None else OwnedGroups.from_known(known).removals(workload=False)
 
 
 def _lack(wanted: Forest, known: KnownGroups) -> tuple[str, str] | None:
-    """Why groups cannot be made, as reason and message."""
+    """Why groups cannot be created, as reason and message."""
     if known.error is not None:
         return known.error
     lack = lacking(wanted, known.served)
@@ -139,7 +139,7 @@ def _without_api(js: JobSet, wanted: Forest, reason: str, message: str, *, requi
 
 
 def _ungrouped(ctx: GroupContext, child: Child) -> bool:
-    """Whether a Job runs without the group that it should have: pods in that group would wait for its pods for ever."""
+    """Whether a Job runs without the group that it should have: pods in that group would wait for its pods forever."""
     job = child.job
     return (
         not job.spec.suspend
@@ -160,7 +160,7 @@ def _free_groups(ctx: GroupContext) -> GroupPlan:
 class _Outcome:
     """One group or Workload: whether Jobs may start with it, and what to do about it.
 
-    `missing`: it does not exist. `ending`: an earlier one of its name is being deleted: it exists until its pods end.
+    `missing`: it does not exist. `ending`: an earlier one of its name is being deleted: it is kept until its pods end.
     """
 
     ready: bool
@@ -192,7 +192,7 @@ def _arrange(ctx: GroupContext, released: set[str], most_created: int) -> GroupP
         ctx.wanted,
         actions,
         _state(len(here), ending=ending, complete=not actions),
-        # The status of a group that is being deleted is about pods of the earlier attempt.
+        # The status of a group that is being deleted describes pods of the earlier attempt.
         scheduled=bool(leaves) and not ending and all(is_scheduled(ctx, group) for group in leaves),
         refused=tuple((group.name, words) for group in leaves if (words := refusal(ctx, group))),
         startable=frozenset(job for root in roots if root.name not in closed for job, _ in jobs_below(root)),
@@ -200,7 +200,7 @@ def _arrange(ctx: GroupContext, released: set[str], most_created: int) -> GroupP
 
 
 def _creations(ctx: GroupContext, missing: list[tuple[Group, Group, str]], most: int) -> list[CreateGroup]:
-    """So many of the missing groups, those of the upper levels first; the next plan goes on."""
+    """Up to that many of the missing groups, upper levels first; the next plan creates more."""
     first = sorted(((_level(group, parent), group, parent) for _, group, parent in missing), key=itemgetter(0))[:most]
     return [
         CreateGroup(group.kind, group.name, partial(_body, ctx, group, parent), level) for level, group, parent in first
@@ -261,9 +261,9 @@ def _usable(ctx: GroupContext, found: StoredGroup | StoredWorkload, members: Ite
 
 
 def _state(groups: int, *, ending: bool, complete: bool) -> State | None:
-    """The condition; None while groups are being made, which is too short to report."""
+    """The condition; None while groups are being created, which is too short to report."""
     if ending:
-        # No names or numbers: the status would be written again for each group that is gone.
+        # No names or numbers: otherwise each deleted group would be a write of the status.
         message = "groups of an earlier attempt are being deleted: PodGroups stay until their pods have ended"
         return False, "WaitingForOldGroups", message
     if not complete:

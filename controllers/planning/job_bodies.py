@@ -1,4 +1,4 @@
-"""The child Jobs of a plan as they are to be created or resumed (docs/reference/names-and-labels.md#jobs)."""
+"""The bodies of child Jobs that a plan creates or resumes (docs/reference/names-and-labels.md#jobs)."""
 
 from api.avoided_nodes import away_from, nodes_to_avoid
 from api.children import Counters, build_job, in_group, with_priority
@@ -11,7 +11,7 @@ from kube.model.meta import JSON
 
 
 def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = None) -> JSON:
-    """The Job of that index as it is to be now. `attempt`: its own restart counter if it exists already."""
+    """The wanted body of the Job of that index. `attempt`: its own restart counter if it exists already."""
     if attempt is None:
         restarts = ctx.job_restarts.get(jobs.replicated_job.name, ())
         if restarts:  # a Job without the label counts as never restarted

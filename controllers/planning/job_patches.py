@@ -3,8 +3,8 @@
 See docs/reference/lifecycle.md#suspend-and-resume.
 
 Resume rebuilds the five fields that a queue may set for one admission, from the ReplicatedJob as it is now: selectors,
-tolerations and gates of an earlier admission do not linger (defect 3 in docs/reference/defects.md).
-Labels of the Job controller stay.
+tolerations and gates of an earlier admission are removed (defect 3 in docs/reference/defects.md). Labels of the Job
+controller stay.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
 
     `resources`: requests and limits of containers are set, too (gate MutablePodResourcesForSuspendedJobSets).
 
-    The API server accepts another template only after the Job's pods are gone and, if the Job ever started, after the
+    The API server accepts a changed template only after the Job's pods are gone and, if the Job ever started, after the
     Job controller has set its condition Suspended. The next change of the Job leads to the next plan. A Job with
     exclusive placement waits until its old pods have ended: a leader that is created before has an affinity to them,
     and kube-scheduler does not notice when they are gone.
@@ -62,7 +62,7 @@ def guard(child: Child, patch: JSON) -> JSON:
 
 
 def attempt_of(child: Child) -> int | None:
-    """The Job's own restart counter as its label says; it stays what it is while the Job lives."""
+    """The Job's own restart counter in its label, which does not change."""
     return integer(child.job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT))
 
 
@@ -81,7 +81,7 @@ def _add_resources(template: JSON, wanted: JSON) -> None:
 
 
 def _template_patch(child: Child, wanted: JSON) -> JSON:
-    """Merge patch from the Job's five fields to the wanted ones; empty when they agree."""
+    """Merge patch from the Job's five fields to the wanted ones; empty if they are equal."""
     have = child.job.spec.template
     meta, spec = wanted["metadata"], wanted["spec"]
     metadata: JSON = {
@@ -104,7 +104,7 @@ def _template_patch(child: Child, wanted: JSON) -> JSON:
 
 
 def _map_patch(have: Mapping[str, str], wanted: dict[str, str]) -> dict[str, str | None]:
-    """Merge patch between two maps; null removes a key. Keys of the Job controller are not ours to remove."""
+    """Merge patch between two maps; null removes a key. Keys of the Job controller are kept."""
     patch: dict[str, str | None] = {k: v for k, v in wanted.items() if have.get(k) != v}
     for key in have.keys() - wanted.keys():
         if not key.startswith(_JOB_CONTROLLER_PREFIX) and key not in _JOB_CONTROLLER_LABELS:

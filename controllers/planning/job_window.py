@@ -1,4 +1,4 @@
-"""How many Jobs of a set may wait for the Job controller while no other set has any there: a congestion window. Pure.
+"""How many Jobs of a set may wait for the Job controller if no other set's Jobs do: a congestion window. Pure.
 
 A Job of each plan is watched. The time from the plan until the Job controller takes that Job up, and the Jobs that
 waited with it, say how many it takes up in `QUEUE_SECONDS`: a set that arrives later waits about that long.
@@ -10,13 +10,13 @@ from api.batch import Job
 from controllers.planning.actions import CreateJob, PatchJob, Plan
 
 QUEUE_SECONDS = 2.0
-"""How long the last of the Jobs that wait for the Job controller may have to wait there."""
+"""Longest time that a Job may have to wait for the Job controller."""
 
 IDLE_SECONDS = 10.0
-"""How long a measured size is good for: the Job controller may be slower later."""
+"""How long a measured size is valid: the Job controller may be slower later."""
 
 GROWTH = 2
-"""At most how many times as many Jobs may wait as did when that was measured."""
+"""Largest factor by which a measurement increases the number of Jobs that may wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class JobWindow:
         return self if self.job else replace(self, job=job, waiting=waiting, time=time)
 
     def measure(self, job: Job | None, time: float) -> "JobWindow":
-        """The window now. `job`: the one that is watched, if it exists."""
+        """The window now. `job`: the watched one, if it exists."""
         if not self.job:
             return self if time - self.time < IDLE_SECONDS else UNKNOWN
         if job is None:
@@ -52,7 +52,7 @@ UNKNOWN = JobWindow()
 
 
 def started_jobs(decided: Plan) -> list[str]:
-    """Names of the Jobs that a plan for a set that runs hands to the Job controller: it creates or resumes them."""
+    """Names of the Jobs that a plan creates or resumes, so that the Job controller has to take them up."""
     names = []
     for action in decided.actions:
         if isinstance(action, CreateJob) or (

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds that a plan keeps to. Tests and benchmarks hand in their own.
+    """Bounds of one plan. Tests and benchmarks pass their own.
 
     - `queued_jobs`: most running Jobs of one set that the Job controller has not taken up yet, while it has Jobs of
-      another set to take up. It serves Jobs in their order of arrival: a small set would have to wait for thousands of
-      Jobs of a large one. See controllers/planning/job_window.py for a set that is alone.
-    - `suspended_jobs`: Jobs that are created in one plan for a suspended set; the next plan goes on.
-    - `new_groups`: groups for kube-scheduler that are created in one plan; the next plan goes on.
+      another set to take up. It processes Jobs in their order of arrival: a small set would have to wait for thousands
+      of Jobs of a large one. See controllers/planning/job_window.py for a set that is alone.
+    - `suspended_jobs`: Jobs that are created in one plan for a suspended set; the next plan creates more.
+    - `new_groups`: groups for kube-scheduler that are created in one plan; the next plan creates more.
     - `judged_jobs`: failed Jobs that are looked at in one plan, the earliest first.
     - `judgements`: comparisons of a failed Job with a rule or pattern of the failure policy, in one plan. Where there
       are many rules and patterns, fewer Jobs are looked at.

@@ -17,7 +17,7 @@ def policy_of(js: JobSet) -> Maintenance | None:
 
 
 def left_nodes(status: JobSetStatus) -> tuple[LeftNode, ...]:
-    """The nodes that the set leaves, or has left, and that have one of the taints still."""
+    """The nodes that the set leaves, or has left, and that still have one of the taints."""
     return () if status.maintenance is None else status.maintenance.nodes
 
 

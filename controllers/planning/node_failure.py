@@ -2,13 +2,12 @@
 
 See docs/concepts/node-failure.md.
 
-The kubelet of such a node says nothing more about its pods: those that run are still Running for the API server, and
-those that are deleted stay as they are. So the Job controller counts no failure, and a restart waits for pods that
-no kubelet ends. Here the pods count as failed once the node has been so for `afterSeconds`. A node that restarts soon
-enough has no taint, and its kubelet says that the pods have failed: they failed because of the node, too.
-
-What the caches say decides nothing alone: the node and its pods are read before a Job counts as failed, and before a
-pod is deleted without waiting for its node. A watch that is behind ends no attempt.
+The kubelet of such a node does not report its pods any more: running pods stay Running in the API, and deleted pods are
+not removed. So the Job controller counts no failure, and a restart waits for pods that no kubelet ends. Here the pods
+count as failed once the node has been in that state for `afterSeconds`. A node that restarts quickly gets no taint, and
+its kubelet reports the pods as failed: the node caused that, too. The caches alone decide nothing: the node and its
+pods are read before a Job counts as failed, and before a pod is deleted without waiting for its node. A watch that is
+behind ends no attempt.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,11 +26,11 @@ GATE = "JobSetNodeFailure"
 REASON = "NodeFailure"
 """Reason with which such a Job counts as failed."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-"""Taint by which an administrator says that the node is off: kube-controller-manager then deletes its pods."""
+"""Taint by which an administrator marks a node as off: kube-controller-manager then deletes its pods."""
 LOST_REASONS = frozenset({"Unknown", "ContainerStatusUnknown"})
-"""Reasons of a container's end that container runtime and kubelet give when they lost sight of it."""
+"""Reasons of a container's end that container runtime and kubelet report when they have lost track of it."""
 UNREACHABLE = "node.kubernetes.io/unreachable"
-"""Taint of kube-controller-manager for a node whose kubelet is silent."""
+"""Taint of kube-controller-manager for a node whose kubelet does not report."""
 
 
 def policy_of(js: JobSet) -> NodeFailure | None:
@@ -41,7 +40,7 @@ def policy_of(js: JobSet) -> NodeFailure | None:
 
 
 def _seconds_waited(pod: PodOnTaintedNode, now: str) -> float:
-    """Seconds for which the pod has been on the failed node. One that is bound to it later has the whole time."""
+    """Seconds for which the pod has been on the failed node. For a pod that is bound later, the time starts then."""
     return seconds_between(max(pod.since, pod.created), now)
 
 
@@ -52,14 +51,17 @@ def due(pods: Iterable[PodOnTaintedNode], seconds: int, now: str) -> list[PodOnT
 
 
 def lost_pods(js: JobSet, gates: FeatureGates, observed: Observed) -> list[PodOnTaintedNode]:
-    """Those of the set that its nodeFailure takes for lost now."""
+    """The pods of the set that its nodeFailure now counts as lost."""
     wanted = policy_of(js) if gates[GATE] else None
     pods = [] if wanted is None else due(observed.pods_on_failed_nodes, wanted.after_seconds, observed.now)
     return [pod for pod in pods if not pod.ended]
 
 
 def seconds_left(pods: Iterable[PodOnTaintedNode], seconds: int, now: str, passed: float) -> float | None:
-    """Seconds until the next of the others is due; None if there is none. `passed`: of the second that `now` names."""
+    """Seconds until the next of the others is due; None if there is none.
+
+    `passed`: the elapsed part of the second `now`.
+    """
     left = (seconds - _seconds_waited(pod, now) for pod in pods)
     soonest = min((wait for wait in left if wait > 0), default=None)
     return None if soonest is None else soonest - passed
@@ -78,10 +80,10 @@ class Lost:
 
 
 def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnTaintedNode]) -> Lost:
-    """Sorts the Jobs of the attempt that have one of these pods by what the policy does about them.
+    """Sort the Jobs with these pods by what the policy does about them.
 
-    A pod that has ended, or is being deleted while the Job has another in its place, is not a failure. With in-place
-    restart there is no other: a Job that has all of its pods has only not noticed yet.
+    A pod that has ended, or is being deleted while the Job has a replacement, is not a failure. With in-place restart
+    there is no replacement: a Job that has all of its pods has only not noticed yet.
     """
     running = {child.job.metadata.uid: child for child in children if not (child.deleting or child.job.spec.suspend)}
     failed: dict[str, tuple[Child, PodOnTaintedNode]] = {}
@@ -91,14 +93,14 @@ def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: 
         if child is None or pod.ended:
             continue
         if _is_replaced(js, gates, child, pod):
-            replaced.append((child, pod))  # its Job makes no other before it has gone (podReplacementPolicy Failed)
+            replaced.append((child, pod))  # its Job creates no other before it is gone (podReplacementPolicy Failed)
         elif not (pod.deleting and _complete(child.job)):
             failed.setdefault(pod.job_uid, (child, pod))
     return Lost(list(failed.values()), replaced)
 
 
 def _complete(job: Job) -> bool:
-    """Whether the Job has all pods that it wants now. Pods that are being deleted are not active ones."""
+    """Whether the Job has all pods that it wants now. Pods that are being deleted are not active."""
     wanted = pods_at_once(job.spec)
     if job.spec.completions is not None:
         wanted = min(wanted, job.spec.completions - job.status.succeeded)
@@ -108,8 +110,8 @@ def _complete(job: Job) -> bool:
 def _is_replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodOnTaintedNode) -> bool:
     """Whether the Job makes another pod in place of this one, and all other pods restart in place.
 
-    So it is with InPlaceRestart where neither a rule nor `nodeFailure` has an action for such a failure.
-    Its end must not be waited for: it was asked for, or the node is off.
+    So it is with InPlaceRestart where neither a rule nor `nodeFailure` has an action for such a failure. Nothing may
+    wait for the pod's end: its deletion was requested, or the node is off.
     """
     policy = js.spec.failure_policy
     wanted = policy.node_failure if policy is not None else None
@@ -120,33 +122,33 @@ def _is_replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodOnTainte
 
 
 def _may_decide(rule: FailurePolicyRule, child: Child) -> bool:
-    """Whether a rule may be about Jobs that fail because of a node; its patterns are not looked at."""
+    """Whether a rule may match Jobs that fail because of a node; its patterns are not compared."""
     reasons, targets = rule.on_job_failure_reasons, rule.target_replicated_jobs
     of_it = REASON in reasons if reasons else True
     return of_it and not rule.is_about_pods and (not targets or child.replicated_job in targets)
 
 
 def as_node_failure(child: Child, pod: PodOnTaintedNode, now: str) -> Child:
-    """The Job as one that has failed because of the node of this pod."""
+    """The Job as if it had failed because of the node of this pod."""
     return as_failed(child, REASON, f"pod {pod.name} is on node {pod.node}, {state(pod)}", now)
 
 
 def asks_for_pods(js: JobSet, gates: FeatureGates, child: Child) -> bool:
-    """Whether the failed pods of a failed Job say if its program failed, or its node."""
+    """Whether the failed pods of a failed Job have to be read to tell a failed node from a failed program."""
     return policy_of(js) is not None and gates[GATE] and decides_by_pods(child.job)
 
 
 def has_lost_container(pod: FailedPod) -> bool:
     """Whether a pod failed because its node restarted.
 
-    A kubelet that starts again finds containers of which nothing is known any more. It says so in their reason, with
-    an exit code that no program gave: 255 or 137.
+    After a restart, the kubelet does not know how containers ended. It reports that in their reason, with an exit code
+    that is not the program's: 255 or 137.
     """
     return not pod.deleting and not LOST_REASONS.isdisjoint(pod.reasons)
 
 
 def as_restarted_node(child: Child, pod: FailedPod, now: str) -> Child:
-    """The Job as one that has failed because the node of this pod restarted."""
+    """The Job as if it had failed because the node of this pod restarted."""
     return as_failed(child, REASON, restart_message(pod), now)
 
 

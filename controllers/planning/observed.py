@@ -1,7 +1,4 @@
-"""The input of a plan: one JobSet, its children, and what is known of them beyond the caches.
-
-No behaviour lives here.
-"""
+"""The input of a plan: one JobSet, its children, and data about them beyond the caches. Records only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +17,7 @@ from kube.model.meta import Owner
 class Ended:
     """A container that ended with an exit code other than 0. `at` is RFC 3339, empty when it is not known.
 
-    `message`: the end of its termination message. `why`: the reason of its end, if it says more than that it failed.
+    `message`: the end of its termination message. `why`: the reason of its end, if it has one other than Error.
     """
 
     container: str
@@ -61,7 +58,7 @@ class FailedPod:
 
 @dataclass(frozen=True, slots=True)
 class PendingPod:
-    """A pod of phase Pending without a scheduling gate. `created`: RFC 3339. `why`: what keeps it from running.
+    """A pod of phase Pending without a scheduling gate. `created`: RFC 3339. `why`: the reason why it does not run.
 
     `unschedulable`: of the pods of the same Job the one that was created first of those for which the scheduler has
     found no node; None if there is none. `nodeless`: the same of those for which one more node may be of use.
@@ -77,7 +74,7 @@ class PendingPod:
 
 @dataclass(frozen=True, slots=True)
 class PodOnTaintedNode:
-    """A pod that is bound to a node that is gone, or that has a taint for which the set has a policy.
+    """A pod on a node that was deleted, or that has a taint for which the set has a policy.
 
     - `job_uid`: of the Job that controls it. `created`: RFC 3339.
     - `taint`: the key; empty if the node does not exist. `since`: RFC 3339, when the taint was added. If the API server
@@ -107,7 +104,7 @@ FailedPodsByJob = Mapping[str, tuple[FailedPod, ...]]
 
 @dataclass(frozen=True, slots=True)
 class KnownGroups:
-    """The groups that a set owns, and what is known of the scheduling API.
+    """The groups that a set owns, and data about the scheduling API.
 
     `required`: whether its Jobs wait when the API server lacks something; else they run without groups. `error`:
     why a group could not be created a moment ago, as reason and message.
@@ -131,7 +128,7 @@ class Spares:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Everything a plan may look at.
+    """Everything that a plan may read.
 
     - `jobs`: Jobs whose controlling owner has the JobSet's UID, those in deletion included.
     - `departed`: Jobs of that UID that were deleted finished, or bound to fail, and that the status may not record yet.

@@ -1,4 +1,4 @@
-"""What one step of a plan decides, and how the decisions of all steps become one plan."""
+"""The results of steps, and their combination to one plan."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ def draft_result(draft: StatusDraft, *actions: Action, kind: type[Partial] = Par
 
 
 def combine(partials: Iterable[Partial]) -> Plan:
-    """The plan of all of them: actions, events and warnings in order, the last status, the soonest requeue."""
+    """One plan of all results: actions, events and warnings in order, the last status, the soonest requeue."""
     actions: list[Action] = []
     events: list[Event] = []
     warnings: list[Event] = []

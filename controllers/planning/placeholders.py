@@ -1,7 +1,7 @@
 """Placeholders beside a set that runs with fewer Jobs than wanted. See docs/concepts/elastic.md.
 
-No step but `grow_back` sees them. They stand on their own feet: kube-scheduler binds them when there is room again,
-and their Jobs say so, without a call of this program.
+Only the step `grow_back` sees them. They need no calls of this program: kube-scheduler binds them when there is room
+again, and the status of their Jobs shows it.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from kube.model.meta import JSON
 
 
 def set_apart(observed: Observed, gates: FeatureGates) -> Observed:
-    """The observation with placeholders in a place of their own; the same object if there are none."""
+    """The observation with placeholders in a field of their own; the same object if there are none."""
     js = observed.jobset
     found = placeholders_of(js, observed.jobs) if gates[elastic.GATE] else ()
     if not found:
@@ -40,7 +40,7 @@ def holds_room(job: Job) -> bool:
 
 
 def placeholder_body(ctx: Context, layout: Layout, jobs: JobRange, index: int) -> JSON:
-    """The placeholder of a Job. `layout`, `jobs`: of the set as it is wanted."""
+    """The placeholder of a Job. `layout`, `jobs`: of the set with all its Jobs."""
     js = ctx.observed.jobset
     status = msgspec.structs.replace(js.status, restarts=js.status.restarts - 1)
     before = dataclasses.replace(ctx, js=msgspec.structs.replace(js, status=status), layout=layout)

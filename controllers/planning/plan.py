@@ -73,7 +73,7 @@ STEPS: tuple[Step, ...] = (
     restart_in_place,
 )
 WITH_SPARES: tuple[Step, ...] = (end_spares, *STEPS, give_places, keep_spares)
-"""Those of a set that has spares. One that runs with fewer Jobs than wanted has `grow_back` as its last."""
+"""The steps of a set with spares. For a set that runs with fewer Jobs than wanted, `grow_back` is added at the end."""
 
 
 def plan(
@@ -91,8 +91,8 @@ def plan(
 class Planning:
     """Decides about one observation, and again whenever it has the answer to what the plan asks for.
 
-    `create_suspended` off: nothing is created for a set while it is suspended. `known`: what the plans before have
-    found out about the Jobs of a large set. It changes how long this takes, and nothing else.
+    `create_suspended` off: nothing is created for a set while it is suspended. `known`: results of earlier plans about
+    the Jobs of a large set. They only save time.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ def _take_steps(ctx: Context) -> Plan:
 
 
 def _close(ctx: Context, decided: Plan) -> Plan:
-    """The plan as it is carried out. A status that only counts may wait for the next write."""
+    """The final plan. A status in which only counts differ may wait for the next write."""
     stored, counted = ctx.js.status, ctx.counted
     status = counted if decided.status is None else decided.status
     requeue_after, differs = decided.requeue_after, status != stored
@@ -154,7 +154,7 @@ def _close(ctx: Context, decided: Plan) -> Plan:
     due = _with_notes(ctx, status) if is_due else None
     counters = due
     if decided.actions and not stored.replicated_jobs_status:
-        counters = _with_notes(ctx, counted)  # the first counts do not wait where something is refused
+        counters = _with_notes(ctx, counted)  # the first counts do not wait if something is refused
     elif is_due and decided.actions and status != counted:
         counters = _with_notes(ctx, counted) if counted != stored and not _write_delay(ctx, counted) else None
     return replace(
@@ -171,13 +171,14 @@ def _close(ctx: Context, decided: Plan) -> Plan:
 def _creates_first_jobs(ctx: Context, decided: Plan) -> bool:
     """Whether the first Jobs of a set are created; the next plan, which follows at once, counts them.
 
-    So a queued set is written once, with its Jobs, and not before without them. If one is refused, counters are stored.
+    So the status of a queued set is written once, with its Jobs, and not before as well. If one is refused, counters
+    are stored.
     """
     return not ctx.observed.jobs and any(isinstance(action, CreateJob) for action in decided.actions)
 
 
 def _with_notes(ctx: Context, status: JobSetStatus) -> JobSetStatus:
-    """A status that is about to be written, with what is said only together with something else."""
+    """A status that is about to be written, with the fields that are only written along with others."""
     if ctx.gates[recovery.GATE] or status.recovery is not None:
         status = recovery.with_recovery(ctx, status)
     js = ctx.js
@@ -188,7 +189,7 @@ def _with_notes(ctx: Context, status: JobSetStatus) -> JobSetStatus:
 
 
 def _write_delay(ctx: Context, status: JobSetStatus) -> float:
-    """Seconds until a status is worth a write; the end of a Job that is gone is recorded at once."""
+    """Seconds until a status is written; the end of a deleted Job is recorded at once."""
     if ctx.children.unrecorded:
         return 0
     jobs, agents = ctx.layout.global_replicas, counters.pods(ctx.js) if ctx.restarts_in_place else 0

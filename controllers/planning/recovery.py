@@ -1,10 +1,10 @@
-"""What failures cost: how long a set ran, how long it did not, what each recovery took (gate JobSetRecoveryTimes).
+"""The cost of failures: how long a set ran, how long it did not, and the time of each recovery.
 
 See docs/concepts/recovery-times.md.
 
-Nothing is written for this alone: the times go along with writes of the status that happen anyway. So what happens
-between two writes counts as of the later one, unless an object says when it was: a Job its creation and its failure, a
-taint its beginning. Every second from the first write on is counted once: as running, as lost, or not while suspended.
+Gate JobSetRecoveryTimes. Times alone cause no write: they are added to other writes of the status. So a change between
+two writes counts from the later one, unless an object has its time, such as the creation and the failure of a Job, or
+the start of a taint. Every second from the first write on is counted once: as running, as lost, or not while suspended.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ HISTORY = 10
 
 
 def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
-    """A status that is about to be written, with what is known by now. It is empty without the gate."""
+    """A status that is about to be written, with the times until now. It is empty without the gate."""
     stored, now = ctx.js.status, ctx.now
     if not ctx.gates[GATE]:
         return status if status.recovery is None else replace(status, recovery=None)
@@ -93,7 +93,7 @@ def _restarts(old: JobSetStatus, new: JobSetStatus) -> bool:
 
 
 def _is_planned(old: JobSetStatus, new: JobSetStatus) -> bool:
-    """Whether the set is created again away from nodes in maintenance, or in another size: a start, not a recovery."""
+    """Whether the restart moves the set off nodes in maintenance, or changes its size: a start, not a recovery."""
     last = new.last_restart
     return last is not None and last.reason in {MAINTENANCE, REDUCED, RESIZED, RESTORED} and new.restarts > old.restarts
 
@@ -104,7 +104,7 @@ def _alone(status: JobSetStatus) -> int:
 
 
 def _failed_at(ctx: Context) -> str:
-    """When the first of the failures happened that this plan decides about; empty if nothing says so."""
+    """Time of the first failure that this plan decides about; empty if unknown."""
     moments = (moment for moment in _failures(ctx) if _moment(moment) is not None)
     return min(moments, key=lambda text: (_moment(text), text), default="")
 
@@ -118,7 +118,10 @@ def _failures(ctx: Context) -> Iterator[str]:
 
 
 def _count_seconds(old: Recovery, failed: str, now: str, spares: int) -> Recovery:
-    """With the seconds until now, while so many spares were ready. Those after a failure are lost, noticed or not."""
+    """The times with the seconds until now added. `spares`: how many were ready.
+
+    Seconds after a failure are lost, noticed or not.
+    """
     until_now = elapsed_seconds(old.since, now)
     before = min(elapsed_seconds(old.since, failed), until_now) if failed else until_now
     ran = before if old.running else 0
@@ -133,12 +136,12 @@ def _count_seconds(old: Recovery, failed: str, now: str, spares: int) -> Recover
 
 
 def _lost_since(old: Recovery, now: str) -> str:
-    """Since when it has not run, where no failure is known."""
+    """Since when the set has not run, if no failure is known."""
     return now if old.running or not old.since else old.since
 
 
 def _started_at(ctx: Context) -> str:
-    """When a start began: with the first Job, where the first write waited for the pods, else with this write."""
+    """When a start began: with the first Job if the first write waited for the pods, else with this write."""
     jobs = () if ctx.js.status.replicated_jobs_status else ctx.observed.jobs
     return min((job.metadata.creation_timestamp or ctx.now for job in jobs), default=ctx.now)
 
@@ -149,7 +152,7 @@ def _is_over(recovery: Recovery) -> bool:
 
 
 def _begin(recovery: Recovery, attempt: int, since: str, now: str, *, restarts: bool) -> Recovery:
-    """With one more entry: a recovery if something `restarts`, else a start or a resume."""
+    """The times with one more entry: a recovery if something `restarts`, else a start or a resume."""
     since = since if elapsed_seconds(since, now) else now
     entry = AttemptTimes(
         attempt=attempt, since=since, detected_after_seconds=elapsed_seconds(since, now) if restarts else None
@@ -158,13 +161,13 @@ def _begin(recovery: Recovery, attempt: int, since: str, now: str, *, restarts: 
 
 
 def _gone_on(ctx: Context, entry: AttemptTimes, *, runs: bool) -> AttemptTimes:
-    """How far it has come."""
+    """The entry with its progress."""
     until_now = elapsed_seconds(entry.since, ctx.now)
     newest = max((job.metadata.creation_timestamp or "" for job in ctx.observed.jobs), default="")
     missing = _lacks_jobs(ctx)
     creates = missing or newest >= entry.since
     drained, created = entry.drained_after_seconds, entry.created_after_seconds
-    # The Job that was the last to come may be one that is not wanted any more.
+    # The Job that was created last may not be wanted any more.
     least = max(entry.detected_after_seconds or 0, drained or 0)
     last_created = until_now if missing else min(max(elapsed_seconds(entry.since, newest), least), until_now)
     gone = creates and not ctx.children.previous and ctx.leftovers == frozenset()

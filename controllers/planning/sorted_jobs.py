@@ -1,9 +1,9 @@
 """Sorts the Jobs of a large set again when some of them have changed, without reading the others.
 
-`SortedJobs.sort` gives what `child_jobs.sort_jobs` gives. Where a Job belongs depends on that Job and the JobSet alone,
-so the entries of Jobs that changed or are gone are removed, and the entries of their current state are added. That
-holds for nearly all changes: Jobs that are created, pods that start and end, Jobs of an old attempt that are deleted.
-After another change all are sorted again.
+`SortedJobs.sort` returns the same as `child_jobs.sort_jobs`. The list that a Job belongs to depends on that Job and the
+JobSet alone, so the entries of Jobs that changed or are gone are removed, and the entries of their current state are
+added. That holds for nearly all changes: Jobs that are created, pods that start and end, Jobs of an old attempt that
+are deleted. After another change all are sorted again.
 """
 
 import dataclasses
@@ -40,20 +40,20 @@ class SortedJobs:
     def sort(
         self, js: JobSet, jobs: tuple[Job, ...], layout: Layout, gates: FeatureGates, departed: tuple[Job, ...] = ()
     ) -> ChildJobs:
-        """What `sort_jobs` gives."""
+        """The same result as `sort_jobs`."""
         circumstances, found = _circumstances(js, gates), None
         if self._sorted is not None and circumstances == self._circumstances and not departed:
             found = self._again(self._sorted, js, jobs, layout, gates)
         if found is None:
             found = sort_jobs(js, jobs, layout, gates, departed)
-        # A departed Job is not among `jobs`, and what follows from it may be over with the next plan.
+        # A departed Job is not in `jobs`, and its effects may end with the next plan.
         self._sorted, self._circumstances, self._jobs = None if departed else found, circumstances, jobs
         return found
 
     def _again(
         self, known: ChildJobs, js: JobSet, jobs: tuple[Job, ...], layout: Layout, gates: FeatureGates
     ) -> ChildJobs | None:
-        """`known`, with what has changed since; None where all have to be sorted, or where that is quicker."""
+        """`known`, with the changes since then; None if sorting all Jobs is necessary or quicker."""
         differences = _differences(self._jobs, jobs)
         if differences is None:
             return None
@@ -65,7 +65,7 @@ class SortedJobs:
 
 
 def _circumstances(js: JobSet, gates: FeatureGates) -> Hashable:
-    """Everything but the Jobs on which it depends how they are sorted."""
+    """Everything that the sorting depends on, except the Jobs."""
     return (
         js.metadata.name,
         js.status.restarts,
@@ -78,7 +78,7 @@ def _circumstances(js: JobSet, gates: FeatureGates) -> Hashable:
 
 
 def _differences(before: tuple[Job, ...], now: tuple[Job, ...]) -> tuple[list[Job], tuple[Job, ...]] | None:
-    """The Jobs that are gone and those that are new. None where these are many, or in another order than the cache's.
+    """The Jobs that are gone and those that are new. None if there are many, or if the order is not that of the cache.
 
     The cache keeps the order, and puts what changes at the end. So both are equal up to the next Job that is gone:
     bisection finds it, and a comparison of both up to there proves it.
@@ -101,7 +101,7 @@ def _differences(before: tuple[Job, ...], now: tuple[Job, ...]) -> tuple[list[Jo
 
 
 def _exchange(known: ChildJobs, before: ChildJobs, after: ChildJobs, layout: Layout) -> ChildJobs | None:
-    """`known` with some Jobs as in `after` instead of as in `before`; None where that is not what sorting all gives."""
+    """`known` with the Jobs in `after` instead of those in `before`; None if sorting all could give another result."""
     if _unplaced(before) or _unplaced(after):
         return None
     completed = _completed_indexes(known, before, after)
@@ -129,7 +129,7 @@ def _unplaced(children: ChildJobs) -> bool:
 
 
 def _move(known: tuple[Child, ...], before: tuple[Child, ...], after: tuple[Child, ...]) -> tuple[Child, ...]:
-    """The children without some and with others, in their order."""
+    """The children without `gone` and with `new`, in order."""
     if not before and not after:
         return known
     changes = [(by_index(child), is_new, child) for is_new, some in enumerate((before, after)) for child in some]
@@ -144,7 +144,7 @@ def _move(known: tuple[Child, ...], before: tuple[Child, ...], after: tuple[Chil
 
 
 def _completed_indexes(known: ChildJobs, before: ChildJobs, after: ChildJobs) -> Mapping[str, Indexes] | None:
-    """The completed indexes by ReplicatedJob; None if one of them may not be completed any more."""
+    """The completed indexes by ReplicatedJob; None if an index may no longer be completed."""
     found = dict(known.completed)
     for name, completed in after.completed.items():
         if any(index in before.completed[name] and index not in completed for index in before.existing[name]):

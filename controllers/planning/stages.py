@@ -2,9 +2,9 @@
 
 See docs/reference/lifecycle.md#order-of-start.
 
-What has been reached stays reached for the attempt: `status.replicatedJobsStatus[].started` and `.released` remember
+States that were reached stay reached for the attempt: `status.replicatedJobsStatus[].started` and `.released` remember
 it, so that a pod that loses readiness later neither takes conditions back nor blocks the recreation of other Jobs
-(defect 18 in docs/reference/defects.md). A restart and a suspension forget it, and the order is enforced again.
+(defect 18 in docs/reference/defects.md). A restart and a suspension reset them, and the order is enforced again.
 """
 
 from collections.abc import Iterator
@@ -50,11 +50,11 @@ class Stages:
         self._state = js.spec.execution_policy.replicated_jobs_status if js.spec.execution_policy else ""
         self._last = self._last_released()
         self._released = {rjob.name for stage in self._stages[: self._last + 1] for rjob in stage}
-        # In an ordered start: the first that has not started. What stands behind it waits.
+        # In an ordered start: the first that has not started. Those after it wait.
         self._front = next((name for name in self._replicas if not self.started(name)), None) if self._ordered else None
 
     def started(self, name: str) -> bool:
-        """Whether every Job of it is ready or has succeeded, or was in this attempt. A failed Job is neither."""
+        """Whether every Job of it is ready or has succeeded, or had been in this attempt. A failed Job is neither."""
         counts = self._counts.get(name)
         if counts is None:
             return False
@@ -62,7 +62,7 @@ class Stages:
         return counts.started or done == self._replicas[name] or name in self._passed
 
     def may_start(self, rjob: ReplicatedJob) -> bool:
-        """Whether it runs already, or its stage is released, or everything that it depends on has been reached."""
+        """Whether it runs already, or its stage is released, or its dependencies are reached."""
         if rjob.name in self._running:
             return True
         if self._stages:
@@ -90,7 +90,7 @@ class Stages:
         return all(self.started(rjob.name) for rjob in self._replicated_jobs if self.may_start(rjob))
 
     def unmet(self, rjob: ReplicatedJob) -> tuple[Unmet, ...]:
-        """The ReplicatedJobs that it waits for, by any field of the spec that orders starts; none if it may start."""
+        """The ReplicatedJobs that it waits for, by any ordering field of the spec; none if it may start."""
         if self._stages:
             names = [awaited.name for awaited in self._stage_before(rjob.name) if not self.reached(awaited.name)]
             return tuple(Unmet(name, self._state, self.progress(name), self._replicas[name]) for name in names)
@@ -109,14 +109,14 @@ class Stages:
         return Unmet(name, state, done, self._replicas[name])
 
     def reached(self, name: str) -> bool:
-        """Whether every Job of it has reached the state that executionPolicy asks for (`replicatedJobsStatus`).
+        """Whether every Job of it has reached the state that executionPolicy requires (`replicatedJobsStatus`).
 
         In a suspended set only Jobs that have succeeded count: pods that still run are about to end.
         """
         return self.progress(name) == self._replicas[name]
 
     def progress(self, name: str) -> int:
-        """How many of its Jobs have reached the state that executionPolicy asks for."""
+        """How many of its Jobs have reached the state that executionPolicy requires."""
         counts = self._counts[name]
         if self._state not in {"Ready", "Active"}:
             return counts.succeeded
@@ -158,7 +158,7 @@ class Stages:
         return len(self._stages)
 
     def mounted_volumes(self) -> set[str] | None:
-        """Names of the volumes that ReplicatedJobs mount which may start; None when the set is not staged."""
+        """Names of the volumes of ReplicatedJobs that may start; None if the set is not staged."""
         if not self._stages:
             return None
         released = (rjob for rjob in self._replicated_jobs if rjob.name in self._released)

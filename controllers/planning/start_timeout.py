@@ -3,10 +3,9 @@
 See docs/concepts/deadlines.md#a-time-limit-for-the-start.
 
 The time of a pod begins with its creation. So it does not run while the set is suspended, begins again with each
-attempt, and holds for pods that a Job creates later in place of others. Nothing of it is stored.
-
-A Job of which all pods are ready costs nothing. For the others the pending pods of the set are listed when the first
-of them may be late; what that look finds tells when the next one is worth it.
+attempt, and applies to replacement pods, too. Nothing of it is stored. If all pods of a Job are ready, nothing is read.
+Else the pending pods of the set are listed when the first of them may be late, and the result gives the time of the
+next check.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -32,7 +31,7 @@ LOOKS = 20
 class Limits:
     """Seconds that a pod may take. None: any time.
 
-    `start`: until it runs. `node`: until it has a node (avoidNodes). `capacity`: the same (whenNoCapacity).
+    `start`: until it runs. `node`: until it has a node (avoidNodes). `capacity`: until it has a node (whenNoCapacity).
     """
 
     start: int | None = None
@@ -77,7 +76,7 @@ def next_check(pods: Collection[PendingPod], limits: Limits, now: str) -> str:
     nodeless = (pod.nodeless for pod in pods)
     if limits.node is not None:
         waits += [limits.node - age(pod.created, now, unknown=0) for pod in nodeless if pod is not None]
-    if limits.capacity is not None:  # those that are late stay so while no Job may be left out
+    if limits.capacity is not None:  # late pods stay late while no Job may be removed
         unbound = (each for pod in pods for each in (pod, pod.unschedulable) if each is not None and not each.node)
         left = (limits.capacity - age(pod.created, now, unknown=0) for pod in unbound)
         waits += [seconds for seconds in left if seconds > 0]
@@ -86,13 +85,13 @@ def next_check(pods: Collection[PendingPod], limits: Limits, now: str) -> str:
 
 
 def without_node(pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> dict[str, PendingPod]:
-    """The pods that have found no node for that long, by the UID of their Job; one of each Job."""
+    """One pod of each Job that has had no node for that long, by the UID of the Job."""
     found = {uid: pod.nodeless for uid, pod in (pending or {}).items() if pod.nodeless is not None}
     return {uid: pod for uid, pod in found.items() if age(pod.created, now, unknown=0) >= seconds}
 
 
 def unschedulable(pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> dict[str, PendingPod]:
-    """The pods that the scheduler has found no node for, for that long, by the UID of their Job; one of each Job."""
+    """One pod of each Job that was unschedulable for that long, by the UID of the Job."""
     found = {uid: pod.unschedulable for uid, pod in (pending or {}).items() if pod.unschedulable is not None}
     return {uid: pod for uid, pod in found.items() if is_late(pod, seconds, now)}
 

@@ -17,7 +17,7 @@ from kube.model.meta import Condition
 
 
 class StatusDraft:
-    """The status while one step changes it: first as earlier steps have left it, then as this one leaves it.
+    """The status while one step changes it; it starts with the result of the earlier steps.
 
     `now`: RFC 3339 in UTC, seconds: the transition time of conditions that change.
     """
@@ -42,7 +42,7 @@ class StatusDraft:
     def condition(
         self, kind: str, *, true: bool, reason: str, message: str, event_type: str = "Normal", always: bool = False
     ) -> bool:
-        """Set a condition. If that changes anything, add an event of the same reason and message, and return True.
+        """Set a condition. If it changes, add an event of the same reason and message, and return True.
 
         A condition that does not exist is not added with status False, unless `always`.
         """
@@ -61,7 +61,7 @@ class StatusDraft:
         return True
 
     def remove_condition(self, kind: str) -> None:
-        """Leave out a condition that does not apply any more."""
+        """Remove a condition that does not apply any more."""
         if any(condition.type == kind for condition in self.status.conditions):
             self.update(conditions=tuple(c for c in self.status.conditions if c.type != kind))
 

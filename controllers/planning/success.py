@@ -1,4 +1,4 @@
-"""Whether enough of the targets has succeeded, and what Completed means (docs/reference/lifecycle.md#success)."""
+"""Whether enough of the targets have succeeded, and the condition Completed (docs/reference/lifecycle.md#success)."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ from controllers.planning.status import StatusDraft
 
 
 def complete_set(draft: StatusDraft, share_met: str) -> None:
-    """Set the condition Completed and the terminal state. `share_met`: what `met` says."""
+    """Set the condition Completed and the terminal state. `share_met`: the result of `share_reached`."""
     message = "jobset completed successfully"
     reason = "MinSucceededReached" if share_met else "AllJobsCompleted"
     said = f"{message}: {share_met}" if share_met else message
@@ -35,10 +35,10 @@ def share_reached(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children:
 
 
 def _jobs_done(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], policy: SuccessPolicy) -> bool:
-    """Without a share. A null policy means: all targeted Jobs.
+    """Whether the set is done, without minSucceeded.
 
-    A set that has no Jobs at all has nothing to wait for and is done (defect 8 in docs/reference/defects.md).
-    Otherwise, as clients see it today, no set is done before any of its Jobs has succeeded.
+    A null policy means: all targeted Jobs. A set without any Jobs is done (defect 8 in docs/reference/defects.md).
+    Otherwise no set is done before one of its Jobs has succeeded, as clients expect.
     """
     if not any(entry.succeeded for entry in counts):
         return not js.spec.suspend and not any(r.replicas for r in js.spec.replicated_jobs)
@@ -55,7 +55,10 @@ def _jobs(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> int:
 
 
 def _pods(js: JobSet, children: ChildJobs) -> int:
-    """Completions of the targets. A completed Job counts with all of them, even if its successPolicy needs fewer."""
+    """Completions of the targets.
+
+    A completed Job counts with all its completions, even if its successPolicy needs fewer.
+    """
     running: Counter[str] = Counter()
     for child in children.active:
         running[child.replicated_job] += child.job.status.succeeded

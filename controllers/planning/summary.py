@@ -1,4 +1,4 @@
-"""A plan in one line for the log: what is done to a JobSet, and why. Pure."""
+"""A plan in one line for the log: what it does, and why. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from controllers.planning.actions import (
 from kube.model.meta import Condition
 
 MAX_LINE = 1_000
-"""Characters: the words of a reason may be somebody else's."""
+"""Characters: the text of a reason may come from a tenant."""
 
 KINDS = {
     CreateJob: ("create", "Job"),

@@ -1,7 +1,7 @@
 """Workers that failed while the agent in their pod keeps running (docs/reference/in-place-restart.md#the-worker-fails).
 
-The agent writes how on its pod, together with the next attempt. What a pod says is believed of itself only, and only
-while the attempt that it asks for has not begun.
+The agent writes how it failed into an annotation of its pod, together with the next attempt. A report counts for its
+own pod only, and only until the requested attempt begins.
 """
 
 import re
@@ -36,7 +36,7 @@ class WorkerFailure(NamedTuple):
     attempt: int
 
     def added_to(self, entry: FailedAttempt) -> FailedAttempt:
-        """The entry of the history with the pod and its exit code. Its message is that of the worker if it has none."""
+        """The entry of the history with the pod and its exit code. An empty message becomes that of the worker."""
         pod = self.pod
         return msgspec.structs.replace(
             entry,
@@ -55,8 +55,8 @@ def worker_failures(
 ) -> Iterator[WorkerFailure]:
     """The failures for which the set has not restarted yet, in the order of the pods.
 
-    Of pods whose agent says nothing, those of `last_ends` (by UID) are: their containers start again. So are those of
-    pods that have restarted too often, before their agents ask for anything.
+    For pods without a report of their agent, `last_ends` (by UID) is used: their containers start again. So are
+    failures of pods that have restarted too often, before their agents ask for an attempt.
     """
     reports = [
         pod for pod in pods if pod.metadata.annotations.in_place_restart_failure or pod.metadata.uid in last_ends
@@ -81,15 +81,15 @@ def worker_failures(
 
 
 def _reported_end(pod: Pod) -> Ended | None:
-    """How the worker ended, as the agent says; None if it says nothing that can be read."""
+    """How the worker ended, from the agent's report; None without a valid one."""
     said = _REPORT.fullmatch(pod.metadata.annotations.in_place_restart_failure or "")
     return None if said is None else Ended("", int(said["code"]), message=end_of_message(said["output"] or ""))
 
 
 def deciding_rule(rules: Iterable[FailurePolicyRule], failure: WorkerFailure) -> int | None:
-    """The place of the first rule that is about the exit code; None: the set restarts in place.
+    """Index of the first rule that matches the exit code; None: the set restarts in place.
 
-    A rule that names reasons or messages of Jobs, or reasons of pods, is about Jobs that have failed.
+    A rule with reasons or messages of Jobs, or reasons of pods, only matches failed Jobs.
     """
     end = Ended(failure.pod.container, failure.pod.exit_code or 0)
     for place, rule in enumerate(rules):
@@ -103,5 +103,5 @@ def deciding_rule(rules: Iterable[FailurePolicyRule], failure: WorkerFailure) ->
 
 
 def as_worker_failure(failure: WorkerFailure, now: str) -> Child:
-    """The Job as one that has failed because of the worker."""
+    """The Job as if it had failed because of the worker."""
     return as_failed(failure.child, REASON, str(failure.pod), now)

@@ -1,1 +1,1 @@
-"""What the manager writes about JobSetPolicies. Decides nothing about JobSets."""
+"""Writes the status of JobSetPolicies, reports, and compiled policies."""

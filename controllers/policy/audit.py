@@ -1,8 +1,8 @@
-"""Looks at all stored JobSets again and again, and writes into the status of each policy what they break.
+"""Checks all stored JobSets periodically, and writes their violations into the status of each policy.
 
-In the replica with the lease, from the caches that it has. The judging is pure and done in a thread, a few JobSets at a
-time, with pauses four times as long: the event loop goes on, and an audit takes at most a fifth of a processor. Without
-policies there is none.
+Runs in the replica with the lease, from its caches. A thread evaluates a few JobSets at a time, with pauses four times
+as long: the event loop is not blocked, and an audit takes at most a fifth of a processor. Without policies there is no
+audit.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from policy.judged import Judged, Namespace
 log = logging.getLogger(__name__)
 
 AT_ONCE = 10
-"""JobSets that are judged without a pause."""
+"""JobSets that are evaluated without a pause."""
 PAUSE = 4.0
 """Length of a pause, as a multiple of the work before it."""
 CHECK_PERIOD = 5.0
@@ -39,7 +39,7 @@ SOON = 30.0
 
 
 class _Subject(NamedTuple):
-    """A JobSet with what is needed to judge it."""
+    """A JobSet with the data that its evaluation needs."""
 
     jobset: JobSet
     namespace: Namespace
@@ -111,7 +111,7 @@ class PolicyAudits:
         try:
             return await self._source.namespace(name)
         except NotFound:
-            return None  # deleted meanwhile, and its JobSets with it
+            return None  # deleted meanwhile with its JobSets
         except (KubeError, TimeoutError) as error:
             log.warning("JobSets of namespace %s are not audited: it cannot be read: %s", name, error)
             return None
@@ -121,13 +121,13 @@ class PolicyAudits:
         try:
             await self._client.patch(JOBSET_POLICIES, policy.name, body, subresource="status")
         except (Conflict, NotFound):
-            return  # gone meanwhile, maybe with another policy in its place; or a CRD without status
+            return  # gone or replaced meanwhile; or a CRD without status
         except KubeError as error:
             log.warning("the audit of policy %s is not written: %s", policy.name, error)
 
 
 def _judge(audit: Audit, subjects: Iterable[_Subject], at: datetime) -> None:
-    """A bug that one JobSet shows must not end the manager, whoever wrote that JobSet."""
+    """Evaluate one JobSet. A bug that it triggers must not end the manager: tenants write JobSets."""
     for jobset, namespace, exceptions in subjects:
         try:
             audit.add(Judged(unpack(jobset)), namespace, exceptions, at)

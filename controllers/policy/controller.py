@@ -1,7 +1,7 @@
 """Keeps the conditions of policies and of exceptions up to date, in the replica with the lease.
 
-Whether an exception counts is decided by `policy.exceptions`, at each review. What stands in its status
-is for people: nobody reads it to decide.
+Whether an exception counts is decided by `policy.exceptions`, at each review. Its status is for people: no decision
+reads it.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ from policy.types import JobSetPolicy
 NAME: Final = "jobset-policy"
 WORKERS = 2
 LOOK_AGAIN = 3600.0
-"""Seconds after which an exception in force is looked at again at the latest, whatever the clock has done."""
+"""Seconds after which an exception in force is looked at again at the latest, whatever happens to the clock."""
 LATE = 0.1
 """Seconds after its end at which an exception is looked at: clocks differ."""
 _OF_REPLICAS: Final = {"firstUsed", "reviewsFrom"}
@@ -69,7 +69,7 @@ class ExceptionMetrics(Protocol):
 class PolicyReconciler:
     """Reconciles policies, whose requests have no namespace, and exceptions.
 
-    `source` and `enforcement` are set before it is used; without the latter nothing is said of the API server.
+    `source` and `enforcement` are set before it is used; without the latter nothing is reported about the API server.
     """
 
     source: Stored
@@ -96,7 +96,7 @@ class PolicyReconciler:
         namespaces: Informer[KnownNamespace],
         exceptions: Informer[JobSetPolicyException] | None,
     ) -> None:
-        """Enqueue all objects in these caches, and from now on those that a change concerns."""
+        """Enqueue all objects in these caches, and then those that a change affects."""
         stored = [] if exceptions is None else [exceptions]
         policies.enqueue(queue, lambda policy: [Request("", policy.metadata.name)])
         for each in stored:
@@ -106,7 +106,7 @@ class PolicyReconciler:
         def policy_changed(_: ChangeKind, old: JobSetPolicy | None, new: JobSetPolicy | None) -> None:
             nonlocal here
             if here > 0:
-                here -= 1  # it was here already
+                here -= 1  # it was in the cache already
             elif old is None or new is None or old.spec != new.spec:
                 self._add_concerned(queue, {each.metadata.name for each in (old, new) if each is not None}, stored)
 
@@ -121,7 +121,7 @@ class PolicyReconciler:
     def _add_concerned(
         self, queue: WorkQueue[Request], names: set[str], stored: list[Informer[JobSetPolicyException]]
     ) -> None:
-        """Enqueue what a change of these policies concerns: other policies, for conflicts, and their exceptions."""
+        """Enqueue what a change of these policies affects: other policies, for conflicts, and their exceptions."""
         for policy in self.source.in_force:
             queue.add(Request("", policy.metadata.name))
         for exceptions in stored:

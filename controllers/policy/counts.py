@@ -1,6 +1,6 @@
-"""Writes what admission has counted into the status of policies, from each replica.
+"""Writes the counts of admission into the status of policies, from each replica.
 
-Replicas share no state: each reads the status, adds what is new and writes it, provided that nobody has written
+Replicas share no state: each reads the status, adds its new counts and writes it, unless another replica has written
 meanwhile. A write without an answer is not repeated: nothing is counted twice.
 
 Remembered: counts by policy, 10,000 at most, for 30 s or until they can be written. A replica that dies loses them.
@@ -23,7 +23,7 @@ from policy.status_types import JobSetPolicyStatus
 log = logging.getLogger(__name__)
 
 MOST_POLICIES = 10_000
-"""Policies with counts that are not written yet; what others decide then is not counted."""
+"""Policies with counts that are not written yet; decisions of further policies are not counted."""
 TRIES = 5
 """Attempts at one write, while other replicas write, too."""
 PAUSE = 0.2
@@ -42,7 +42,7 @@ class StoredPolicy(Base, frozen=True, kw_only=True):
 class PolicyCounts:
     """The counts of one replica. `jitter`: a random number from 0 to 1, for the pause after a conflict.
 
-    `reviews_from`: who may have sent the reviews, as the status says it.
+    `reviews_from`: who may send reviews; a field of the status.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class PolicyCounts:
         for tried in range(TRIES):
             stored = await self._client.get(JOBSET_POLICIES, name, type=StoredPolicy, timeout=TIMEOUT)
             if stored.metadata.uid != policy.uid:
-                return  # created again meanwhile: what the one before it has decided is none of its counts
+                return  # created again meanwhile: decisions of the earlier policy do not count for it
             status = status_patch(stored.status, tally, self._reviews_from)
             body = {"metadata": {"resourceVersion": stored.metadata.resource_version}, "status": status}
             try:
@@ -106,4 +106,4 @@ class PolicyCounts:
 
 
 class _UnknownError(KubeError):
-    """A write that may have been done, or may still be."""
+    """A write that may have been, or may still be, carried out."""

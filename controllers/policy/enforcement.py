@@ -1,7 +1,7 @@
-"""Keeps what is compiled from policies with `apiServer: Enforce` applied, in the replica with the lease.
+"""Applies the objects compiled from policies with `apiServer: Enforce`, in the replica with the lease.
 
-By server-side apply under a name of its own. Each object is owned by its policy, so that it goes with the policy while
-no manager runs, too. Without such a policy nothing is written.
+It uses server-side apply with its own field manager. Each object is owned by its policy, so that it is deleted with the
+policy even while no manager runs. Without such a policy nothing is written.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ KINDS = (
 CHECK_PERIOD = 0.5
 """Seconds between two checks for changed policies or exceptions. A check sends no request."""
 AGAIN = 60.0
-"""Seconds after which everything is applied again, whatever somebody else has made of it."""
+"""Seconds after which everything is applied again, to undo changes by others."""
 RETRY = 5.0
 LOG_EVERY = 60.0
 
@@ -68,11 +68,14 @@ Key = tuple[Resource, str]
 
 
 class _TooOldError(KubeError):
-    """The API server is of a version that cannot hold this."""
+    """The API server's version does not support the object."""
 
 
 class Enforcement:
-    """`trusted`: users whose updates are not judged. `changed`: hears the names of policies of which `held` is new."""
+    """`trusted`: users whose updates are not judged.
+
+    `changed`: called with the names of policies whose state has changed.
+    """
 
     def __init__(
         self,
@@ -102,7 +105,7 @@ class Enforcement:
             await asyncio.sleep(CHECK_PERIOD if await self.check() else RETRY)
 
     def state(self, name: str) -> Held | None:
-        """Whether the API server holds the policy of that name; None: it is not known yet."""
+        """Whether the API server enforces the policy of that name; None: not known yet."""
         return self._held.get(name)
 
     async def check(self) -> bool:
@@ -127,7 +130,7 @@ class Enforcement:
     async def _apply(
         self, policies: Sequence[JobSetPolicy], exceptions: Sequence[JobSetPolicyException], *, again: bool
     ) -> bool:
-        """Apply one policy. An error does not keep other policies from being applied, and deletes nothing."""
+        """Apply one policy. An error does not affect other policies, and deletes nothing."""
         beside = Circumstances(self._trusted, exceptions, self._now())
         wanted: set[Key] = set()
         failed: set[str] = set()
@@ -163,7 +166,7 @@ class Enforcement:
         return not failed
 
     def _tell(self, held: dict[str, Held]) -> None:
-        """Log a fault, if its reason is new: the message may differ each time, and it is tried every few seconds."""
+        """Log a fault, if its reason is new: it is retried every few seconds, with messages that may differ."""
         before, self._held = self._held, held
         for name, each in held.items():
             if name not in before or before[name].reason != each.reason:
@@ -194,9 +197,9 @@ class Enforcement:
         log.info("%s %s is removed: its policy does not ask for it any more", resource, name)
 
     async def _left_behind(self) -> list[Key]:
-        """Objects that an earlier manager has applied; empty without the right to list them, which it needed, too.
+        """Objects that an earlier manager has applied; empty without the right to list them.
 
-        That right is for all kinds or for none, so a manager without it asks once.
+        That manager needed the right, too. It is granted for all kinds or none, so one refusal is enough.
         """
         found: list[Key] = []
         for resource in KINDS:
@@ -208,7 +211,7 @@ class Enforcement:
             except Forbidden:
                 return []
             except NotFound:
-                continue  # a kind that this API server does not have
+                continue  # a kind that this API server does not serve
         return found
 
     def _log(self, name: str, error: Exception) -> None:

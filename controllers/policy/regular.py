@@ -1,4 +1,4 @@
-"""Writes what one replica has gathered, again and again, and a last time at its stop."""
+"""Writes the data that one replica collects periodically, and a last time at its stop."""
 
 import asyncio
 import logging
@@ -9,16 +9,16 @@ log = logging.getLogger(__name__)
 
 
 class Writer(Protocol):
-    """Gathers something that has to be written from time to time."""
+    """Collects data that has to be written from time to time."""
 
     async def write(self) -> None:
         """Write new data; raises no expected error. Data that cannot be written now are kept."""
 
 
 class Regularly:
-    """Lets writers write at regular intervals.
+    """Calls writers at regular intervals.
 
-    `jitter`: a random number from 0 to 1, so that replicas that start together do not go on writing at the same time.
+    `jitter`: a random number from 0 to 1, so that replicas that start together do not write at the same time.
     """
 
     def __init__(self, writers: Sequence[Writer], *, every: float, jitter: Callable[[], float]) -> None:
@@ -34,7 +34,7 @@ class Regularly:
             await self._write()
 
     async def flush(self, timeout: float) -> None:
-        """Write all that is new; give up after `timeout` seconds."""
+        """Write all new data; give up after `timeout` seconds."""
         try:
             async with asyncio.timeout(timeout):
                 await self._write()

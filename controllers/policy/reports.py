@@ -1,6 +1,7 @@
-"""Writes what an audit has found as reports: those that changed, and none that is empty or of a policy that is gone.
+"""Writes the results of an audit as reports, if they have changed.
 
-A cluster need not have the CRD of reports: then nothing is written. A report of the same name that is not ours stays.
+Empty reports, and those of deleted policies, are removed. Without the CRD of reports nothing is written. A report
+of the same name that is not ours is not changed.
 """
 
 import logging
@@ -32,7 +33,7 @@ class PolicyReports:
         self._client = client
 
     async def write(self, audit: Audit) -> None:
-        """Write what an audit has found. What fails is logged and written after the next one."""
+        """Write the results of an audit. A failed write is logged and repeated after the next one."""
         try:
             if REPORT_PLURAL in await self._client.served_resources(REPORTS.api_version):
                 await self._write(audit)

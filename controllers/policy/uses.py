@@ -1,4 +1,4 @@
-"""Writes into the status of an exception when it was first used, from whichever replica comes first.
+"""Writes the time of its first use into the status of an exception, from the first replica that can.
 
 Remembered: exceptions that were used, by UID, until 10,000 later ones. Without it the exception is read once more.
 """
@@ -25,16 +25,16 @@ TIMEOUT = 10.0
 
 
 class _Stored(Base, frozen=True, kw_only=True):
-    """The part of an exception that says when it was used."""
+    """The part of an exception with the time of its first use."""
 
     metadata: Identity
     status: JobSetPolicyExceptionStatus = JobSetPolicyExceptionStatus()
 
 
 class ExceptionUses:
-    """The exceptions that were used in one replica: each is read once, and written if nobody has done so before.
+    """The exceptions that were used in one replica: each is read once, and written if no other replica has.
 
-    `reviews_from`: who may have sent the reviews. What the API server sent is written over what anyone may have sent.
+    `reviews_from`: who may send reviews. A use reported by the API server replaces one that anyone may have sent.
     """
 
     def __init__(self, client: Client, reviews_from: str, *, now: Callable[[], datetime] = clock.now) -> None:
@@ -50,14 +50,14 @@ class ExceptionUses:
             self._waiting[uid] = namespace, name, clock.rfc3339(self._now())
 
     async def write(self) -> None:
-        """Write what is new. What cannot be written now is kept, but for uses of exceptions that are gone."""
+        """Write new uses. Those that cannot be written now are kept, unless the exception is gone."""
         for uid, (namespace, name, at) in list(self._waiting.items()):
             try:
                 await self._write(uid, namespace, name, at)
             except NotFound:
                 pass
             except Conflict:
-                continue  # somebody has written: it is read again
+                continue  # another replica has written: read it again
             except KubeError as error:
                 log.warning("the first use of exception %s/%s waits to be written: %s", namespace, name, error)
                 return

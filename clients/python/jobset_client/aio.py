@@ -26,13 +26,13 @@ _PIECE = 1 << 16
 def _as_coroutine(
     operation: Callable[Concatenate[str, P], Operation[T]],
 ) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
-    """A method that runs the operation and gives its result."""
+    """A method that runs the operation and returns its result."""
 
     async def method(client: "AsyncClient", /, *args: P.args, **options: P.kwargs) -> T:
         try:
             return await client._run(operation(client.namespace, *args, **options))  # noqa: SLF001 (its own method)
         except JobSetError as error:
-            raise error.with_traceback(None) from None  # the frames of this package say nothing to its user
+            raise error.with_traceback(None) from None  # frames of this package do not help its user
 
     return cluster.present_as(operation, method)
 
@@ -40,7 +40,7 @@ def _as_coroutine(
 def _as_iterator(
     operation: Callable[Concatenate[str, P], Emitter[T]],
 ) -> Callable[Concatenate["AsyncClient", P], AsyncIterator[T]]:
-    """A method that gives what the operation emits, one by one."""
+    """An async generator method that yields what the operation emits."""
 
     def method(client: "AsyncClient", /, *args: P.args, **options: P.kwargs) -> AsyncIterator[T]:
         driven = client._drive(operation(client.namespace, *args, **options), [])  # noqa: SLF001 (its own method)
@@ -61,7 +61,7 @@ async def _with_short_traceback(driven: AsyncGenerator[T, None]) -> AsyncIterato
 class AsyncClient:
     """`jobset_client.sync.Client` for asyncio: the same methods, to be awaited, and `async for` over `watch`.
 
-    `api_client`: a `kubernetes_asyncio.client.ApiClient`, which stays the caller's. Without one, enter the client
+    `api_client`: a `kubernetes_asyncio.client.ApiClient`, which the caller closes. Without one, enter the client
     (`async with AsyncClient() as client`): that reads the credentials.
     """
 
@@ -119,7 +119,7 @@ class AsyncClient:
     async def _drive(
         self, operation: Generator[Step | Emit[Any], Answer, T], result: MutableSequence[T]
     ) -> AsyncGenerator[Any, None]:
-        """Do the steps of an operation, and give what it emits; its result goes into the list."""
+        """Run the steps of an operation, and yield what it emits; its result is appended to the list."""
         if self._api is None:
             raise JobSetError("the client is closed, or not entered yet: async with AsyncClient() as client")
         with closing(operation), closing(_Wire(self._api)) as wire:
@@ -144,10 +144,10 @@ class _Wire(cluster.Wire[aiohttp.ClientResponse]):
     """Steps as requests. Has at most one stream open."""
 
     def close(self) -> None:
-        """Close the stream, with its connection: what is left of it is not read.
+        """Close the stream, with its connection: the rest of it is not read.
 
-        The connection is aborted: one that closes in the background is not waited for, and `asyncio.run` would end
-        before it is closed, with a ResourceWarning.
+        The connection is aborted: a background close might not finish before `asyncio.run` ends, which gives a
+        ResourceWarning.
         """
         if self._stream is not None:
             connection = self._stream.connection

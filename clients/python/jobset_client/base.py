@@ -1,4 +1,4 @@
-"""What all models share: names of the API, refusal of unknown fields, and only fields that were set are written."""
+"""The base of all models: names of the API, errors for unknown fields, and only fields that were set are written."""
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
@@ -47,16 +47,16 @@ class Model(BaseModel):
     )
 
     def __init__(self, /, **data: Any) -> None:
-        """Raises `UnreadableError`, which names all that is wrong."""
+        """Raises `UnreadableError`, which names all faults."""
         try:
             super().__init__(**data)
         except ValidationError as error:
             raise _unreadable(type(self).__name__, error) from None
 
-    # What validates a part of an object goes on without this __init__, which speaks to whoever calls it.
+    # The validation of nested objects bypasses this __init__, whose errors are for the caller.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
-    if not TYPE_CHECKING:  # a type checker that sees it takes an assignment to any name for right
+    if not TYPE_CHECKING:  # hidden from type checkers, which would then allow any name
 
         def __setattr__(self, name: str, value: Any) -> None:
             """Raises `UnreadableError` for an unknown attribute, and for a value of a wrong type."""
@@ -78,7 +78,7 @@ class Model(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _read(cls, value: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
-        """Null is absent; unknown fields are faults beside the others, unless they are to be kept."""
+        """Read null as absent; unknown fields are reported with other faults, unless they are kept."""
         if not isinstance(value, Mapping):
             return handler(value)
         known = _attributes_by_name(cls)
@@ -100,7 +100,7 @@ class Model(BaseModel):
 
     @model_serializer(mode="wrap")
     def _what_is_set(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without None, and without empty lists and objects that were not set."""
+        """The fields without None, and without empty lists and objects that were not set."""
         written: dict[str, Any] = handler(self)
         given: Any = self
         if not isinstance(given, Model):  # a dict that was put into a list of models
@@ -112,10 +112,10 @@ class Model(BaseModel):
         return written
 
     def to_dict(self) -> dict[str, Any]:
-        """As the API has it. Raises `UnreadableError`, which names all values of a wrong type."""
+        """The object as JSON of the API. Raises `UnreadableError`, which names all values of a wrong type."""
         try:
             return self.model_dump(by_alias=True, warnings="error")
-        except ValueError:  # of pydantic: something was put into a list or a dict, where nothing checks it
+        except ValueError:  # pydantic warns of a value in a list or dict, which was not checked when it was added
             written = self.model_dump(by_alias=True, warnings="none")
         try:
             return type(self).model_validate(written, context=_KEEP).model_dump(by_alias=True)
@@ -141,13 +141,13 @@ def _unreadable(
 
 @cache
 def _attributes_by_name(model: type[BaseModel]) -> dict[str, str]:
-    """The attribute of each name that a field has, here or in the API."""
+    """The attribute by each name of a field, here or in the API."""
     aliases = {(field.serialization_alias or name): name for name, field in model.model_fields.items()}
     return {name: name for name in model.model_fields} | aliases
 
 
 def plain(value: Any) -> Any:
-    """JSON of what may hold objects of the packages `kubernetes` and `kubernetes_asyncio`, or models of this one."""
+    """JSON of a value with objects of `kubernetes`, `kubernetes_asyncio` or this package."""
     if isinstance(value, Model):
         return value.to_dict()
     if isinstance(value, Mapping):
@@ -168,12 +168,12 @@ Template = Annotated[dict[str, Any], BeforeValidator(plain)]
 
 
 class ObjectMeta(Model):
-    """Name, labels and annotations of an object, and what the API server says about it."""
+    """Name, labels and annotations of an object, and the metadata that the API server adds."""
 
     name: str | None = None
     """Name, unique in the namespace."""
     generate_name: str | None = None
-    """Begin of the name; the API server adds some characters."""
+    """Prefix of the name; the API server adds a random suffix."""
     namespace: str | None = None
     """Namespace; that of the client where it is absent."""
     labels: dict[str, str] = Field(default_factory=dict)
@@ -181,7 +181,7 @@ class ObjectMeta(Model):
     annotations: dict[str, str] = Field(default_factory=dict)
     """Annotations."""
     uid: str | None = None
-    """Which object it is: one that is created again under the same name has another."""
+    """Identity of the object: one that is created again with the same name has another UID."""
     resource_version: str | None = None
     """Changes with each change of the object."""
     generation: int | None = None
@@ -189,29 +189,29 @@ class ObjectMeta(Model):
     creation_timestamp: str | None = None
     """When it was created: RFC 3339, seconds."""
     deletion_timestamp: str | None = None
-    """When its deletion was asked for; absent before."""
+    """When its deletion was requested; absent before."""
     deletion_grace_period_seconds: int | None = None
-    """Seconds between that and its end."""
+    """Seconds from then until it is removed."""
     finalizers: list[str] = Field(default_factory=list)
-    """Who has to agree to its end."""
+    """Controllers that have to act before it is removed."""
     owner_references: list[dict[str, Any]] = Field(default_factory=list)
-    """The objects with which it goes."""
+    """The objects with which it is deleted."""
     managed_fields: list[dict[str, Any]] = Field(default_factory=list)
-    """Who has written which fields."""
+    """Which client has written which fields."""
     self_link: str | None = None
-    """Not written any more."""
+    """Not set any more."""
 
 
 class Resource(Model):
     """A whole object."""
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: its state, short."""
-        return str(import_module("jobset_client.states").as_html(self))  # which stands above the models
+        """The HTML that a notebook shows: a summary of its state."""
+        return str(import_module("jobset_client.states").as_html(self))  # which imports the models
 
     @classmethod
     def from_dict(cls, body: Any, *, keep_unknown: bool = False) -> Self:
-        """The object, from its JSON. Raises `UnreadableError`, which names all that is wrong.
+        """The object, from its JSON. Raises `UnreadableError`, which names all faults.
 
         `keep_unknown`: fields that this version does not know are kept, for a cluster with a newer JobSet.
         """
@@ -219,7 +219,7 @@ class Resource(Model):
 
     @classmethod
     def from_yaml(cls, text: str | bytes, *, keep_unknown: bool = False) -> Self:
-        """The object, from YAML or JSON that holds it alone; as `from_dict`, and faults have their lines."""
+        """The object, from YAML or JSON with this one object; like `from_dict`, and faults have line numbers."""
         manifest = read_manifest(text)
         return cls._whole(manifest.document.value, manifest.line, keep_unknown=keep_unknown)
 
@@ -249,7 +249,7 @@ class Resource(Model):
         return made
 
     def to_yaml(self) -> str:
-        """As people write it."""
+        """The object as YAML."""
         text: str = yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=120)
         return text
 

@@ -1,4 +1,4 @@
-"""JobSets for common frameworks. What comes out is an ordinary `JobSet`: change it, then create it."""
+"""Builders of JobSets for common frameworks. They return an ordinary `JobSet`: change it, then create it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
@@ -28,7 +28,7 @@ _DICTS = {
     "pod": '{"nodeSelector": {"pool": "gpu"}}',
     "job": '{"backoffLimit": 3}',
 }
-"""Options that are dicts, each with one."""
+"""Options that are dicts, each with an example."""
 
 
 class More(TypedDict, total=False):
@@ -65,8 +65,8 @@ def replicated_job(  # noqa: PLR0913 (keywords)
 ) -> ReplicatedJob:
     """`replicas` Jobs of `pods` pods each, all of which run at once; a failed pod fails its Job.
 
-    `env`: values, or sources such as `INDEX`. `limits`: `{"nvidia.com/gpu": 8}`. `container`, `pod` and `job` are laid
-    over the container, the pod spec and the Job spec, with the API's names.
+    `env`: values, or sources such as `INDEX`. `limits`: `{"nvidia.com/gpu": 8}`. `container`, `pod` and `job` override
+    fields of the container, the pod spec and the Job spec, with the API's names.
     """
     _refuse_misshapen({"env": env, "limits": limits, "container": container, "pod": pod, "job": job})
     first: dict[str, Any] = {"name": name, "image": image}
@@ -92,12 +92,12 @@ def _texts(command: Sequence[str]) -> list[str]:
 
 
 def address(jobset: str, replicated_job: str, pod: int = 0, *, job: int = 0) -> str:
-    """DNS name of a pod within its namespace, where `spec.network` is as by default."""
+    """DNS name of a pod within its namespace, with the default `spec.network`."""
     return f"{jobset}-{replicated_job}-{job}-{pod}.{jobset}"
 
 
 def _refuse_unknown(builder: Callable[..., JobSet], more: More) -> None:
-    """Raise TypeError for an option that is misspelt, under the name of the function that was called."""
+    """Raise TypeError for a misspelt option, with the name of the called function."""
     if unknown := sorted(more.keys() - More.__optional_keys__):
         own = [
             parameter.name
@@ -130,7 +130,7 @@ def torchrun(  # noqa: PLR0913 (keywords)
 ) -> JobSet:
     """PyTorch: one pod for each node, with torchrun in it.
 
-    `script`: what stands behind torchrun's flags, such as `["train.py", "--epochs=3"]`. `processes`: of each node, a
+    `script`: the arguments after torchrun's flags, such as `["train.py", "--epochs=3"]`. `processes`: of each node, a
     number, or auto, gpu or cpu. `more`: as for `replicated_job`.
     """
     _refuse_unknown(torchrun, more)
@@ -189,7 +189,7 @@ def mpi(  # noqa: PLR0913 (keywords)
     """Open MPI over SSH: workers that run sshd, and a launcher that runs mpirun once they are ready.
 
     The image has Open MPI and sshd. `ssh_secret` names a Secret with the keys `ssh-privatekey` and `ssh-publickey`,
-    mounted at /root/.ssh. The set is completed when the launcher is. `more`: of the workers, as for `replicated_job`.
+    mounted at /root/.ssh. The set has completed when the launcher has. `more`: of the workers, as for `replicated_job`.
     """
     _refuse_unknown(mpi, more)
     keys = [

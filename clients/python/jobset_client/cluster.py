@@ -1,4 +1,4 @@
-"""How a step becomes a request of either client."""
+"""Makes requests of either client from steps."""
 
 import json
 import platform
@@ -16,11 +16,11 @@ from jobset_client.errors import JobSetError, UnreachableError
 Method = TypeVar("Method", bound=Callable[..., Any])
 Response = TypeVar("Response")
 DEFAULT = "default"
-"""The namespace where nothing names one."""
+"""The namespace if none is given."""
 
 
 def url(host: str, call: Call) -> str:
-    """Where the request goes."""
+    """The URL of the request."""
     query = f"?{urlencode(call.query)}" if call.query else ""
     return f"{host.rstrip('/')}{call.path}{query}"
 
@@ -40,7 +40,7 @@ def headers(call: Call, credentials: Mapping[str, Any]) -> dict[str, str]:
 
 
 def present_as(operation: Callable[..., Any], method: Method) -> Method:
-    """The method with name, arguments and docstring of the operation that it runs."""
+    """The method, with the name, arguments and docstring of the operation that it runs."""
     update_wrapper(method, operation)
     given = signature(operation)
     vars(method)["__signature__"] = given.replace(return_annotation=get_args(given.return_annotation)[-1])
@@ -48,7 +48,7 @@ def present_as(operation: Callable[..., Any], method: Method) -> Method:
 
 
 class Wire(Generic[Response]):
-    """A connection of either package, and the stream that is open."""
+    """A connection of either package, and its open stream."""
 
     def __init__(self, api: Any) -> None:
         self._api = api
@@ -60,20 +60,20 @@ class Wire(Generic[Response]):
         return Answer(response.status, body, tuple(warnings), response.headers.get("Retry-After", ""), server)
 
     def unreachable_error(self, task: str, error: Exception, seconds: float) -> UnreachableError:
-        """The error of a request without an answer, or of a stream that broke."""
+        """The error of a request without an answer, or of a broken stream."""
         configuration = self._api.configuration
         return connections.unreachable_error(task, configuration.host, error, seconds, configuration.proxy)
 
 
 class Body:
-    """An answer that comes in pieces, at most that many bytes as the call allows."""
+    """An answer in pieces, up to the size limit of its call."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
         self._whole = bytearray()
 
     def add(self, piece: bytes) -> None:
-        """Raises `JobSetError` where it becomes too large."""
+        """Raises `JobSetError` if it becomes too large."""
         self._whole += piece
         if len(self._whole) > self._call.most:
             raise JobSetError(f"cannot {self._call.task}: the answer is larger than {self._call.most >> 20} MiB")

@@ -1,4 +1,4 @@
-"""What went wrong with a connection, in words: without numbers and names of Python's types. Without IO."""
+"""Messages about failed connections, without error numbers and Python's type names. Without IO."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ _DEEPEST = 20
 def unreachable_error(
     task: str, server: str, error: BaseException, seconds: float, proxy: str | None = None
 ) -> UnreachableError:
-    """There was no answer to what was asked for. `seconds`: how long it was waited for."""
+    """The error of a request without an answer. `seconds`: the time that it has waited."""
     where = without_credentials(server) + (f" through the proxy {without_credentials(proxy)}" if proxy else "")
     cause = _cause(error)
     if isinstance(cause, TimeoutError):
@@ -43,7 +43,7 @@ def tls_reason(error: ssl.SSLError) -> str:
 
 
 def without_credentials(server: str) -> str:
-    """The address without what may be secret in it."""
+    """The address without credentials in it."""
     parts = urlsplit(server)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else server
 

@@ -1,7 +1,7 @@
 """Requests and their order, without IO: both clients run these generators.
 
-An operation yields steps, is sent an `Answer` for each, and returns its result. `Emit` hands something to the user.
-What a step cannot do is thrown into the operation as an `UnreachableError`.
+An operation yields steps, is sent an `Answer` for each, and returns its result. `Emit` passes a value to the user. The
+error of a failed step is thrown into the operation as an `UnreachableError`.
 """
 
 import inspect
@@ -21,15 +21,15 @@ from jobset_client.words import type_of
 T = TypeVar("T")
 GROUP = "/apis/jobset.x-k8s.io/v1alpha2"
 FIELD_MANAGER = "jobset-client"
-"""Whose fields these are, in metadata.managedFields."""
+"""The field manager in metadata.managedFields."""
 TIMEOUT = 15.0
 """Seconds for one request."""
 MOST_BYTES = 256 << 20
 """Largest answer: a page of 500 JobSets, each as large as etcd stores."""
 MOST_IN_A_LINE = 8 << 20
-"""Bytes of one event of a watch; etcd takes objects of 1.5 MiB."""
+"""Bytes of one event of a watch; etcd stores objects of at most 1.5 MiB."""
 TRIES = 5
-"""Times that a request is sent whose answer was: later."""
+"""Times that a request is sent while the answer is 429 with Retry-After."""
 
 
 _LONGEST_NAME = 253
@@ -39,7 +39,10 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request. `task` says what it is for, for messages. `stream`: the answer is read piece by piece, by `Read`."""
+    """One request. `task`: its purpose, for messages. `most`: bytes of the answer.
+
+    `stream`: the answer is read piece by piece, by `Read`.
+    """
 
     method: str
     path: str
@@ -53,7 +56,7 @@ class Call:
 
     @property
     def answer_timeout(self) -> float:
-        """Seconds to wait for the answer, or for the begin of a stream."""
+        """Seconds to wait for the answer, or for the start of a stream."""
         return min(TIMEOUT, self.timeout) if self.stream else self.timeout
 
 
@@ -73,7 +76,7 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Emit(Generic[T]):
-    """Something for the user."""
+    """A value for the user."""
 
     value: T
 
@@ -82,7 +85,8 @@ class Emit(Generic[T]):
 class Answer:
     """The answer to one request.
 
-    `warnings`: values of the header Warning. `retry_after`: of that header, or empty. `server`: who has answered.
+    `warnings`: values of the header Warning. `retry_after`: value of that header, or empty. `server`: its address,
+    without credentials.
     """
 
     status: int = 200
@@ -100,7 +104,7 @@ Clock = Callable[[], float]
 
 
 class Deadline:
-    """A moment after which nothing is waited for any more; without seconds there is none."""
+    """The time at which waiting ends; never if seconds is None."""
 
     def __init__(self, seconds: float | None, clock: Clock = time.monotonic) -> None:
         if not isinstance(seconds, int | float | None):
@@ -114,12 +118,12 @@ class Deadline:
         return self.seconds_left(1.0) <= 0
 
     def seconds_left(self, most: float) -> float:
-        """Seconds until then, at most that many."""
+        """Seconds until the deadline, but at most `most`."""
         return most if self.seconds is None else min(most, self.seconds - (self._clock() - self._start))
 
 
 def path(*parts: str) -> str:
-    """Parts of a path, each as one."""
+    """A path of these parts, each escaped."""
     return "/".join(quote(part, safe="") for part in parts)
 
 
@@ -133,7 +137,10 @@ def check_name(name: str, kind: str = "name") -> str:
 
 
 def ask(call: Call) -> Operation[Any]:
-    """Send a request; gives the decoded answer. Sends it again where nothing has been done yet. Raises `ApiError`."""
+    """Send a request and return the decoded answer. Sends it again if the API server has not handled it.
+
+    Raises `ApiError`.
+    """
     answer = yield from send(call)
     try:
         return json.loads(answer.body)
@@ -163,7 +170,7 @@ def send(call: Call) -> Operation[Answer]:
 
 
 def _callers_level() -> int:
-    """The `stacklevel` at which the caller of this function warns in the name of whoever called this package."""
+    """The `stacklevel` of a warning by the caller of this function that names the code outside of this package."""
     level, frame = 0, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__package__") == __package__:
         level, frame = level + 1, frame.f_back
@@ -171,7 +178,7 @@ def _callers_level() -> int:
 
 
 def decode(body: bytes) -> Any:
-    """JSON, or text where it is none."""
+    """The JSON of a body, or its text if it is not JSON."""
     try:
         return json.loads(body)
     except ValueError:
@@ -184,20 +191,20 @@ def warning_texts(header: str) -> list[str]:
 
 
 def backoff(failures: int) -> float:
-    """Seconds to wait after that many failures in a row: 0.5 to 30, never the same for all clients."""
+    """Seconds to wait after that many failures in a row: 0.5 to 30, randomized to spread the clients."""
     return min(30.0, 0.5 * (1 << min(failures, 10))) * random.uniform(0.5, 1)  # noqa: S311 (no secret)
 
 
 class Lines:
-    """Pieces of a stream as lines."""
+    """Splits the pieces of a stream into lines."""
 
     def __init__(self) -> None:
         self._rest = b""
         self.count = 0
-        """Lines so far."""
+        """Number of lines so far."""
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that this piece ends. Raises `JobSetError` for one that is too long."""
+        """The lines that this piece completes. Raises `JobSetError` for one that is too long."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
         if len(self._rest) > MOST_IN_A_LINE:
             raise JobSetError(f"an event of the watch is larger than {MOST_IN_A_LINE >> 20} MiB")

@@ -1,6 +1,6 @@
-"""The cluster to use: the kubeconfig and its context, or that of the pod. Each error names the file with the mistake.
+"""The cluster to use: the kubeconfig and its context, or that of the pod. Each error names the file with the fault.
 
-The Kubernetes packages read the credentials themselves; what they would trip over is said here, for both clients.
+The Kubernetes packages read the credentials themselves; this module explains their errors, for both clients.
 """
 
 import os
@@ -20,7 +20,7 @@ from jobset_client.errors import CredentialsError
 from jobset_client.words import mapping, one_line
 
 _FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError, yaml.YAMLError)
-"""What readers of a kubeconfig raise about mistakes in it, beside their own error."""
+"""Errors that readers of a kubeconfig raise about faults in it, in addition to their own error type."""
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _IMPERSONATION = {"as", "as-groups", "as-uid", "as-user-extra"}
 _USUAL = "~/.kube/config"
@@ -30,7 +30,7 @@ _NO_FILE = "give kubeconfig=..., set KUBECONFIG or run in a cluster"
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What to connect to. `file`: one kubeconfig or several; empty for the service account of this pod."""
+    """The cluster to use. `file`: one kubeconfig or several; empty for the service account of this pod."""
 
     where: str
     """For messages: the file and its context."""
@@ -41,7 +41,7 @@ class Chosen:
 
 
 def choose(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Chosen:
-    """The kubeconfig that is named, else that of KUBECONFIG, else the usual one, or the pod's service account."""
+    """The given kubeconfig, else that of KUBECONFIG, else the default one, or the pod's service account."""
     if in_pod(kubeconfig, context):
         return Chosen("in-cluster credentials", namespace=_pod_namespace())
     named = os.fspath(kubeconfig or os.environ.get("KUBECONFIG") or _USUAL)
@@ -67,13 +67,13 @@ def choose(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Ch
     file = os.pathsep.join(map(str, files))
     user = merged["users"][found["user"]]
     if _IMPERSONATION & user.keys():
-        # The Kubernetes packages pass over it, and would act with the rights of the user behind it.
+        # The Kubernetes packages ignore impersonation, and would use the rights of the real user.
         raise CredentialsError(f"{where}: impersonation (`as`) is not supported; use that user's own credentials")
     return Chosen(where, file, str(found.get("namespace") or ""), user)
 
 
 def in_pod(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> bool:
-    """Whether to use the service account of this pod: no kubeconfig is named, and there is none."""
+    """Whether to use the service account of this pod: no kubeconfig is given, and none exists."""
     if kubeconfig or context or os.environ.get("KUBECONFIG") or "KUBERNETES_SERVICE_HOST" not in os.environ:
         return False
     return not Path(_USUAL).expanduser().exists()
@@ -81,7 +81,10 @@ def in_pod(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> bo
 
 @contextmanager
 def guard_loading(where: Chosen, configuration: Any, loader_error: type[Exception]) -> Iterator[None]:
-    """While a Kubernetes package fills the configuration in; then it can be used. Raises `CredentialsError`."""
+    """A context in which a Kubernetes package loads the configuration, which is checked after it.
+
+    Raises `CredentialsError`.
+    """
     try:
         yield
     except (loader_error, *_FAULTS) as error:
@@ -90,7 +93,7 @@ def guard_loading(where: Chosen, configuration: Any, loader_error: type[Exceptio
 
 
 def _unusable(where: Chosen, error: Exception) -> CredentialsError:
-    """What to say where a Kubernetes package cannot read the credentials."""
+    """The error if a Kubernetes package cannot read the credentials."""
     plugin = _plugin(where)
     if plugin and (str(error).startswith("exec") or getattr(error, "filename", None) == plugin):
         return _gave_nothing(where)
@@ -106,7 +109,7 @@ def _unusable(where: Chosen, error: Exception) -> CredentialsError:
 
 
 def _check(where: Chosen, configuration: Any) -> None:
-    """Raises `CredentialsError` where certificates cannot be used, or a plugin has given nothing."""
+    """Raises `CredentialsError` if certificates cannot be used, or a plugin has returned no credentials."""
     material = "certificate authority"
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -123,7 +126,7 @@ def _check(where: Chosen, configuration: Any) -> None:
 
 
 def _plugin(where: Chosen) -> str:
-    """The command that gives the credentials; empty where they come from elsewhere."""
+    """The command that returns the credentials; empty if there is none."""
     return str(mapping(where.user.get("exec")).get("command") or "")
 
 
@@ -141,7 +144,7 @@ def _pod_namespace() -> str:
 
 
 def _merge_files(named: str, files: list[Path]) -> dict[str, Any]:
-    """Sections of the files by name, and their current context; of what several have, the first counts."""
+    """Sections of the files by name, and their current context; of duplicates, the first counts."""
     merged: dict[str, Any] = {"contexts": {}, "clusters": {}, "users": {}, "current-context": ""}
     bodies = [(file, _read(file)) for file in files if file.exists()]
     if not bodies:
@@ -172,7 +175,7 @@ def _read(file: Path) -> Any:
 
 
 def _misshapen(config: Any) -> str:
-    """The first part of a file that does not have the form of a kubeconfig; empty if there is none."""
+    """The first part of a file that is not valid in a kubeconfig; empty if there is none."""
     if not isinstance(config, dict):
         return "it must be a mapping"
     for name in ("contexts", "clusters", "users"):

@@ -1,7 +1,7 @@
-"""Reads the documents of a manifest: YAML as kubectl reads it, and JSON. The one reader of client and commands.
+"""Reads the documents of a manifest: YAML as kubectl reads it, and JSON.
 
-Never raises, whatever the text: what cannot be read becomes a document that only has faults, and ends the text. It
-needs no other package than PyYAML.
+The client and the commands read manifests with it. Never raises, whatever the text: an unreadable document has only
+faults, and is the last one. It needs only PyYAML.
 """
 
 import json
@@ -17,9 +17,9 @@ from jobset_client.source import Location, Source, Span
 from jobset_client.tree import Builder, BuildError, Fault
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's where PyYAML was built with it: ten times as fast."""
+"""The loader of libyaml if PyYAML has it: ten times as fast."""
 MAX_TEXT = 16 << 20
-"""Characters, or bytes, of a text; the API server takes objects of at most 3 MiB. For callers: nothing is cut here."""
+"""Characters, or bytes, of a text; the API server accepts objects of at most 3 MiB. Callers apply this limit."""
 _JSON_TOKEN = re.compile(
     r"[ \t\r\n]*(?:([{}\[\],:])"
     r'|("[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*")'
@@ -29,7 +29,7 @@ _JSON_TOKEN = re.compile(
 _JSON_WORDS = {"true": True, "false": False, "null": None}
 _JSON_START = re.compile(r"[ \t\r\n]*[{\[]")
 _PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)*")
-"""Anchor and tag, where a parser sees the beginning of their value."""
+"""Anchor and tag, which the parser includes in the start of a value."""
 _TAB_HINT = "indent with spaces: YAML does not allow tabs there"
 
 _HINTS = (
@@ -63,7 +63,7 @@ class Document:
 
 
 class _JsonError(Exception):
-    """The text is not JSON, from this offset on; `expected` is what could stand there."""
+    """The text is not JSON, from this offset on; `expected`: what may follow there."""
 
     def __init__(self, offset: int, expected: str) -> None:
         super().__init__(expected)
@@ -72,7 +72,7 @@ class _JsonError(Exception):
 
 
 def documents(source: Source) -> Iterator[Document]:
-    """The documents that hold something, in order."""
+    """The documents that are not empty, in order."""
     number = offset = 0
     while _JSON_START.match(source.text, offset):
         builder = Builder()
@@ -90,7 +90,7 @@ def documents(source: Source) -> Iterator[Document]:
 
 
 def _yaml_or_json_error(source: Source, offset: int, number: int, error: _JsonError) -> Iterator[Document]:
-    """Read as YAML what is not quite JSON, as kubectl does: comments and trailing commas. Else report JSON's error."""
+    """Read almost-JSON (comments, trailing commas) as YAML, as kubectl does. Else report the error of JSON."""
     for document in _yaml_documents(source, offset, number):
         at = len(source.text) - len(source.text[error.offset :].lstrip())
         if document.broken and document.number == number + 1 and source.text[at : at + 1] not in {"#", "]", "}"}:
@@ -191,7 +191,7 @@ def _hint(problem: str, source: Source, at: int) -> str:
 
 
 def _json(text: str, offset: int, builder: Builder) -> int:
-    """Feed one JSON value; gives the offset after it. Iterative, so that no nesting is too deep for the stack."""
+    """Feed one JSON value; returns the offset after it. Iterative, so that no nesting overflows the stack."""
     expected = "value"
     stack: list[str] = []
     while True:
@@ -225,11 +225,11 @@ _NEXT = {
     (", or ]", ","): "next [",
     (", or ]", "]"): "close [",
 }
-"""What a token means where it stands; whatever is not here is not JSON."""
+"""The action for a token in a state; any other combination is not JSON."""
 
 
 def _json_step(builder: Builder, action: str, stack: list[str], token: tuple[str, Span]) -> str:
-    """Carry out one action; gives what is expected next."""
+    """Carry out one action; returns the next state."""
     text, span = token
     if action.startswith("open"):
         builder.open({} if text == "{" else [], span, block=False)

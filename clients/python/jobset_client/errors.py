@@ -1,4 +1,4 @@
-"""What can go wrong. Each message says what happened, with the API server's words, and what to do."""
+"""Errors of the client. Each message says what happened, with the API server's message, and what to do."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ class UnreadableError(JobSetError, ValueError):
     def __init__(self, message: str, *, causes: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.causes = causes
-        """Each fault of an object, with the path of its field, and its line where it comes from a text."""
+        """Each fault of an object, with the path of its field, and its line if it was read from a text."""
 
 
 class CredentialsError(JobSetError):
@@ -28,7 +28,7 @@ class UnreachableError(JobSetError):
 
 
 class ApiError(JobSetError):
-    """The API server has refused."""
+    """The API server refused a request."""
 
     def __init__(self, message: str, *, status: int = 0, reason: str = "", causes: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class ConflictError(ApiError):
 
 
 class InvalidError(ApiError):
-    """The object has mistakes; `causes` lists them."""
+    """The object is not valid; `causes` lists its faults."""
 
 
 class ForbiddenError(ApiError):
@@ -65,23 +65,23 @@ class ForbiddenError(ApiError):
 
 
 class UnauthorizedError(ApiError):
-    """The API server does not know who asks."""
+    """The API server does not accept the credentials."""
 
 
 class ExpiredError(ApiError):
-    """A list or a watch has to begin again: the API server has forgotten where it was."""
+    """A list or a watch has to start again: its resourceVersion or continue token has expired."""
 
 
 class BusyError(ApiError):
-    """The API server cannot answer now; later it may."""
+    """The API server is too busy to answer; try again later."""
 
 
 class RefusedError(JobSetError):
-    """The operation would change nothing, or another controller decides about it; nothing was written."""
+    """The operation would change nothing, or another controller is in charge; nothing was written."""
 
 
 class NeverError(JobSetError):
-    """The JobSet will never be in the state that was waited for: it has ended otherwise, or was deleted."""
+    """The JobSet cannot reach the awaited state any more: it has ended in another state, or was deleted."""
 
 
 class GoneError(NotFoundError, NeverError):
@@ -89,11 +89,11 @@ class GoneError(NotFoundError, NeverError):
 
 
 class WaitTimeoutError(JobSetError, TimeoutError):
-    """It was not in the state in time."""
+    """The JobSet did not reach the state in time."""
 
 
 class JobSetWarning(UserWarning):
-    """The API server has done it, and warns."""
+    """A warning of the API server about a request that it accepted."""
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {
@@ -106,13 +106,13 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     429: BusyError,
 }
 _UNSERVED = "could not find the requested resource"
-"""What an API server says about a path that it does not serve, if it does not answer with a page."""
+"""Part of the API server's message about a path that it does not serve."""
 _MOST_CHARACTERS = 4096
 """Characters that are quoted of an answer that is not a Status."""
 
 
 def refusal(status: int, body: Any, task: str, server: str = "") -> ApiError:
-    """The error that an answer means. `what`: what was asked for, such as `create JobSet team-a/train`."""
+    """The error for an answer. `what`: the request, such as `create JobSet team-a/train`."""
     answer = body if isinstance(body, Mapping) else {}
     reason = str(answer.get("reason") or "")
     details = answer.get("details")
@@ -131,7 +131,7 @@ def refusal(status: int, body: Any, task: str, server: str = "") -> ApiError:
 
 
 def _in_lines(message: str, causes: Sequence[str]) -> str:
-    """The message with each cause on a line of its own, where it ends with all of them in brackets."""
+    """The message with each cause on a line of its own, instead of all of them in brackets."""
     head, bracket, _ = message.partition(f"[{', '.join(causes)}")
     if not causes or not bracket or not message.endswith("]"):
         return message
@@ -139,7 +139,7 @@ def _in_lines(message: str, causes: Sequence[str]) -> str:
 
 
 _NOWHERE = "<nil>"
-"""Field of a cause that only says that not all has been checked."""
+"""Field of a cause that only says that not everything was checked."""
 
 
 def _causes(details: Mapping[str, Any]) -> list[str]:
@@ -160,11 +160,11 @@ _TO_DO: dict[type[ApiError], str] = {
     ForbiddenError: "ask an administrator for the right, or correct what the message names",
     BusyError: "try again later",
 }
-"""What to do, where the API server's message alone leads nowhere."""
+"""What to do, if the API server's message does not say it."""
 _NOT_FOUND = {
     "jobsets": "list() gives those of a namespace, list(everywhere=True) all",
     "namespaces": "create that namespace first, or choose another",
 }
-"""What to do where an object of this kind does not exist."""
+"""What to do if an object of this kind does not exist."""
 _OF_THE_CLUSTER = {NotServedError, UnauthorizedError, BusyError}
 """Errors that are about the cluster and not about an object: the message names its address."""

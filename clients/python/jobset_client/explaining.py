@@ -1,4 +1,4 @@
-"""Why a JobSet waits, or how it ended, as far as its own status and its own events say. Without IO."""
+"""Why a JobSet waits, or how it ended, by its status and its events. Without IO."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from jobset_client.words import count_noun
 MOST_EVENTS = 500
 """Events that are read."""
 NAMED = 5
-"""How many of these are listed, the latest first."""
+"""Events that are listed, the latest first."""
 _LATER = {"Suspended": "its Jobs are suspended", "RestartingJobSet": "it restarts"}
-"""Conditions that the state says already."""
+"""Conditions that repeat the state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """A state in words, what stands behind it line by line, and what was not looked at."""
+    """A state in words, its reasons line by line, and what was not checked."""
 
     jobset: JobSet
     state: str
@@ -33,7 +33,7 @@ class Explanation:
 
 
 def explain(js: JobSet) -> Operation[Explanation]:
-    """Read the events of the set, and say what they and its status tell."""
+    """Read the events of the set, and explain them and its status."""
     name, namespace = js.metadata.name, js.metadata.namespace or ""
     place = f"/api/v1/namespaces/{path(namespace)}/events"
     query = (("fieldSelector", f"involvedObject.uid={js.metadata.uid}"), ("limit", str(MOST_EVENTS)))
@@ -79,7 +79,7 @@ def _status(js: JobSet) -> Iterator[str]:
 
 
 _HELD = {"SchedulingObjectsReady", "PodGroupsInitiallyScheduled"}
-"""Conditions that hold a set up while they are false."""
+"""Conditions that a set waits for."""
 
 
 def _events(items: list[Mapping[str, Any]]) -> Iterator[str]:

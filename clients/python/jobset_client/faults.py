@@ -1,4 +1,4 @@
-"""Faults of an object in the words of the command line: the path of each field, the reason, and what to write."""
+"""Faults of an object, as the command line writes them: the path of each field, the reason, and what to write."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -21,18 +21,18 @@ Path = tuple[str | int, ...]
 
 
 Belongs = Callable[[Path], str]
-"""Where the last part of a path belongs, as far as that is known."""
+"""The path where the last part of a path belongs; empty if unknown."""
 
 
 class UnknownFieldError(ValueError):
-    """The field does not exist. The text names the one that was likely meant: `close`; `name` is what was written."""
+    """The field does not exist. `name`: as written; `close`: the field that was likely meant."""
 
     def __init__(self, name: str, close: str, text: str) -> None:
         super().__init__(text)
         self.name, self.close = name, close
 
     def at(self, path: Path, belongs: Belongs | None) -> str:
-        """What to say about it at this place: where it belongs, unless it is surely a name of here, misspelt."""
+        """The message for this path: where the field belongs, unless it is a misspelt field of this object."""
         if belongs is None or is_surely(self.name, self.close):
             return str(self)
         place = belongs(path)
@@ -57,7 +57,7 @@ def again(fault: Any) -> Any:
 def in_words(
     error: ValidationError, line: Callable[[Path], int] | None = None, belongs: Belongs | None = None
 ) -> Iterator[str]:
-    """Each fault once; in the order of the lines, where they are known."""
+    """Each fault once; in the order of the lines, if they are known."""
     found: dict[Path, str] = {}
     for details in error.errors():
         path, words = _words(details, belongs)
@@ -70,7 +70,7 @@ def in_words(
 
 
 def is_new(error: ValidationError, belongs: Belongs | None = None) -> bool:
-    """Whether there is an unknown field that is like none here or elsewhere: a newer version may have it."""
+    """Whether an unknown field resembles no known one: a newer version may have it."""
     unknown_ones = ((details["loc"], _unknown(details)) for details in error.errors())
     return any(fault and not fault.close and not (belongs and belongs(path)) for path, fault in unknown_ones)
 
@@ -99,7 +99,7 @@ def _words(error: Any, belongs: Belongs | None) -> tuple[Path, str]:
     if path and path[-1] == "[key]":
         return path[:-1], f"the key must be of type {wanted}; write {_how(wanted, how, path[-2])}"
     found = type_of(value)
-    if wanted in found:  # of the right type, and no value of it that can be stored
+    if wanted in found:  # of the right type, but a value that cannot be stored
         return path, f"Invalid value: {as_json(value)}: {error['msg'].replace('Input should be', 'must be')}"
     return (
         path,

@@ -1,4 +1,4 @@
-"""Whose logs are read, and in which order: the container that failed first comes first. Pure."""
+"""Which logs are read, and in which order: the container that failed first comes first. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _GLOBAL_INDEX = "jobset.sigs.k8s.io/job-global-index"
 _NEVER, _LAST = "9999", "9999-"
-"""Behind every time of RFC 3339: containers that failed at an unknown time; those that did not fail."""
+"""Sort after every time of RFC 3339: containers that failed at an unknown time; those that did not fail."""
 GONE = "logs go with their pods, and pods of earlier attempts are deleted"
 
 
@@ -36,7 +36,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPod:
-    """A pod, as far as its logs are concerned."""
+    """The fields of a pod that matter for its logs."""
 
     name: str
     uid: str
@@ -57,7 +57,7 @@ class LogPod:
 class Log:
     """One log. `index`: the completion index, or empty. `run`: the pod's UID and the container's restarts.
 
-    `waits`: why there is none yet, or empty. `ended`: nothing more will be written.
+    `waits`: why there is none yet, or empty. `ended`: whether it is complete.
     """
 
     pod: str
@@ -74,7 +74,7 @@ class Log:
 
 
 def prefix(pod: str, job: str, index: str, container: str) -> str:
-    """`[train-workers-0/3 main]`; with the pod's name where it has no index."""
+    """`[train-workers-0/3 main]`; with the pod's name if it has no index."""
     return f"[{f'{job}/{index}' if job and index else pod} {container}]"
 
 
@@ -142,7 +142,7 @@ def pods_of_attempt(
 ) -> Sequence[LogPod]:
     """The pods of the attempt; None: of the latest with pods. Raises `RefusedError` if it has none.
 
-    `why` and `more` are parts of that message: why there are none, and what says more.
+    `why` and `more` are parts of that message: why there are none, and where to read more.
     """
     wanted = newest_attempt(pods) if attempt is None else attempt
     chosen = [pod for pod in pods if pod.attempt == wanted]

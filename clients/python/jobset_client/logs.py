@@ -12,16 +12,16 @@ from jobset_client.watching import PAGE
 from jobset_client.words import count_noun, did_you_mean
 
 MOST_PODS = 10_000
-"""Pods that are looked at, to find those that failed first."""
+"""Pods that are read, to find those that failed first."""
 MOST_LOGS = 100
-"""Logs that one call gives."""
+"""Logs that one call returns."""
 MOST_BYTES = 4 << 20
-"""Bytes of one log; the API server cuts the rest."""
+"""Bytes of one log; the API server cuts it there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodLog:
-    """What one container has written. `missing` says why there is no text; else it is empty."""
+    """The log of one container. `missing`: why there is no text, or empty."""
 
     pod: str
     job: str

@@ -15,7 +15,7 @@ _TEMPLATE_HINT = "{{ }} is a template (Helm, Argo): render it first"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The value of a text that holds one document."""
+    """The value of a text with one document."""
 
     document: Document
 
@@ -26,7 +26,7 @@ class Manifest:
 
 
 def read_manifest(text: str | bytes) -> Manifest:
-    """The one document of a text that holds something. Raises `UnreadableError`."""
+    """The only document of a text that is not empty. Raises `UnreadableError`."""
     if not isinstance(text, str | bytes):
         raise UnreadableError(
             'this is not the text of a manifest; read the file first: from_yaml(Path("jobset.yaml").read_text())'

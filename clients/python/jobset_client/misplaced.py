@@ -17,11 +17,11 @@ _TEMPLATE: Mapping[_Place, str] = {
     ("spec", "template", "spec"): "containers initContainers restartPolicy nodeSelector tolerations affinity volumes"
     " serviceAccountName priorityClassName schedulerName imagePullSecrets",
 }
-"""Fields of a Job's template, which has no model here, that are often misplaced."""
+"""Fields of a Job's template that are often misplaced; the template has no model here."""
 
 
 def belongs(model: type[BaseModel], path: Sequence[str | int]) -> str:
-    """The nearest object of the model that has the last part of this path as a field; empty where none has."""
+    """The path of the nearest object that has the last part of this path as a field; empty if none has."""
     here = tuple("*" if isinstance(part, int) else part for part in path[:-1])
     there = [place for place in _places(model).get(str(path[-1]), ()) if place != here]
     if not there:
@@ -75,6 +75,6 @@ def _common(here: _Place, there: _Place) -> int:
 
 
 def _distance(here: _Place, there: _Place) -> tuple[int, int]:
-    """Steps from one place to the other; of equally far places, that with fewer steps up."""
+    """Steps from one place to the other; with equal distance, the path with fewer steps up counts as nearer."""
     up = len(here) - _common(here, there)
     return up + len(there) - _common(here, there), up

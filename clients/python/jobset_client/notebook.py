@@ -31,7 +31,7 @@ _COUNTS = ("active", "ready", "succeeded", "failed", "suspended")
 
 
 def table(jobset: JobSet) -> Table:
-    """A row for each ReplicatedJob, and the state of the set above. A notebook shows it as it is."""
+    """A table with the state of the set and a row for each ReplicatedJob, which a notebook can show."""
     status = jobset.status
     parts = [f"{title(jobset)}: {in_words(jobset)}", status.current_stage and f"stage {status.current_stage}"]
     parts += [f"restarts {status.restarts}"] if status.restarts else []
@@ -92,7 +92,7 @@ def _late(first: JobSet, seconds: float | None) -> WaitTimeoutError:
 
 
 class _Shown:
-    """The place of the table: a cell's output that is replaced, or lines of a terminal."""
+    """Where the table is shown: a cell's output that is replaced, or lines of a terminal."""
 
     def __init__(self, first: JobSet, console: Console | None) -> None:
         self._first = first
@@ -116,7 +116,7 @@ class _Shown:
             self._live.stop()
 
     def ends_with(self, event: Event) -> bool:
-        """Show the JobSet of the event; whether nothing will change any more. Raises `NeverError`."""
+        """Show the JobSet of the event. Returns whether it has ended. Raises `NeverError`."""
         js = event.jobset
         if event.type == "DELETED" or js.metadata.uid != self._first.metadata.uid:
             raise NeverError(f"{title(self._first)} was deleted")

@@ -1,7 +1,7 @@
-"""What the clients can do, as operations without IO: requests, their order, and what follows from the answers.
+"""The methods of the clients as operations without IO: requests, their order, and the handling of answers.
 
-The methods of both clients are the public functions here: with these arguments, but for `home`, which is the client's
-namespace, and with these docstrings.
+The public functions here are the methods of both clients, with these docstrings and arguments, except `home`, which is
+the client's namespace.
 """
 
 from collections.abc import Mapping
@@ -37,9 +37,9 @@ from jobset_client.watching import Changes, Selection, read_all
 from jobset_client.words import as_json, count_noun, did_you_mean, mapping, type_of
 
 MOST_LISTED = 10_000
-"""JobSets that `list` gives at most, unless the caller says more."""
+"""Largest number of JobSets that `list` returns by default."""
 _COMPARED = 100
-"""Names that an unknown name is compared with."""
+"""Existing names that an unknown name is compared with."""
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 _OF_THE_SERVER = {
@@ -54,9 +54,9 @@ _STRICT = (("fieldManager", core.FIELD_MANAGER), ("fieldValidation", "Strict"))
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change. `type`: ADDED, MODIFIED or DELETED; the JobSet is as it was then.
+    """A change. `type`: ADDED, MODIFIED or DELETED; the JobSet is in the state after it.
 
-    Of a JobSet that went while the watch was interrupted only name, namespace and UID are known.
+    If a JobSet was deleted while the watch was interrupted, only name, namespace and UID are known.
     """
 
     type: str
@@ -64,13 +64,13 @@ class Event:
 
 
 def place(namespace: str | None, name: str = "") -> str:
-    """Path of a JobSet, of those of a namespace, or of all (no namespace)."""
+    """URL path of a JobSet, of those of a namespace, or of all (no namespace)."""
     where = core.GROUP if namespace is None else f"{core.GROUP}/namespaces/{core.check_name(namespace, 'namespace')}"
     return f"{where}/jobsets/{name}" if name else f"{where}/jobsets"
 
 
 def create(home: str, jobset: JobSet, *, namespace: str | None = None, dry_run: bool = False) -> Operation[JobSet]:
-    """Create it, and return it as the API server stored it. `dry_run`: it is checked, and not stored."""
+    """Create it, and return it as the API server stored it. `dry_run`: it is only checked."""
     given: object = jobset
     if not isinstance(given, JobSet):
         make = "from_yaml" if isinstance(given, str | bytes) else "from_dict"
@@ -106,7 +106,7 @@ def get(home: str, name: str, *, namespace: str | None = None) -> Operation[JobS
 
 
 def _named_like(name: str, namespace: str) -> Operation[str]:
-    """The names of the first JobSets of the namespace, with the one that may be meant; empty if there are none."""
+    """The names of the first JobSets of the namespace, with the most similar one first; empty if there are none."""
     query = (("limit", str(_COMPARED)),)
     try:
         page = yield from ask(Call(method="GET", path=place(namespace), query=query, task="list JobSets"))
@@ -119,7 +119,10 @@ def _named_like(name: str, namespace: str) -> Operation[str]:
 def list_(
     home: str, *, namespace: str | None = None, everywhere: bool = False, labels: str = "", most: int = MOST_LISTED
 ) -> Operation[list[JobSet]]:
-    """All of the namespace, or of all. `labels`: a selector, `team=a,tier!=test`. More than `most`: an error."""
+    """All JobSets of the namespace, or of all namespaces. `labels`: a selector, `team=a,tier!=test`.
+
+    Raises if more than `most`.
+    """
     selection = _selection(None if everywhere else namespace or home, labels=labels)
     bodies, _ = yield from read_all(selection, f"list JobSets{_with_labels(labels)}", most)
     if bodies is None:
@@ -132,7 +135,7 @@ def list_(
 def patch(home: str, name: str, changes: Mapping[str, Any], *, namespace: str | None = None) -> Operation[JobSet]:
     """Change some of its fields, with the names of the API: `{"metadata": {"labels": {"team": "a"}}}`.
 
-    A field with None is taken away. Raises `InvalidError` for a field that does not change any more.
+    None removes a field. Raises `InvalidError` for an immutable field.
     """
     namespace = namespace or home
     core.check_name(name)
@@ -152,7 +155,7 @@ def patch(home: str, name: str, changes: Mapping[str, Any], *, namespace: str | 
 
 
 def delete(home: str, name: str, *, namespace: str | None = None, propagation: str = "Background") -> Operation[None]:
-    """Delete it; Jobs and pods follow. `propagation`: Foreground: it goes after them; Orphan: they stay."""
+    """Delete it; Jobs and pods follow. `propagation`: Foreground: they are deleted first; Orphan: they stay."""
     namespace = namespace or home
     core.check_name(name)
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
@@ -169,7 +172,7 @@ def watch(
     labels: str = "",
     timeout: float | None = None,
 ) -> Emitter[Event]:
-    """Each existing JobSet as ADDED, then each change, until the timeout in seconds; without end if None."""
+    """Each existing JobSet as ADDED, then each change, until the timeout in seconds; forever if None."""
     selection = _selection(None if everywhere else namespace or home, name, labels)
     changes = Changes(selection, f"watch JobSets{_with_labels(labels)}", Deadline(timeout))
     while (change := (yield from changes.next())) is not None:
@@ -192,7 +195,7 @@ def wait(
 ) -> Operation[JobSet]:
     """Wait until it is completed, failed, finished (one of both), ready or suspended, and return it in that state.
 
-    Raises `NeverError` as soon as it never will be, `WaitTimeoutError` after `timeout` seconds.
+    Raises `NeverError` as soon as it cannot reach that state, `WaitTimeoutError` after `timeout` seconds.
     """
     if state not in STATES:
         raise UnreadableError(f"{as_json(state)} is not a state; there are: {', '.join(STATES)}")
@@ -206,7 +209,7 @@ def wait(
 
 
 def until(first: JobSet, state: State, deadline: Deadline) -> Operation[JobSet]:
-    """Wait until this very JobSet, and not a later one of its name, is in the state."""
+    """Wait until the JobSet of this UID is in the state."""
     waiting = Wait(first, state)
     if waiting.is_over(first):
         return first
@@ -245,7 +248,7 @@ def resume(home: str, name: str, *, namespace: str | None = None) -> Operation[J
 
 
 def restart(home: str, name: str, *, namespace: str | None = None, timeout: float | None = 300) -> Operation[JobSet]:
-    """End its pods and start them again: suspend, wait at most `timeout` seconds until its Jobs are, resume."""
+    """End its pods and start them again: suspend it, wait up to `timeout` seconds for that, resume it."""
     namespace = namespace or home
     deadline = Deadline(timeout)
     js = yield from get(home, name, namespace=namespace)
@@ -258,7 +261,7 @@ def restart(home: str, name: str, *, namespace: str | None = None, timeout: floa
         yield from until(suspended, "suspended", deadline)
         return (yield from _suspend_or_resume(js, suspend=False))
     except NeverError:
-        raise  # it has ended or is gone: there is nothing to resume
+        raise  # it has ended or is gone, so it cannot be resumed
     except GeneratorExit:
         raise
     except BaseException as error:
@@ -267,7 +270,7 @@ def restart(home: str, name: str, *, namespace: str | None = None, timeout: floa
 
 
 def scale(home: str, name: str, replicas: Mapping[str, int], *, namespace: str | None = None) -> Operation[JobSet]:
-    """Change how many Jobs its ReplicatedJobs have, by name: `{"workers": 6}`; needs the feature gate ElasticJobSet."""
+    """Change the number of Jobs of its ReplicatedJobs: `{"workers": 6}`; needs the feature gate ElasticJobSet."""
     given: object = replicas
     if not isinstance(given, Mapping):
         raise UnreadableError(f'scale takes a dict such as {{"workers": 6}}, and this is {type_of(given)}')
@@ -286,7 +289,7 @@ def logs(  # noqa: PLR0913 (keywords)
     attempt: int | None = None,
     tail: int | None = 100,
 ) -> Emitter[pod_logs.PodLog]:
-    """What its containers have written, one after the other, the one that failed first at the top; at most 100.
+    """The logs of its containers, one after the other; that of the first failure comes first; at most 100.
 
     `job`, such as `train-workers-0`, and `container`: only of these. `attempt`: restarts before it; default: the latest
     with pods. `tail`: last lines of each; None for all, of which the API server gives 4 MiB.
@@ -296,7 +299,7 @@ def logs(  # noqa: PLR0913 (keywords)
 
 
 def explain(home: str, name: str, *, namespace: str | None = None) -> Operation[explaining.Explanation]:
-    """What it waits for, or how it ended: `print(client.explain("train"))`.
+    """Why it waits, or how it ended: `print(client.explain("train"))`.
 
     It reads the JobSet and its events; the command `jobset explain` reads Jobs, pods, nodes and queues as well.
     """
@@ -305,12 +308,12 @@ def explain(home: str, name: str, *, namespace: str | None = None) -> Operation[
 
 
 def _suspend_or_resume(js: JobSet, *, suspend: bool) -> Operation[JobSet]:
-    """Write `spec.suspend` of this very JobSet."""
+    """Write `spec.suspend` of the JobSet of this UID."""
     return _write(js, suspend_patch(js, suspend=suspend), MERGE, "suspend" if suspend else "resume")
 
 
 def _write(js: JobSet, body: Any, content: str, verb: str) -> Operation[JobSet]:
-    """Patch this very JobSet. `verb`: what is done, for messages."""
+    """Patch the JobSet of this UID. `verb`: the action, for messages."""
     namespace, name = js.metadata.namespace or "", js.metadata.name or ""
     written = yield from ask(
         Call(
@@ -326,7 +329,7 @@ def _write(js: JobSet, body: Any, content: str, verb: str) -> Operation[JobSet]:
 
 
 def _refuse_queued(js: JobSet, clause: str) -> Operation[None]:
-    """Raise `RefusedError` for a JobSet of a queue, where there is Kueue."""
+    """Raise `RefusedError` for a JobSet in a queue, if the cluster has Kueue."""
     if not queue_of(js):
         return
     try:

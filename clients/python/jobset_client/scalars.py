@@ -1,4 +1,4 @@
-"""What a YAML scalar means to kubectl, so that a manifest is checked as it will be sent.
+"""What a YAML scalar means to kubectl, so that checks see the values that kubectl sends.
 
 kubectl reads YAML 1.1 with exceptions: `yes`, `on` and `y` are booleans, `0o17` is a number, while dates and `1:30`
 stay text. Everything here was compared with kubectl 1.37. Pure.
@@ -29,7 +29,7 @@ _EXACT = 2**53
 
 
 class ScalarError(ValueError):
-    """The scalar has no meaning in JSON, or not the one its tag claims; the text is half a sentence."""
+    """The scalar has no JSON value, or does not fit its tag; the text is the end of a sentence."""
 
 
 def plain_value(text: str) -> Scalar:
@@ -43,7 +43,7 @@ def plain_value(text: str) -> Scalar:
 
 
 def tagged_value(text: str, tag: str) -> Scalar:
-    """The value of a scalar with an explicit tag; tags of other kinds than YAML's own mean text."""
+    """The value of a scalar with an explicit tag; other tags than those of YAML mean text."""
     kind = tag.removeprefix(_TAGS)
     if kind == tag or kind in {"str", "timestamp"}:
         return text
@@ -59,7 +59,7 @@ def tagged_value(text: str, tag: str) -> Scalar:
 
 
 def key_text(value: Scalar) -> str:
-    """The member name that a key stands for."""
+    """The member name for a key."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -74,7 +74,7 @@ def key_text(value: Scalar) -> str:
 
 
 def json_number(value: Scalar) -> Scalar:
-    """The same value as JSON carries it: whole floats are integers; there is no infinity."""
+    """The value as JSON has it: whole floats become integers; infinity is an error."""
     if not isinstance(value, float):
         return value
     if not math.isfinite(value):

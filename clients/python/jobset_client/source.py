@@ -1,4 +1,4 @@
-"""Locations of values in a text: offsets while reading, lines and columns in messages. Pure."""
+"""Positions of values in a text: offsets while reading, lines and columns in messages. Pure."""
 
 import bisect
 import re
@@ -19,7 +19,7 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class Location:
-    """The location of a value, and those of its members: a tree of the same shape as the value.
+    """The location of a value, and of its members: a tree with the shape of the value.
 
     `key` is the span of the member's name; items of lists have none. `block`: whether the value is a mapping or list in
     block style, which has no brackets to underline.

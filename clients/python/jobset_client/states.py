@@ -1,6 +1,6 @@
-"""Which state a JobSet is in, as its status says, and whether it can still get into one. Pure.
+"""The state of a JobSet by its status, and whether it can still reach a state. Pure.
 
-The commands decide by these functions, too. They read a JobSet as its own models or as the commands' structs have it.
+The commands use these functions, too. They read a JobSet as models of this package or as structs of the commands.
 """
 
 import html
@@ -17,20 +17,20 @@ STATES: tuple[State, ...] = get_args(State)
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label of a JobSet that Kueue suspends and resumes."""
 MANAGER = "jobset.sigs.k8s.io/jobset-controller"
-"""spec.managedBy of sets that the manager of this program runs, as are those without it."""
+"""spec.managedBy of JobSets that this program manages; it also manages those without the field."""
 RECENT = 3600.0
-"""Seconds for which a failed attempt counts."""
+"""Seconds for which a failed attempt counts as recent."""
 _MOST_SAID = 400
 """Characters of a termination message that are shown."""
 _MOST_ROWS = 50
 """ReplicatedJobs that a notebook shows."""
 _COUNTS = ("ready", "succeeded", "failed")
 LOOP = 2
-"""Attempts that failed recently from which on a set keeps failing."""
+"""Number of recent failed attempts with which a set keeps failing."""
 
 
 class AnyJobSet(Protocol):
-    """A JobSet with the attributes of `models.JobSet`, whoever has decoded it."""
+    """A JobSet with the attributes of `models.JobSet`, of any decoder."""
 
     @property
     def metadata(self) -> Any: ...
@@ -56,7 +56,7 @@ def has_reached(js: AnyJobSet, state: str) -> bool:
 
 
 def _is_suspended(js: AnyJobSet) -> bool:
-    """Whether no Job has pods any more. The condition alone comes before the first Job is suspended."""
+    """Whether no Job has pods any more. The condition Suspended is set before the first Job is suspended."""
     halted = bool(js.spec.suspend) and not end_summary(js) and is_true(js, "Suspended")
     return halted and not any(entry.active for entry in js.status.replicated_jobs_status)
 
@@ -75,7 +75,7 @@ def _is_ready(js: AnyJobSet) -> bool:
 
 
 def jobs_of(replicas: int | None) -> int:
-    """Jobs of a ReplicatedJob: 1 where `replicas` is absent."""
+    """Jobs of a ReplicatedJob: 1 if `replicas` is absent."""
     return 1 if replicas is None else replicas
 
 
@@ -117,7 +117,7 @@ def _keeps_failing(js: AnyJobSet, now: datetime) -> bool:
 
 
 def _one_line(text: str) -> str:
-    """The text of a container as one line, without control sequences that a terminal would obey."""
+    """The text of a container as one line, without control sequences of terminals."""
     words = "".join(char if char.isprintable() else " " for char in text).split()
     return " ".join(words)[:_MOST_SAID]
 
@@ -132,7 +132,7 @@ def _seconds_since(moment: str | None, now: datetime) -> float:
 def end_words(end: Any) -> str:
     """`pod p on node n, exit code 137 (OOMKilled: last line)`: how an attempt of the history ended; may be empty.
 
-    In the parentheses is what the kubelet says, and the last line of the container's termination message.
+    The parentheses contain the kubelet's reason, and the last line of the termination message.
     """
     lines = (end.termination_message or "").strip().splitlines()[-1:]
     why = ": ".join(part for part in (end.pod_reason, *map(_one_line, lines)) if part)
@@ -175,14 +175,14 @@ def as_html(js: AnyJobSet) -> str:
 
 
 class Wait:
-    """Waits for a state of one very JobSet, and not of a later one of its name."""
+    """Waits for a state of one JobSet; a later one of its name does not count."""
 
     def __init__(self, first: AnyJobSet, state: str) -> None:
         self._first, self._state = first, state
         self._listed = False
 
     def is_over(self, js: AnyJobSet) -> bool:
-        """Whether it is in the state. Raises `NeverError` where it never will be."""
+        """Whether it is in the state. Raises `NeverError` if it cannot reach it."""
         if js.metadata.uid != self._first.metadata.uid:
             raise self._deletion()
         self._listed = True
@@ -193,16 +193,16 @@ class Wait:
         return False
 
     def start_list(self) -> None:
-        """All JobSets of the name follow, one at the most."""
+        """A list begins; it contains at most one JobSet of the name."""
         self._listed = False
 
     def end_list(self) -> None:
-        """Raise `NeverError` if it was not among those listed."""
+        """The list ends. Raises `NeverError` if it did not contain the JobSet."""
         if not self._listed:
             raise self._deletion()
 
     def delete(self) -> None:
-        """Raise `NeverError`: it was deleted."""
+        """The JobSet was deleted: raise `NeverError`."""
         raise self._deletion()
 
     def _deletion(self) -> NeverError:
@@ -210,7 +210,7 @@ class Wait:
 
 
 def is_change(js: AnyJobSet, *, suspend: bool) -> bool:
-    """Whether it means anything to write `spec.suspend`. Raises `RefusedError` where nothing makes it run again."""
+    """Whether writing `spec.suspend` has an effect. Raises `RefusedError` for a JobSet that cannot run again."""
     refuse_ended(js)
     return bool(js.spec.suspend) != suspend
 
@@ -231,12 +231,12 @@ def refuse_ended(js: AnyJobSet) -> None:
 
 
 def suspend_patch(js: AnyJobSet, *, suspend: bool) -> dict[str, Any]:
-    """A merge patch of `spec.suspend` of this very JobSet, not of a later one of its name."""
+    """A merge patch of `spec.suspend` of the JobSet of this UID."""
     return {"metadata": {"uid": js.metadata.uid}, "spec": {"suspend": suspend}}
 
 
 def scale_patch(js: AnyJobSet, replicas: Mapping[str, int]) -> list[dict[str, Any]]:
-    """A JSON patch of `replicas` of ReplicatedJobs, by name, of this very JobSet; empty if it has these numbers.
+    """A JSON patch of `replicas` of ReplicatedJobs, by name, of the JobSet of this UID; empty if it has these numbers.
 
     Raises `RefusedError` for a JobSet that has ended, and for a name that none of its ReplicatedJobs has.
     """
@@ -256,10 +256,10 @@ def scale_patch(js: AnyJobSet, replicas: Mapping[str, int]) -> list[dict[str, An
 
 
 def queue_of(js: AnyJobSet) -> str:
-    """The Kueue queue that its label names; without Kueue in the cluster the label has no effect."""
+    """The Kueue queue in its label; without Kueue in the cluster the label has no effect."""
     return str(js.metadata.labels.get(QUEUE_NAME) or "")
 
 
 def queue_refusal(js: AnyJobSet, clause: str) -> RefusedError:
-    """Kueue decides about it; `clause` says what Kueue does, and what to do."""
+    """The error for a JobSet of a Kueue queue. `clause`: what Kueue does, and what to do instead."""
     return RefusedError(f"{title(js)} is in the Kueue queue {queue_of(js)}, which {clause}")

@@ -1,4 +1,4 @@
-"""Fields that the API server does not know, such as those in templates, which are dicts here."""
+"""Names fields that the API server does not know, such as those in templates, which have no model here."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _UNKNOWN = re.compile(r'unknown field "((?:[^"\\]|\\.)*)"')
 def name_fields(error: ApiError, task: str) -> ApiError:
     """An `InvalidError` that names each unknown field and the one that was likely meant; other errors as they are.
 
-    `what`: what was asked for, such as `create JobSet team-a/train`.
+    `what`: the request, such as `create JobSet team-a/train`.
     """
     _, strict, found = str(error).partition(_STRICT)
     causes = tuple(_causes(found)) if strict else ()

@@ -22,13 +22,13 @@ _PIECE = 1 << 16
 
 
 def _as_function(operation: Callable[Concatenate[str, P], Operation[T]]) -> Callable[Concatenate["Client", P], T]:
-    """A method that runs the operation and gives its result."""
+    """A method that runs the operation and returns its result."""
 
     def method(client: "Client", /, *args: P.args, **options: P.kwargs) -> T:
         try:
             return client._run(operation(client.namespace, *args, **options))  # noqa: SLF001 (its own method)
         except JobSetError as error:
-            raise error.with_traceback(None) from None  # the frames of this package say nothing to its user
+            raise error.with_traceback(None) from None  # frames of this package do not help its user
 
     return cluster.present_as(operation, method)
 
@@ -36,7 +36,7 @@ def _as_function(operation: Callable[Concatenate[str, P], Operation[T]]) -> Call
 def _as_iterator(
     operation: Callable[Concatenate[str, P], Emitter[T]],
 ) -> Callable[Concatenate["Client", P], Iterator[T]]:
-    """A method that gives what the operation emits, one by one."""
+    """A generator method that yields what the operation emits."""
 
     def method(client: "Client", /, *args: P.args, **options: P.kwargs) -> Iterator[T]:
         return _with_short_traceback(client._drive(operation(client.namespace, *args, **options)))  # noqa: SLF001 (the same)
@@ -54,9 +54,9 @@ def _with_short_traceback(driven: Generator[T, None, None]) -> Iterator[T]:
 class Client:
     """Creates JobSets, reads and changes them, and waits for them.
 
-    `api_client`: a `kubernetes.client.ApiClient`, which stays the caller's. Without one: the kubeconfig (`kubeconfig`,
-    else KUBECONFIG, else ~/.kube/config) with `context`, or the service account of the pod. `namespace`: where nothing
-    else is said; default: that of the context or pod. One client may be used by several threads.
+    `api_client`: a `kubernetes.client.ApiClient`, which the caller closes. Without one: the kubeconfig (`kubeconfig`,
+    else KUBECONFIG, else ~/.kube/config) with `context`, or the service account of the pod. `namespace`: for calls
+    without one; default: that of the context or pod. One client may be used by several threads.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Client:
                 return result
 
     def _drive(self, operation: Generator[Step | Emit[Any], Answer, T]) -> Generator[Any, None, T]:
-        """Do the steps of an operation, and give what it emits."""
+        """Run the steps of an operation, and yield what it emits."""
         with closing(operation), closing(_Wire(self._api)) as wire:
             try:
                 step = next(operation)
@@ -136,7 +136,7 @@ class _Wire(cluster.Wire[urllib3.HTTPResponse]):
     _pieces: Iterator[bytes] = iter(())
 
     def close(self) -> None:
-        """Close the stream, with its connection: what is left of it is not read."""
+        """Close the stream, with its connection: the rest of it is not read."""
         if self._stream is not None:
             self._stream.close()
             self._stream.release_conn()

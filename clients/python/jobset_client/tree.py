@@ -16,7 +16,7 @@ MAX_COST = 500_000
 """Values in one document, aliases expanded; 32 characters of text count as one more."""
 _TEXT_UNIT = 32
 MAX_FAULTS = 100
-"""Faults that are reported of one document."""
+"""Faults that are reported for one document."""
 Kind = Literal["syntax", "duplicate-key", "bad-key", "bad-value", "bad-merge"]
 
 
@@ -110,7 +110,7 @@ class Builder:
         self._add(frame.built)
 
     def alias(self, name: str, span: Span) -> None:
-        """The value of an anchor again. Its members keep their locations: that is the text to correct."""
+        """The value of an anchor. Its members keep their locations, where the text has to be corrected."""
         if name not in self._anchors:
             raise BuildError(span, f"the alias *{name} has no anchor &{name} before it", "define it, or quote the *")
         anchored = self._anchors[name]
@@ -159,7 +159,7 @@ class Builder:
             frame.key = None
 
     def _compare(self, fault: int, before: Any, after: Any) -> None:
-        """Note at the fault of a repeated key whether its values are the same."""
+        """Record in the fault of a duplicate key whether both values are equal."""
         if fault < len(self.faults) and type(before) is type(after) and before == after:
             self.faults[fault] = replace(self.faults[fault], same=True)
 
@@ -189,7 +189,7 @@ class Builder:
         frame.own[frame.key] = built.location.span
 
     def _merge(self, into: Built, built: Built) -> None:
-        """Add the members, also in place of earlier ones, as kubectl does; the first of several mappings wins."""
+        """Add the members, replacing earlier ones, as kubectl does; of several mappings the first has precedence."""
         listed = isinstance(built.value, list)
         parts = built.value if listed else [built.value]
         locations = [built.location.members[i] for i in range(len(parts))] if listed else [built.location]

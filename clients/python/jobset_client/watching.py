@@ -1,4 +1,4 @@
-"""Lists and watches without IO: pages, changes, and what was missed while a watch was interrupted."""
+"""Lists and watches without IO: pages, changes, and changes that were missed during an interruption."""
 
 import json
 from collections import deque
@@ -13,13 +13,13 @@ JSON = dict[str, Any]
 PAGE = 500
 """Objects of one answer to a list."""
 MOST_WATCHED = 10_000
-"""Objects that one watch keeps in mind: name, UID and version of each."""
+"""Objects that one watch remembers: name, UID and version of each."""
 STREAM_SECONDS = 290.0
-"""After which a watch begins again where it was; proxies cut longer ones."""
+"""Seconds after which a watch is renewed; proxies cut longer ones."""
 SLACK = 10.0
-"""Seconds that the API server may take to end a watch at the time that was agreed upon."""
+"""Seconds that the API server may take to end a watch after its timeout."""
 GIVE_UP = 8
-"""Failures in a row, one to two minutes, after which the next one ends a watch."""
+"""Failures in a row (one to two minutes) that a watch tolerates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Change:
 
 @dataclass(slots=True)
 class Changes:
-    """A list and the watch after it. Interruptions are bridged; what was missed then is found by a new list."""
+    """A list and the watch after it. After an interruption a new list finds the missed changes."""
 
     selection: Selection
     task: str
@@ -81,13 +81,13 @@ class Changes:
     _known: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     """UID and version of each object, by namespace and name."""
     _version: str = ""
-    """Where the watch is; empty before the list."""
+    """resourceVersion of the watch; empty before the list."""
     _lines: Lines | None = None
     """The lines of the open stream."""
     _failures: int = 0
 
     def next(self) -> Operation[Change | None]:
-        """The next change; None when the time is over. Raises what will not pass by itself."""
+        """The next change; None at the timeout. Raises permanent errors."""
         while not self._pending:
             if self.deadline.over:
                 return None
@@ -149,7 +149,7 @@ class Changes:
             for line in lines.feed(answer.body):
                 self._take(line)
             self._failures = 0
-        else:  # it ended: not at once again, and later and later where nothing comes
+        else:  # the watch ended: reconnect after a pause, which grows while no event arrives
             yield from self._pause(failed=not lines.count)
 
     def _take(self, line: bytes) -> None:

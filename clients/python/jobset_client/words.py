@@ -1,4 +1,4 @@
-"""Words that messages share: numbers with nouns, values as they are shown, and names that may have been meant."""
+"""Parts of messages: numbers with nouns, values, and suggestions of names."""
 
 import difflib
 import json
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 MOST = 50
-"""Faults that one message names; the rest is counted."""
+"""Faults that one message lists; the rest is counted."""
 _MOST_SHOWN = 200
 """Characters of a value that a message shows."""
 _MOST_NAMES = 8
 """Names that a message lists."""
 _MOST_IN_A_NAME = 63
 _CLOSE, _SURE = 0.7, 0.85
-"""Likeness from which a name is suggested, and from which it is taken for certain."""
+"""Similarity at which a name is suggested, and at which it counts as a misspelling."""
 _TYPES = {
     type(None): "null",
     bool: "a boolean",
@@ -31,14 +31,14 @@ def count_noun(number: int, noun: str) -> str:
 
 
 def type_of(value: Any) -> str:
-    """Its type as the API has it: `a string`, `null`."""
+    """The type of a JSON value with its article: `a string`, `null`."""
     if isinstance(value, float):
         return "an integer" if math.isfinite(value) and value.is_integer() else "a number"
     return _TYPES.get(type(value), "an object")
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON, cut where it is long."""
+    """A value as JSON, cut if it is long."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -47,14 +47,14 @@ def as_json(value: Any) -> str:
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """The most similar name, whatever its case; empty where none is close."""
+    """The most similar name, whatever its case; empty if none is close."""
     folded = {name.lower()[:_MOST_IN_A_NAME]: name for name in names}
     found = difflib.get_close_matches(word.lower()[:_MOST_IN_A_NAME], folded, 1, _CLOSE)
     return folded[found[0]] if found else ""
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """`did you mean "train"? there are: "eval", "train"`, or only the names; empty where there are none."""
+    """`did you mean "train"? there are: "eval", "train"`, or only the names; empty if there are none."""
     known = sorted(set(names))
     close = nearest(word, known)
     guess = f"did you mean {as_json(close)}? " if close else ""
@@ -68,7 +68,7 @@ def is_surely(word: str, name: str) -> bool:
 
 
 def some(names: Iterable[str]) -> str:
-    """The names in quotes, as many as a message has room for."""
+    """The first names, in quotes, and "..." if there are more."""
     every = list(names)
     return ", ".join(map(as_json, every[:_MOST_NAMES])) + (", ..." if len(every) > _MOST_NAMES else "")
 
@@ -78,12 +78,12 @@ def one_line(error: BaseException | str) -> str:
 
 
 def in_lines(head: str, parts: list[str]) -> str:
-    """The head and one part in one line; several parts each on a line of its own."""
+    """The head and the parts: one part in the same line, several on lines of their own."""
     return f"{head}: {parts[0]}" if len(parts) == 1 else "\n- ".join([f"{head}:", *parts])
 
 
 def cut_list(parts: Sequence[str]) -> list[str]:
-    """As many as one message names, and how many more there are."""
+    """The first `MOST` parts, and the number of the others."""
     left = len(parts) - MOST
     return [*parts[:MOST], f"and {left} more"] if left > 0 else list(parts)
 
@@ -100,5 +100,5 @@ def place(parts: Iterable[str | int]) -> str:
 
 
 def mapping(value: Any) -> Mapping[Any, Any]:
-    """The value where it is one with members, else one without."""
+    """The value if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}

@@ -1,8 +1,8 @@
 """Step: elastic ReplicatedJobs run with as many Jobs as there is room for, up to `replicas`.
 
-Gate JobSetElasticReplicas; see docs/concepts/elastic.md. `watch_start` has asked for the pending pods. How many Jobs
-there are now is in the status, so that `spec.replicas` stays what the user wants. A suspension clears it: a queue gives
-the set all of that. `grow_back` adds Jobs.
+Gate JobSetElasticReplicas; see docs/concepts/elastic.md. `watch_start` has asked for the pending pods. The current
+number of Jobs is in the status, so that `spec.replicas` keeps the user's number. A suspension clears it, since a queue
+admits the full size. `grow_back` adds Jobs.
 """
 
 from collections import Counter
@@ -20,8 +20,8 @@ from controllers.planning.status import StatusDraft, list_some
 
 
 def adapt_replicas(ctx: Context) -> Partial:
-    """A planned restart with another number of Jobs: another is wanted, or pods have found no node for long enough."""
-    for rjob in ctx.js.spec.replicated_jobs:  # a loop: each plan of every set comes by here
+    """A planned restart with another number of Jobs: the user wants it, or pods have found no node for long enough."""
+    for rjob in ctx.js.spec.replicated_jobs:  # a loop for speed: every plan runs this
         if rjob.elastic is not None:
             return _adapt(ctx)
     return NOTHING
@@ -64,8 +64,8 @@ def _adapt(ctx: Context) -> Partial:
 def _resize(ctx: Context, draft: StatusDraft) -> bool:
     """Tell the workers the new number of Jobs; False if they have it already.
 
-    With `whenNoCapacity` the set stays as it is until there is room for more. Else it restarts, and so does a set
-    that never has: placeholders are of the attempt before, so it cannot have any.
+    With `whenNoCapacity` the set keeps its size until there is room for more. Else it restarts at once, and so does a
+    set in its first attempt: placeholders belong to the attempt before, so it cannot have any.
     """
     elastic = {rjob.name: rjob for rjob in ctx.js.spec.replicated_jobs if rjob.elastic is not None}
     told: dict[str, set[int]] = {name: set() for name in elastic}
@@ -88,7 +88,7 @@ def _resize(ctx: Context, draft: StatusDraft) -> bool:
 
 
 def _set_sizes(ctx: Context, draft: StatusDraft, sizes: dict[str, int]) -> None:
-    """Note how many Jobs these ReplicatedJobs have from now on."""
+    """Store the new number of Jobs of these ReplicatedJobs."""
     kept = (entry for entry in draft.status.reduced_replicas if entry.name not in sizes)
     new = (ReducedReplicas(name=name, replicas=number, since=ctx.now) for name, number in sizes.items())
     draft.update(reduced_replicas=(*kept, *new))
@@ -99,7 +99,7 @@ def _runs(child: Child) -> bool:
 
 
 def _old_pods_may_be_left(ctx: Context) -> bool:
-    """Whether pods of an earlier attempt may still hold what the new ones wait for."""
+    """Whether pods of an earlier attempt may still use resources that the new ones wait for."""
     return bool(ctx.children.previous) or ctx.leftovers != frozenset()
 
 

@@ -1,13 +1,12 @@
-"""Step: what failed Jobs mean for the set (docs/reference/failure-policy.md#failure-policy).
+"""Step: decide about failed Jobs (docs/reference/failure-policy.md#failure-policy).
 
-`failure_match` finds the rule for each failed Job, `_Decisions` decides which action follows and whether the set still
-may restart, and `failure_record` writes that into the status.
+`failure_match` finds the rule for each failed Job, `_Decisions` decides which action follows and whether the set may
+restart, and `failure_record` writes that into the status.
 
 Failed Jobs are decided in the order of the rules that match them, then of the times of their failures (in whole
-seconds), then of their global indexes. An action on a Job or a ReplicatedJob leaves the other failures to be decided,
-and counted, in the same plan. An action on the set decides them all.
-
-Nothing is decided before the pods are known that a rule needs (onExitCodes, onPodReasons).
+seconds), then of their global indexes. After an action on a Job or a ReplicatedJob, the other failures are decided and
+counted in the same plan. An action on the set settles them all. Nothing is decided before the pods that a rule needs
+are known (onExitCodes, onPodReasons).
 
 If very many Jobs have failed, a plan decides about the earliest failures, and the next plan about the others, as if
 they had failed later. So the time of a plan is bounded, however many Jobs, rules and patterns there are.
@@ -68,12 +67,12 @@ def apply_failure_policy(ctx: Context) -> Partial:
 
 
 def _asks_for_pods(ctx: Context, child: Child) -> bool:
-    """Whether the failed pods of the Job say which node is to blame."""
+    """Whether the Job's failed pods are needed to find the node that caused the failure."""
     return failed_nodes.needs_pods(ctx, child) or node_failure.asks_for_pods(ctx.js, ctx.gates, child)
 
 
 def _most_judged(ctx: Context) -> int:
-    """How many failed Jobs are looked at in one plan: fewer where there are more rules and patterns."""
+    """How many failed Jobs one plan decides about: fewer where there are more rules and patterns."""
     policy = ctx.js.spec.failure_policy
     rules = policy.rules if policy is not None else ()
     each = 1 + sum(1 + len(rule.on_job_failure_message_patterns) for rule in rules)
@@ -92,7 +91,7 @@ def _pod_query(about: Sequence[Child], failed_pods: FailedPodsByJob, *, needed: 
 
 
 def _warn_of_pods_beyond_counting(draft: StatusDraft, matcher: Matcher, failed: Sequence[Child]) -> None:
-    """Warn of each Job that may have another decisive pod than the one that is taken."""
+    """Warn of each Job whose decisive pod is uncertain."""
     for child in failed:
         if matcher.is_beyond_counting(child):
             draft.warn(
@@ -116,7 +115,7 @@ class _Decisions:
     def decide(self, failures: Sequence[Failure]) -> list[Child]:
         """Decide about each failure in turn, until the whole set fails or restarts.
 
-        Returns the Jobs of which events and history name a pod.
+        Returns the Jobs whose pod is in events and history.
         """
         named: list[Child] = []
         settled: set[str] = set()
@@ -162,7 +161,7 @@ class _Decisions:
         return action_of(of_nodes.action)
 
     def _is_possible(self, action: FailureAction, failure: Failure) -> bool:
-        """Whether the action can be carried out; a warning if not: the set waits for somebody then."""
+        """Whether the action can be carried out; a warning if not: the set then waits for a change by the user."""
         enabled = action.enabled(self._gates)
         if enabled and not (action.restarts_part and failure.rjob.replicas > MAX_REPLICAS_TO_RESTART):
             return True
@@ -201,7 +200,7 @@ class _Decisions:
         return bool(reason)
 
     def _end(self, rule: FailurePolicyRule | None, action: FailureAction) -> tuple[str, str] | None:
-        """Reason and message with which the set fails; None if it goes on."""
+        """Reason and message with which the set fails; None if it continues."""
         if self._policy is None:
             return "FailedJobs", "jobset failed due to one or more job failures"
         if action.scope is Scope.NOTHING:

@@ -1,4 +1,4 @@
-"""Step: scheduling groups, which exist before the Jobs that are their members (spec.scheduling)."""
+"""Step: scheduling groups, which are created before the Jobs that are their members (spec.scheduling)."""
 
 from api import keys
 from controllers.planning.actions import delete

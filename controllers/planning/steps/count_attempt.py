@@ -1,7 +1,7 @@
 """Step: number the run that begins: the first one, and each one after a suspension, once (KEP-1282).
 
-The number is stored before a Job is resumed, and with it that the set is not suspended any more: a crash in between
-finds suspended Jobs of a set that runs, and only resumes them.
+The number is stored before a Job is resumed, together with the end of the suspension: after a crash in between, the
+next process finds suspended Jobs of a running set, and only resumes them.
 """
 
 from api import keys
@@ -12,7 +12,7 @@ from kube.model.meta import find
 
 
 def count_attempt(ctx: Context) -> Partial:
-    """Take back the condition Suspended, and count."""
+    """Set the condition Suspended to False, and count the attempt."""
     if ctx.js.spec.suspend:
         return NOTHING
     first = ctx.js.status.execution_attempts is None

@@ -21,7 +21,7 @@ from controllers.planning.status import StatusDraft, list_some
 from kube.model.meta import Owner, seconds_between
 
 _Places = Mapping[str, Mapping[int, str]]
-"""Names of Jobs by the ReplicatedJob and the index that they are of."""
+"""Names of Jobs, by ReplicatedJob and index."""
 
 
 def create_jobs(ctx: Context) -> Partial:
@@ -42,16 +42,16 @@ def create_jobs(ctx: Context) -> Partial:
     _warn_of_unreadable(ctx, draft, unreadable)
     if in_order(ctx.js.spec) and not ctx.js.spec.suspend:
         _report_order(draft, complete=ctx.stages.all_started)
-    # No watch shows when a name is free that another owner's Job, or an unreadable one, has.
+    # No watch shows when a name that another owner's Job, or an unreadable Job, has is free again.
     retry = ctx.limits.foreign_retry if conflicts or unreadable else lag
     return draft_result(draft, *free, requeue_after=retry)
 
 
 def _lag(ctx: Context) -> float | None:
-    """Seconds to wait at most for the cache of JobSets: there are Jobs of a later attempt than the JobSet in it has.
+    """Seconds to wait at most for the cache of JobSets, if there are Jobs of a later attempt than that in the cache.
 
-    A Job that is created now would belong to an attempt that is over. A Job with a changed label looks as if it were of
-    a later attempt: `cache_lag` seconds after it was created, it does not count any more.
+    A Job that is created now would belong to an ended attempt. A Job with a changed label may look like one of a later
+    attempt, so it is ignored `cache_lag` seconds after its creation.
     """
     created = max((job.metadata.creation_timestamp or ctx.now for job in ctx.children.newer), default=None)
     if created is None:
@@ -61,7 +61,7 @@ def _lag(ctx: Context) -> float | None:
 
 
 def _may_create(ctx: Context) -> bool:
-    """Whether Jobs may be created at all: not before it is known which names pods of an earlier attempt still use."""
+    """Whether Jobs may be created: not before it is known which Jobs have leftover pods."""
     policy = ctx.js.spec.failure_policy
     blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
     blocked = blocking and bool(ctx.children.previous or ctx.leftovers)
@@ -107,7 +107,7 @@ def _warn_of_taken(ctx: Context, draft: StatusDraft, taken: list[str]) -> None:
 
 
 def _warn_of_unreadable(ctx: Context, draft: StatusDraft, places: _Places) -> None:
-    """Warn of wanted Jobs that exist and cannot be read."""
+    """Warn of wanted Jobs that exist but cannot be read."""
     names = sorted(name for found in places.values() for name in found.values())
     wrong = [f"job {name!r} exists and cannot be read: {ctx.observed.unreadable[name]}" for name in names]
     if wrong:
@@ -115,7 +115,7 @@ def _warn_of_unreadable(ctx: Context, draft: StatusDraft, places: _Places) -> No
 
 
 def _wanted_places(ctx: Context, names: Collection[str]) -> _Places:
-    """The names among these that the set wants for its Jobs."""
+    """Those of the names that the set wants for its Jobs."""
     places: dict[str, dict[int, str]] = {}
     rjobs = {job_name_prefix(ctx.js.metadata.name, rjob.name): rjob for rjob in ctx.js.spec.replicated_jobs if names}
     for name in names:

@@ -12,7 +12,7 @@ from controllers.planning.start_timeout import without_node
 
 
 def drop_failed_nodes(ctx: Context) -> Partial:
-    """Delete those Jobs. If all that they avoid is still avoided, forget the node that failed first, and say so."""
+    """Delete those Jobs. If all that they avoid is still avoided, forget the node that failed first, and report it."""
     policy = policy_of(ctx.js)
     if policy is None:
         return NOTHING
@@ -27,7 +27,7 @@ def drop_failed_nodes(ctx: Context) -> Partial:
         child.job.metadata.uid: (child.job, names)
         for child in ctx.children.active
         if child.job.metadata.uid in pods and not (child.deleting or child.job.status.succeeded)
-        # A Job of which pods have succeeded has had room, and would run these again.
+        # A Job with succeeded pods had room, and would run these pods again.
         if (names := avoided_by(child.job.metadata.annotations))
     }
     if not kept:
@@ -39,5 +39,5 @@ def drop_failed_nodes(ctx: Context) -> Partial:
         draft.update(failed_nodes=tuple(node for node in ctx.status.failed_nodes if node.name != dropped.name))
         note = f"node {dropped.name} is not avoided any more: pod {pods[uid].name} of Job {job.metadata.name} finds no"
         draft.event("Warning", "AvoidedNodeDropped", f"{note} node: {pods[uid].why}")
-    # The Jobs still say what they avoided. So a crash after the status only leaves them to be deleted.
+    # The Jobs still have their old terms. So after a crash behind the write of the status they only have to be deleted.
     return draft_result(draft, *delete_unfinished(job for job, _ in kept.values()), kind=Stop, status_first=True)

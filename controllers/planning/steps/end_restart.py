@@ -10,7 +10,7 @@ from kube.model.meta import seconds_between
 
 
 def end_restart(ctx: Context) -> Partial:
-    """Take back the condition RestartingJobSet, and note how long it took, in seconds."""
+    """Set the condition RestartingJobSet to False, and record the duration in seconds."""
     if ctx.js.spec.suspend or not counters.all_ready(ctx.js, ctx.counts):
         return NOTHING
     draft, last = ctx.draft(), ctx.status.last_restart

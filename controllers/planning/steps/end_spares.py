@@ -10,7 +10,7 @@ from controllers.planning.spares import by_index, deletions
 
 
 def end_spares(ctx: Context) -> Partial:
-    """Delete all spares of a set that does not run, and those that have an index too many."""
+    """Delete all spares of a set that does not run, and those with an index beyond the wanted number."""
     draft, jobs = ctx.draft(), [job for spares in ctx.observed.spares for job in spares.jobs]
     if not ctx.gates[GATE]:
         draft.warn_of_gate("spec.replicatedJobs[].spareFor", GATE)

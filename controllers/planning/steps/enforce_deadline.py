@@ -2,9 +2,9 @@
 
 See docs/reference/failure-policy.md#deadline.
 
-It comes before the failure policy, which could else restart a set again and again beyond its deadline; and what has
-succeeded until then counts first, failed Jobs or not. Start and suspension are stored before all other writes: a set of
-which the API server refuses a Job again and again has a deadline, too.
+It comes before the failure policy, which otherwise could restart a set beyond its deadline; success by then has
+precedence, with failed Jobs or without. Start and suspension are stored before all other writes, so that a set whose
+Jobs are refused has a deadline, too.
 """
 
 from api.jobset_status import FailedAttempt
@@ -16,7 +16,7 @@ from controllers.planning.success import complete_set, share_reached
 
 
 def enforce_deadline(ctx: Context) -> Partial:
-    """Note when the set began to run, look again at its deadline, and end it then."""
+    """Store when the set began to run; fail it at its deadline, else plan again then."""
     seconds = ctx.js.spec.active_deadline_seconds
     if seconds is None:
         return NOTHING

@@ -1,4 +1,4 @@
-"""Step: the set has finished. What still runs ends, and the set itself goes when its time to live is over.
+"""Step: the set has finished. Running Jobs are deleted, and the set itself when its time to live is over.
 
 See docs/reference/lifecycle.md#time-to-live.
 """
@@ -14,7 +14,7 @@ from controllers.planning.partial import NOTHING, Partial, Stop
 
 
 def finish(ctx: Context) -> Partial:
-    """End every Job that runs, whatever its labels, and free the groups."""
+    """Delete every running Job, whatever its labels, and free the groups."""
     if not finished(ctx.js):
         return NOTHING
     children = ctx.children

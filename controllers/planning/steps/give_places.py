@@ -24,16 +24,17 @@ from controllers.planning.spare_places import (
 from controllers.planning.status import StatusDraft
 
 SERVED = 30.0
-"""Seconds in which a pod gets the place of one spare: one that finds no node there either does not take all of them."""
+"""Seconds after a pod got a place in which it gets no other: a pod that does not fit there either must not use up all
+places."""
 
 REDEEMED = 5.0
-"""Seconds after the last write of the status until a promise ends if all are ready: counts of Jobs may be behind."""
+"""Seconds since the last write of the status after which promises end if all Jobs are ready: counts may be behind."""
 
 Actions = list[GivePlace | EndSpare | LiftGate]
 
 
 def give_places(ctx: Context) -> Partial:
-    """Give what is free to the pods that wait. A pod that is held back, and gets none, is let go at once."""
+    """Give free places to waiting pods. The scheduling gate of a pod that gets none is removed at once."""
     if not ctx.gates[GATE] or ctx.js.spec.suspend:
         return NOTHING
     draft, written = ctx.draft(), ctx.observed.since_status_write
@@ -52,7 +53,7 @@ def give_places(ctx: Context) -> Partial:
 
 
 def _give_single_places(ctx: Context, draft: StatusDraft, name: str, actions: Actions) -> tuple[list[Place], list[str]]:
-    """The places that are given, and the ranks whose promises are over: these pods are there."""
+    """The given places, and the ranks whose promises end because their pods exist now."""
     waiting = _waiting(ctx, name)
     given = places(waiting, free_places(ctx, name)) if waiting else []
     for place in given:
@@ -64,7 +65,7 @@ def _give_single_places(ctx: Context, draft: StatusDraft, name: str, actions: Ac
 
 
 def _give_domains(ctx: Context, draft: StatusDraft, name: str, actions: Actions) -> tuple[list[Place], list[str]]:
-    """The domains that are given. Promises last until all are ready: followers come after their leader."""
+    """The given domains. Promises last until all Jobs are ready: followers come after their leader."""
     found = hand_over(ctx, name)
     actions += [EndSpare(pod.name, pod.uid) for pod in found.over]
     keepers = followers(ctx, {place.spare.job_uid for place in found.leaders})

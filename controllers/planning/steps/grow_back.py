@@ -25,10 +25,10 @@ from controllers.planning.status import StatusDraft, list_some
 from kube.model.meta import age
 
 SETTLE = 3
-"""Seconds for which all places are held before the set restarts. A worker that fails leaves a place that a placeholder
-may take, and the Job controller says so a second later."""
+"""Seconds for which all places are held before the set restarts. A failed worker leaves a place that a placeholder may
+take, and the Job controller counts the failure a second later."""
 RETRY = 10
-"""Seconds between placeholders that had to go and the next ones."""
+"""Seconds between a deletion of placeholders and the next ones."""
 
 
 def grow_back(ctx: Context) -> Partial:
@@ -57,9 +57,10 @@ def grow_back(ctx: Context) -> Partial:
 
 
 def _is_steady(ctx: Context) -> bool:
-    """Whether all Jobs are ready or have completed, and none of those that may become more has: it would run again.
+    """Whether all Jobs are ready or completed, and no elastic ReplicatedJob has completed Jobs, which would run again.
 
-    Else places are for the pods of the set. A placeholder that waits could take what a worker has just left.
+    Otherwise places are for the pods of the set: a waiting placeholder could take the place of a worker that has just
+    failed.
     """
     children, smaller = ctx.children, {entry.name for entry in ctx.status.reduced_replicas}
     if children.failed or children.previous or ctx.leftovers != frozenset() or any(c.deleting for c in children.active):
@@ -74,7 +75,7 @@ def _is_steady(ctx: Context) -> bool:
 def _count_held(
     ctx: Context, stored: tuple[ReducedReplicas, ...], over: list[DeleteJob], *, steady: bool
 ) -> tuple[ReducedReplicas, ...]:
-    """The entries with the places that are held now. The time begins again with each change, and each deletion."""
+    """The entries with the places that are held now. The time starts again with each change and each deletion."""
     gone = {deletion.name for deletion in over}
     held, again = Counter[str](), set[str]()
     for job in ctx.observed.placeholders:
@@ -91,7 +92,7 @@ def _count_held(
 
 
 def _restore(ctx: Context, draft: StatusDraft, entries: tuple[ReducedReplicas, ...]) -> None:
-    """The restart with the Jobs that there is room for. Placeholders end with the attempt, like all of its Jobs."""
+    """The restart with as many Jobs as there is room for. Placeholders end with the attempt, like all of its Jobs."""
     wanted = {rjob.name: rjob.replicas for rjob in ctx.observed.jobset.spec.replicated_jobs}
     sizes = {entry.name: entry.replicas + entry.held for entry in entries if entry.held}
     draft.update(

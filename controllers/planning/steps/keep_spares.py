@@ -1,6 +1,6 @@
-"""Step: spares are made while the set runs (gate JobSetSpares). See docs/concepts/spares.md.
+"""Step: spares are created while the set runs (gate JobSetSpares). See docs/concepts/spares.md.
 
-They are made last, in a plan that decides nothing else: if one is refused, nothing of the set waits for it.
+They are created last, in a plan that decides nothing else: if one is refused, nothing of the set waits for it.
 """
 
 import functools
@@ -21,13 +21,13 @@ from controllers.planning.spares import by_index, deletions
 from kube.model.meta import seconds_between
 
 RETRY = 60
-"""Seconds that a Job of spares exists at least: one that ends by itself is not made again more often."""
+"""Least age in seconds of a Job of spares before it is created again, if it ends by itself."""
 
 
 def keep_spares(ctx: Context) -> Partial:
     """Create missing spares once all Jobs that they stand in for are ready; remove those that have ended.
 
-    A Job that is not ready and does not keep away from all nodes to avoid is made again: it may wait beside one.
+    A Job that is not ready and does not avoid all nodes to avoid is created again: it may be pending because of them.
     """
     if not ctx.gates[GATE] or ctx.js.spec.suspend or ctx.status != ctx.counted:
         return NOTHING

@@ -1,11 +1,10 @@
 """Step: the set leaves nodes before they go (gate JobSetNodeMaintenance). See docs/concepts/node-maintenance.md.
 
-A node is noticed by its taint. From then on its workers have the time of the notice. Then the set moves once, away from
-all nodes that were noticed by then: in place where it can, else all Jobs are created again. The status keeps a node
-until the last of the taints is removed. A pod that is bound to it later tolerates them, and is never moved.
-
-The move is stored first. In place the pods are deleted afterwards, by whichever process: those that were created until
-a moment that the status keeps, which is a time of the API server, as are those of later pods.
+A node is recognized by its taint; its workers then have the time of the notice. Then the set moves once, away from all
+nodes known by then: in place if possible, else all Jobs are created again. The status keeps a node until the last of
+the taints is removed. A pod that is bound to it later tolerates them, and is never moved. The move is stored first. In
+place, the pods are deleted afterwards, by whichever process: those created until a time in the status. That time and
+those of pods come from the API server.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,7 +36,7 @@ PodsByNode = Mapping[str, list[PodOnTaintedNode]]
 
 
 def leave_nodes(ctx: Context) -> Partial:
-    """The notice, the move, or in place the deletions that are left of it, and the time until the move."""
+    """The notice, the move or, in place, its remaining deletions, and the time until the move."""
     policy, stored = maintenance.policy_of(ctx.js), ctx.status.maintenance or _NO_WORDS
     if policy is None:
         return NOTHING
@@ -53,7 +52,7 @@ def leave_nodes(ctx: Context) -> Partial:
 
 
 def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Partial:
-    """`stored`: what the status says so far."""
+    """`stored`: the maintenance in the status."""
     pods = _pods_by_node(ctx)
     tainted = [node for node in stored.nodes if node.name in ctx.observed.nodes_in_maintenance]
     found = _new_nodes(pods, {node.name for node in stored.nodes})
@@ -62,7 +61,7 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
     nodes = [*(replace(node, moved=True) if node.name in empty else node for node in tainted), *new]
     waiting = [node for node in nodes if not node.moved]
     notice = _notice(ctx, policy, stored, nodes, waiting)
-    # Times of pods are whole seconds: those that come in the place of the old ones have to be of a later one.
+    # Times of pods are whole seconds: replacement pods need a later second.
     begun = all(node.pods_until < ctx.now for node in waiting)
     moves = bool(waiting) and begun and not ctx.children.failed and _is_due(ctx, policy, notice)
     changed = empty.union(node.name for node in stored.nodes if node not in tainted)
@@ -78,7 +77,7 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
         follows = f"the set moves at {notice.move_time} at the latest"
         draft.event("Normal", "NodeMaintenanceNotice", _words(ctx, new, follows))
     left = max(-age(notice.move_time, ctx.now), 0 if begun else 1) if waiting else 0
-    again = left - ctx.observed.second_passed if left > 0 else None  # none where a failed Job has to go first
+    again = left - ctx.observed.second_passed if left > 0 else None  # none if a failed Job has to be deleted first
     return draft_result(draft, *_deletions(ctx, nodes, pods), requeue_after=again)
 
 
@@ -94,7 +93,7 @@ def _pods_by_node(ctx: Context) -> PodsByNode:
 
 
 def _new_nodes(pods: PodsByNode, known: set[str]) -> list[LeftNode]:
-    """Nodes that got a taint since pods came to them. A pod that came after the taint tolerates it."""
+    """Nodes that got a taint after pods were bound to them. A pod that came after the taint tolerates it."""
     nodes = []
     for name in sorted(pods.keys() - known):
         earlier = [pod for pod in pods[name] if not pod.since or pod.created <= pod.since]
@@ -145,7 +144,7 @@ def _agent_pods(ctx: Context) -> list[Pod]:
 
 
 def _agents(ctx: Context) -> int:
-    """How many agents the set has when all of its pods run."""
+    """How many agents the set has if all of its pods run."""
     early = jobs_without_agent(ctx.js)
     rjobs = (rjob for rjob in ctx.js.spec.replicated_jobs if rjob.name not in early)
     return sum(rjob.replicas * (rjob.parallelism or 0) for rjob in rjobs)
@@ -162,9 +161,9 @@ def _restart_begins(ctx: Context, pods: Iterable[Pod]) -> bool:
 def _move(
     ctx: Context, notice: MaintenanceStatus, leaving: list[LeftNode], pods: PodsByNode, *, whole: bool
 ) -> Partial:
-    """Leave these nodes, once, by a restart that does not count.
+    """Leave these nodes once, by a restart that does not count.
 
-    In place it is an attempt of its own, unless the workers have not begun, or begin another one anyway.
+    In place it is an attempt of its own, unless the workers have not begun, or begin another attempt anyway.
 
     `whole`: there are more nodes than the status may name, so all Jobs are created again.
     """

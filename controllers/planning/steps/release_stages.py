@@ -1,4 +1,4 @@
-"""Step: note the stages that may start (executionPolicy). Stored first: a release is reported once, and holds."""
+"""Step: record the stages that may start (executionPolicy). Stored first: a release is reported once, and stays."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Step: Jobs that should not be: of an index that the spec no longer has, or run again after they completed."""
+"""Step: remove Jobs with an index that the spec no longer has, or that run again after they completed."""
 
 from controllers.planning.actions import delete, delete_unfinished
 from controllers.planning.context import Context

@@ -3,8 +3,8 @@
 See docs/reference/children.md#elastic-sets.
 
 Parallelism and completions of Indexed Jobs follow the template. When the number of Jobs changes, the labels that state
-totals and positions follow on the Jobs; their pods keep what was true when they were created, since the template of a
-running Job cannot change.
+totals and positions follow on the Jobs; their pods keep the old values, since the template of a running Job cannot
+change.
 """
 
 from api import keys

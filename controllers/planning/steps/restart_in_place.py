@@ -6,7 +6,7 @@ Each agent writes the attempt it is about to run on its own pod and waits. When 
 one becomes current and the agents let their workers go; when one pod is ahead, all lower attempts become previous and
 the agents that run them end, to be started again by the kubelet.
 
-Differences from the Go JobSet, all of them where that one gets stuck or counts too much:
+Differences from the Go JobSet, in cases in which it gets stuck or counts too much:
 - A pod counts if a Job of ours controls it, whatever its labels say (defect 20 in docs/reference/defects.md).
 - An annotation that is no attempt spoils only its own pod: that pod has not reported, and an event says so.
 - A pod in deletion has nothing to report any more: the barrier waits for the pod that replaces it.
@@ -59,7 +59,7 @@ _NO_MORE_LIMITS = Budget()
 
 
 def restart_in_place(ctx: Context) -> Partial:
-    """With that strategy: release the attempt that all pods report, or have the pods behind it start again."""
+    """With that strategy: release the attempt that all pods report, or make pods of earlier attempts start again."""
     policy = ctx.js.spec.failure_policy
     if policy is None or not ctx.restarts_in_place:
         return NOTHING
@@ -146,7 +146,7 @@ def _reported_attempts(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Po
 
 
 def _left(js: JobSet, status: JobSetStatus, highest: int) -> bool:
-    """Whether pods want the next attempt, and Jobs have completed in the current one: these would not take part."""
+    """Whether pods ask for the next attempt, and Jobs have completed in the current one, which would not take part."""
     current = status.current_in_place_restart_attempt
     if current is None or highest <= current:
         return False
@@ -170,19 +170,19 @@ def _fail(draft: StatusDraft, failure: WorkerFailure | None) -> None:
 
 
 def _record(draft: StatusDraft, reason: str, message: str, failure: WorkerFailure | None) -> None:
-    """In the history. No Job has failed. Without a report of the agent it is not known which pod did."""
+    """Record the attempt in the history. No Job has failed. Without a report of an agent, no pod is named."""
     entry = FailedAttempt(attempt=draft.status.execution_attempts or 0, reason=reason, message=message)
     record_failure(draft, entry if failure is None else failure.added_to(entry))
 
 
 def _record_restart(draft: StatusDraft, attempt: int, failure: WorkerFailure | None) -> None:
-    """In the history, once: how the worker failed because of which all pods begin the attempt, where that is known."""
+    """Record in the history, once, how the worker failed that made all pods begin the attempt, if that is known."""
     if failure is not None and attempt > requested_attempt(draft.status):
         _record(draft, "InPlaceRestart", "", failure)
 
 
 def _recreate(draft: StatusDraft, left: int, reason: str, why: str, failure: WorkerFailure | None) -> None:
-    """Restart the whole set, if a restart is left of those that count."""
+    """Restart the whole set, if another counted restart is allowed."""
     if left > 0:
         message = f"recreating all jobs: {why}"
         _record(draft, reason, message, failure)
@@ -197,7 +197,7 @@ def _free(status: JobSetStatus) -> int:
 
 
 def _expected_reports(js: JobSet, draft: StatusDraft) -> int | None:
-    """Pods that have to report; None where the spec makes it impossible to say."""
+    """Number of pods that have to report; None if the spec does not determine it."""
     total = 0
     early = jobs_without_agent(js)
     for rjob in js.spec.replicated_jobs:

@@ -7,7 +7,7 @@ from controllers.planning.partial import NOTHING, Partial
 
 
 def retire_old_attempts(ctx: Context) -> Partial:
-    """Delete them, and have the pods that they leave followed."""
+    """Delete them, and follow the pods that they leave."""
     old = ctx.children.previous
     if not old and ctx.leftovers == frozenset():
         return NOTHING

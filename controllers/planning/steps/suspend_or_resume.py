@@ -20,9 +20,9 @@ def suspend_or_resume(ctx: Context) -> Partial:
 
 
 def _suspend(ctx: Context) -> Partial:
-    """The suspension is stored first: so the resume is counted, even if not all Jobs were suspended.
+    """Suspend the Jobs. The suspension is stored first, so the resume is counted even if not all Jobs were suspended.
 
-    A set may want its Jobs deleted instead. Those that have not started are suspended, so the new ones stay.
+    A set may want its Jobs deleted instead; then Jobs that have not started are suspended, so that new ones stay.
     """
     draft, deletes = ctx.draft(), deletes_jobs(ctx.js, ctx.gates)
     actions: list[PatchJob | DeleteJob] = []
@@ -38,7 +38,7 @@ def _suspend(ctx: Context) -> Partial:
 
 
 def _resume(ctx: Context) -> Partial:
-    """Stage by stage, as far as the budget of Jobs goes; later those that somebody else suspends again and again."""
+    """Resume Jobs stage by stage, as the budget of Jobs allows; those that another client keeps suspending, later."""
     halted: dict[str, list[Child]] = {}
     waits, held_back = [], ctx.observed.held_back
     for child in ctx.children.active if any(tally.suspended for tally in ctx.children.tallies.values()) else ():

@@ -40,7 +40,7 @@ def watch_nodes(ctx: Context) -> Partial:
     if not pods:
         return NOTHING
     due = node_failure.due(pods, wanted.after_seconds, ctx.now)
-    # PodGC of Kubernetes does the same with pods of nodes that do not exist, later.
+    # PodGC of Kubernetes also deletes pods of nodes that do not exist, but later.
     deleted = [pod for pod in due if _has_to_go(pod, wanted)]
     nodes = {pod.node for pod in deleted}
     replaced: dict[str, str] = {}
@@ -87,12 +87,12 @@ def _prompts(jobs: Iterable[Child], attempt: int) -> list[PatchJob]:
 
 
 def _has_to_go(pod: PodOnTaintedNode, wanted: NodeFailure) -> bool:
-    """Whether the pod is to be deleted without its node: the set asks for it, or the node does not exist any more."""
+    """Whether to delete the pod without its kubelet: the set asks for it, or the node does not exist any more."""
     return pod.deleting and (wanted.force_delete_pods or not pod.taint)
 
 
 def _blocking_pods(ctx: Context, due: Iterable[PodOnTaintedNode], deleted: Container[PodOnTaintedNode]) -> str:
-    """Pods on a lost node that hold up the next attempt, and what to do about them; empty if there are none."""
+    """A message about pods on a lost node that delay the next attempt, and what to do; empty if there are none."""
     active = {child.job.metadata.uid for child in ctx.children.active if not child.deleting}
     held = [
         f"pod {pod.name} on node {pod.node}, {node_failure.state(pod)}"

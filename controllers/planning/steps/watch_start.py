@@ -16,7 +16,7 @@ from controllers.planning.start_timeout import GATE, Limits, limits, next_check,
 
 
 def watch_start(ctx: Context) -> Partial:
-    """The query when it is time for a look, else the time until then."""
+    """The query if a check is due, else the time until then."""
     asked = limits(ctx.js)
     if not asked.seconds:
         return NOTHING

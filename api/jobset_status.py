@@ -250,7 +250,8 @@ class SpareStatus(Base, frozen=True, kw_only=True):
         tuple[str, ...],
         doc(
             "Pods, without the last part of their names, that have lost their nodes: those that come in their place"
-            " get places of spares.",
+            " get places of spares. In exclusive placement: the leader of a Job; once it has a domain, `*` stands"
+            " for the other pods.",
             maxItems=MOST_PROMISED,
             **ATOMIC,
         ),

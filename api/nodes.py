@@ -7,12 +7,13 @@ these records.
 
 from collections.abc import Callable
 from sys import intern
+from typing import Any, Self
 
 import msgspec
 
 from api.owners import owning_job
 from api.pod import DetailedPod
-from kube.model.meta import Base
+from kube.model.meta import Base, OwnerReference
 
 ALWAYS = ("node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service")
 """Taints of Kubernetes on a node that is unreachable or switched off."""
@@ -84,30 +85,48 @@ def node_with(keys: frozenset[str], *, others: bool = False) -> Callable[[Detail
     return to_node
 
 
-class BoundPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod with a node that a Job controls, and the labels of a JobSet, which anybody may write.
-
-    The last fields are as in `PodOnTaintedNode`; a leader has no domain.
-    """
+class JobPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A pod that a Job controls, and the labels of a JobSet, which anybody may write. `node`: empty without one."""
 
     namespace: str
     name: str
     uid: str
     resource_version: str
-    node: str
-    job: str
-    job_uid: str
     jobset: str
     jobset_uid: str
+    job_uid: str
     created: str
+    node: str = ""
+
+    @property
+    def metadata(self) -> Self:
+        return self
+
+
+def job_pod_fields(pod: DetailedPod, owner: OwnerReference) -> dict[str, Any]:
+    """The fields of a `JobPod` that the Job controls."""
+    meta = pod.metadata
+    return {
+        "namespace": intern(meta.namespace),
+        "name": meta.name,
+        "uid": meta.uid,
+        "resource_version": meta.resource_version,
+        "jobset": intern(meta.labels.jobset),
+        "jobset_uid": intern(meta.labels.jobset_uid),
+        "job_uid": intern(owner.uid),
+        "created": intern(meta.creation_timestamp or ""),
+        "node": pod.spec.node_name,
+    }
+
+
+class BoundPod(JobPod, frozen=True, kw_only=True, gc=False):
+    """A pod with a node. The last fields are as in `PodOnTaintedNode`; a leader has no domain."""
+
+    job: str
     deleting: bool
     ended: bool
     topology: str
     domain: str
-
-    @property
-    def metadata(self) -> "BoundPod":
-        return self
 
 
 def bound_pod(pod: DetailedPod) -> BoundPod | None:
@@ -117,16 +136,8 @@ def bound_pod(pod: DetailedPod) -> BoundPod | None:
     if not pod.spec.node_name or owner is None or (ended and not deleting):
         return None
     return BoundPod(
-        namespace=intern(meta.namespace),
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        node=pod.spec.node_name,
+        **job_pod_fields(pod, owner),
         job=intern(owner.name),
-        job_uid=intern(owner.uid),
-        jobset=intern(meta.labels.jobset),
-        jobset_uid=intern(meta.labels.jobset_uid),
-        created=intern(meta.creation_timestamp or ""),
         deleting=deleting,
         ended=ended,
         topology=intern(meta.topology or ""),

@@ -6,16 +6,15 @@ written.
 
 from sys import intern
 
-import msgspec
-
 from api import keys
+from api.nodes import JobPod, job_pod_fields
 from api.owners import owning_job
 from api.pending import is_unschedulable
 from api.pod import DetailedPod
 
 
-class PoolPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod that has no node, or a spare that is ready on one. Anybody may have written its labels.
+class PoolPod(JobPod, frozen=True, kw_only=True, gc=False):
+    """A pod that has no node, or a spare that is ready on one.
 
     `group`: its ReplicatedJob; `pool`: the one for which places are held. `nominated`: the node to which it is.
     `gated`: whether it waits to be given a place. `unschedulable`: whether kube-scheduler finds no node for it.
@@ -23,27 +22,14 @@ class PoolPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     In exclusive placement, else empty or False: `job_key`, whether it `leads` its Job, or `awaits_leader` at its gate.
     """
 
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
-    jobset: str
-    jobset_uid: str
-    job_uid: str
     group: str
     pool: str
-    created: str
-    node: str = ""
     nominated: str = ""
     gated: bool = False
     unschedulable: bool = False
     job_key: str = ""
     leads: bool = False
     awaits_leader: bool = False
-
-    @property
-    def metadata(self) -> "PoolPod":
-        return self
 
     @property
     def is_spare(self) -> bool:
@@ -63,17 +49,9 @@ def pool_pod(pod: DetailedPod) -> PoolPod | None:
     if owner is None or not pod.live or (not holds if is_spare else spec.node_name):
         return None
     return PoolPod(
-        namespace=intern(meta.namespace),
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        jobset=intern(labels.jobset),
-        jobset_uid=intern(labels.jobset_uid),
-        job_uid=owner.uid,
+        **job_pod_fields(pod, owner),
         group=intern(labels.replicated_job),
         pool=intern(labels.spares),
-        created=meta.creation_timestamp or "",
-        node=spec.node_name,
         nominated=pod.status.nominated_node_name,
         gated=any(gate.name == keys.SPARE_GATE for gate in spec.scheduling_gates),
         unschedulable=is_unschedulable(pod),

@@ -119,6 +119,19 @@ def leader_rank_of(rank: str) -> str:
     return f"{rank.rpartition('-')[0]}-0"
 
 
+def followers_of(rank: str) -> str:
+    """What stands for the other pods of a Job whose leader, of that rank, was given a domain."""
+    return f"{rank.rpartition('-')[0]}-*"
+
+
+def promises_to(rank: str, *, exclusive: bool) -> frozenset[str]:
+    """The promises that hold back a pod of that rank; in exclusive placement the Job moves as a whole."""
+    leader = leader_rank_of(rank)
+    if not exclusive or rank == leader:
+        return frozenset((rank,))
+    return frozenset((leader, followers_of(rank)))
+
+
 def is_complete(template: Any) -> bool:
     """Whether a template of spares has been filled in: each of its containers has an image."""
     containers = items(dig(template, "spec", "template", "spec"), "containers")

@@ -101,9 +101,9 @@ class Memory:
     """Reports about gangs without an answer of the scheduler and about pods without a node, until they change. Without
     it the same event is sent again, or not at all."""
 
-    served: dict[str, float] = field(default_factory=dict)
-    """When a pod was given the place of a spare, by its UID, for 30 s. Without it a pod that finds no node there either
-    takes the places of all spares at once."""
+    served: dict[str, float] | None = None
+    """When a pod was given the place of a spare, by its UID, for 30 s. Without it a pod that is nominated to a node
+    counts as one that was given a place just now."""
 
     next_start_check: str = ""
     """RFC 3339: the earliest time at which a check of pending pods can find a late one. Without it they are listed at

@@ -19,6 +19,9 @@ def with_spare_pods(observed: Observed, pods: Store[PoolPod], memory: Memory, cl
     """The observation with the pods of the cache. `clock`: seconds of the event loop, as in `memory.served`."""
     meta = observed.jobset.metadata
     found = pods.by_index(BY_SET, IndexKey(meta.namespace, meta.uid))
+    if memory.served is None:  # kube-scheduler may not have looked since an earlier leader gave way
+        at = {pod.node for pod in found if pod.is_spare}
+        memory.served = {pod.uid: clock for pod in found if pod.nominated and pod.nominated not in at}
     memory.served = {uid: given for uid, given in memory.served.items() if given + SERVED > clock}
     return dataclasses.replace(observed, spare_pods=tuple(found), served_pods=frozenset(memory.served))
 
@@ -27,4 +30,4 @@ def note_served(memory: Memory, actions: Iterable[Action], clock: float) -> None
     """Remember to which pods places are given."""
     given = {action.pod_uid: clock for action in actions if isinstance(action, GivePlace)}
     if given:
-        memory.served |= given
+        memory.served = (memory.served or {}) | given

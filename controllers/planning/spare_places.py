@@ -17,7 +17,7 @@ from api.jobset_status import MOST_PROMISED, SpareStatus
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.names import job_key
 from api.spare_pods import PoolPod
-from api.spares import GATE, has_nodes_of, leader_rank_of, rank_of
+from api.spares import GATE, followers_of, has_nodes_of, leader_rank_of, rank_of
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
 from controllers.planning.observed import PodOnTaintedNode
@@ -95,21 +95,25 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
         rank = promised_rank if is_exclusive(ctx, name) else rank_of
         ranks = sorted(rank(pod) for uid, pod in gone if jobs.get(uid) == name)
         entry = _entry(ctx, draft, name)
-        most = min(len(free_places(ctx, name)), MOST_PROMISED)
-        _put(draft, replace(entry, promised_to=tuple(dict.fromkeys([*entry.promised_to, *ranks]))[:most]))
+        given = [promise for promise in entry.promised_to if promise == followers_of(promise)]
+        most = min(len(given) + len(free_places(ctx, name)), MOST_PROMISED)
+        _put(draft, replace(entry, promised_to=tuple(dict.fromkeys([*given, *entry.promised_to, *ranks]))[:most]))
 
 
 def note_given(ctx: Context, draft: StatusDraft, name: str, given: Iterable[Place], ended: Iterable[str]) -> None:
     """Count the places that are given, and end promises.
 
     A pod that is held back counts with its promise, which ends in the same write: a manager that ends before the pod is
-    nominated is followed by one that gives the place without counting it again. The promise of a domain lasts: there
-    such a leader counts twice.
+    nominated is followed by one that gives the place without counting it again. Of the promise of a domain the part
+    lasts that holds back followers.
     """
     entry, over = _entry(ctx, draft, name), frozenset(ended)
     pods = [place.pod for place in given if not place.pod.nominated]
     used = entry.used + sum(not pod.gated or rank_of(pod.name) in entry.promised_to for pod in pods)
-    _put(draft, replace(entry, used=used, promised_to=tuple(rank for rank in entry.promised_to if rank not in over)))
+    led = {rank: followers_of(rank) for place in given if place.pod.leads for rank in [rank_of(place.pod.name)]}
+    promised = (led.get(promise, promise) for promise in entry.promised_to)
+    promised_to = tuple(dict.fromkeys(promise for promise in promised if promise not in over))
+    _put(draft, replace(entry, used=used, promised_to=promised_to))
 
 
 def promised_pods(ctx: Context, name: str) -> tuple[str, ...]:

@@ -7,8 +7,13 @@ import msgspec
 from api import keys
 from api.names import job_key
 from api.spare_pods import PoolPod
-from controllers.planning.actions import GivePlace
-from tests.controllers.test_spare_domains import ALONE, LOST, running
+from controllers.jobset.memory import Memory
+from controllers.jobset.spare_pods import BY_SET, with_spare_pods
+from controllers.planning.actions import EndSpare, GivePlace
+from controllers.planning.steps.give_places import SERVED
+from kube.store import Store
+from tests.controllers.test_spare_domains import ALONE, SIZE, running
+from tests.controllers.test_spare_places import LOST, lose
 
 
 def test_pods_from_before_exclusive_placement_hold_no_domain_and_are_not_held_back():
@@ -42,6 +47,25 @@ def test_by_the_node_selector_strategy_places_are_given_one_by_one():
     pod = world.pod(LOST, 0, job_key="", leads=False, unschedulable=True)
     decided = world.plan().actions
     assert [(type(action), action.pod, action.keepers) for action in decided] == [(GivePlace, pod, ())]
+
+
+def test_a_new_leader_leaves_the_domain_to_a_job_that_was_given_it_a_moment_ago(monkeypatch):
+    """kube-scheduler has said that there is no node, and has not looked since the spare gave way."""
+    world = running(**ALONE)
+    lose(world)
+    world.start(LOST)
+    world.settle()
+    world._change(world.of(LOST)[0].name, unschedulable=True)
+    meta, memory = world.js.metadata, Memory("")
+    store: Store[PoolPod] = Store({BY_SET: lambda pod: [pod.jobset_uid]})
+    for pod in world.pool.values():
+        store.apply(msgspec.structs.replace(pod, namespace=meta.namespace, jobset_uid=meta.uid))
+    observed, ended = world.observe(), []
+    for clock in (5.0, 5.0 + SERVED):
+        seen = with_spare_pods(observed, store, memory, clock)
+        monkeypatch.setattr(world, "observe", lambda seen=seen: seen)
+        ended.append([action for action in world.plan().actions if isinstance(action, EndSpare)])
+    assert [len(pods) for pods in ended] == [0, SIZE - 1]
 
 
 class Passes(tuple[PoolPod, ...]):

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from api import keys
 from api.names import job_key
 from api.spare_pods import PoolPod
+from api.spares import promises_to
 from controllers.planning.actions import EndSpare, GivePlace, LiftGate
 from controllers.planning.observed import Observed
 from controllers.planning.steps.give_places import SERVED
 from tests.controllers.test_node_failure import deleted, on_failed_node
-from tests.controllers.test_spare_places import GATES, PoolWorld, lose
+from tests.controllers.test_spare_places import GATES, LOST, PoolWorld, lose
 from tests.support.objects.stored_sets import jobset, rjob
 
 SIZE = 3
-LOST = "js-workers-1"
 ALONE = {"rules": [{"name": "alone", "action": "RestartJob"}]}
 
 
@@ -74,7 +74,8 @@ class DomainWorld(PoolWorld):
         labels, uid = of["spec"]["template"]["metadata"]["labels"], of["metadata"]["uid"]
         known = {"leads": index == 0, "job_key": job_key("ns", job), "awaits_leader": index > 0, "gated": False}
         if labels[keys.REPLICATED_JOB_NAME] == "workers":
-            known |= {"gated": any(f"{job}-0" in entry.promised_to for entry in self.status.spares)}
+            promises = promises_to(f"{job}-{index}", exclusive=True)
+            known |= {"gated": any(not promises.isdisjoint(entry.promised_to) for entry in self.status.spares)}
             known |= {"awaits_leader": index > 0 and uid not in self.where}
         name = f"{job}-{index}-{next(self._numbers)}"
         self.pool[name] = PoolPod(
@@ -191,7 +192,7 @@ def test_a_job_that_lost_its_domain_gets_that_of_a_spare_and_nobody_else_can(pol
     assert {pod.nominated for pod in world.of(LOST)} == {f"{domain}-1", f"{domain}-2"}
     assert not any(pod.gated for pod in world.of(LOST))
     assert world.of("js-spare-0") == []
-    assert world.entry == (1, (f"{LOST}-0",)), "one domain; the promise lasts until all are ready"
+    assert world.entry == (1, (f"{LOST}-*",)), "one domain; the promise to followers lasts until all are ready"
     world.run()
     world.settle()
     assert world.entry == (1, ())
@@ -274,6 +275,17 @@ def test_a_spare_that_is_not_ready_is_made_again_away_from_the_node_that_failed(
     assert ready or meta["annotations"][keys.AVOIDED_NODES] == "n1"
 
 
+def test_a_domain_is_counted_once_if_the_manager_ends_before_the_leader_is_nominated():
+    world = running(**ALONE)
+    lose(world)
+    world.start(LOST)
+    world.store_status_alone()
+    assert world.entry == (1, (f"{LOST}-*",))
+    world.settle()
+    assert (world.domains, world.entry) == (1, (1, (f"{LOST}-*",)))
+    assert world.pool[world.pod(LOST, 2)].gated, "a follower that comes late is held back, too"
+
+
 def test_a_process_that_ends_in_between_is_followed_by_one_that_goes_on():
     """The leader was nominated and one pod had taken its key when the process ended."""
     world = running(**ALONE)
@@ -289,7 +301,7 @@ def test_a_process_that_ends_in_between_is_followed_by_one_that_goes_on():
     assert {pod.job_key for pod in world.of("js-spare-0")} == {leader.job_key}
 
 
-OF_JOBS = ("lose 0", "lose 1", "lose both", "start", "ready", "hold", "suspend", "resume", "fail")
+OF_JOBS = ("lose 0", "lose 1", "lose both", "start", "start, end", "ready", "hold", "suspend", "resume", "fail")
 OF_PODS = ("bind", "followers", "unfit", "spare dies", "later")
 STEPS = st.lists(st.sampled_from(OF_JOBS + OF_PODS), max_size=25)
 
@@ -326,10 +338,12 @@ def _jobs_change(world: DomainWorld, step: str) -> None:
     workers = [name for name in world.live() if "workers" in name and not world.finished(name)]
     runs = [name for name in world.live() if not world.jobs[name]["spec"].get("suspend")]
     match step:
-        case "start":
+        case "start" | "start, end":
             for name in set(runs).intersection(workers):
                 if not (world.jobs[name]["status"].get("ready") or world.of(name) or world.placed(name)):
                     world.start(name)
+            if step != "start":
+                world.store_status_alone()
         case "ready":
             world.bind()
             world.settle()

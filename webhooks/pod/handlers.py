@@ -10,7 +10,7 @@ from typing import Protocol
 
 from api import keys
 from api.exclusive import Domain, NoDomain, TermForm
-from api.spares import leader_rank_of, rank_of
+from api.spares import promises_to, rank_of
 from webhooks.offload import compute
 from webhooks.pod.mutate import mutations
 from webhooks.pod.subject import Pod, UnreadablePodError, read
@@ -34,8 +34,8 @@ class Domains(Protocol):
 class Promises(Protocol):
     """To which pods a JobSet has promised places of spares."""
 
-    async def has(self, namespace: str, jobset: str, uid: str, rank: str) -> bool:
-        """Whether the JobSet has promised one to this pod, whose name is given without its last part."""
+    async def has(self, namespace: str, jobset: str, uid: str, promises: frozenset[str]) -> bool:
+        """Whether the JobSet has made one of these promises."""
 
 
 def pod_handlers(
@@ -72,10 +72,8 @@ class _Admission:
         if self.promises is None or not labels.get(keys.SPARES) or pod.spec.node_name:
             return False
         name, uid = labels.get(keys.JOBSET_NAME, ""), labels.get(keys.JOBSET_UID, "")
-        rank = rank_of(pod.name)
-        if pod.topology is not None:  # the Job moves as a whole
-            rank = leader_rank_of(rank)
-        return pod.ours and bool(name) and await self.promises.has(namespace, name, uid, rank)
+        promises = promises_to(rank_of(pod.name), exclusive=pod.topology is not None)
+        return pod.ours and bool(name) and await self.promises.has(namespace, name, uid, promises)
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Refuse a follower that would be scheduled anywhere (docs/reference/pod-webhooks.md#what-is-refused)."""

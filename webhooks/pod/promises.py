@@ -51,15 +51,16 @@ class Promises:
         """Reads that have not begun, at most one of each JobSet."""
         self._begun: dict[_Key, asyncio.Task[_JobSet | None]] = {}
 
-    async def has(self, namespace: str, jobset: str, uid: str, rank: str) -> bool:
-        """Whether the JobSet of that UID has promised a place to the pod, whose name is given without its last part.
+    async def has(self, namespace: str, jobset: str, uid: str, promises: frozenset[str]) -> bool:
+        """Whether the JobSet of that UID has made one of these promises.
 
         The API server checks labels only after admission: a name from one may be any text, such as another path.
         """
         if dns1123_subdomain(jobset):
             return False
         js = await asyncio.shield(self._read(namespace, jobset))
-        return js is not None and js.metadata.uid == uid and any(rank in each.promised_to for each in js.status.spares)
+        made = (promise for each in js.status.spares for promise in each.promised_to) if js is not None else ()
+        return js is not None and js.metadata.uid == uid and not promises.isdisjoint(made)
 
     def _read(self, namespace: str, jobset: str) -> asyncio.Task[_JobSet | None]:
         """A read that begins from now on, shared by all who ask before it does: the next one after that under way.

@@ -776,7 +776,8 @@ class SpareStatus(Model):
     """Places that were given to other pods since the JobSet was created."""
     promised_to: list[str] = Field(default_factory=list)
     """Pods, without the last part of their names, that have lost their nodes: those that come in their place get
-    places of spares.
+    places of spares. In exclusive placement: the leader of a Job; once it has a domain, `*` stands for the
+    other pods.
     """
 
 

@@ -1,7 +1,7 @@
 """Runs the manager as a process beside a local control plane: for the demo, for tests and for trying things out.
 
-It runs as it would in a cluster: with exactly the rights of its ServiceAccount, and with certificates of its own. Only
-the address differs: webhooks are called by URL on the loopback interface.
+It runs as in a cluster: with the rights of its ServiceAccount, and with its own certificates. Only the address differs:
+webhooks are called by URL on the loopback interface.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ STOP_SECONDS = 15
 KUBECTL_SECONDS = 120
 LOG_LINES = 20
 OURSELVES = (sys.executable, "-P", "-m", "cli", "manager")
-"""Of this installation, whatever stands in the current folder."""
+"""The command of this installation, whatever is in the current folder."""
 KEPT = "manager"
 """The name of a kept manager in the cluster's status and logs."""
 SERVED = (f"/apis/{JOBSETS.api_version}", f"{JOBSETS.path(None)}?limit=1")
@@ -42,7 +42,7 @@ SERVED = (f"/apis/{JOBSETS.api_version}", f"{JOBSETS.path(None)}?limit=1")
 
 
 class LocalError(Exception):
-    """Something local did not work; the text says what, and shows the last log lines where there are any."""
+    """A local step failed; the text says which, with the last lines of a log if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Manager:
         return _tail(self.log)
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill it, as a crash would."""
         self.process.kill()
         self.process.wait()
 
@@ -135,7 +135,7 @@ def _apply(cluster: Cluster, objects: list[dict[str, Any]]) -> None:
 
 
 def _wait_served(cluster: Cluster) -> None:
-    """Until the API server names JobSets and serves them: each comes in its own time after their CRD is established."""
+    """Wait until the API server lists and serves JobSets: a moment after their CRD is established."""
     deadline = time.monotonic() + START_SECONDS
     with cluster.connect() as connection:
         while not all(connection.request("GET", path)[0] == HTTPStatus.OK for path in SERVED):
@@ -179,7 +179,7 @@ def start(
             stdout=output,
             stderr=output,
             stdin=subprocess.DEVNULL,
-            start_new_session=True,  # signals of a terminal are for whoever started it, who stops it in order
+            start_new_session=True,  # signals of the terminal go to the parent, which stops it gracefully
         )
     manager = Manager(process, log, f"http://127.0.0.1:{health_port}/readyz", webhook_port)
 
@@ -196,7 +196,7 @@ def start(
 
 
 def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False, metrics: str = "0") -> Path:
-    """Install, and have the cluster run a manager while it is up; gives its log once it is ready.
+    """Install, and make the cluster run a manager; returns its log once it is ready.
 
     It is started again whenever it ends, as in a Deployment. `policies`: what manifests/policy holds, too. `metrics`:
     the address at which they are served.
@@ -228,7 +228,7 @@ def _prepare(cluster: Cluster, folder: Path, config: dict[str, Any]) -> list[str
 
 
 def stop(manager: Manager) -> int:
-    """Ask it to stop and wait; gives the exit code."""
+    """Ask it to stop and wait; returns the exit code."""
     if manager.process.poll() is None:
         manager.process.send_signal(signal.SIGTERM)
     try:
@@ -239,7 +239,7 @@ def stop(manager: Manager) -> int:
 
 
 def _wait_ready(health: str, log: Path, exit_text: Callable[[], str]) -> None:
-    """`ended` says how the process has ended, "" while it runs."""
+    """`ended` returns how the process has ended, "" while it runs."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if how := exit_text():

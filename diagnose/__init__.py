@@ -1,1 +1,1 @@
-"""Explains JobSets: facts that are read from a cluster, and findings that are made of them."""
+"""Explains JobSets: reads facts from a cluster, and derives findings from them."""

@@ -9,15 +9,15 @@ from diagnose.finding import Finding, Level, join_names, pluralize
 from diagnose.states import State
 
 MOST_FINDINGS = 8
-"""Different findings that one cause gives; the Jobs or groups of further ones are counted."""
+"""Different findings of one cause; the Jobs or groups of further ones are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A finding and the Jobs that it explains; later causes leave these out. `state` is that of the set.
 
-    `headline` stands behind the state in the first line. `ends`: this is all there is to say about the set. `follows`:
-    it is printed after the findings about other Jobs.
+    `headline` follows the state in the first line. `ends`: no further causes are tried. `follows`: it is printed after
+    the findings about other Jobs.
     """
 
     finding: Finding
@@ -32,7 +32,7 @@ class Answer:
 class KeyedFinding:
     """The finding of a cause about one Job or one group, by name. Those with the same `key` share the first one.
 
-    `finding`: or a function that gives it, where that takes long.
+    `finding`: or a function that computes it, if that takes long.
     """
 
     name: str
@@ -58,7 +58,7 @@ def about_jobs(find: Callable[[Case, frozenset[str]], Iterable[KeyedFinding]]) -
 def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}") -> list[tuple[Finding, list[str]]]:
     """One finding for each key, about the first object that has it; the others are listed as "likewise".
 
-    Each comes with the names of the objects that it is about. `title` is a template of what one object is called.
+    Each comes with the names of the objects that it is about. `title` is a template for the name of one object.
     """
     by_key: dict[object, list[KeyedFinding]] = {}
     for keyed in findings:

@@ -1,4 +1,4 @@
-"""The cause that pods of a Job have failed, and the Job controller waits before it makes the next one. Pure."""
+"""The cause that pods of a Job have failed, and the Job controller waits before it creates the next one. Pure."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ _PAUSE = "the Job controller makes the next pod after a pause: 10 s, doubled wit
 
 @about_jobs
 def back_off(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Jobs that lack pods after one of them has failed; not those whose next pod was refused after that."""
+    """Jobs that lack pods after one of them has failed, unless the next pod was refused."""
     for child in case.unready_jobs(left):
         uid = child.job.metadata.uid
         last = _last_failed(case, uid)
@@ -55,7 +55,7 @@ def _last_failed(case: Case, uid: str) -> SeenPod | None:
 
 
 def failed_before(case: Case, child: Child) -> str:
-    """How often pods of a Job have failed and been replaced, and how the last one did; empty without failures."""
+    """How often pods of a Job have failed and been replaced, and how the last one failed; empty without failures."""
     job = case.jobs.get(child.job.metadata.uid)
     if job is None or not job.status.failed:
         return ""
@@ -71,7 +71,7 @@ def ready_count(job: Job) -> str:
 
 
 def _failures(case: Case, child: Child, pod: SeenPod) -> tuple[str, bool]:
-    """How many failures there were of how many, and whether no pod comes in the place of this one."""
+    """The number of failures and its limit, and whether the failed pod will not be replaced."""
     job = case.jobs.get(child.job.metadata.uid)
     if job is None:
         return "", False

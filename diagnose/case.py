@@ -1,4 +1,4 @@
-"""The facts about one JobSet, sorted for the causes to look at. Pure."""
+"""The facts about one JobSet, sorted for the causes. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,9 +31,9 @@ class Case:
     - `jobs`: by UID. `unready`: by name, those that run and are not ready.
     - `leaders`: pods with index 0; `followers`: other pods that live; `failed`: pods that failed and are not deleted.
     - `pod_warnings`: by the name of the pod, those that kubelets still repeat.
-    - `forest`: the groups that spec.scheduling leads to; None without such groups, or if the Jobs are not known.
-    - `shortage`: of what its pods request more than all nodes have together, as far as that is known.
-    - `in_use`: a cache: what nodes that are in use lack, by the shape of a pod and its resource.
+    - `forest`: the groups of spec.scheduling; None without such groups, or if the Jobs are not known.
+    - `shortage`: the resource of which its pods request more than all nodes have together, if known.
+    - `in_use`: a cache of findings about nodes in use, by the shape of a pod and its resource.
     """
 
     facts: Facts
@@ -52,8 +52,8 @@ class Case:
     def manager_missing(self) -> bool:
         """Whether no manager holds the lease, as far as is known.
 
-        A manager without leader election takes none: where there never was a holder, what was done about the set says
-        that one runs.
+        A manager without leader election takes no lease: if there never was a holder, one runs if something was done
+        about the set.
         """
         lease, js = self.facts.lease, self.facts.jobset
         runs_without = never_held(lease) and (bool(self.facts.jobs) or was_reconciled(js))
@@ -61,7 +61,7 @@ class Case:
 
     @property
     def recent_warnings(self) -> list[SeenEvent]:
-        """Warnings about it that are recent and not over, newest first; none about an earlier set of its name."""
+        """Warnings about it that are recent and still hold, newest first; none about an earlier set of its name."""
         uid = self.facts.jobset.metadata.uid
         return [
             event
@@ -78,9 +78,9 @@ class Case:
 
     @property
     def ends(self) -> list[SeenEvent]:
-        """Events about pods that were ended from outside, newest first; a deletion that was cancelled ends none.
+        """Events about pods that were ended from outside, newest first; cancelled deletions are left out.
 
-        Pods of an earlier JobSet had the same names: what is older than this one is about those.
+        Events that are older than the JobSet are about pods of an earlier one.
         """
         return [event for event in self.facts.ends if not event.note.startswith("Cancelling") and self._newer(event)]
 
@@ -97,7 +97,7 @@ class Case:
         ]
 
     def warnings_about(self, pod: SeenPod) -> list[SeenEvent]:
-        """Warnings about a pod that are not over, newest first."""
+        """Warnings about a pod that still hold, newest first."""
         return self.pod_warnings.get(pod.name, [])
 
     def unready_jobs(self, left: frozenset[str]) -> list[Child]:
@@ -107,7 +107,7 @@ class Case:
     def pods_where(
         self, left: frozenset[str], holds: Callable[[SeenPod], bool]
     ) -> Iterator[tuple[Child, list[SeenPod]]]:
-        """The Jobs of `unready_jobs` that have such pods, with these pods."""
+        """The Jobs of `unready_jobs` with such pods, and these pods."""
         for child in self.unready_jobs(left):
             if pods := [pod for pod in self.pods_of(child) if holds(pod)]:
                 yield child, pods
@@ -124,12 +124,12 @@ def never_held(lease: SeenLease | None) -> bool:
 
 
 def was_reconciled(js: JobSet) -> bool:
-    """Whether a manager has written the status of the JobSet, and not another controller that it is left to."""
+    """Whether a manager has written the status of the JobSet, and no other controller manages it."""
     return js.is_ours and bool(js.status.replicated_jobs_status or js.status.terminal_state)
 
 
 def unheld(lease: SeenLease | None, now: datetime) -> bool:
-    """Whether no manager holds the lease; False where it is not known."""
+    """Whether no manager holds the lease; False if unknown."""
     if lease is None:
         return False
     age = seconds_since(lease.spec.renew_time or "", now)

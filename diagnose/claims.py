@@ -24,7 +24,7 @@ _INSTALL = (
 
 
 def unbound(case: Case, pod: SeenPod) -> Finding | None:
-    """The first claim of the pod that is missing or pending, and which StorageClass it lacks; None if none is known.
+    """The first claim of the pod that is missing or pending, and the StorageClass that it lacks; None if none is known.
 
     The `what` of the finding is a sentence about the claim.
     """
@@ -64,7 +64,7 @@ class _Source:
 
     @property
     def place(self) -> str:
-        """Where its spec is written."""
+        """Where its spec is written, in words."""
         return f"{self.path}.spec" if self.path.startswith("spec.") else self.path
 
     @property

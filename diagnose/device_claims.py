@@ -1,4 +1,4 @@
-"""Pods at which no scheduler looks because a ResourceClaim of theirs does not exist. Pure."""
+"""Pods that the scheduler ignores because their ResourceClaim does not exist. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _RETRIED = "Kubernetes tries again by itself"
 
 @about_jobs
 def without_device_claim(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Pods without a node whose claim, or the template of it, is missing: the scheduler does not look at them."""
+    """Pods without a node whose claim, or the template of it, is missing: the scheduler ignores them."""
     for child, pods in case.pods_where(left, lambda pod: pod.unseen and bool(pod.spec.resource_claims)):
         words, fix = _lack(case, pods[0])
         if words:
@@ -33,7 +33,7 @@ def without_device_claim(case: Case, left: frozenset[str]) -> Iterator[KeyedFind
 
 
 def _lack(case: Case, pod: SeenPod) -> tuple[str, str]:
-    """The missing device, and what to do; both empty if that is not known."""
+    """The missing device, and what to do; both empty if unknown."""
     namespace = pod.metadata.namespace
     names = (claim.resource_claim_name for claim in pod.spec.resource_claims)
     missing = next((name for name in names if case.facts.device_claims.get(name) is False), "")

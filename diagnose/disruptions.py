@@ -1,7 +1,6 @@
-"""Pods that were ended from outside without an event that says so, and what keeps such ends from counting. Pure.
+"""Disrupted pods (drained, preempted, evicted or deleted) without an event about it, and how not to count them. Pure.
 
-A pod that is drained, preempted or deleted is often gone when its Job has failed: then no pod, node and exit code of it
-stand in the history.
+A disrupted pod is often gone when its Job has failed: then the history has no pod, node and exit code.
 """
 
 from api.jobset import JobSet, ReplicatedJob
@@ -21,7 +20,7 @@ def rjob_of(js: JobSet, job: str) -> ReplicatedJob | None:
 
 
 def disruption_in_history(js: JobSet, failed: FailedAttempt) -> str:
-    """How the history shows that a pod was ended from outside; empty if that is not likely."""
+    """How an attempt in the history shows that a pod was disrupted; empty if that is not likely."""
     if DISRUPTED in failed.message:
         return "its pod was drained, preempted or evicted"
     if failed.failed_job and not failed.pod and failed.message.startswith(FAILED_PODS):
@@ -42,7 +41,7 @@ def _restarts_containers(js: JobSet, job: str) -> bool:
 
 
 def not_counted(js: JobSet, job: str, where: str = f" {IN_A_NEW}") -> str:
-    """How ends of pods of a Job from outside do not count against maxRestarts.
+    """How to configure that disrupted pods of a Job do not count against maxRestarts.
 
     Empty for a set that has a rule of that kind. Kubernetes allows podFailurePolicy with restartPolicy Never only.
     """

@@ -19,7 +19,7 @@ _PLURAL = re.compile(r"[^aisu]s$")
 
 
 def noun(topology: str) -> str:
-    """The noun for a domain: the last part of the label's key, without the s of a plural."""
+    """The noun for a domain: the last part of the label's key, in the singular."""
     word = topology.rpartition("/")[2]
     return _WORDS.get(topology) or (word[:-1] if _PLURAL.search(word) else word)
 
@@ -29,7 +29,7 @@ def article(word: str) -> str:
 
 
 def domain_of_job(pods: Iterable[SeenPod], topology: str) -> str:
-    """`rack r3, where its Job is`: where a follower has been sent to; empty if these pods do not say that."""
+    """`rack r3, where its Job is`: where a follower was sent to; empty if none of these pods has a domain."""
     domains = (pod.spec.node_selector.get(topology) for pod in pods if not pod.metadata.leads)
     found = next(filter(None, domains), "")
     return f"{noun(topology)} {found}, where its Job is" if found else ""
@@ -52,9 +52,9 @@ def in_the_way(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...
 
 
 def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
-    """Which exclusive Jobs keep a pod that is not exclusive out of their domains; None if none do, or it is not known.
+    """Which exclusive Jobs keep a pod that is not exclusive out of their domains; None if none do, or if unknown.
 
-    `in_group`: the scheduler may not mention them for a pod in a group, as it may report the first placement only. Then
+    `in_group`: for a pod in a group the scheduler may not mention them, as it may report the first placement only. Then
     the Jobs on nodes that could take the pod count.
     """
     said, nodes = pod.scheduling_failure, case.facts.node_offers
@@ -97,7 +97,7 @@ def _no_domains(topology: str, word: str, nodes: int) -> Finding:
 
 
 def _too_few(case: Case, topology: str, word: str, domains: int) -> tuple[Finding, ...]:
-    """A set that wants more domains than there are never runs whole."""
+    """A set needs more domains than there are, so it never runs completely."""
     jobs = (job for job in case.facts.jobs or () if topology_of(job.metadata.annotations) == topology)
     wanted = sum(job.outcome is None for job in jobs)
     if wanted <= domains:
@@ -160,11 +160,11 @@ _HELD = {
         "the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE",
     ),
 }
-"""What domains hold, and what to do, by the cause, in the order in which they are named."""
+"""The holders of domains in words, and what to do, by cause, in the order of the messages."""
 
 
 def _preemption(leader: SeenPod) -> str:
-    """What becomes of Jobs of lower priority."""
+    """What happens to Jobs of lower priority."""
     if leader.spec.preemption_policy == "Never":
         return "its priority class has preemptionPolicy: Never, so they are not preempted: wait, or use another class"
     if nominated := leader.status.nominated_node_name:

@@ -1,4 +1,4 @@
-"""Causes that are about pods that somebody has ended, and about nodes that no longer answer. Pure."""
+"""Causes about disrupted pods, and about nodes that do not answer. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -16,14 +16,14 @@ from diagnose.states import RECENT
 from diagnose.times import age, seconds_since
 
 WAITS_FOR_NODE = "restart-waits-for-node"
-"""Cause of a finding about pods that nothing on their node ends."""
+"""Cause of a finding about deleted pods whose node does not end them."""
 _OVERDUE = 10.0
 """Seconds that a kubelet may take after the grace period of a pod until the pod is gone."""
 _OF_JOBS = "batch.kubernetes.io/"
-"""Begins the finalizer of the Job controller, which it removes by itself."""
+"""Prefix of the finalizer of the Job controller, which removes it itself."""
 _HELD_BY_FINALIZER = "look at the controller that the finalizer is named after: it has to remove it"
 _MARGIN = 60.0
-"""Seconds after its time by which the manager has acted on a failed node."""
+"""Seconds that the manager may take to act on a failed node after the policy's time."""
 _WITH_GATE = f"start the manager with --feature-gates={GATE}=true"
 _STATES = {
     UNREACHABLE: "unreachable",
@@ -55,7 +55,7 @@ def _note(word: str, event: SeenEvent) -> str:
 
 
 def ended_from_outside(case: Case, left: frozenset[str]) -> list[Answer]:
-    """Pods of Jobs that are not ready that were preempted or evicted within the last hour."""
+    """Pods that were preempted or evicted within the last hour, of Jobs that are not ready."""
     found: dict[str, list[SeenEvent]] = {}
     seen: set[str] = set()
     for event in case.ends:
@@ -75,7 +75,7 @@ def _ended_pods(case: Case, words: str, events: list[SeenEvent]) -> Finding:
     fix = "a higher priorityClassName keeps pods from being preempted; kubectl get priorityclass lists those there are"
     names = {first.regarding.name.rsplit("-", parts)[0] for parts in (1, 2)}
     job = next((job for job in case.facts.jobs or () if job.metadata.name in names), None)
-    if job is not None and job.spec.backoff_limit == 0:  # else its Job makes another pod, and no restart counts
+    if job is not None and job.spec.backoff_limit == 0:  # else its Job creates another pod, and no restart counts
         fix = "; ".join(filter(None, [fix, not_counted(case.facts.jobset, job.metadata.name)]))
     if first.reason != "Preempted":
         fix = f"kubectl describe pod -n {first.regarding.namespace} {first.regarding.name}; kubectl describe node NODE"
@@ -85,7 +85,7 @@ def _ended_pods(case: Case, words: str, events: list[SeenEvent]) -> Finding:
 
 @about_jobs
 def node_fails(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Pods that run by their status, on nodes that are gone, unreachable, out of service or not ready."""
+    """Pods with status Running on nodes that are gone, unreachable, out of service or not ready."""
     for child in case.unready_jobs(left):
         for pod in case.pods_of(child):
             if pod.silent and (node := pod.spec.node_name) in case.facts.nodes_by_name:
@@ -99,7 +99,7 @@ def node_fails(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
 
 
 def _state(node: SeenNode | None) -> tuple[str, str]:
-    """The fault of a node, as a relative clause, and since when; both empty if it has none."""
+    """The fault of a node, as a relative clause, and its time; both empty if it has none."""
     if node is None:
         return "which does not exist any more", ""
     times = {taint.key: taint.time_added or "" for taint in node.spec.taints}
@@ -138,7 +138,7 @@ def _handling(case: Case, since: str) -> tuple[Finding, ...]:
 def _time_left(case: Case, since: str) -> float | None:
     """Seconds until the policy acts on a node that has failed since then; 0: it acts now; None: it should have acted.
 
-    None, too, where it is not known since when the node has failed.
+    Also None if it is not known since when the node has failed.
     """
     policy, waited = policy_of(case.facts.jobset), seconds_since(since, case.facts.now)
     if policy is None or waited is None or waited >= policy.after_seconds + _MARGIN:
@@ -147,12 +147,12 @@ def _time_left(case: Case, since: str) -> float | None:
 
 
 def held_up(case: Case) -> tuple[Finding, ...]:
-    """What holds up a restart: nodes where nothing ends pods of an earlier attempt, and pods that take their time."""
+    """Why a restart is delayed: nodes that do not end pods of an earlier attempt, and pods that take long to end."""
     return (*_nodes_of(case, case.facts.ending), *_ending(case, case.facts.ending))
 
 
 def _ending(case: Case, pods: Iterable[SeenPod]) -> Iterator[Finding]:
-    """Pods that are being deleted on nodes that may end them: how long that may take, or by how much they are late."""
+    """Pods that are being deleted on working nodes: how long that may take, or how overdue they are."""
     nodes, now = case.facts.nodes_by_name, case.facts.now
     on_nodes = [pod for pod in pods if (name := pod.spec.node_name) not in nodes or _may_end(case, nodes[name], pod)]
     late = {pod.name: seconds_since(pod.metadata.deletion_timestamp or "", now) or 0.0 for pod in on_nodes}
@@ -195,7 +195,7 @@ def _overdue_fix(pod: SeenPod) -> str:
 
 
 def held_by_earlier(case: Case, job: str) -> tuple[Finding, ...]:
-    """The nodes that hold up a Job of an earlier JobSet of the same name, as `held_up`; its policy is not known."""
+    """As `held_up`, for Jobs of an earlier JobSet of the same name, whose policy is unknown."""
     owners = ((pod, pod.metadata.controller()) for pod in case.facts.earlier)
     pods = [pod for pod, owner in owners if owner is not None and owner.name == job]
     found = _nodes_of(case, pods)
@@ -217,7 +217,7 @@ def _nodes_of(case: Case, pods: Iterable[SeenPod]) -> tuple[Finding, ...]:
 
 
 def _held_up(case: Case, name: str, node: SeenNode | None, pods: list[SeenPod]) -> Finding | None:
-    """None if the node may end these pods by itself."""
+    """The finding about pods on a node; None if the node may still end them."""
     who = f"pod {pods[0].name} is" if len(pods) == 1 else f"pod {pods[0].name} and {len(pods) - 1} more are"
     names = " ".join(pod.name for pod in pods[:NAMED])
     force = f"kubectl delete pod -n {pods[0].metadata.namespace} {names} --grace-period=0 --force"
@@ -241,10 +241,10 @@ def _held_up(case: Case, name: str, node: SeenNode | None, pods: list[SeenPod]) 
 
 
 def _taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]:
-    """The taint that says why the node does not end the pod, and since when; both may be empty.
+    """The taint that explains why the node does not end the pod, and its time; both may be empty.
 
-    A kubelet may still end pods while its node is not ready, or has a taint that somebody else has set: such taints
-    count only once the pod should be gone.
+    A kubelet may still end pods while its node is not ready, or has a taint set by others: such taints count only once
+    the pod is overdue.
     """
     overdue = (seconds_since(pod.metadata.deletion_timestamp or "", case.facts.now) or 0) > 0
     times = {taint.key: taint.time_added or "" for taint in node.spec.taints}

@@ -30,19 +30,19 @@ class _JobStatus(JobStatus, frozen=True, kw_only=True):
 
 
 class SeenJob(Job, frozen=True, kw_only=True):
-    """A Job with what it does about pods that fail."""
+    """A Job with the fields about its failed pods."""
 
     spec: _JobSpec = _JobSpec()
     status: _JobStatus = _JobStatus()
 
     @property
     def may_hide_failures(self) -> bool:
-        """Whether others of its pods run while the Job controller waits before it replaces one that has failed."""
+        """Whether other pods of it run while the Job controller waits before it replaces a failed one."""
         retries = self.spec.backoff_limit != 0 or self.spec.backoff_limit_per_index is not None
         return retries and self.status.active > 1 and bool(self.status.ready)
 
     def with_failures(self, more: int) -> "SeenJob":
-        """The Job once so many more of its pods are counted as failed."""
+        """The Job with that many more failed pods counted."""
         active = max(self.status.active - more, 0)
         ready = min(self.status.ready or 0, active)
         status = replace(self.status, active=active, ready=ready, failed=self.status.failed + more)
@@ -56,12 +56,12 @@ class TrackedPod(Owned, frozen=True, kw_only=True):
 
     @property
     def is_uncounted(self) -> bool:
-        """Whether its Job does not count it yet: the Job controller takes its finalizer away when it has."""
+        """Whether its Job does not count it yet: the Job controller removes the finalizer of counted pods."""
         return keys.JOB_TRACKING in self.metadata.finalizers
 
 
 class SeenPod(DetailedPod, frozen=True, kw_only=True):
-    """A pod of some JobSet: its owner, its node, and what keeps it from running."""
+    """A pod of some JobSet: its owner, its node, and why it does not run."""
 
     spec: SeenSpec = SeenSpec()
 
@@ -95,7 +95,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def scheduling_failure(self) -> PodCondition | None:
-        """The condition in which the scheduler says why it found no node; None without one, and for gated pods."""
+        """The condition with the scheduler's reason why it found no node; None without one, and for gated pods."""
         if self.spec.node_name or self.gated:
             return None
         scheduled = self.status.condition("PodScheduled")
@@ -103,7 +103,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def unseen(self) -> bool:
-        """Whether it waits for a scheduler and none has looked at it yet."""
+        """Whether it waits for a scheduler and none has handled it yet."""
         waits = self.live and not self.spec.node_name and not self.gated
         return waits and self.status.condition("PodScheduled") is None
 
@@ -138,20 +138,20 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def silent(self) -> bool:
-        """Whether it is Running and not ready, and no container says why: its node may be gone."""
+        """Whether it is Running and not ready without a reason of a container: its node may be gone."""
         runs = self.status.phase == "Running" and bool(self.spec.node_name)
         return runs and not self.ready and not self.is_stopped
 
     @property
     def initializing(self) -> str:
-        """The name of the init container that runs just now; empty without one."""
+        """The name of the running init container; empty without one."""
         inits = (status for status in self.status.init_container_statuses if status.name not in self.spec.sidecars)
         first = next((status for status in inits if status.state.terminated is None), None)
         return first.name if first is not None and first.state.waiting is None and self.spec.node_name else ""
 
     @property
     def trouble(self) -> Trouble | None:
-        """What keeps one of its containers from running, init containers first; None while nothing does."""
+        """Why one of its containers does not run, init containers first; None if all run."""
         return first_trouble(self)
 
 
@@ -166,14 +166,17 @@ class _ClaimStatus(Base, frozen=True, kw_only=True):
 
 
 class SeenClaim(Base, frozen=True, kw_only=True):
-    """core/v1 PersistentVolumeClaim. Without a class there is no default one; an empty one asks for volumes without."""
+    """core/v1 PersistentVolumeClaim.
+
+    An absent class means that there is no default class; an empty one asks for volumes without a class.
+    """
 
     spec: _ClaimSpec = _ClaimSpec()
     status: _ClaimStatus = _ClaimStatus()
 
     @property
     def asks(self) -> str:
-        """`ReadWriteOnce, 1Gi`: what a volume has to offer."""
+        """`ReadWriteOnce, 1Gi`: what a volume has to provide."""
         size = self.spec.resources.requests.get("storage")
         return ", ".join([*self.spec.access_modes, *([str(size)] if size else [])])
 
@@ -201,7 +204,7 @@ class _Conditions(Base, frozen=True, kw_only=True):
 
 
 class SeenConditions(Base, frozen=True, kw_only=True):
-    """A core/v1 Namespace: what keeps it while it is being deleted. Or a Workload: whether Kueue has admitted it."""
+    """A core/v1 Namespace: why its deletion takes long. Or a Workload: whether Kueue has admitted it."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: _Conditions = _Conditions()

@@ -1,4 +1,4 @@
-"""A finding: what is held up, because of which other findings, and how to fix it. Pure."""
+"""A finding: what waits, because of which other findings, and how to fix it. Pure."""
 
 import enum
 from collections.abc import Iterator, Sequence
@@ -8,19 +8,19 @@ NAMED = 5
 """Objects that one sentence names; the rest is counted."""
 
 WAIT_FOR_PODS = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
-"""The fix where pods have to end first."""
+"""The fix if pods have to end first."""
 
 
 class Level(enum.Enum):
-    """How bad it is."""
+    """The severity of a finding."""
 
     FINE = "fine"
     NOTE = "note"
-    """Worth knowing; holds nothing up."""
+    """Information; nothing waits because of it."""
     WAITS = "waits"
-    """Will go on by itself when something else happens."""
+    """Waits for something that is expected to happen."""
     FAULT = "fault"
-    """Blocks until somebody has corrected it."""
+    """Blocks until somebody corrects it."""
 
 
 @dataclass(frozen=True, slots=True)

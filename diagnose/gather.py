@@ -1,7 +1,7 @@
-"""Reads from a cluster what is needed to explain one JobSet: with the rights of the user, page by page.
+"""Reads the facts to explain one JobSet from a cluster: with the rights of the user, page by page.
 
 A set may have 10,000 Jobs and 100,000 pods: pods are read only while Jobs are not ready, and then the leaders, pending
-pods, and those of a few Jobs. What may not be read is noted and left out. Writes and decides nothing.
+pods, and those of a few Jobs. A missing right is noted, and its facts are left out. Writes and decides nothing.
 """
 
 from collections import Counter
@@ -38,20 +38,20 @@ from kube.reader import LOOKED_AT, MOST_PAGES, PAGE, Reader
 from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, NODES, POD_GROUPS, PODS
 
 REPLACED = 10.0
-"""Seconds after its Job's start from which on a pod is created in the place of another."""
+"""A pod that is created more than this many seconds after its Job's start replaces another one."""
 FAILED = "status.phase=Failed"
 FEW_PAGES = 4
-"""Pages of pods that seldom matter."""
+"""Number of pages that are read of pods that seldom matter."""
 
 
 async def gather(client: Client, namespace: str, name: str, now: datetime) -> Facts:
-    """The facts about a JobSet. Raises what reading the JobSet itself raises, and whatever is not a lack of rights."""
+    """The facts about a JobSet. Raises errors about the JobSet itself, and all others except missing rights."""
     js = await client.get(JOBSETS, name, namespace=namespace, type=JobSet, timeout=COMMAND_TIMEOUT)
     return await gather_about(client, js, now)
 
 
 async def gather_about(client: Client, js: JobSet, now: datetime) -> Facts:
-    """The facts about a JobSet that has just been read. Raises whatever is not a lack of rights."""
+    """The facts about a JobSet that has just been read. Raises all errors except missing rights."""
     facts = Facts(now=now, jobset=js)
     if not js.status.terminal_state and js.is_ours:
         await _Gatherer(client, facts).fill()
@@ -106,7 +106,7 @@ class _Gatherer:
             facts.ends = await look_up.ends(self._read, js)
 
     async def _fill_about_waiting(self, survey: Survey) -> None:
-        """What matters about Jobs that are not settled."""
+        """Read the facts about Jobs that are not settled."""
         facts, js, read = self._facts, self._js, self._read
         facts.lease = await look_up.lease(read)
         uids = await self._fill_foreign(survey)
@@ -133,7 +133,7 @@ class _Gatherer:
             await self._fill_about_pods(survey)
 
     async def _fill_about_pods(self, survey: Survey) -> None:
-        """What matters about pods of Jobs that are not ready."""
+        """Read the facts about pods of Jobs that are not ready."""
         facts, js, read = self._facts, self._js, self._read
         topologies = {
             key for child in survey.unready if (key := topology_of(child.job.metadata.annotations)) is not None
@@ -143,7 +143,7 @@ class _Gatherer:
         pods = facts.pods or ()
         said = {pod.metadata.uid: failure.message for pod in pods if (failure := pod.scheduling_failure)}
         failed = [pod for pod in pods if pod.metadata.uid in said]
-        # Of a pod in a group the scheduler may say no more than that the group does not fit.
+        # For a pod in a group, the scheduler may only report that the group does not fit.
         grouped = js.spec.scheduling is not None
         misfits = [pod for pod in failed if grouped or MISFIT.search(said[pod.metadata.uid])]
         if misfits:
@@ -199,9 +199,9 @@ class _Gatherer:
         return None
 
     async def _with_uncounted(self, jobs: tuple[SeenJob, ...]) -> tuple[SeenJob, ...]:
-        """The Jobs, with the failed pods that the Job controller has still to count.
+        """The Jobs, with failed pods added that the Job controller has not counted yet.
 
-        While it waits before it makes the next pod, several releases of Kubernetes 1.32 to 1.36 do not count: the API
+        While it waits before it creates the next pod, several releases of Kubernetes 1.32 to 1.36 do not count: the API
         server refuses the status that they write of a Job of which other pods are ready.
         """
         if not any(job.may_hide_failures and not lacking(job) for job in jobs):
@@ -216,7 +216,7 @@ class _Gatherer:
     async def _fill_foreign(self, survey: Survey) -> list[str]:
         """Read who uses the names of the first missing Jobs.
 
-        Gives the UIDs of Jobs of an earlier JobSet of this name.
+        Returns the UIDs of Jobs of an earlier JobSet of this name.
         """
         foreign: dict[str, Owner] = {}
         earlier = []
@@ -274,7 +274,7 @@ class _Gatherer:
             for uid in unexplained[:LOOKED_AT]:
                 running = await self._page("Running", f"{keys.JOB_UID}={uid}")
                 pods += [pod for pod in running if not pod.ready and not pod.metadata.leads]
-            # A leader that was replaced has to join its followers: one of them says where.
+            # A replaced leader has to join its followers: one of them has the domain.
             started = {child.job.metadata.uid for child in survey.unready if child.job.status.ready}
             leading = (pod for pod in pods if pod.metadata.leads and pod.metadata.topology and pod.job_uid in started)
             for uid in [pod.job_uid for pod in leading if pod.scheduling_failure][:LOOKED_AT]:
@@ -339,8 +339,8 @@ class _Gatherer:
     async def _holders(self, waiting: list[SeenPod]) -> Sequence[SeenPod] | None:
         """The pods with index 0 of the Jobs of all JobSets that have a node.
 
-        If that leaves domains open, also another pod that is there, of the priority of a leader that waits: pods of
-        Jobs that are not exclusive, or have lost their leader, keep it out just the same.
+        If the holder of a domain is still unknown, also another pod there, with the priority of a waiting leader: pods
+        of Jobs that are not exclusive, or have lost their leader, also keep it out.
         """
         first, subject = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0", "pods of other JobSets"
         nodes = (self._facts.nodes or {}) if waiting else {}
@@ -368,7 +368,7 @@ def _has_pods(job: SeenJob) -> bool:
 
 
 def _has_replacement(survey: Survey, pods: Sequence[SeenPod]) -> bool:
-    """Whether a pod was created in the place of another: it is newer than its Job's start."""
+    """Whether a pod replaces another one: it is newer than its Job's start."""
     starts = {child.job.metadata.uid: child.job.status.start_time for child in survey.unready}
     times = ((starts.get(pod.job_uid), pod.metadata.creation_timestamp) for pod in pods)
     return any(start and created and seconds_between(start, created) > REPLACED for start, created in times)

@@ -34,7 +34,7 @@ _FAULTS = {"FeatureGateDisabled", "APIUnavailable", "CompositePodGroupUnavailabl
 
 
 def objects(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """The groups cannot be made, or those of an earlier attempt have to be deleted first: no Job starts."""
+    """The groups cannot be created, or those of an earlier attempt have to be deleted first: no Job starts."""
     said = find(case.facts.jobset.status.conditions, keys.GROUPS_READY)
     if case.facts.jobs is None or said is None or said.status != "False" or said.reason == "Suspended":
         return
@@ -47,7 +47,7 @@ def objects(case: Case, left: frozenset[str]) -> Iterator[Answer]:
 
 
 def _run_without_groups(case: Case) -> bool:
-    """Whether Jobs run that should be in groups and are not: scheduling.whenUnavailable is Ignore, or was."""
+    """Whether Jobs run without the groups that they should be in: scheduling.whenUnavailable is or was Ignore."""
     wanted = case.forest
     running = (job for job in case.facts.jobs or () if not job.spec.suspend and job.outcome is None)
     return wanted is not None and any(
@@ -70,9 +70,9 @@ def tree_restarts(case: Case, left: frozenset[str]) -> Iterator[Answer]:
 
 
 def waits(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """Pods of a tree have no node: which level waits for how many; the scheduler's words, or why there are none.
+    """Pods of a tree have no node: which level waits for how many, with the scheduler's message, or why there is none.
 
-    Jobs that lack pods have a reason of their own, which is left to later causes.
+    Later causes explain Jobs that lack pods.
     """
     if case.facts.groups is None or case.facts.pods is None:
         return
@@ -97,7 +97,7 @@ def _jobs(group: Group) -> set[str]:
 
 
 def _not_started(case: Case) -> frozenset[str]:
-    """Jobs that groups may hold up: neither running nor of a later stage."""
+    """Jobs that may wait for groups: neither running nor of a later stage."""
     missing = (
         position.name for position in case.survey.missing if position.replicated_job.name not in case.survey.stages
     )
@@ -111,7 +111,7 @@ class _WaitingTree:
     def __init__(self, case: Case, groups: SeenGroups, root: Group) -> None:
         self._case, self._groups, self._root = case, groups, root
         leaves = {job: group.name for group in root.walk() for job, _ in group.jobs}
-        # Jobs that run without groups are as any others.
+        # Jobs that run without groups are handled like all others.
         self.unready = sorted(
             (
                 child
@@ -131,7 +131,7 @@ class _WaitingTree:
 
     @property
     def pods_without_node(self) -> list[SeenPod]:
-        """Its living pods without a node, as far as they are known."""
+        """Its known pods that live and have no node."""
         return [pod for pods in self._waiting_pods.values() for pod in pods]
 
     @property
@@ -175,7 +175,7 @@ class _WaitingTree:
         )
 
     def _below(self, group: Group) -> list[Finding]:
-        """The findings below a group: those of its waiting children, or of a PodGroup what the scheduler says."""
+        """The findings below a group: those of its waiting children, or the scheduler's message about a PodGroup."""
         if not group.composite:
             return self._scheduler_findings(group)
         waiting = [child for child in group.children if self._pods(child)]
@@ -197,11 +197,11 @@ class _WaitingTree:
         for lacks, pods in self._misfits(group):
             message = f"{pods_are(pods)} not scheduled: {lacks.message}"
             found.append(Finding(lacks.level, lacks.cause, message, fix=lacks.fix))
-        # Who keeps its pods out says more than the scheduler, which may speak of one domain only.
+        # The holders of domains tell more than the scheduler, which may mention one domain only.
         return sorted(found, key=lambda finding: finding.cause != KEPT_OUT)
 
     def _misfits(self, group: Group) -> list[tuple[Finding, list[SeenPod]]]:
-        """What no node has that pods of a PodGroup ask for, with those pods."""
+        """Requirements of pods of a PodGroup that no node meets, with those pods."""
         by_message: dict[str, tuple[Finding, list[SeenPod]]] = {}
         for pod in () if group.composite else sorted(self._pods(group), key=lambda pod: pod.name):
             lacks = unbound(self._case, pod) or misfit(self._case, pod, in_group=True)
@@ -209,7 +209,7 @@ class _WaitingTree:
                 None if lacks is not None and lacks.level is Level.FAULT else kept_out(self._case, pod, in_group=True)
             )
             for finding in filter(None, (keeps, lacks)):
-                # A tree that never fits does not get its nodes by waiting until something ends.
+                # Waiting until something ends does not help a tree that never fits.
                 if finding.level is Level.FAULT or not self._never:
                     by_message.setdefault(finding.message, (finding, []))[1].append(pod)
         return list(by_message.values())[:2]
@@ -222,7 +222,7 @@ class _WaitingTree:
         return why_never(self._root, nodes, {job: pods[0].spec for job, pods in self._waiting_pods.items() if pods})
 
     def _no_domain(self, labels: list[str]) -> str:
-        """What to do where no domain is possible, and no label is known to be missing."""
+        """What to do if no domain is possible, and no label is known to be missing."""
         if self._case.facts.node_offers is not None:
             return f"kubectl get nodes -L {','.join(labels)} shows the domains: none has a node that its pods may use"
         wanted = " ".join(f"{key}=VALUE" for key in labels)
@@ -262,7 +262,7 @@ class _WaitingTree:
         )
 
     def _ignored_groups(self) -> list[Finding]:
-        """The scheduler has bound pods and knows nothing of their groups."""
+        """The scheduler has bound pods and ignored their groups."""
         leaves = [group for group in self._root.walk() if not group.composite and self._bound_pods(group)]
         if not leaves or any(self._condition(group) for group in self._root.walk()):
             return []

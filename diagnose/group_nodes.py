@@ -17,7 +17,7 @@ def why_never(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> list[F
 
 
 def paths(group: Group, above: Sequence[Group] = ()) -> Iterator[list[Group]]:
-    """Each group of a tree, with those above it in front of it."""
+    """The path from the root to each group of a tree."""
     yield [*above, group]
     for child in group.children:
         yield from paths(child, [*above, group])
@@ -29,7 +29,7 @@ def levels(path: Sequence[Group]) -> list[str]:
 
 
 def _labels(root: Group, nodes: Nodes) -> list[Finding]:
-    """Labels of its levels that no node has, or no node together."""
+    """Labels of its levels that no node has, or that no node has all of."""
     keys = dict.fromkeys(group.topology for group in root.walk() if group.topology)
     missing = [(key, lack) for key in keys if (lack := nodes.lack(key)) is not None]
     if missing:
@@ -67,7 +67,7 @@ def _too_small(path: Sequence[Group], nodes: Nodes, pods: Mapping[str, SeenSpec]
                 kind = shape_of(spec)
                 kinds[kind] = (spec, kinds.get(kind, (spec, 0))[1] + number)
     for spec, number in kinds.values():
-        # The others of the group may be of another kind.
+        # Other pods of the group may be of another kind.
         wanted, room = at_once - (group.pods - number), nodes.largest(spec, tuple(keys))
         if room < wanted:
             holds = (

@@ -1,4 +1,4 @@
-"""Causes that are about Jobs: those that are not there, may not start yet, or have no pods. Pure."""
+"""Causes about Jobs that do not exist, may not start yet, or have no pods. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,13 +30,13 @@ from diagnose.wording import NO_RIGHT
 from kube.model.meta import Owner, find
 
 _HOLD_JOBS_BACK = (JOB_CREATION_FAILED, SERVICE_CREATION_FAILED, "PVCCreationFailed", "SchedulingObjectsFailed")
-"""Reasons of Warnings about what was refused: Jobs are created after all of these, so they are missing then."""
+"""Reasons of Warnings about refused objects that are created before Jobs, so that Jobs are missing."""
 _OF_OTHERS = "exists already and belongs to"
-"""In the note about a Service of somebody else, which holds nothing back."""
+"""Part of the note about a Service of another owner, which does not delay Jobs."""
 BEGINS = 30.0
 """Seconds after the end of a Job within which the Jobs of the next stage are created."""
 _Refused = tuple[Child, SeenEvent, QuotaRefusal]
-"""A Job, the Warning that its pods are refused, and the quota that does it."""
+"""A Job, the Warning that its pods are refused, and the quota that refuses them."""
 
 
 def later_stage(case: Case, left: frozenset[str]) -> Iterator[Answer]:
@@ -58,9 +58,9 @@ def _behind_waiting(case: Case, message: str) -> Finding:
 
 
 def _in_turn(case: Case, name: str, message: str) -> Finding:
-    """For a ReplicatedJob that waits for Jobs which run as they should: which have to end.
+    """The Jobs that have to end before a ReplicatedJob starts, if they run normally.
 
-    Servers do not end: which field makes it wait until they are ready instead.
+    Servers do not end, so it also names the field to wait until they are ready instead.
     """
     survey = case.survey
     awaited = {unmet.replicated_job for unmet in survey.unmet[name]} - survey.unmet.keys()
@@ -102,7 +102,7 @@ def failed_jobs(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
 
 
 def behind(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """Jobs of a large set that are created or resumed when the Job controller has taken up those before them."""
+    """Jobs of a large set that are created or resumed after the Job controller has taken up earlier ones."""
     survey = case.survey
     queued = [child.name for child in survey.unready if child.job.queued and not child.deleting]
     absent = {position.name for position in survey.missing} - case.facts.foreign.keys()
@@ -171,7 +171,7 @@ def _refused_jobs(case: Case, refusal: SeenEvent, number: int, message: str) -> 
 
 
 def holds_back(event: SeenEvent) -> bool:
-    """Whether a Warning says why Jobs are missing."""
+    """Whether a Warning explains why Jobs are missing."""
     return event.reason in _HOLD_JOBS_BACK and _OF_OTHERS not in event.note
 
 
@@ -187,7 +187,7 @@ def _beginning(case: Case) -> frozenset[str]:
 
 
 def _begin(case: Case, names: frozenset[str]) -> bool:
-    """Whether these missing Jobs are all of ReplicatedJobs that are beginning."""
+    """Whether all these missing Jobs belong to ReplicatedJobs that are beginning."""
     owners = {position.replicated_job.name for position in case.survey.missing if position.name in names}
     beginning = _beginning(case)
     return bool(beginning) and owners <= beginning
@@ -237,7 +237,7 @@ def without_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
 def _no_pods(case: Case, child: Child) -> KeyedFinding:
     """The finding about a Job without pods and refusals.
 
-    Old pods have to end first, or the Job controller has to act.
+    Pods of an earlier attempt have to end first, or the Job controller has to act.
     """
     meta, ending = child.job.metadata, child.job.status.terminating
     if ending:
@@ -278,7 +278,10 @@ def beyond_quota(case: Case, left: frozenset[str]) -> Iterator[Answer]:
 
 
 def _quota(case: Case, noted: QuotaRefusal, number: int, total: int, who: str) -> tuple[Level, QuotaRefusal, str]:
-    """The quota as it is now, whether `number` of `total` objects only wait for it, and what to do. `who`: retries."""
+    """The current quota in words, whether `number` of `total` objects only wait for it, and what to do.
+
+    `who`: the component that retries.
+    """
     quota = update_refusal(noted, case.facts.quotas)
     if quota.allowed and not quota.is_too_small(total):
         return Level.WAITS, quota, f"wait: {who} tries again by itself soon; the pause grows with each refusal"

@@ -1,4 +1,4 @@
-"""Causes that are about the JobSet as a whole. Pure."""
+"""Causes about the JobSet as a whole. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -38,7 +38,7 @@ _WHILE_WAITING = {
     *(_WAITS_FOR_NODE, "LostPodsReplaced", "PVCCreationFailed", "FailedResourcePropagation", "GangWaiting"),
     *("SchedulingObjectsFailed", "APIUnavailable", "CompositePodGroupUnavailable", "FieldDropped", "NameConflict"),
 }
-"""Reasons of Warnings that are over when all Jobs are ready or done."""
+"""Reasons of Warnings that no longer hold when all Jobs are ready or done."""
 _MOST_WARNINGS = 3
 _WEBHOOKS = {
     Webhooks.ON: "",
@@ -46,7 +46,7 @@ _WEBHOOKS = {
     Webhooks.MISSING: "first have the webhooks back, which are not there: jobset webhooks status says how; then ",
     None: "once jobset webhooks status says that they are on, ",
 }
-"""What comes before a set is made again with defaults, by the state of the webhooks; None: not known."""
+"""What to do before a set is created again with defaults, by the state of the webhooks; None: not known."""
 FOREGROUND = "foregroundDeletion"
 _FIX_DEADLINE = "find out what took so long, delete the JobSet and create it again, if need be with more seconds"
 
@@ -86,7 +86,7 @@ def _after_failure(js: JobSet, said: str) -> str:
 
 
 def deletion(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """It is being deleted: what keeps it."""
+    """It is being deleted: why that takes long."""
     meta, jobs = case.facts.jobset.metadata, case.facts.jobs
     if meta.deletion_timestamp is None:
         return
@@ -128,7 +128,7 @@ def namespace_deleted(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 
 def managed_elsewhere(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """Another controller does everything about it."""
+    """Another controller manages it."""
     js = case.facts.jobset
     if not js.is_ours:
         message = f"spec.managedBy is {js.spec.managed_by}: that controller creates its Jobs, this one leaves it alone"
@@ -137,12 +137,12 @@ def managed_elsewhere(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 
 def missing_defaults(js: JobSet) -> list[tuple[str, str]]:
-    """The fields that lack the defaults of the webhooks, each with what that means for the set."""
+    """The fields that lack the defaults of the webhooks, each with the effect on the set."""
     return [(str(path), means) for path, means in stored_defaults.missing_defaults(msgspec.to_builtins(js.spec))]
 
 
 def without_defaults(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """It was stored while no webhook was called, so it runs, but not as its manifest means."""
+    """It was stored while no webhook was called, so it runs without defaults that it needs."""
     meta = case.facts.jobset.metadata
     if lacks := missing_defaults(case.facts.jobset):
         meanings = " and ".join(dict.fromkeys(means for _, means in lacks))
@@ -155,7 +155,7 @@ def without_defaults(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 
 def suspension(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """The user, or a queue, wants no pods."""
+    """The user, or a queue, has suspended it."""
     js = case.facts.jobset
     if not js.spec.suspend:
         return
@@ -186,7 +186,7 @@ def suspension(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 
 def _admission(case: Case) -> Condition | None:
-    """The condition by which Kueue says that it has admitted the set."""
+    """The condition by which Kueue reports that it has admitted the set."""
     conditions = (find(workload.status.conditions, "Admitted") for workload in case.facts.workloads)
     return next((condition for condition in conditions if condition and condition.status == "True"), None)
 
@@ -201,7 +201,7 @@ def _queue_of_template(js: JobSet) -> tuple[str, str] | None:
 
 
 def active_deadline(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """How long it may still run; or that its deadline has no effect."""
+    """How long it may still run, or that its deadline has no effect."""
     js, now = case.facts.jobset, case.facts.now
     seconds = js.spec.active_deadline_seconds
     if seconds is None or not js.status.replicated_jobs_status or case.without_effect(finished.GATE):
@@ -265,7 +265,7 @@ def avoided_nodes(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 
 def maintenance_notice(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """The nodes that the set is about to leave, and when."""
+    """The nodes that the set will leave, and when."""
     status = case.facts.jobset.status
     notice = status.maintenance
     if notice is None or not notice.move_time or status.terminal_state:
@@ -333,7 +333,7 @@ def unreadable_jobs(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 
 def restarting(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """Jobs of an earlier attempt have to go before those of this one come."""
+    """Jobs of an earlier attempt have to be deleted before those of this one are created."""
     js, old = case.facts.jobset, case.survey.previous
     if old:
         policy, names = js.spec.failure_policy, [child.name for child in old]
@@ -352,7 +352,7 @@ def restarting(case: Case, left: frozenset[str]) -> Iterator[Answer]:
 
 
 def old_pods(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """Pods of an earlier attempt have outlived their Jobs: each Job is created again once its own are gone."""
+    """Pods of an earlier attempt have outlived their Jobs: a Job is created again when its leftover pods are gone."""
     if old := case.facts.leftover_pods:
         names = sorted(name for pods in old.values() for name in pods)
         message = (
@@ -364,7 +364,7 @@ def old_pods(case: Case, left: frozenset[str]) -> Iterator[Answer]:
 
 
 def _restart_waits(case: Case, left: frozenset[str], found: Finding, old: Iterable[str], each: str) -> Answer:
-    """The finding about a restart that waits for the Jobs `old`: for whom each of them waits, and which node holds it.
+    """The finding about a restart that waits for the Jobs `old`: for what each of them waits, and on which node.
 
     With BlockingRecreate all missing Jobs wait for all old ones; else each Job waits for its own.
     """
@@ -380,7 +380,7 @@ def _restart_waits(case: Case, left: frozenset[str], found: Finding, old: Iterab
 
 
 def warnings(case: Case, _left: frozenset[str]) -> list[Answer]:
-    """Recent Warnings of the controller that no cause before explains."""
+    """Recent Warnings of the controller that no earlier cause explains."""
     blind = case.facts.jobs is None or (bool(case.survey.unready) and case.facts.pods is None)
     about_pods = set() if blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
     nodes = {_WAITS_FOR_NODE} if any(held.cause == WAITS_FOR_NODE for held in held_up(case)) else set()

@@ -1,6 +1,6 @@
 """Why a pod that has a node does not run, is not ready, or has failed: by its status and the events about it. Pure.
 
-The texts that are looked for are those of the kubelet and of container runtimes.
+It matches messages of the kubelet and of container runtimes.
 """
 
 import re
@@ -24,7 +24,7 @@ _EXIT_CODES = {
     139: "crashed, SIGSEGV",
     143: "ended from outside, SIGTERM",
 }
-"""What shells and container runtimes mean by an exit code."""
+"""Meanings of exit codes of shells and container runtimes."""
 _NOT_FOR_MEMORY = "killed, SIGKILL; the kubelet does not say OOMKilled"
 _PROBE = re.compile("(Startup|Liveness|Readiness) probe (failed|errored)")
 _ENDS = re.compile("^Unhealthy: (Startup|Liveness) probe|^FailedPostStartHook")
@@ -108,11 +108,11 @@ _REMEDIES: dict[str, str] = {
     ),
     "Pod was rejected|Predicate .* failed": _REFUSED,
 }
-"""Patterns of what a kubelet says, and what to do. The first that is found counts."""
+"""Patterns of messages of a kubelet, and what to do. The first match counts."""
 
 
 class Reason(NamedTuple):
-    """Why a pod is not ready. `kind` is equal for pods with the same story. `starts`: it may still become ready."""
+    """Why a pod is not ready. `kind` is equal for pods with the same problem. `starts`: it may still become ready."""
 
     kind: tuple[str, ...]
     words: str
@@ -121,7 +121,7 @@ class Reason(NamedTuple):
 
 
 def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
-    """Why a pod that lives is not ready, by its containers and the newest Warnings about it; None if neither says."""
+    """Why a live pod is not ready, by its containers and the newest Warnings about it; None if unknown."""
     found, probe = pod.trouble, next((event for event in warnings if _PROBE.search(event.note)), None)
     if found is not None:
         enders = (event for event in warnings if _ENDS.search(f"{event.reason}: {event.note}"))
@@ -140,7 +140,7 @@ def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
 
 
 def crash_loop(pod: SeenPod) -> Trouble | None:
-    """The container of a pod that fails again and again, and is ready at this moment; None without one."""
+    """The container of a ready pod that has failed repeatedly; None without one."""
     statuses = (replace(status, ready=False) for status in pod.status.container_statuses if status.restart_count)
     return next(filter(None, map(trouble, statuses)), None) if pod.ready else None
 
@@ -152,7 +152,7 @@ def _words(event: SeenEvent) -> str:
 
 
 def _remedy(pod: SeenPod, words: str, container: str = "") -> str:
-    """What to do about what the kubelet says of a pod that lives, or of a container of it."""
+    """What to do about a message of the kubelet about a live pod, or about a container of it."""
     where = f"-n {pod.metadata.namespace} {pod.name}"
     logs = f"kubectl logs {where}" + (f" -c {container} --previous" if container else "")
     known = known_remedy(words, pod.metadata.namespace, pod.name, pod.spec.node_name, logs)
@@ -160,19 +160,22 @@ def _remedy(pod: SeenPod, words: str, container: str = "") -> str:
 
 
 def known_remedy(words: str, namespace: str, pod: str, node: str, logs: str = "") -> str:
-    """What to do about what the kubelet says of a pod, where that is known; else empty. `logs`: shows its logs."""
+    """What to do about a message of the kubelet about a pod; empty if unknown. `logs`: command that shows its logs."""
     describe = f"kubectl describe pod -n {namespace} {pod}"
     where = {"namespace": namespace, "node": node or "NODE", "describe": describe}
     return find_fix(_REMEDIES, words, logs=logs, **where).removesuffix("; ")
 
 
 def meaning_of(code: int | None, *, seen: bool) -> str:
-    """The meaning of an exit code, in words; may be empty. `seen`: the kubelet gave a reason, and no message."""
+    """The meaning of an exit code, in words; may be empty.
+
+    `seen`: whether the kubelet gave a reason without a message.
+    """
     return _NOT_FOR_MEMORY if seen and code == _KILLED else _EXIT_CODES.get(code or 0, "")
 
 
 def how_it_failed(pod: SeenPod) -> str:
-    """`container main, exit code 137 (OOMKilled)`; of a pod that its kubelet has ended or refused, what that says."""
+    """`container main, exit code 137 (OOMKilled)`; for a pod that its kubelet ended or refused, its message."""
     status, target = pod.status, pod.status.condition("DisruptionTarget")
     if status.reason:
         return clean_words(": ".join(filter(None, [status.reason, status.message]))).rstrip(". ")

@@ -1,6 +1,6 @@
-"""Reads what single causes need beside Jobs and pods: claims, nodes by name, how pods ended, the manager's pod.
+"""Reads objects that single causes need beside Jobs and pods: claims, nodes, events, the manager's pod.
 
-Each reads a bounded number of objects. What may not be read is noted and left out. Decides nothing.
+Each function reads a bounded number of objects. Missing rights are noted, and the facts are left out.
 """
 
 from collections.abc import AsyncIterator, Container, Iterable, Sequence
@@ -77,7 +77,7 @@ async def namespace(read: Reader, name: str) -> SeenConditions | None:
 
 
 async def service_made(read: Reader, js: JobSet, warnings: Iterable[SeenEvent]) -> bool:
-    """Whether the Service exists that Warnings say could not be created; False without such Warnings."""
+    """Whether the Service exists that could not be created according to Warnings; False without such Warnings."""
     if all(event.reason != keys.SERVICE_CREATION_FAILED for event in warnings):
         return False
     note = "the Service: you may not get services, so whether it has been created since is not known"
@@ -110,7 +110,7 @@ async def claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenClaim |
 
 
 async def device_claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, bool]:
-    """Whether the first ResourceClaims exist that these pods name; empty where the API server does not serve them."""
+    """Whether the first ResourceClaims that these pods name exist; empty if the API server does not serve them."""
     names = dict.fromkeys(claim.resource_claim_name for pod in pods for claim in pod.spec.resource_claims)
     note = "resource claims: you may not list resourceclaims, so whether they exist is not known"
     found: dict[str, bool] = {}
@@ -154,7 +154,7 @@ async def pods_in_use(read: Reader) -> Sequence[SeenPod] | None:
 async def ending_pods(read: Reader, js: JobSet, previous: Sequence[Child]) -> tuple[SeenPod, ...]:
     """Pods of earlier attempts that are being deleted on a node: of the Jobs `previous`, and of Jobs that are gone.
 
-    Sorted: pods that are not ready first, as all pods of a silent node are, then by the time of their deletion.
+    Sorted: pods that are not ready first, such as all pods of an unreachable node, then by the time of their deletion.
     """
     attempt = str(js.status.restarts)
     alone = [child.job.metadata for child in previous if child.job.metadata.labels.get(keys.RESTART_ATTEMPT) == attempt]
@@ -211,7 +211,7 @@ async def ends(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
 
 
 async def _with_preemptor(read: Reader, event: SeenEvent) -> SeenEvent:
-    """The event of a preemption with the pod that preempted: its note has the UID and the node only."""
+    """The event of a preemption with the name of the preempting pod: its note only has the UID and the node."""
     preemption = PREEMPTED.search(event.note)
     if preemption is None or event.related is not None:
         return event

@@ -1,4 +1,4 @@
-"""Causes that are about the manager: none runs, one does nothing, or one has not written that a set has ended. Pure."""
+"""Causes about the manager: none runs, it does nothing, or it has not recorded the end of a set. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,11 +33,11 @@ _START = (
     " what one that runs and is not ready lacks. A manager without --leader-elect or in another namespace is not seen"
     " here"
 )
-"""How to get a manager."""
+"""How to start a manager."""
 _NOT_DONE = "neither created nor restarted nor placed"
 _ITS_LOG = "the message says what to do, or the log of that manager; jobset cluster status asks one on your own machine"
 NOTED = 60.0
-"""Seconds for which a note counts: a manager that runs writes it each half minute."""
+"""Seconds for which a note counts: a running manager writes it every half minute."""
 _NOTE = re.compile(r"(?P<time>\S+) (?P<manager>\S+): (?P<why>.+)", re.DOTALL)
 _NO_RIGHT = re.compile("403 Forbidden|the manager may not")
 RIGHTS = "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"
@@ -63,7 +63,7 @@ def unready_leader(case: Case, left: frozenset[str]) -> Iterator[Answer]:
 
 
 def other_manager(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """The set has fields that the Go JobSet's CRD does not store, and a status without what this program writes."""
+    """The set has fields that the Go JobSet's CRD does not store, and a status that this program has not written."""
     js = case.facts.jobset
     if js.status.ready_jobs or not js.status.replicated_jobs_status or case.manager_missing:
         return
@@ -79,9 +79,9 @@ def _is_set(spec: Any, fields: Fields) -> bool:
 
 
 def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetime, created: str = "") -> Finding:
-    """What is said where no manager holds the lease: one that is not ready does not take it.
+    """The finding if no manager holds the lease: one that is not ready does not take it.
 
-    `created`: RFC 3339, before which a JobSet cannot have waited.
+    `created`: RFC 3339, creation of the JobSet, before which it cannot have waited.
     """
     renewed = (lease.spec.renew_time if lease else None) or ""
     since = max(renewed, created) if renewed else ""
@@ -112,7 +112,7 @@ def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: d
 
 
 def _readiness_note(lease: SeenLease | None, now: datetime) -> tuple[str, str, float] | None:
-    """Which manager has noted at the lease why it is not ready, what, and how many seconds ago; None without a note."""
+    """The note at the lease that a manager is not ready: its name, the reason, age in seconds; None without one."""
     said = lease.metadata.annotations.get(keys.NOT_READY, "") if lease else ""
     if (found := _NOTE.fullmatch(said)) is None:
         return None
@@ -121,7 +121,7 @@ def _readiness_note(lease: SeenLease | None, now: datetime) -> tuple[str, str, f
 
 
 def _ask_manager(pod: str) -> str:
-    """How to ask a manager what it lacks."""
+    """How to ask a manager why it is not ready."""
     path = f"/api/v1/namespaces/{keys.MANAGER_NAMESPACE}/pods/{pod}:8081/proxy/readyz?verbose"
     return f'kubectl get --raw "{path}" names missing rights and caches; kubectl logs {_WHERE} {pod}'
 
@@ -150,7 +150,7 @@ _LOGS = f"kubectl logs -n {keys.MANAGER_NAMESPACE} deployment/jobset-controller-
 
 
 def all_completed(survey: Survey, jobs: Iterable[Job]) -> str:
-    """When the last Job of a set of which all have completed did so, as RFC 3339; empty for other sets."""
+    """When the last Job of a set completed, as RFC 3339; empty if not all have."""
     ends = [_completion_time(job) for job in jobs]
     return max(ends) if survey.total and not survey.waiting and all(ends) and len(ends) >= survey.total else ""
 

@@ -1,4 +1,4 @@
-"""Why no node takes a pod: what the nodes lack, a feature that none declares, or who holds what it needs. Pure."""
+"""Why no node takes a pod: what the nodes lack, a feature that none declares, or who uses the resources. Pure."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -16,9 +16,11 @@ from kube.model.requests import Amount
 
 
 def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
-    """What the pod needs and the nodes lack. None if the scheduler has another reason, or nodes are not known.
+    """The requirement of the pod that the nodes do not meet.
 
-    `in_group`: the scheduler need not say so, for it may say only that the group does not fit.
+    None if the scheduler has another reason, or nodes are unknown.
+
+    `in_group`: the scheduler need not report it, as it may only report that the group does not fit.
     """
     said, nodes = pod.scheduling_failure, case.facts.node_offers
     if (lacks := undeclared_feature(case, pod)) is not None:
@@ -78,7 +80,7 @@ _NAMED = 3
 
 
 def with_holders(case: Case, pod: SeenPod, in_use: Finding) -> Finding:
-    """The finding that nodes are in use; with who holds most there of what the pod lacks, if that is known."""
+    """The finding that nodes are in use, with the largest users of the resource that the pod lacks, if known."""
     nodes, resource = case.facts.node_offers, lacking_resource(pod)
     if nodes is None or not resource:
         return in_use

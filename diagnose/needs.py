@@ -1,4 +1,4 @@
-"""The demands of a pod on a node: records of its spec. Pure."""
+"""The requirements of a pod on its node: records of its spec. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -91,7 +91,7 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
 
     @property
     def features(self) -> Mapping[str, str]:
-        """Features that nodes have to declare for it, and what of its spec needs each, as far as is known here."""
+        """Known features that nodes have to declare for it, each with the field of its spec that needs it."""
         containers = (*self.containers, *self.init_containers)
         all_again = any(
             rule.action == "RestartAllContainers" for container in containers for rule in container.restart_policy_rules
@@ -109,7 +109,7 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
         return (*named, *self.ephemeral_claims(pod))
 
     def ephemeral_claims(self, pod: str) -> tuple[str, ...]:
-        """Names of the claims that Kubernetes makes for the pod from its ephemeral volumes."""
+        """Names of the claims that Kubernetes creates for the pod from its ephemeral volumes."""
         return tuple(f"{pod}-{volume.name}" for volume in self.volumes if volume.ephemeral is not None)
 
     @property
@@ -119,7 +119,7 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
 
     @property
     def label_keys(self) -> frozenset[str]:
-        """Labels of nodes that it asks for."""
+        """Labels of nodes that it requires."""
         return frozenset((*self.node_selector, *(expression.key for expression in self._expressions)))
 
     @property

@@ -23,7 +23,7 @@ _PODS = 110
 FITS_NOWHERE = frozenset({"no-such-label", "no-such-resource", "too-large"})
 """Causes of findings about a pod that fits on no present node, even an idle one."""
 _OTHER_LABEL = "write another one in a new JobSet, "
-"""The beginning of a fix where no similar label is known."""
+"""The beginning of a fix if no similar label is known."""
 
 
 class _Spec(Base, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class _Node(NamedTuple):
 
 
 class Lack(NamedTuple):
-    """What nodes have instead of a label, the beginning of a fix, and the value that was likely meant."""
+    """Labels that nodes have instead of a missing one, the beginning of a fix, and the value that was likely meant."""
 
     message: str = ""
     fix: str = ""
@@ -76,7 +76,7 @@ _R = TypeVar("_R")
 def _remember(
     question: Callable[Concatenate["Nodes", SeenSpec, _P], _R],
 ) -> Callable[Concatenate["Nodes", SeenSpec, _P], _R]:
-    """Cache the answer to a question about the nodes for all pods that fit on the same ones."""
+    """Cache an answer about the nodes for all pods that fit on the same ones."""
 
     @wraps(question)
     def answer(nodes: "Nodes", spec: SeenSpec, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -121,7 +121,7 @@ class Nodes:
         return feature in self._features
 
     def lack(self, key: str) -> Lack | None:
-        """What nodes have instead of a label that none has; None if one has it, or without nodes."""
+        """The labels that nodes have instead of one that none has; None if a node has it, or without nodes."""
         return self._lack(key, ()) if self._nodes else None
 
     def in_domains(self, keys: Sequence[str]) -> bool:
@@ -184,7 +184,7 @@ class Nodes:
         return sum(node.offers.get(resource, 0) for node in self._nodes if node.name in takers)
 
     def blocking_taints(self, spec: SeenSpec) -> dict[str, Taint]:
-        """The first taint of each node, by name, that takes such a pod while idle but for its taints."""
+        """By name of each node that takes such a pod while idle, except for its taints: the first of these taints."""
         needs = spec.requests()
         return {
             node.name: taint
@@ -193,7 +193,7 @@ class Nodes:
         }
 
     def too_little(self, needs: Amounts) -> Finding | None:
-        """The first resource that all nodes together have less of than the pods of a set request; None without one."""
+        """The first resource of which all nodes together have less than the pods of a set request; None without one."""
         offered = sum_requests((node.offers, 1) for node in self._nodes)
         for name in exceeding(needs, offered)[:1]:
             need = f"the pods of its JobSet need {in_words(needs[name], name)} in all"
@@ -249,7 +249,7 @@ class Nodes:
         return Finding(Level.FAULT, "no-such-resource", message, fix=fix)
 
     def _no_label(self, spec: SeenSpec, recreate: str) -> Finding:
-        """No node is chosen by the node selector and the required node affinity."""
+        """The finding that no node matches the node selector and the required node affinity."""
         show = "kubectl get nodes --show-labels shows the labels of the nodes; an autoscaler may add such nodes, too"
         for key, value in sorted(spec.node_selector.items()):
             wanted, lack = f"{key}={value}", self._lack(key, (value,))
@@ -274,10 +274,10 @@ class Nodes:
         return Finding(Level.FAULT, "no-such-label", message, fix=fix)
 
     def _lack(self, key: str, wanted: Sequence[str]) -> Lack | None:
-        """What nodes have instead of a label with one of these values, or with any; None if a node has it."""
+        """The labels that nodes have instead of one with one of these values, or with any; None if a node has it."""
         values = sorted({node.labels[key] for node in self._nodes if key in node.labels})
         if not values:
-            # Of two keys with one prefix the names have to be alike.
+            # Two keys with the same prefix need similar names.
             meant = nearest(key, self._label_keys)
             meant = meant if nearest(key.rpartition("/")[2], [meant.rpartition("/")[2]]) else ""
             message = f"no node has a label {key} at all" + (f": did you mean {meant}?" if meant else "")

@@ -1,4 +1,4 @@
-"""Causes that are about pods: a leader without a domain, followers that wait for it, pods that cannot run. Pure."""
+"""Causes about pods: a leader without a domain, followers that wait for it, pods that cannot run. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ from diagnose.remedies import for_scheduling, logs_of, recreate, unknown_schedul
 from diagnose.times import seconds_since
 
 SOON = 30.0
-"""Seconds within which a scheduler looks at a pod."""
+"""Seconds within which a scheduler handles a pod."""
 _PLACED = "the leader is placed"
 
 
@@ -62,7 +62,7 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod, said: PodCondition)
 
 
 def _pods_for_autoscaler(gated: int, topology: str) -> Finding:
-    """Autoscalers pass over pods with a scheduling gate."""
+    """Autoscalers ignore pods with a scheduling gate."""
     message = f"an autoscaler sees 1 of its {gated + 1} pods: the followers are gated until the leader has a node"
     fix = (
         f"for nodes that are made on demand, leave out the annotation for {topology}, and choose the pool by"
@@ -83,7 +83,7 @@ def leader_without_domain(case: Case, left: frozenset[str]) -> Iterator[KeyedFin
 
 
 def _fault_of_node(case: Case, topology: str, leader: SeenPod) -> str:
-    """What is wrong with the leader's node; empty if nothing is, or it is not known."""
+    """The fault of the leader's node; empty if it has none, or if unknown."""
     node, nodes = leader.spec.node_name, case.facts.nodes
     if not node or nodes is None or topology in nodes.get(node, {}):
         return ""
@@ -174,7 +174,7 @@ def _why_unscheduled(child: Child, pod: SeenPod, lacks: Finding | None, said: st
 
 @about_jobs
 def nobody_schedules(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Pods that no scheduler has looked at: it does not run, or no scheduler of that name exists."""
+    """Pods that no scheduler has handled: it does not run, or no scheduler of that name exists."""
     for child, pods in case.pods_where(left, lambda pod: pod.unseen):
         scheduler, created = unknown_scheduler(pods[0]), pods[0].metadata.creation_timestamp or ""
         late = (seconds_since(created, case.facts.now) or 0) > SOON
@@ -238,7 +238,7 @@ def unready(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
 
 
 def _until_ready(pod: SeenPod) -> str:
-    """What a running pod needs to become ready, if neither its kubelet nor its containers give a reason."""
+    """What a running pod needs to become ready, without a reason of its kubelet or its containers."""
     ready = {status.name for status in pod.status.container_statuses if status.ready}
     left = [container for container in pod.spec.containers if container.name not in ready]
     if starting := [container.name for container in left if container.startup_probe is not None]:

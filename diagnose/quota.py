@@ -1,4 +1,4 @@
-"""Refusals by a quota: read from the message of the API server, and updated from the quota as it is now. Pure."""
+"""Refusals by a quota: parsed from the message of the API server, and updated with the current quota. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

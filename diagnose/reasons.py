@@ -1,7 +1,7 @@
 """From facts to an explanation: the causes, and the order in which they are tried. Pure.
 
-To add a cause, write a function of the type `Cause` and put it into `CAUSES`. Each gets the Jobs that no cause before
-it has explained; findings are listed in this order.
+To add a cause, write a function of the type `Cause` and add it to `CAUSES`. Each gets the Jobs that no earlier cause
+has explained; findings are listed in this order.
 """
 
 from collections.abc import Iterator
@@ -79,11 +79,11 @@ CAUSES: tuple[Cause, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a JobSet is in its state. `root` describes the state of the whole set.
+    """Why a JobSet is in its state.
 
-    `headline` is what the first line says beside the state, if anything. The root's level is the worst there is below
-    it, its `since` the earliest of what holds the set up. `new_jobset`: commands that make the set again with a change,
-    where a fix needs that; else empty.
+    `root` describes the state of the whole set. `headline` follows the state in the first line; may be empty. The
+    root's level is the worst one below it, its `since` the earliest of the findings that the set waits for.
+    `new_jobset`: commands that create the set again with a change, if a fix needs that; else empty.
     """
 
     namespace: str
@@ -96,7 +96,7 @@ class Explanation:
 
 
 def explain(facts: Facts) -> Explanation:
-    """Everything that the facts tell: what waits for others stands behind those, the last recovery at the end."""
+    """The explanation by all facts: a finding follows those that it waits for; the last recovery comes at the end."""
     looked_at = case(facts)
     answers = sorted(_answers(looked_at), key=lambda answer: answer.follows)
     answers += restart_causes.last_recovery(looked_at)

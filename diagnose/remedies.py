@@ -1,6 +1,6 @@
 """What to do about a pod that finds no node or whose container does not start, by the scheduler's and kubelet's words.
 
-The texts that are looked for are those of kube-scheduler's plug-ins and of the kubelet's image manager. Pure.
+It matches messages of kube-scheduler's plug-ins and of the kubelet's image manager. Pure.
 """
 
 import re
@@ -16,10 +16,10 @@ SCHEDULER_SAYS = (
     "the scheduler's reason counts the nodes by what is wrong with them (kubectl describe node NODE shows one of them):"
     " ask for something else in a new JobSet, or have an administrator of the cluster change the nodes"
 )
-"""For a reason that is not known here."""
+"""The fix for an unknown reason."""
 
 _WARNED = "jobset validate FILE --server and the warnings when a JobSet is created"
-"""Where a user who may not list nodes learns what the nodes lack."""
+"""Where a user without the right to list nodes finds out what the nodes lack."""
 
 
 _FIXES: dict[str, str] = {
@@ -112,12 +112,9 @@ _FIXES: dict[str, str] = {
     ),
     "unschedulable": "all nodes that fit are cordoned: have an administrator of the cluster run kubectl uncordon NODE",
 }
-"""Patterns of what the scheduler says, and what to do. The first that is found counts.
-
-Claims come first: without them the scheduler looks at no node. Of several reasons the one counts that the scheduler
-looks for last, for those nodes have passed everything before: devices, other pods, volumes, resources, then ports,
-affinity, taints and cordons.
-"""
+"""Patterns of messages of the scheduler, and what to do. The first match counts. Claims come first: without them the
+scheduler checks no node. Of several reasons, the one that the scheduler checks last counts, since those nodes have
+passed all earlier checks: devices, other pods, volumes, resources, then ports, affinity, taints and cordons."""
 _RETRIED = "the Job controller tries again"
 _REFUSALS: dict[str, str] = {
     r'serviceaccount "([^"]+)" not found': f"kubectl create serviceaccount {{name}} -n {{namespace}}: {_RETRIED}",
@@ -140,14 +137,12 @@ _REFUSALS: dict[str, str] = {
         "set resources.requests and resources.limits of each container that the message names: {again}"
     ),
 }
-"""Patterns of what admission says about pods, and what to do. `again`: a command that makes the set again.
-
-`by_policy`: which policy has set what is named, if one has.
-"""
+"""Patterns of messages of admission about pods, and what to do. `again`: a command that creates the set again.
+`by_policy`: the policy that has set the value, if one has."""
 
 
 def find_fix(fixes: Mapping[str, str], message: str, **words: str) -> str:
-    """The fix of the first pattern that is in a message, filled in; empty for other messages.
+    """The fix of the first pattern that matches a message, filled in; empty for other messages.
 
     `name` in a fix is the last group of its pattern, `kind` the first.
     """
@@ -158,7 +153,7 @@ def find_fix(fixes: Mapping[str, str], message: str, **words: str) -> str:
 
 
 def for_refusal(js: JobSet, message: str) -> str:
-    """What to do about pods of a set that admission refuses. `message`: of the API server."""
+    """What to do about refused pods of a set. `message`: of the API server."""
     again, policy = make_again(js), set_by(js.metadata.annotations, "priorityClassName")
     by_policy = f"policy {policy} has set it, where the author names none; " if policy else ""
     fix = find_fix(_REFUSALS, message, namespace=js.metadata.namespace, again=again, by_policy=by_policy)
@@ -169,7 +164,7 @@ def for_refusal(js: JobSet, message: str) -> str:
 def for_scheduling(pod: SeenPod, message: str) -> str:
     """What to do about a pod that is not scheduled. `message`: that of its condition PodScheduled.
 
-    What is about labels, taints and resources of nodes is for somebody who may not list them: else they are known.
+    Fixes about labels, taints and resources of nodes are for users who may not list nodes: for others they are known.
     """
     port, field = "hostPort", "hostPort"
     if pod.spec.host_network:
@@ -179,21 +174,22 @@ def for_scheduling(pod: SeenPod, message: str) -> str:
 
 
 UNVERSIONED = "/^  resourceVersion:/d"
-"""For sed. `kubectl replace` keeps what it sends for a later `kubectl apply`, which may not take a version away."""
+"""A sed script. `kubectl replace` stores its input for a later `kubectl apply`, which must not remove a
+resourceVersion."""
 
 
 def recreate(js: JobSet, old: str, new: str) -> str:
-    """A command that makes a set again with one text replaced: `old`, a regular expression, by `new`."""
+    """A command that creates a set again with one text replaced: `old`, a regular expression, by `new`."""
     where = f"{js.metadata.name} -n {js.metadata.namespace}"
     return f"kubectl get jobset {where} -o yaml | sed '{UNVERSIONED}; s#{old}#{new}#' | kubectl replace --force -f -"
 
 
 IN_A_NEW = "in a new JobSet"
-"""Stands in a fix that changes a template: the explanation says once how to make such a set."""
+"""Part of a fix that changes a template: the explanation says once how to create such a set."""
 
 
 def make_again(js: JobSet) -> str:
-    """Commands that create a set again with any change, since the templates of an existing one never change."""
+    """Commands that create a set again with a change, since the templates of an existing one are immutable."""
     meta = js.metadata
     file = f"{meta.name}-new.yaml"  # the author may have one with the name of the set
     get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml | sed '{UNVERSIONED}' > {file}"
@@ -201,7 +197,7 @@ def make_again(js: JobSet) -> str:
 
 
 def unknown_scheduler(pod: SeenPod) -> str:
-    """The scheduler that a pod asks for and that has not handled it; empty for the default one."""
+    """The scheduler in the spec of a pod that has not handled it; empty for the default one."""
     name = pod.spec.scheduler_name
     return "" if pod.spec.node_name or name == DEFAULT_SCHEDULER else name
 

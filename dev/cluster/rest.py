@@ -1,7 +1,4 @@
-"""A blocking JSON client for the moments when nothing else runs yet: readiness checks and fake nodes.
-
-It must not grow: code that talks to Kubernetes for a living uses `kube/`.
-"""
+"""A small blocking JSON client for readiness checks and fake nodes. Other code uses `kube/`."""
 
 import http.client
 import json
@@ -31,7 +28,7 @@ class Connection:
     def request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, content: str = "application/json"
     ) -> tuple[int, Any]:
-        """Send one request; returns (status, decoded JSON, or text where the answer is not JSON)."""
+        """Send one request; returns (status, decoded JSON, or text if the answer is not JSON)."""
         data = None if body is None else json.dumps(body).encode()
         self._http.request(method, path, data, {"Content-Type": content, "Accept": "application/json"})
         answer = self._http.getresponse()
@@ -42,7 +39,7 @@ class Connection:
 
 
 def reason_of(answer: Any) -> str:
-    """The API server's own words in an answer that is a refusal."""
+    """The API server's message in a refusal."""
     return str(answer.get("message", answer) if isinstance(answer, dict) else answer)
 
 

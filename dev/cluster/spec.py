@@ -1,4 +1,4 @@
-"""The specification of a local cluster and its files. Plain data: it must not start or write anything."""
+"""The specification of a local cluster and its files. Plain data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FakeNodes:
 
     `label_every` maps a label key to a group size: node i carries `key=<last path segment of key>-<i // size>`.
     `labels` are those that all have. `capacity` maps a resource name to a quantity and is merged over
-    `DEFAULT_CAPACITY`. `features` are what their kubelets declare to be able to (`status.declaredFeatures`).
+    `DEFAULT_CAPACITY`. `features` are those that their kubelets declare (`status.declaredFeatures`).
     """
 
     count: int = 0
@@ -47,16 +47,15 @@ class ClusterSpec:
     """One local cluster.
 
     `profile` "api" is etcd and kube-apiserver; "full" adds the controller manager, the scheduler and kwok. `real_nodes`
-    is a number of nodes that run containers (`dev.cluster.real`), beside the fake ones.
-    `volumes` is a number of fake ones, of a StorageClass that is the default: a claim is bound at once, and a volume
-    that its claim has left is free again. `port` is the API server's, 0 picks a free one. `gang` turns on the
-    scheduling gates and API versions of `GANG_GATES` and `GANG_RUNTIME_CONFIG`, if its binaries have them. `qps` limits
-    each client of the controller manager and the scheduler (requests per second, burst is twice that). `audit` writes
-    every request at Metadata level to `audit.log`, and writes of the resources `audit_bodies` ("jobs.batch",
-    "leases.coordination.k8s.io", "pods.") with what was asked and answered; the file is moved aside at `audit_mib`,
-    and the one before it deleted. `admission_config` is a file for kube-apiserver's flag
-    `--admission-control-config-file`. With `keep` a component that ends is started again, as the kubelet of a control
-    plane's node does.
+    is a number of nodes that run containers (`dev.cluster.real`), beside the fake ones. `volumes` is a number of fake
+    ones, of a StorageClass that is the default: a claim is bound at once, and its volume is available again after the
+    claim is deleted. `port` is the API server's, 0 picks a free one. `gang` turns on the scheduling gates and API
+    versions of `GANG_GATES` and `GANG_RUNTIME_CONFIG`, if its binaries have them. `qps` limits each client of the
+    controller manager and the scheduler (requests per second, burst is twice that). `audit` writes every request at
+    Metadata level to `audit.log`, and writes of the resources `audit_bodies` ("jobs.batch",
+    "leases.coordination.k8s.io", "pods.") with request and response; the file is rotated at `audit_mib`, and one old
+    file is kept. `admission_config` is a file for kube-apiserver's flag `--admission-control-config-file`. With `keep`
+    a component that ends is started again, as the kubelet of a control plane's node does.
     """
 
     name: str = "default"
@@ -115,12 +114,12 @@ class Layout:
 
     @property
     def status(self) -> Path:
-        """Where the supervisor says how far it is."""
+        """The file in which the supervisor reports its progress."""
         return self.root / "status.json"
 
     @property
     def lock(self) -> Path:
-        """Held by the supervisor for as long as it lives; the kernel lets go of it however it dies."""
+        """Held by the supervisor as long as it runs; the kernel releases it."""
         return self.root / "supervisor.lock"
 
     @property
@@ -141,7 +140,7 @@ class Layout:
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's."""
+        """The administrator's kubeconfig."""
         return self.root / "kubeconfig"
 
     @property

@@ -79,7 +79,7 @@ class Supervisor:
         stop_in_order([*self._running, *self._kept.running()])
         self._report(outcome, message)
         if self._orphaned():
-            remove_folder(self._layout)  # the command that would do it has ended
+            remove_folder(self._layout)  # the command that would do it has ended already
         return 0 if outcome == "stopped" else 1
 
     def _orphaned(self) -> bool:
@@ -94,7 +94,7 @@ class Supervisor:
             for component in group:
                 self._running.append((component, self._spawn(component)))
             self._report("starting", f"waiting for {', '.join(component.name for component in group)}")
-            # etcd is not waited for: the API server retries, and its readiness implies etcd's.
+            # No wait for etcd: the API server retries, and its readiness implies that of etcd.
             if rank > 0:
                 for component in group:
                     self._wait_ready(component)
@@ -154,7 +154,7 @@ class Supervisor:
 def remove_folder(layout: Layout) -> None:
     """Remove the state folder of a cluster whose processes have ended, and what is left of its real nodes.
 
-    The record goes last: whenever this is killed, the folder still counts as ours, and the next `down` removes it.
+    The record is removed last: if this is interrupted, the folder still counts as ours, and the next `down` removes it.
     """
     remove_remains(layout)
     for path in layout.root.iterdir():
@@ -179,7 +179,7 @@ def spawn(component: Component, layout: Layout) -> subprocess.Popen[bytes]:
 
 
 def death_signal() -> Callable[[], None] | None:
-    """Makes a child get SIGKILL when this process dies, however that happens; None where the system cannot."""
+    """A hook by which a child gets SIGKILL when this process dies; None if the system does not support that."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl
@@ -187,7 +187,7 @@ def death_signal() -> Callable[[], None] | None:
 
     def arm() -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before the line above
+        if os.getppid() != parent:  # the parent died before the line above
             os._exit(1)
 
     return arm
@@ -220,7 +220,7 @@ def tail(path: Path, count: int) -> list[str]:
 
 
 def write_status(layout: Layout, status: dict[str, object]) -> None:
-    """Replace the status file in one step. A full disk must not keep the supervisor from stopping its children."""
+    """Replace the status file in one step. Ignores a full disk, so that the supervisor can still stop its children."""
     scratch = layout.status.with_suffix(".tmp")
     with contextlib.suppress(OSError):
         scratch.write_text(json.dumps(status))

@@ -1,4 +1,4 @@
-"""What the subcommands of `cluster` share: how they are added, their common flags, how they report errors."""
+"""Shared code of the subcommands of `cluster`: registration, common flags, error reports."""
 
 # ruff: noqa: T201 - printing is what it is for
 
@@ -28,7 +28,7 @@ def add_verb(
 
 
 def add_cluster_flags(parser: argparse.ArgumentParser) -> Callable[..., argparse.Action]:
-    """Add the flags that say which cluster; gives what adds further ones."""
+    """Add the flags that select the cluster; returns a function that adds more."""
     parser.add_argument("--name", default="default", help="which cluster (default: default)")
     add_state_dir(parser.add_argument)
     return parser.add_argument

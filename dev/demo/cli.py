@@ -1,4 +1,4 @@
-"""The command `jobset demo`. Parses and calls; dev/demo/stories.py has what it shows."""
+"""The command `jobset demo`. The stories are in dev/demo/stories.py."""
 
 import argparse
 

@@ -1,7 +1,7 @@
-"""`make demo`: a JobSet on a real control plane; dev/demo/stories.py has what happens to it.
+"""`make demo`: a JobSet on a real control plane; the stories are in dev/demo/stories.py.
 
 Everything is real but the nodes: etcd, API server, controller manager and scheduler run here, and the manager runs as
-its own process with the rights it has in a cluster. Nothing is left behind unless it is asked for.
+its own process with the rights it has in a cluster. Everything is removed at the end, unless --keep is given.
 """
 
 import contextlib
@@ -51,7 +51,8 @@ NODES = FakeNodes(
     capacity={ACCELERATOR: "8", "google.com/tpu": "4", "example.com/tpu": "64"},
     features=("RestartAllContainersOnContainerExits",),
 )
-"""Each has all that one of the examples asks for: it stands for a host with GPUs, for one with TPUs, and for a cube."""
+"""Each node has the resources and labels of all examples: those of a host with GPUs, of one with TPUs, and of a cube.
+"""
 SPEC = ClusterSpec(name="demo", nodes=NODES, volumes=16)
 GATES = (
     "ElasticJobSet",
@@ -72,7 +73,10 @@ Status = dict[str, Any]
 
 
 def keep_manager(cluster: Cluster, story: "Story") -> str:
-    """Have the cluster run a manager on this machine, and wait until it is ready; says where log and metrics are."""
+    """Make the cluster run a manager on this machine, and wait until it is ready.
+
+    Prints where its log and metrics are.
+    """
     metrics = f"127.0.0.1:{local.free_port()}"
     log = local.keep(cluster, flags=story.flags, policies=story.policies, metrics=metrics)
     account = f"--clusterrole={METRICS_READERS} --serviceaccount=default:default"
@@ -85,9 +89,9 @@ def keep_manager(cluster: Cluster, story: "Story") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What happens to one JobSet. `play` raises `LocalError` when something else happens.
+    """What happens to one JobSet. `play` raises `LocalError` if something else happens.
 
-    `policies`: whether the cluster serves JobSetPolicies. `start` starts the manager, and says where its log is.
+    `policies`: whether the cluster serves JobSetPolicies. `start` starts the manager, and returns where its log is.
     """
 
     jobset: str
@@ -119,7 +123,7 @@ class Demo:
     _rows: str = ""
 
     def say(self, text: str) -> None:
-        """A line of the story, with the time."""
+        """Print a line of the story, with the time."""
         self.console.print(f"[bold cyan]{time.monotonic() - self.started:5.1f} s[/]  {text}", highlight=False)
 
     def jobset(self) -> Status:
@@ -288,7 +292,7 @@ def explain_how_to_go_on(console: Console, cluster: Cluster, log: str, *, fake: 
 
 
 def until(reached: Callable[[], bool], expectation: str) -> None:
-    """Wait for a state. Raises `LocalError` that names it when it has not come in `STEP_SECONDS`."""
+    """Wait for a state. Raises `LocalError` with its name if it is not reached within `STEP_SECONDS`."""
     deadline = time.monotonic() + STEP_SECONDS
     while not reached():
         if time.monotonic() > deadline:

@@ -1,6 +1,6 @@
-"""What `jobset demo` can show: each story plays one example and fails loudly when it goes another way.
+"""The stories of `jobset demo`: each plays one example, and fails if it goes differently.
 
-They drive the cluster by kubectl and jobset alone, as a person would, and must not start or stop anything.
+They use only kubectl and jobset, as a user would. The caller starts and stops the cluster.
 """
 
 import json
@@ -27,7 +27,7 @@ TENANT = ("example.com/tenant=true", "quota.example.com/gpus=16")
 POLICY = "policy tenants"
 PROGRAM = (sys.executable, "-P", "-m", "cli")
 EXCEPTED_SECONDS = 30
-"""For how long the exception of the platform story counts."""
+"""How long the exception of the platform story lasts."""
 
 
 def training(demo: Demo) -> None:
@@ -52,7 +52,7 @@ def training(demo: Demo) -> None:
 
 
 def fine_tuning(demo: Demo) -> None:
-    """Three stages; accelerators are held by the second one alone."""
+    """Three stages; only the second one uses accelerators."""
     before = json.loads(kubectl(demo.cluster, "get", "--raw", f"{PODS}?limit=1").stdout)["metadata"]["resourceVersion"]
     kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "fine-tuning" / "jobset.yaml"))
     demo.say("applied examples/fine-tuning: initializer x 2, then trainer x 4 with 8 accelerators each, post-processor")
@@ -72,7 +72,7 @@ def fine_tuning(demo: Demo) -> None:
 
 
 def platform(demo: Demo) -> None:
-    """A tenant is refused with the remedy, gets an exception, is refused when that has ended, and without webhooks."""
+    """A tenant is refused with a fix, gets an exception, is refused after its end, and again without webhooks."""
     folder = EXAMPLES / "platform"
     jobset, policy = folder / "jobset.yaml", folder / "policy.yaml"
     kubectl(demo.cluster, "label", "--overwrite", "namespace", "default", *TENANT)
@@ -100,7 +100,7 @@ STORIES: Final = {
 
 
 def play(name: str, *, keep: bool) -> int:
-    """Play the story of that name; gives the exit code. What is not installed is named before a cluster is started."""
+    """Play the story of that name; returns the exit code. Missing programs are reported before a cluster is started."""
     from app.manager import process  # noqa: F401, PLC0415 (raises where the extra is not installed)
 
     if not EXAMPLES.is_dir():
@@ -153,7 +153,7 @@ def _jobset(*args: str) -> str:
 def _show_refusal(demo: Demo, message: str, file: Path, name: str = "", refuser: str = "The JobSet") -> None:
     """Try to create the JobSet, under another name if that is given, until a policy refuses it; show the answer.
 
-    `by`: a word of the answer that says who refuses it.
+    `by`: a word of the answer that tells which component refuses.
     """
     body = yaml.safe_load(file.read_text(encoding="utf-8"))
     body["metadata"]["name"] = name or body["metadata"]["name"]
@@ -186,7 +186,7 @@ def _has_reached(rjob: str, count: str, wanted: int) -> Callable[[Status], bool]
 
 
 def no_early_accelerators(history: str) -> str:
-    """Checks that no pod with accelerators existed before the initializers were done; says so, or raises `LocalError`.
+    """Check that no pod with accelerators existed before the initializers were done; print that, or raise `LocalError`.
 
     `history` is a watch of pods from before the JobSet was created, one change a line.
     """

@@ -1,6 +1,6 @@
 """`make run`: says what a manager on this machine cannot do beside one that is installed, and how to take its place.
 
-    python -m dev.hack.beside KUBECTL...
+python -m dev.hack.beside KUBECTL...
 
 It says nothing if no other manager is in the way, or if the cluster does not answer: the manager itself says that.
 """
@@ -33,7 +33,10 @@ Found = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Kept:
-    """The manager that a local cluster runs, as that of `make demo`. `flags` lead `jobset cluster` to the cluster."""
+    """The manager that a local cluster runs, such as that of `make demo`.
+
+    `flags` select the cluster for `jobset cluster`.
+    """
 
     name: str
     process: int
@@ -95,7 +98,7 @@ def _elsewhere(lease: Found) -> str:
 
 
 def _kept_manager(kubeconfig: str) -> Kept | None:
-    """The manager that runs with the local cluster of this kubeconfig; None if it is none of such a cluster."""
+    """The manager that runs with the local cluster of this kubeconfig; None if there is none."""
     root = Path(kubeconfig).absolute().parent
     try:
         found = cluster.get(root.name, state_root=root.parent)
@@ -128,7 +131,7 @@ def _get(kubectl: Sequence[str], name: str) -> Found:
 
 
 def main(kubectl: Sequence[str]) -> None:
-    """Ask the cluster and say it."""
+    """Ask the cluster, and print the notice."""
     kubeconfig = os.environ.get("KUBECONFIG", "")
     found = _get(kubectl, MANAGER), _get(kubectl, LEASE)
     sys.stderr.write(

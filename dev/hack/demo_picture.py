@@ -1,4 +1,4 @@
-"""The moving picture of README.md, docs/images/demo.svg, made of the record of a run of `make demo`, demo.cast there.
+"""The moving picture of README.md, docs/images/demo.svg, made from docs/images/demo.cast, a record of `make demo`.
 
 The record is an asciinema cast (version 2): `asciinema play docs/images/demo.cast` shows it in a terminal. The picture
 is an SVG that moves by CSS alone: no script, nothing that is loaded. `--record` plays the demo and writes both.
@@ -67,7 +67,7 @@ def lines(cast: str) -> list[Line]:
 
 
 def _cut(text: str) -> str:
-    """A text without its middle if it is too long: a finding begins with its place and ends with its fix."""
+    """A text without its middle if it is too long: a finding begins with its position and ends with its fix."""
     half = COLUMNS // 2 - 2
     return text if len(text) <= COLUMNS else f"{text[:half]} … {text[-half:]}"
 

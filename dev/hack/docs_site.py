@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 CONFIG = Path(__file__).with_name("site.yml")
 OVERRIDES = Path(__file__).with_name("site")
 STYLE = "site.css"
-"""What the theme is changed by: the line above each page, and the width of its column."""
+"""Changes to the theme: the line above each page, and the width of its column."""
 SHOWN = ("docs", "examples")
-"""Folders of which every file is copied; of all others the pages are."""
+"""Folders of which all files are copied; of other folders only pages are."""
 LINKED = ("charts/jobset/dashboards/jobset.json", "manifests/kube-state-metrics/config.yaml")
 """Files that pages link to."""
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
@@ -42,7 +42,7 @@ def pages(root: Path = ROOT) -> list[str]:
 
 
 def named_pages(nav: Any) -> Iterator[str]:
-    """The pages that a part of `nav` names."""
+    """The pages in a part of `nav`."""
     match nav:
         case str():
             yield nav
@@ -55,7 +55,7 @@ def named_pages(nav: Any) -> Iterator[str]:
 
 
 def copy(target: Path, root: Path = ROOT) -> list[str]:
-    """Copy what the site shows; gives the pages."""
+    """Copy the files of the site; returns the pages."""
     shutil.rmtree(target, ignore_errors=True)
     for name in SHOWN:
         shutil.copytree(root / name, target / name)

@@ -20,11 +20,11 @@ PAGE = ROOT / "docs" / "reference" / "licences.md"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 LONGEST = 60
-"""Characters; longer fields hold the text of the licence and not its name."""
+"""Characters of a name; longer fields contain the text of the licence."""
 
 
 def required_distributions(requirements: Iterable[str]) -> set[str]:
-    """Names of the distributions that these requirements bring, on this system and Python."""
+    """Names of the distributions that these requirements install, on this system and Python."""
     waiting = [Requirement(text) for text in requirements]
     seen: set[tuple[str, frozenset[str]]] = set()
     while waiting:

@@ -1,4 +1,4 @@
-"""`python -m dev.hack.node_images`: make the images that real nodes are tried with, and print their names and layouts.
+"""`python -m dev.hack.node_images`: make the images for tests on real nodes, and print their names and layouts.
 
 The layouts are in the cache; one is made again when what it is made from has changed. Needs Debian and root.
 """
@@ -34,14 +34,14 @@ BUILDERS = (
     "dev/hack/node_images.py",
 )
 NEWEST = 3
-"""How many versions of an image the cache has: worktrees with other sources use it, too."""
+"""How many versions of an image the cache keeps: checkouts with other sources use it, too."""
 
 
 def locate_images(cache_root: Path | None = None) -> dict[str, Path]:
-    """The layout of each image, by the name that pods have for it. What is missing is made: a minute on 2 cores."""
+    """The layout of each image, by the name that pods have for it. Missing images are made: a minute on 2 cores."""
     root = (cache_root or default_cache_root()) / "images"
     root.mkdir(parents=True, exist_ok=True)
-    # What is in the build context of the manager's image is what it is made from.
+    # The sources of the manager's image are its build context.
     context = (DOCKER / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
     manager_sources = [line[1:] for line in context if line.startswith("!")]
     with alone(root / "lock"):
@@ -51,7 +51,7 @@ def locate_images(cache_root: Path | None = None) -> dict[str, Path]:
 
 
 def _locate(root: Path, name: str, sources: Sequence[str], make: Callable[[Path], None]) -> Path:
-    """The folder of this version. It is complete or it is not there."""
+    """The folder of this version: complete or absent."""
     folder = root / f"{name}-{digest(sources)}"
     if not folder.exists():
         scratch = root / f"{name}.tmp"
@@ -68,7 +68,7 @@ def _locate(root: Path, name: str, sources: Sequence[str], make: Callable[[Path]
 
 
 def digest(sources: Sequence[str]) -> str:
-    """Changes when a file of the sources does, or the Python that makes images."""
+    """A digest of the source files and of the Python that makes images."""
     found = hashlib.sha256(sys.version.encode())
     for path in sorted({path for source in sources for path in _files(ROOT / source)}):
         found.update(f"{path.relative_to(ROOT)}\n".encode())
@@ -105,7 +105,7 @@ def unpack_python(root: Path, *packages: str) -> None:
 
 
 def compile_bytecode(root: Path, folder: str, *, check: bool = True) -> None:
-    """As the times of all files change, bytecode has to be valid without a look at them."""
+    """Compile bytecode that is valid whatever the times of the source files are."""
     compile_it = ("python3", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash")
     [library] = (root / folder).glob("python3.*")
     _run("chroot", root, *compile_it, f"/{folder}/{library.name}", check=check)

@@ -21,7 +21,7 @@ MANIFEST = Path(__file__).with_suffix(".yaml")
 INDEX = "batch.kubernetes.io/job-completion-index"
 NODES = 2
 KILLED, HANGS = 3, 2
-"""Ranks to which it happens."""
+"""Ranks that are killed and that hang."""
 
 
 def start_manager(cluster: Cluster, _: Story) -> str:

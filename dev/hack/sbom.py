@@ -39,7 +39,7 @@ VERSION = PROJECT["project"]["version"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Something in the image. `licence` is in the words of its metadata; empty if only a file in the image has it."""
+    """A component of the image. `licence`: as in its metadata; empty if only a file in the image states it."""
 
     purl: PackageURL
     licence: str = ""
@@ -48,7 +48,7 @@ class Part:
 
     @property
     def reference(self) -> str:
-        """Names it in both documents: letters, digits, dots and dashes."""
+        """Its identifier in both documents: letters, digits, dots and dashes."""
         return f"{self.purl.type}-{self.purl.name}".replace("+", "-plus").replace("_", "-")
 
 

@@ -1,4 +1,4 @@
-"""docs/reference/configuration.md, made from app/settings.py and cli/manager_flags.py. Reads nothing else."""
+"""docs/reference/configuration.md, made from app/settings.py and cli/manager_flags.py. Nothing else is read."""
 
 import argparse
 import ast
@@ -100,7 +100,7 @@ def _documented() -> dict[tuple[str, str], str]:
 
 
 def _described(words: str) -> tuple[str, str]:
-    """A text of the source for the page, and the mark of what the Go manager does not have."""
+    """A text of the source for the page, with the mark for fields that the Go manager does not have."""
     words = " ".join(words.split())
     own = " **+**" if _EXTENSION.search(words) else ""
     return _CITED.sub(_link, _EXTENSION.sub("", words)), own

@@ -20,7 +20,7 @@ TEMPLATES = {
     "spec.replicatedJobs[].template": "batch/v1 JobTemplateSpec",
     "spec.volumeClaimPolicies[].templates": "list of PersistentVolumeClaim",
 }
-"""Fields whose inside is the API of Kubernetes itself."""
+"""Fields that contain objects of the Kubernetes API."""
 LATER = {"spec.scheduling", "spec.activeDeadlineSeconds", "status.startTime", "status.executionAttempts"}
 """Fields that the Go JobSet has only since version 0.13."""
 _GATE = re.compile(r"\b(" + "|".join(GATES) + r")\b")
@@ -54,14 +54,14 @@ class Marks:
 
 
 def marks(path: str, schema: Mapping[str, Any], inherited: Marks) -> Marks:
-    """The marks of a field inside of an object with these."""
+    """The marks of a field inside an object with these marks."""
     text = schema.get("description", "")
     own = "0.13" if path in LATER else "**+**" if schema.get(SINCE_GO) is False else ""
     return Marks(inherited.since or own, tuple(dict.fromkeys((*inherited.gates, *_GATE.findall(text)))))
 
 
 def _objects(path: str, schema: Mapping[str, Any], inherited: Marks) -> Iterator[tuple[str, Mapping[str, Any], Marks]]:
-    """An object and those inside of it, each with its marks."""
+    """An object and those inside it, each with its marks."""
     if not schema.get("properties"):
         return
     yield path, schema, inherited
@@ -91,7 +91,7 @@ def _row(path: str, schema: Mapping[str, Any], own: Marks, example: tuple[str, s
 
 
 def _in_table(text: str) -> str:
-    """Markdown as it stands in a cell of a table: within backticks, only the bar means something there."""
+    """Markdown for a cell of a table: within backticks, only the bar has to be escaped."""
     parts = text.replace("|", _BAR).split("`")
     return "`".join(part if inside % 2 else part.replace("<", "&lt;") for inside, part in enumerate(parts))
 

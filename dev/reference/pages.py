@@ -1,8 +1,8 @@
 """`python -m dev.reference.pages`: write the generated pages of docs/, or check that they are current.
 
-docs/errors.md is made from the rules themselves, so that it says what answers say, docs/reference/configuration.md from
-the settings and flags of the manager, docs/reference/fields.md from the CRD and the examples, the pages of docs/policy
-from the rules of policies and their examples.
+docs/errors.md is made from the rules themselves, so that it has the texts of the answers,
+docs/reference/configuration.md from the settings and flags of the manager, docs/reference/fields.md from the CRD and
+the examples, the pages of docs/policy from the rules of policies and their examples.
 """
 
 import re
@@ -49,7 +49,7 @@ def _linked(source: str) -> str:
 
 
 def words(template: str) -> str:
-    """A template for people: what it will be filled with stands in angle brackets."""
+    """A template as text for people: its placeholders are in angle brackets."""
     plain = template.replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|")
     return with_placeholders(plain, lambda word: f"*&lt;{word.replace('_', ' ')}&gt;*")
 
@@ -61,7 +61,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/rules.md": rule_reference.page,
     **policy_reference.pages(),
 }
-"""Path below docs/ and what makes the page."""
+"""Path below docs/, and the function that makes the page."""
 
 
 def main(argv: list[str] | None = None, docs: Path = DOCS) -> int:

@@ -34,7 +34,7 @@ _MARKS = {"|": "\\|", "<": "&lt;", ">": "&gt;"}
 
 
 def pages() -> Mapping[str, Callable[[], str]]:
-    """Path below docs/ and what makes the page: one for each rule, their list, and the page with a table of them."""
+    """Path below docs/, and the function that makes the page: one for each rule, and two lists."""
     made: dict[str, Callable[[], str]] = {"policy/rules.md": _index, API_SERVER: _api_server}
     for field, rule in RULES.items():
         made[f"policy/{kebab(rule.name)}.md"] = partial(_page, field, rule)
@@ -51,7 +51,7 @@ def _index() -> str:
 
 
 def _api_server() -> str:
-    """The page as it is, with the table of today."""
+    """The existing page with the current table."""
     before, _, rest = (_ROOT / "docs" / API_SERVER).read_text(encoding="utf-8").partition(_BEGIN)
     rows = (f"| [{rule.name}]({kebab(rule.name)}.md) | {rule.fit} | {_cell(rule.note)} |" for rule in RULES.values())
     table = "\n".join(["", "| Rule | In the API server | Differs |", "|---|---|---|", *rows, "", ""])

@@ -1,6 +1,6 @@
 """A simulated Kubernetes API server that keeps its objects in memory, for tests.
 
-Entries: `api_server.ApiServer()`, which has no controllers: a test plays them; `rest.Rest(server)` answers HTTP
+Entry points: `api_server.ApiServer()`, without controllers: a test plays them; `rest.Rest(server)` answers HTTP
 requests to it.
 
 What it simulates:

@@ -1,6 +1,6 @@
 """The requests on objects, as an API server carries them out or refuses them: names, preconditions, parts, deletion.
 
-Methods say what else it adds to objects (defaults) and what else it refuses. A larger simulation overrides them.
+Methods for defaults and validation are hooks that a larger simulation overrides.
 """
 
 import itertools

@@ -23,7 +23,7 @@ def refusal(kind: str, spec: JSON) -> str:
 
 
 def change_refusal(kind: str, old: JSON, new: JSON) -> str:
-    """Why the update of a spec is not valid; "" if it is. Only counts are mutable, those of composites are not."""
+    """Why the update of a spec is not valid; "" if it is. Only counts of PodGroups are mutable."""
     same = old == new if kind == "CompositePodGroup" else _without_counts(old) == _without_counts(new)
     return "" if same else "spec: field is immutable"
 

@@ -5,7 +5,8 @@ from typing import Any
 JSON = dict[str, Any]
 
 KEYS = {"conditions": "type", "containers": "name", "initContainers": "name", "schedulingGates": "name"}
-"""Lists that a strategic merge patch merges, and the field that tells items apart (core/v1 Pod). Others it replaces."""
+"""Lists that a strategic merge patch merges, and the field that tells items apart (core/v1 Pod). Other lists are
+replaced."""
 DELETE_FROM = "$deleteFromPrimitiveList/"
 """With the name of a list after it: the values to take out of that."""
 

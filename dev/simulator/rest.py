@@ -1,4 +1,4 @@
-"""The API over HTTP, without the connection: a request comes in, an answer goes out; lines of a watch are made here."""
+"""The API over HTTP, without connections: it answers requests and makes the lines of a watch."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -46,7 +46,7 @@ class Request:
         return ";as=PartialObjectMetadata" in self.headers.get("accept", "")
 
     def json(self) -> JSON:
-        """The body; {} if it is empty. Raises `RefusedError` for anything but a JSON object, such as protobuf."""
+        """The body; {} if it is empty. Raises `RefusedError` unless it is a JSON object."""
         content = self.headers.get("content-type", "application/json")
         if self.body and "json" not in content:
             message = f"{self.method} {self.path}: this server reads JSON only, not {content}"
@@ -123,7 +123,7 @@ def refusal_answer(error: RefusedError) -> Answer:
 
 
 def find_resource(api_version: str, plural: str) -> Resource | None:
-    """Every resource that a simulated cluster may serve."""
+    """The resource of that name, among all that a simulated cluster may serve."""
     return ALL.get((api_version, plural))
 
 

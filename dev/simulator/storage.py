@@ -1,6 +1,6 @@
 """Objects by resource with one counter of versions, and watches that replay what has happened since a version.
 
-Every version of an object is immutable, so that a watch may encode it later. Must not know what any resource means.
+Every version of an object is immutable, so that a watch may encode it later.
 """
 
 from collections import deque
@@ -128,7 +128,7 @@ class _Change:
 
 
 class TooOldError(Exception):
-    """A watch from a version whose successors are forgotten."""
+    """The history after the version of a watch is not kept any more."""
 
 
 @dataclass(eq=False, slots=True)
@@ -147,7 +147,7 @@ class Collection:
     watchers: dict[Watcher, None] = field(default_factory=dict)
     history: deque[_Change] = field(default_factory=lambda: deque(maxlen=HISTORY_LENGTH))
     forgotten: int = 0
-    """The version up to which changes are not remembered."""
+    """The version up to which changes are not kept."""
 
     @property
     def version(self) -> int:
@@ -214,7 +214,7 @@ class Storage:
         return self[plural].objects.get(key)
 
     def put(self, plural: str, item: Item) -> Item:
-        """Store an object, as a new one or over an older version. Gives it as it is stored."""
+        """Store an object or a new version of one. Returns the stored version."""
         self.version += 1
         new = item.at(self.version)
         old = self.get(plural, new.key)
@@ -223,7 +223,7 @@ class Storage:
         return new
 
     def drop(self, plural: str, key: Key) -> Item:
-        """Remove an object; not what it owns."""
+        """Remove an object, but not the objects that it owns."""
         self.version += 1
         old = self[plural].objects[key]
         self._own(plural, old, None)

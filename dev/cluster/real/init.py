@@ -1,9 +1,8 @@
 """PID 1 of a real node: makes its mounts and its network, and runs containerd, kubelet and kube-proxy in it.
 
-A program that ends is started again after a second. SIGUSR1 ends the kubelet and keeps it ended, SIGUSR2 starts it
-again. There is no orderly stop: the node's processes end with PID 1, as with a power cut.
-
-All modules must be imported before `run`: the machine's Python is out of reach in the node's root folder.
+A program that ends is started again after a second. SIGUSR1 stops the kubelet, SIGUSR2 starts it again. There is no
+graceful stop: the node's processes end with PID 1, as in a power cut. All modules have to be imported before `run`: the
+machine's Python is not in the node's root folder.
 """
 
 import os
@@ -24,7 +23,7 @@ from dev.cluster.real.layout import RealNode
 
 DISK_MIB = 2048
 """Most that the kubelet's file system holds: volumes of the type emptyDir, secrets. It is memory of the machine."""
-# The kubelet wants these values, and would write them for the whole machine. It reads them, so it leaves them.
+# The kubelet would set these values for the whole machine. With the right values it changes nothing.
 SETTINGS = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -66,7 +65,7 @@ class Service:
 
 @dataclass
 class Node:
-    """What PID 1 knows. `bridge` is the network namespace of the other nodes, `assets` the folder of programs."""
+    """The data of PID 1. `bridge` is the network namespace of the other nodes, `assets` the folder of programs."""
 
     node: RealNode
     count: int
@@ -78,7 +77,7 @@ class Node:
 
 
 def run(found: Node) -> None:
-    """Everything. Does not return; an error ends the node, and is in its log."""
+    """Run the node. Does not return; an error ends the node, and is in its log."""
     kernel.die_with_parent()
     cgroups.join(found.folders)
     hierarchies = cgroups.own_hierarchies()
@@ -88,7 +87,7 @@ def run(found: Node) -> None:
     _mount(found, hierarchies)
     signal.signal(signal.SIGUSR1, lambda *_: _silence(found.kubelet, silent=True))
     signal.signal(signal.SIGUSR2, lambda *_: _silence(found.kubelet, silent=False))
-    _start(found.services[0])  # containerd, for which the others wait
+    _start(found.services[0])  # containerd, which the others need
     while not _succeeds("version"):
         time.sleep(_POLL_SECONDS)
     for archive in sorted(Path(config.PROGRAMS, "images").glob("*.tar")):
@@ -169,7 +168,7 @@ def _mount_cgroups(hierarchies: Sequence[cgroups.Hierarchy]) -> None:
     top = Path("/sys/fs/cgroup")
     if hierarchies[0].version == 2:
         kernel.mount("cgroup2", top, "cgroup2")
-        # With processes in it, it could not give its children any controllers.
+        # A cgroup with processes cannot enable controllers for its children.
         (top / "init").mkdir(exist_ok=True)
         cgroups.join([top / "init"])
         names = (top / "cgroup.controllers").read_text().split()

@@ -52,7 +52,7 @@ def bind(source: Path | str, target: Path | str, *, read_only: bool = False) -> 
 
 
 def change_root(root: Path) -> None:
-    """Make a mount point the root of this mount namespace; what was there before cannot be reached any more."""
+    """Make a mount point the root of this mount namespace; the old root is detached."""
     os.chdir(root)
     _check(_libc.syscall(PIVOT_ROOT[platform.machine()], b".", b"."), "pivot_root")
     _check(_libc.umount2(b".", DETACH), "umount")

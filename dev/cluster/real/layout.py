@@ -1,4 +1,4 @@
-"""Names, addresses and files of the real nodes of a cluster. Plain data: it must not start or write anything."""
+"""Names, addresses and files of the real nodes of a cluster. Plain data."""
 
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
@@ -12,7 +12,7 @@ GATEWAY = IPv4Interface("10.200.0.1/24")
 PODS = IPv4Network("10.244.0.0/16")
 DNS = IPv4Address("10.96.0.10")
 EGRESS = "egress.sock"
-"""Where the API server asks for connections to nodes and pods, in the cluster's folder, which it runs in."""
+"""Socket by which the API server connects to nodes and pods; relative to the cluster's folder, in which it runs."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def add_route(to: IPv4Network, gateway: IPv4Address) -> None:
 
 
 def request_nftables() -> None:
-    """Raises OSError where the kernel has no nftables, which kube-proxy uses."""
+    """Raises OSError if the kernel has no nftables, which kube-proxy uses."""
     _talk(_GET_TABLES, struct.pack("BBH", 0, 0, 0), family=12)  # NETLINK_NETFILTER
 
 

@@ -1,9 +1,9 @@
 """`python -m dev.cluster.real.network ROOT`: holds the network of the real nodes, and the two ways across its border.
 
 The nodes are plugged into a bridge in the network namespace of this process, which has no other interface. The API
-server stays on the machine's network, so that kubectl, webhooks by URL and managers outside are served as without real
-nodes. From the nodes, connections to the bridge's address are passed on to it. To nodes and pods (logs, exec, webhooks
-by Service) it asks for connections by HTTP CONNECT on a Unix socket, as its egress configuration says.
+server stays on the machine's network, so that kubectl, webhooks by URL and external managers work as without real
+nodes. Connections from nodes to the bridge's address are forwarded to it. It connects to nodes and pods (logs, exec,
+webhooks by Service) by HTTP CONNECT on a Unix socket, as its egress configuration says.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 async def _exchange(client: Ends, server: Ends) -> None:
     """Copy both directions until both have ended, or one is broken."""
     for _, writer in (client, server):
-        # A node that is gone says nothing any more; servers and clients of Go find that out as fast.
+        # A dead node does not close its connections; servers and clients in Go use the same keepalive.
         end = writer.get_extra_info("socket")
         if end.family == socket.AF_INET:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

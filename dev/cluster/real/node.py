@@ -1,7 +1,8 @@
 """`python -m dev.cluster.real.node ROOT INDEX`: runs one real node, and restarts it after a power cut.
 
-The node's PID 1 is its child in a new PID namespace: when this process ends, the kernel kills all of the node, and with
-its processes go its mounts and its network. The cgroups are removed here, or by `cgroups.remove_remains` after a kill.
+The node's PID 1 is its child in a new PID namespace: when this process ends, the kernel kills all processes of the
+node, which removes its mounts and its network. The cgroups are removed here, or by `cgroups.remove_remains` after a
+kill.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""Says whether this machine can run real nodes. As a program, it tries what a node needs in namespaces of its own."""
+"""Checks whether this machine can run real nodes.
+
+As a program, it tries the system calls of a node in new namespaces.
+"""
 
 import os
 import platform
@@ -49,7 +52,7 @@ def _missing_cgroups(found: list[cgroups.Hierarchy]) -> str:
 
 
 def _try() -> None:
-    """Raises OSError where the kernel refuses a part of a node."""
+    """Raises OSError if the kernel refuses one of them."""
     kernel.unshare(kernel.NEW_MOUNTS | kernel.NEW_CGROUPS | kernel.NEW_NAMES | kernel.NEW_IPC | kernel.NEW_NETWORK)
     netlink.add_bridge("probe")
     netlink.add_cable("probe0", "probe1", kernel.namespace("self"))

@@ -8,6 +8,7 @@ are neither kept nor logged: caches hold their digests.
 
 import asyncio
 import hashlib
+import itertools
 import logging
 import ssl
 import time
@@ -21,10 +22,10 @@ import msgspec
 from app.debug.pages import Debug
 from app.metrics import Metrics
 from app.settings import TLSSettings
-from certs.apart import call
+from certs.apart import RETRY_AFTER, call, pause
 from certs.files import POLL, FileCertificates
 from certs.source import Live
-from certs.tls import install, server_context
+from certs.tls import CertificateError, install, server_context
 from httpserver.address import Address, bind
 from httpserver.asgi import Message, Receive, Send, respond
 from httpserver.limits import ENDPOINT_LIMITS
@@ -164,9 +165,20 @@ class MetricsApp:
 
 
 class MetricsServer:
-    """Serves metrics and debug pages, and follows the certificate's files. Ends and is stopped like a `Server`."""
+    """Serves metrics and debug pages, and follows the certificate's files. Ends and is stopped like a `Server`.
 
-    def __init__(self, server: Server, context: ssl.SSLContext, certificates: FileCertificates | None) -> None:
+    It serves nothing until it has a certificate: `problem` says why it has none.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        context: ssl.SSLContext,
+        certificates: FileCertificates | None,
+        retry_after: float,
+    ) -> None:
+        self.problem: str | None = None
+        self._retry_after = retry_after
         self._server = server
         self._context = context
         self._certificates = certificates
@@ -183,7 +195,7 @@ class MetricsServer:
         self._server.stop()
 
     async def run(self) -> None:
-        install(self._context, *await asyncio.to_thread(call, "certs.self_signed", "self_signed"))
+        await self._sign()
         if self._certificates is None:
             await self._server.run()
             return
@@ -194,11 +206,38 @@ class MetricsServer:
             finally:
                 follower.cancel()
 
+    async def unready(self) -> str | None:
+        """A check of readiness: fails while no certificate can be made."""
+        return self.problem
+
+    async def _sign(self) -> None:
+        """Serve a certificate of our own making, as soon as one can be made."""
+        for failures in itertools.count(1):
+            try:
+                install(self._context, *await asyncio.to_thread(call, "certs.self_signed", "self_signed"))
+            except CertificateError as error:
+                problem = f"metrics certificate: {error}"
+                if problem != self.problem:
+                    log.warning("%s", problem)
+                self.problem = problem
+                await asyncio.sleep(pause(failures, self._retry_after))
+            else:
+                self.problem = None
+                return
+
 
 def metrics_server(
-    app: MetricsApp, address: Address, *, cert_dir: str, tls: TLSSettings, poll: float = POLL
+    app: MetricsApp,
+    address: Address,
+    *,
+    cert_dir: str,
+    tls: TLSSettings,
+    poll: float = POLL,
+    retry_after: float = RETRY_AFTER,
 ) -> MetricsServer:
-    """Bind now (raises `BindError`); its `run` serves. `poll` is seconds between two checks of `cert_dir`.
+    """Bind now (raises `BindError`); its `run` serves.
+
+    `poll` is seconds between two checks of `cert_dir`, `retry_after` those after which a certificate is made again.
 
     Without a usable pair in `cert_dir` it serves a self-signed certificate for localhost until one appears there. A
     folder that is missing at the start is not mounted, and not looked for again.
@@ -207,6 +246,7 @@ def metrics_server(
     listener = bind(address, "metrics")
     server = Server(app, listener, context, limits=ENDPOINT_LIMITS)
     if not Path(cert_dir).is_dir():
-        return MetricsServer(server, context, None)
+        return MetricsServer(server, context, None, retry_after)
     live = Live(context, app.metrics.certificate("metrics"))
-    return MetricsServer(server, context, FileCertificates(Path(cert_dir), live, poll=poll, first_pair_timeout=None))
+    files = FileCertificates(Path(cert_dir), live, poll=poll, first_pair_timeout=None)
+    return MetricsServer(server, context, files, retry_after)

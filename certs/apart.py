@@ -10,6 +10,12 @@ from certs.tls import CertificateError
 SECONDS = 60.0
 """Time for one call. On an idle machine it takes a tenth of a second."""
 
+RETRY_AFTER = 3.0
+"""Seconds from a first failure to the next attempt."""
+
+LONGEST_PAUSE = 300.0
+"""Seconds between attempts that have failed many times in a row."""
+
 _CODE = """\
 import pickle, sys
 path, module, function, arguments = pickle.load(sys.stdin.buffer)
@@ -24,6 +30,11 @@ pickle.dump(result, sys.stdout.buffer)
 """Modules are found where this process finds them: in the image only the entry point knows where the program is.
 
 Arguments are read last: their types are found by that path."""
+
+
+def pause(failures: int, first: float = RETRY_AFTER) -> float:
+    """Seconds to wait after so many failures in a row, twice as long each time: each costs as much as a success."""
+    return min(first * 2.0 ** min(failures - 1, 10), max(first, LONGEST_PAUSE))
 
 
 def call(module: str, function: str, *arguments: object, seconds: float = SECONDS) -> Any:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from certs.apart import call
+from certs.apart import RETRY_AFTER, call, pause
 from certs.bundles import injector, names_service, trusts
 from certs.material import Decision, KeyAlgorithm, Material, Renewal, data_of, material_of
 from certs.remedies import APPLY_AGAIN, NOT_BY_SERVICE, make_secret, write_by_manager
@@ -64,7 +64,7 @@ class CertOptions:
     validating: str = "jobset-validating-webhook-configuration"
     key_algorithm: KeyAlgorithm = "ECDSA"
     check_every: float = 12 * 3600
-    retry_after: float = 3
+    retry_after: float = RETRY_AFTER
     settle: float = 10
     local: bool = False
 
@@ -105,6 +105,7 @@ class CertManager:
         self._served_authorities = b""
         self._good: tuple[Material, bytes, date] | None = None
         self._more: set[tuple[Resource, str]] = set()
+        self._bad_attempts = 0
         self._registered: dict[str, int] = {}
         self._by_service: set[str] = set()
 
@@ -116,9 +117,9 @@ class CertManager:
                 group.create_task(informer.run())
             while True:
                 self._changed.clear()
-                pause = await self._attempt()
+                seconds = await self._attempt()
                 try:
-                    async with asyncio.timeout(pause):
+                    async with asyncio.timeout(seconds):
                         await self._changed.wait()
                 except TimeoutError:
                     continue
@@ -141,17 +142,20 @@ class CertManager:
         return f"the API server calls another manager: {names} name a Service, which leads elsewhere; {NOT_BY_SERVICE}"
 
     async def _attempt(self) -> float:
-        """One check; the seconds after which to check again unless something changes."""
+        """One check; the seconds after which to check again unless something changes.
+
+        Only what the API server refuses is tried again and again after the same time: other failures start processes.
+        """
         try:
             await self.check()
         except (KubeError, ValueError) as error:
             self._live.observer.on_failure()
             self._complain(f"webhook certificates: {error}")
-        else:
-            self.problem = ""
-            self.ready.set()
-            return self._options.check_every
-        return self._options.retry_after
+            self._bad_attempts = self._bad_attempts + 1 if isinstance(error, ValueError) else 0
+            return pause(self._bad_attempts or 1, self._options.retry_after)
+        self.problem, self._bad_attempts = "", 0
+        self.ready.set()
+        return self._options.check_every
 
     def _complain(self, problem: str) -> None:
         if problem != self.problem:

@@ -48,5 +48,6 @@ def start_endpoints(deps: Deps, workers: Sequence[Worker] = ()) -> Health:
     if address is not None:
         app = MetricsApp(deps.metrics, Guard(ApiReviewer(deps.client)), Debug(workers))
         server = metrics_server(app, address, cert_dir=settings.metrics.cert_dir, tls=settings.tls)
+        health.set_readiness("metrics", server.unready)
         supervisor.start(server.run(), "metrics")
     return health

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import sys
 from pathlib import Path
 
 import pytest
@@ -309,3 +310,25 @@ async def test_a_pair_that_cannot_be_served_is_counted_and_replaced_by_our_own(
     async with serving(start(metrics, tmp_path)) as port:
         assert await shown(port) != mounted
         assert errors(metrics) > 0
+
+
+async def test_a_certificate_that_cannot_be_made_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = metrics_server(
+        MetricsApp(Metrics(), Guard(FakeReviewer())), LOCAL, cert_dir=str(tmp_path), tls=TLSSettings(), retry_after=0.01
+    )
+    task = asyncio.create_task(server.run())
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", "/nowhere/python")
+
+        async def failing() -> bool:
+            return (await server.unready() or "").startswith("metrics certificate: the process that makes certificates")
+
+        await eventually(failing)
+    await asyncio.wait_for(server.started.wait(), 10)
+    assert await server.unready() is None
+    assert await shown(server.port)
+    assert len([record for record in caplog.records if "metrics certificate" in record.message]) == 1
+    server.stop()
+    await asyncio.wait_for(task, 10)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from certs.apart import call
+from certs.apart import LONGEST_PAUSE, call
 from certs.decision import decide
 from certs.material import Material, Renewal
 from certs.tls import CertificateError, server_context
@@ -88,3 +88,15 @@ async def test_a_failure_to_make_certificates_is_named_and_they_are_made_later(m
     assert (heard.events[-1], api.secret) == ("failed", {})
     await certs._attempt()
     assert (certs.problem, certs.ready.is_set()) == ("", True)
+
+
+async def test_a_failure_that_lasts_starts_ever_fewer_processes(monkeypatch: pytest.MonkeyPatch):
+    certs = manager(Api(), server_context(), retry_after=3)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", "/nowhere/python")
+        pauses = [await certs._attempt() for _ in range(9)]
+    assert pauses == [3, 6, 12, 24, 48, 96, 192, LONGEST_PAUSE, LONGEST_PAUSE]
+    assert await certs._attempt() == certs._options.check_every
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    certs._good = None
+    assert await certs._attempt() == 3, "it was good in between"

@@ -1,4 +1,4 @@
-"""Causes that are about restarts: a set or Jobs that fail again and again, and what the last recovery took. Pure."""
+"""Causes about restarts: a set or Jobs that keep failing, and the duration of the last recovery. Pure."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ _MOST_ATTEMPTS = 3
 
 
 def attempt_words(failed: FailedAttempt) -> str:
-    """Which Job, container, pod, node and exit code ended an attempt, and the message; without the attempt's number."""
+    """The Job, container, pod, node and exit code that ended an attempt, and the message."""
     where, why = _where(failed), failed.message or failed.reason
     return f"{where}: {why}" if where else why
 
@@ -44,13 +44,13 @@ def _describe_pod(failed: FailedAttempt) -> str:
 
 
 def why_it_failed(failed: FailedAttempt) -> str:
-    """`OOMKilled`, `ValueError: no data`: what the kubelet says of the end, and the last line of the container."""
+    """`OOMKilled`, `ValueError: no data`: the kubelet's reason, and the last line of the container."""
     lines = failed.termination_message.strip().splitlines()
     return ": ".join(filter(None, [failed.pod_reason, clean_words(lines[-1]) if lines else ""]))
 
 
 def decisive_container(status: JobSetStatus, message: str) -> str:
-    """Which container ended a failed set by which exit code, unless the message of its condition says so itself."""
+    """Which container ended a failed set by which exit code, unless the message of its condition has that already."""
     last = status.attempt_history[-1] if status.attempt_history else FailedAttempt()
     if not last.pod or last.pod in message or f"(first failed job: {last.failed_job})" not in message:
         return ""
@@ -95,7 +95,7 @@ def late_agents(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """Attempts of the last hour have failed: how many restarts are left, and how the last attempt ended.
 
-    From two attempts on the set keeps failing, whatever its Jobs are just now. One is a note.
+    With two attempts or more the set keeps failing, whatever the state of its Jobs. One is a note.
     """
     recent = failed_lately(case.facts.jobset, case.facts.now)
     if not recent or not case.facts.jobset.status.restarts:
@@ -164,7 +164,7 @@ def _uncounted(js: JobSet, failed: FailedAttempt) -> tuple[FailurePolicyRule, st
 
 
 def _endless(js: JobSet, failed: FailedAttempt) -> str:
-    """How restarts by a rule without a limit end; empty for others."""
+    """How to end restarts by a rule without a limit; empty for others."""
     found = _uncounted(js, failed)
     if found is None or found[0].max_restarts is not None:
         return ""
@@ -172,7 +172,7 @@ def _endless(js: JobSet, failed: FailedAttempt) -> str:
 
 
 def _logs(case: Case, last: FailedAttempt) -> str:
-    """What the exit code means and where to look: pods of an earlier attempt are gone, those of this one are there."""
+    """The meaning of the exit code and where to look: pods of an earlier attempt are gone, those of this one exist."""
     meta, code = case.facts.jobset.metadata, last.exit_code
     meaning = why_it_failed(last) or meaning_of(code, seen=bool(last.node))
     job = f" --job {last.failed_job}" if last.failed_job else ""
@@ -221,7 +221,7 @@ def jobs_keep_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 
 def last_recovery(case: Case) -> Iterator[Answer]:
-    """The phases of the last recovery; nothing of a set that has never recovered, or whose times are not kept."""
+    """The phases of the last recovery; nothing for a set that has never recovered, or whose times are not recorded."""
     recovery = case.facts.jobset.status.recovery
     entries = (
         [] if recovery is None else [times for times in recovery.attempts if times.detected_after_seconds is not None]
@@ -260,7 +260,7 @@ def _clock(since: str, seconds: int) -> str:
 
 
 def _share(case: Case, recovery: Recovery) -> str:
-    """The share of its time that the set has run, counted until now: the status is counted up to its last change."""
+    """The share of its time that the set has run, until now: the status has it until its last change."""
     since = max(int(seconds_since(recovery.since, case.facts.now) or 0), 0)
     running = recovery.running_seconds + (since if recovery.running else 0)
     lost = recovery.lost_seconds + (0 if recovery.running else since)

@@ -12,9 +12,9 @@ from diagnose.times import seconds_since
 from kube.model.meta import NO_TEXTS, is_true
 
 RECENT = 3600.0
-"""Seconds for which a failed attempt or a Warning counts. A series of events that goes on is written half-hourly."""
+"""Seconds for which a failed attempt or a Warning counts. A continuing series of events is written every half hour."""
 LOOP = 2
-"""Attempts that failed recently, or restarts of one Job, from which on a set keeps failing."""
+"""Number of recent failed attempts, or of restarts of one Job, with which a set keeps failing."""
 
 
 class State(enum.Enum):
@@ -36,9 +36,9 @@ class State(enum.Enum):
 
 
 def state_of(js: JobSet, now: datetime | None = None, created: Mapping[str, str] = NO_TEXTS) -> State:
-    """The state of a set, as far as its own object says, and `created`, when its Jobs were, by name.
+    """The state of a set, by its own object and `created`, the creation times of its Jobs by name.
 
-    Without `now` it does not keep failing.
+    Without `now` it does not count as failing repeatedly.
     """
     status = js.status
     holds = {
@@ -63,7 +63,7 @@ def keeps_failing(js: JobSet, now: datetime) -> bool:
 def looping_jobs(js: JobSet, created: Mapping[str, str], now: datetime) -> dict[str, int]:
     """Jobs that were restarted alone more than once, the last time recently, and how often, by name.
 
-    `created`: when its Jobs were, by name.
+    `created`: their creation times, by name.
     """
     often: dict[str, int] = {}
     for counts in js.status.replicated_jobs_status:

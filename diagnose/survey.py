@@ -28,7 +28,7 @@ class Survey:
     - `missing`: neither exist nor have completed. `halted`: suspended though the set is not. `unready`: run, not ready.
     - `failed`; `previous`: Jobs of an earlier attempt that still exist.
     - `queued`: how many Jobs the Job controller has still to take up.
-    - `unmet`: what a ReplicatedJob that may not start yet waits for, by its name. `stages`: the same in words:
+    - `unmet`: by name of a ReplicatedJob that may not start yet, those that it waits for. `stages`: the same in words:
       `driver to be ready (0 of 1)`. `stage`: with `spec.executionPolicy`, which one runs: `1 of 3`; else empty.
     - `pods`: how many pods are to run at once now, by ReplicatedJob; none of those that may not start yet.
     """
@@ -61,7 +61,7 @@ class Survey:
             *(child.replicated_job for child in self._unsettled_jobs),
         )
         waiting, found = {name for name in names if name not in beginning}, set[str]()
-        for name, unmet in self.unmet.items():  # in the order of the spec: each stands behind what it waits for
+        for name, unmet in self.unmet.items():  # in the order of the spec: each comes after those that it waits for
             if all(condition.replicated_job not in waiting or condition.replicated_job in found for condition in unmet):
                 found.add(name)
         return frozenset(found)
@@ -116,7 +116,7 @@ def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
 
 
 def _missing_jobs(js: JobSet, layout: Layout, children: ChildJobs) -> tuple[JobPosition, ...]:
-    """The Jobs that neither exist nor have completed, and those whose name a Job of an earlier attempt holds."""
+    """The Jobs that neither exist nor have completed, and those whose name a Job of an earlier attempt has."""
     old = {child.name for child in children.previous}
     return tuple(
         position

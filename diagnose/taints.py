@@ -30,7 +30,7 @@ class Taint(Base, frozen=True, kw_only=True):
 
     @property
     def passes(self) -> bool:
-        """Whether it goes away by itself: it tells the state of the node, and does not reserve it for certain pods."""
+        """Whether it is temporary: it is about the state of the node, and does not reserve it for certain pods."""
         return self.key in _STATES
 
 
@@ -41,7 +41,7 @@ def hindering(spec: SeenSpec, taints: Iterable[Taint]) -> Taint | None:
 
 
 def numbers(hinders: Mapping[str, Taint]) -> str:
-    """`cordoned (18), gpu=only:NoSchedule (2)`: how many nodes have which of these taints, the most common first."""
+    """`cordoned (18), gpu=only:NoSchedule (2)`: number of nodes with each taint, the most common first."""
     counts = Counter(map(str, hinders.values()))
     return join_names([f"{taint} ({number})" for taint, number in counts.most_common()])
 

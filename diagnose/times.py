@@ -8,7 +8,7 @@ _NEXT = {"d": "h", "h": "min"}
 
 
 def seconds_since(moment: str, now: datetime) -> float | None:
-    """Seconds from an RFC 3339 moment until now; None for a text that is none."""
+    """Seconds from an RFC 3339 moment until now; None for an invalid text."""
     try:
         return (now - datetime.fromisoformat(moment)).total_seconds()
     except (ValueError, TypeError):
@@ -16,7 +16,7 @@ def seconds_since(moment: str, now: datetime) -> float | None:
 
 
 def clock(moment: str, now: datetime) -> str:
-    """`14:05:03Z`, with the date where it was another day; empty for a text that is not an RFC 3339 moment."""
+    """`14:05:03Z`, with the date if it was another day; empty for a text that is not an RFC 3339 moment."""
     if seconds_since(moment, now) is None:
         return ""
     when = datetime.fromisoformat(moment).astimezone(UTC)

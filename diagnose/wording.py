@@ -1,6 +1,6 @@
-"""Reads sentences of the API server, kube-scheduler and the Job controller; no other module does. Pure.
+"""Parses messages of the API server, kube-scheduler and the Job controller; no other module does. Pure.
 
-What to do about what they say stands in `remedies`, by their words as well.
+`remedies` has the fixes, also by patterns of these messages.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kube.model.quantity import parse_quantity
 
 MISFIT = re.compile("Insufficient|node affinity/selector|untolerated taint|were unschedulable|required features")
-"""kube-scheduler: nodes lack what a pod asks for."""
+"""kube-scheduler: nodes lack something that a pod requests."""
 ANTI_AFFINITY = re.compile("existing pods anti-affinity")
 """kube-scheduler: pods that run keep a pod away by their own anti-affinity."""
 CLAIMS = re.compile(
@@ -46,7 +46,7 @@ def insufficient(message: str) -> list[tuple[int, str]]:
 
 
 def without_repetition(message: str) -> str:
-    """kube-scheduler's words about a group, without what it repeats for each level."""
+    """kube-scheduler's message about a group, without the parts that it repeats for each level."""
     text = message.partition(_PREEMPTION)[0]
     while text.startswith(_GROUP * 2):
         text = text[len(_GROUP) :]
@@ -54,14 +54,14 @@ def without_repetition(message: str) -> str:
 
 
 def is_about_group(text: str) -> bool:
-    """Whether kube-scheduler says of a pod only that its group does not fit."""
+    """Whether kube-scheduler only reports about a pod that its group does not fit."""
     return text.startswith(_GROUP[:-2])
 
 
 class Shortfall(NamedTuple):
     """kube-scheduler: a level of a group `wanted` that many members, and only `fit` had room in the first placement.
 
-    `placements`: how many were tried; empty if that is not said.
+    `placements`: how many were tried; empty if not reported.
     """
 
     placements: str

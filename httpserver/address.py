@@ -1,4 +1,4 @@
-"""Addresses to listen on: reading them, and binding them. A taken port is an error of one line, and not an exit."""
+"""Addresses to listen on: parsing and binding. A port in use is an exception with a message of one line."""
 
 import contextlib
 import errno
@@ -19,7 +19,7 @@ BACKLOG = 2048
 
 
 class BindError(OSError):
-    """The address cannot be listened on; one line says which and why."""
+    """The server cannot listen on an address; the text is one line with the reason."""
 
 
 def parse_bind_address(text: str) -> Address | None:
@@ -36,7 +36,7 @@ def parse_bind_address(text: str) -> Address | None:
 
 
 def check_host(host: str) -> None:
-    """Raise `BindError` if nothing can have this name or address; "" is every interface."""
+    """Raise `BindError` for an invalid host name or address; "" is every interface."""
     if host and ip_of(host) is None and not _NAME.fullmatch(host):
         raise BindError(
             f"cannot listen on {host!r}: it is neither an address nor the name of a host;"
@@ -45,7 +45,7 @@ def check_host(host: str) -> None:
 
 
 def ip_of(host: str) -> IPv4Address | IPv6Address | None:
-    """The address, if the host is one and no name."""
+    """The address, if the host is an IP address and not a name."""
     try:
         return ip_address(host)
     except ValueError:
@@ -54,7 +54,7 @@ def ip_of(host: str) -> IPv4Address | IPv6Address | None:
 
 @lru_cache(maxsize=1024)
 def network_of(host: str) -> str:
-    """Where a client comes from: its IPv4 address, or the first half of its IPv6 address, whose other half is free."""
+    """The network of a client: its IPv4 address, or the first half of its IPv6 address (it can choose the other)."""
     ip = ip_of(host)
     if not isinstance(ip, IPv6Address):
         return host
@@ -62,7 +62,7 @@ def network_of(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens there."""
+    """Whether only this machine can connect to the address."""
     ip = ip_of(host)
     return host == "localhost" or (ip is not None and ip.is_loopback)
 
@@ -77,14 +77,14 @@ def bind(address: Address, purpose: str) -> socket.socket:
         hint = "another process has it: stop that one or choose another port"
         hint = hint if error.errno == errno.EADDRINUSE else "give an address of this machine and a port you may use"
         raise BindError(f"cannot listen on {where} for {purpose}: {_reason(error)} ({hint})") from error
-    # Connections inherit it. asyncio does not set it on sockets made like this one, and an answer, whose head and body
-    # are written apart, would wait 40 ms for an acknowledgement.
+    # Connections inherit it. asyncio does not set it on such sockets, and an answer, whose head and body are written
+    # separately, would wait 40 ms for an acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 def _reason(error: OSError) -> str:
-    """Without what Python adds to the system's words."""
+    """The system's error message, without the additions of Python."""
     if error.errno is None or isinstance(error, socket.gaierror):
         return str(error.strerror)
     return os.strerror(error.errno)
@@ -92,7 +92,7 @@ def _reason(error: OSError) -> str:
 
 def _listen(host: str, port: int) -> socket.socket:
     if not host and socket.has_dualstack_ipv6():
-        with contextlib.suppress(OSError):  # the kernel knows IPv6 but the machine has it switched off
+        with contextlib.suppress(OSError):  # the kernel supports IPv6, but it is disabled on this machine
             return socket.create_server(("", port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
     family = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM)[0][0]  # noqa: S104 (all = asked for)
     return socket.create_server((host, port), family=family, backlog=BACKLOG)

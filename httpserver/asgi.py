@@ -1,4 +1,4 @@
-"""The types of ASGI, and sending a whole answer by it."""
+"""The types of ASGI, and a function that sends a whole answer."""
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
@@ -19,7 +19,7 @@ async def respond(
     *,
     headers: Mapping[str, str] = {},
 ) -> None:
-    """Send a whole answer; nothing of it may be cached or guessed at."""
+    """Send a whole answer, which must not be cached, and whose type must not be guessed."""
     data = body.encode() if isinstance(body, str) else body
     sent = {
         "content-type": content_type,

@@ -1,7 +1,6 @@
-"""Accepts TLS connections: the number of unfinished handshakes is limited, and the oldest makes way for a new one.
+"""Accepts TLS connections: the number of unfinished handshakes is limited, and the oldest is cut for a new one.
 
-`loop.create_server` tells nobody of a connection before its handshake is finished, so this accepts by itself. Must not
-know what is served.
+`loop.create_server` reports a connection only after its handshake, so this file accepts connections itself.
 """
 
 import asyncio
@@ -18,11 +17,11 @@ from httpserver.limits import ConnectionLimits
 log = logging.getLogger(__name__)
 
 ACCEPT_PAUSE = 1.0
-"""Seconds until connections are accepted again where the system has no room for one, as asyncio has it."""
+"""Seconds until connections are accepted again if the system has no resources for one; the same as in asyncio."""
 
 
 class Handshakes:
-    """Accepts on one socket, from when it is made until `close`. `make` gives the protocol of a connection."""
+    """Accepts connections on one socket, until `close`. `make` returns the protocol of a connection."""
 
     def __init__(
         self,
@@ -43,13 +42,13 @@ class Handshakes:
         self._resume()
 
     def close(self) -> None:
-        """Accept no more connections. What is accepted goes on. The socket may be closed at once."""
+        """Accept no more connections. Accepted ones continue. The socket may be closed at once."""
         if not self._closed:
             self._closed = True
             self._loop.remove_reader(self._listener)
 
     def drop(self) -> None:
-        """Cut the handshakes that are not finished, too. Their clients have sent no request yet."""
+        """Also cut unfinished handshakes. Their clients have sent no request yet."""
         self.close()
         for task in self._unfinished:
             task.cancel()
@@ -61,7 +60,7 @@ class Handshakes:
     def _accept(self) -> None:
         try:
             connection, address = self._listener.accept()
-        except (BlockingIOError, ConnectionError):  # another process has it, or the client has gone
+        except (BlockingIOError, ConnectionError):  # another process has accepted it, or the client is gone
             return
         except OSError as error:
             log.warning("cannot accept connections for %g s: %s", ACCEPT_PAUSE, error)

@@ -1,4 +1,4 @@
-"""What a server grants the connections of its clients, so that memory and time stay bounded whatever they send."""
+"""Limits of the connections of a server, so that memory and time stay bounded whatever its clients send."""
 
 from dataclasses import dataclass
 
@@ -11,8 +11,8 @@ class ConnectionLimits:
     """Seconds for the TLS handshake."""
 
     max_handshakes: int = 500
-    """TLS handshakes that are not finished; one more cuts the oldest of the network with most of them. An API server
-    sends 200 writes at once."""
+    """Unfinished TLS handshakes. One more cuts the oldest one of the network that has most. An API server sends 200
+    writes at once."""
 
     head_timeout: float = 32.0
     """Seconds in which request line and headers have to arrive on a connection; the Go JobSet waits as long."""
@@ -21,22 +21,22 @@ class ConnectionLimits:
     """Seconds from the head of a request to the end of its answer. The API server waits 30 for a webhook, at most."""
 
     rest_timeout: float = 10.0
-    """Seconds in which a client has to finish a request that is answered already."""
+    """Seconds in which a client has to finish a request that was answered already."""
 
     keep_alive: int = 120
-    """Seconds that an idle connection is kept. API servers close theirs after 90: a server that is first may close one
-    while a request is on its way, which then fails."""
+    """Seconds that an idle connection is kept. API servers close theirs after 90; a server that closes earlier may do
+    so while a request is on its way, which then fails."""
 
     close_timeout: float = 5.0
-    """Seconds that a client has to take what was sent to it before its connection was closed."""
+    """Seconds that a client has to receive the last answer before its connection is cut."""
 
     max_head: int = 64 * 1024
-    """Bytes of request line and headers; the API server sends some hundred, a token some thousand."""
+    """Bytes of request line and headers; the API server sends a few hundred, a token a few thousand."""
 
     max_connections: int = 1000
-    """Open connections. One more cuts, of the network that has most of those that wait for their clients, the one that
-    has waited longest: strangers who open many do not cut those of the API server. If none waits, requests of the new
-    one are answered with 503."""
+    """Open connections. One more cuts a connection that waits for its client: the longest waiting one of the network
+    with most of them. So a stranger with many connections does not cut those of the API server. If none waits, requests
+    of the new one are answered with 503."""
 
 
 WEBHOOK_LIMITS = ConnectionLimits()

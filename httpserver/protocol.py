@@ -10,8 +10,7 @@ A connection is always in one of these states. Each has a time limit (`Connectio
 | IDLE | the end of both, request and answer | the next byte | `keep_alive` |
 | CLOSING | the last answer, a mistake, or the limit of another state | the last byte is taken | `close_timeout` |
 
-When the limit of CLOSING is reached, the connection is cut. What works on a request ends with its connection. Must not
-know what is served.
+When the limit of CLOSING is reached, the connection is cut. The task that handles a request ends with its connection.
 """
 
 import asyncio
@@ -29,10 +28,10 @@ _MAX_FRAMING = 8
 """Bytes of chunk framing for each byte of a body; the worst honest sender, one byte a chunk, needs five."""
 
 _MAX_AHEAD = 16
-"""Requests that wait on a connection for the answers to those before them."""
+"""Requests on a connection that wait for the answers to earlier ones."""
 
 _MAX_UNREAD = 512 * 1024
-"""Bytes of bodies that the application has not taken and that are kept to see whether their client is still there."""
+"""Bytes of unread bodies that are buffered to notice whether the client is still connected."""
 
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -51,13 +50,13 @@ class State(enum.Enum):
 
 
 class Connection(HttpToolsProtocol):
-    """One client. uvicorn itself would wait for most of what a client owes, and keep what came, for ever.
+    """One client. uvicorn itself would wait forever for most of what a client has to send, and keep all that it sends.
 
-    What a message has beside its body is counted, trailers and chunk extensions included. `_received` and `_body` are
-    bytes of the present message, `_fed` those of the present read that may belong to it.
+    Bytes of a message beside its body count, too, such as trailers and chunk extensions. `_received` and `_body` are
+    bytes of the current message, `_fed` those of the current read that may belong to it.
 
-    Requests may be sent before those before them are answered, but only so many: the connection ends with the answer to
-    the last of these. Otherwise one read could bring thousands.
+    A client may send requests before earlier ones are answered, but only `_MAX_AHEAD`: the connection ends with the
+    answer to the last of these. Otherwise one read could bring thousands.
     """
 
     _timer: asyncio.TimerHandle | None = None
@@ -66,11 +65,11 @@ class Connection(HttpToolsProtocol):
     _fed = 0
     _in_head = True
     _whole = False
-    """How much of the present request has come: a part of the head, or all of it."""
+    """Whether the current request has arrived completely."""
     _ignored = False
-    """Whether what comes belongs to a request that was sent too far ahead."""
+    """Whether the received data belong to a request that was sent too far ahead."""
     network = ""
-    """Where its client comes from."""
+    """The network of its client."""
     waiting_since: float | None = None
     """The loop's time since which this connection has waited for its client; None while it works on an answer."""
 
@@ -102,16 +101,17 @@ class Connection(HttpToolsProtocol):
         self._end_work()
 
     def drop(self) -> None:
-        """Cut the connection, and end whatever works on its requests."""
+        """Cut the connection, and end the handling of its requests."""
         self._end_work()
         if self.transport is not None:
             self.transport.abort()
 
     def look_for_end(self) -> None:
-        """Continue reading, which pauses while a request is worked on: otherwise a client that has left is not noticed.
+        """Continue reading, which pauses while a request is handled: otherwise a disconnected client is not noticed.
 
-        Reading pauses because the rest of the body, or the next request, is there before somebody wants it. Of that
-        only so much is kept: who has sent more, and nothing of it was taken since the last look, is cut.
+        Reading pauses because the rest of the body, or the next request, arrives before it is needed. Only
+        `_MAX_UNREAD` bytes of it are kept: a client that has sent more, of which nothing was read since the last check,
+        is cut.
         """
         if not (self._working and self.flow.read_paused):
             return
@@ -150,7 +150,7 @@ class Connection(HttpToolsProtocol):
             self.waiting_since = None
         super().resume_writing()
 
-    # What the parser finds
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         self._received = self._fed
@@ -198,7 +198,7 @@ class Connection(HttpToolsProtocol):
             self._enter(State.IDLE if self._whole else State.REST)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """As uvicorn does, and remember what works for this connection."""
+        """As in uvicorn; also remembers the task of this connection."""
         task = self.loop.create_task(cycle.run_asgi(app))
         self.tasks.add(task)
         self._working[task] = cycle
@@ -206,14 +206,14 @@ class Connection(HttpToolsProtocol):
         task.add_done_callback(self._working.pop)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Answer in HTTP/1.1, and end the connection: what follows is not for us. It is not a fault to be logged.
+        """Answer in HTTP/1.1, and end the connection: the data after it are of another protocol.
 
-        uvicorn would write two lines for each of thousands of requests on a connection.
+        That is no fault to be logged: uvicorn would write two lines for each of thousands of requests on a connection.
         """
         if not self._ignored:
             self.cycle.keep_alive = False
 
-    # Time and room
+    # Limits of time and number
 
     def timeout_keep_alive_handler(self) -> None:
         """Uvicorn's own timer of idle connections, which any byte would stop."""
@@ -233,9 +233,9 @@ class Connection(HttpToolsProtocol):
         self._enter(State.CLOSING)
 
     def _make_room(self) -> None:
-        """If this connection is one too many, cut one of the network from which most wait for their clients.
+        """If there are too many connections, cut one that waits for its client, of the network that has most of those.
 
-        Of these it is the one that has waited longest. If none waits, the server answers 503.
+        It is the one that has waited longest. If none waits, the server answers 503.
         """
         if len(self.connections) <= self._limits.max_connections:
             return
@@ -248,6 +248,6 @@ class Connection(HttpToolsProtocol):
             count = Counter(each.network for each in waiting)
             # Clocks of loops may stand still for some milliseconds, in which many connections come.
             longest = min(waiting, key=lambda each: (-count[each.network], each.waiting_since, each.number))
-            # It is not counted any more, though the loop reports its end only later. A close would wait for the client.
+            # It does not count any more, though the loop reports its end later. `close` would wait for the client.
             self.connections.discard(longest)
             longest.transport.abort()

@@ -1,4 +1,4 @@
-"""A server inside our own event loop: it takes a socket that is bound, and leaves signals to the manager.
+"""A server inside our own event loop: it takes a bound socket, and leaves signals to the manager.
 
 The certificate may change under a running server (`certs.tls.install`).
 """
@@ -24,7 +24,7 @@ class Server:
     """Serves `app` on a bound socket. `started` is set once it answers; `run` ends after `stop` or cancellation.
 
     `tls` None means plain HTTP. `always`: whether a path is answered however many requests and connections there are;
-    work on it must be next to nothing.
+    its answer must be cheap.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class Server:
 
     @property
     def requests(self) -> int:
-        """How many have come so far."""
+        """Number of requests so far."""
         return self._server.server_state.total_requests
 
     def wind_down(self) -> None:
-        """End each connection with its next answer, which says so.
+        """End each connection with its next answer, by `Connection: close`.
 
-        Otherwise `stop` closes idle connections while requests are on their way on them, and those fail.
+        Otherwise `stop` closes idle connections while requests are on their way, and those fail.
         """
         self._winding_down = True
 
@@ -83,7 +83,7 @@ class Server:
             self._listener.close()
 
     def _with_limits(self, app: App) -> App:
-        """The application, within the limits. A request that is dropped is not an error, as uvicorn would log it."""
+        """The application, within the limits. A dropped request is not logged as an error, which uvicorn would do."""
 
         async def answer_within_limits(scope: Message, receive: Receive, send: Send) -> None:
             async def answer(message: Message) -> None:
@@ -101,7 +101,7 @@ class Server:
 
     @property
     def _is_full(self) -> bool:
-        """Whether there are more connections or requests than there may be. Both count the one that asks."""
+        """Whether there are more connections or requests than there may be. Both include the current one."""
         state, most = self._server.server_state, self._limits.max_connections
         return len(state.connections) > most or len(state.tasks) > most
 
@@ -115,7 +115,7 @@ class _Server(uvicorn.Server):
         self._started_event = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept on the sockets. In uvicorn's own way TLS handshakes are not counted, and may take 60 seconds."""
+        """Accept on the sockets. uvicorn itself does not count TLS handshakes, which may take 60 seconds."""
         await self.lifespan.startup()
         tls, loop = self.config.ssl, asyncio.get_running_loop()
         for listener in sockets or ():
@@ -134,7 +134,7 @@ class _Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept no more, and wait for the requests that are worked on."""
+        """Accept no more connections, and wait for running requests."""
         for handshakes in self._handshakes:
             handshakes.close()
         await super().shutdown(sockets)

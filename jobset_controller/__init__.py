@@ -1,7 +1,7 @@
-"""The commands that the wheel installs, in the one package whose name no other distribution has.
+"""The commands that the wheel installs, in the one package with a unique name.
 
-The other packages are installed under the names that they have in the repository, which are common words. So a command
-first checks that it would import its own: docs/cli.md#install says why, and what to do.
+The other packages are installed under their names in the repository, which are common words. So a command first checks
+that imports find our packages; docs/cli.md#install has the reason and the fix.
 """
 
 import base64
@@ -48,7 +48,7 @@ def complete() -> int:
 
 
 def _check_packages() -> bool:
-    """Report a package of another distribution that would be imported in the place of one of ours."""
+    """Report a package of another distribution that would be imported instead of one of ours."""
     hashes = _recorded_hashes()
     for name in PACKAGES:
         expected = Path(__file__).parents[1] / name / "__init__.py"
@@ -79,5 +79,5 @@ def _recorded_hashes() -> dict[str, str]:
 
 
 def _sha256(path: Path) -> str:
-    """The hash as RECORD has it."""
+    """The hash in the form of RECORD."""
     return base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).rstrip(b"=").decode()

@@ -1,7 +1,7 @@
 """Counts the requests that one piece of work sends, whoever sends them on its behalf.
 
 The counter travels in the context, so that the tasks of a TaskGroup count for the work that started them, and callers
-pass nothing along. Must not limit or order anything: that is the transport's.
+do not have to pass it.
 """
 
 import contextvars

@@ -47,10 +47,10 @@ PAGE = 500
 """Objects per list page: a few MB in memory at most."""
 
 ATTEMPTS = 4
-"""Tries of one call, the first included, when the server says when to come back."""
+"""Tries of one call, the first included, if the server answers with Retry-After."""
 
 MAX_PAUSE = 10.0
-"""Longest Retry-After, in seconds, that is waited for here; beyond it the caller's own back-off decides."""
+"""Longest Retry-After, in seconds, that the client waits for; beyond it the caller's own back-off decides."""
 
 
 class PatchType(enum.Enum):
@@ -79,7 +79,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 
 class _Deleted(msgspec.Struct, frozen=True):
-    """What distinguishes an object that is still being deleted from one that is gone."""
+    """The fields that tell whether an object is being deleted or gone."""
 
     class Meta(msgspec.Struct, frozen=True, rename="camel"):
         deletion_timestamp: str | None = None
@@ -97,7 +97,7 @@ class _Deleted(msgspec.Struct, frozen=True):
 
 
 class _Matched(msgspec.Struct, frozen=True):
-    """Objects that a deletion of many has found, as they were."""
+    """The answer to a deletion of a collection: the objects before it."""
 
     class Item(msgspec.Struct, frozen=True):
         class Meta(msgspec.Struct, frozen=True):
@@ -114,7 +114,7 @@ class _Served(msgspec.Struct, frozen=True):
 
 
 class _ResourceList(msgspec.Struct, frozen=True):
-    """metav1.APIResourceList, as far as it is read."""
+    """metav1.APIResourceList, the fields that are read."""
 
     resources: list[_Served] | None = None
 
@@ -130,9 +130,10 @@ class Client:
         repeats: bool = True,
         guard: Callable[[], None] | None = None,
     ) -> None:
-        """`limited` False: past the limits of rate and concurrency. `repeats`: of requests that got no answer.
+        """`limited` False: ignore the limits of rate and concurrency.
 
-        `guard` is called in the moment in which a write is sent; what it raises ends the write.
+        `repeats`: retries of requests without an answer. `guard` is called right before a write is sent; its exception
+        ends the write.
         """
         self.transport = transport
         self._limited = limited
@@ -144,15 +145,15 @@ class Client:
         return Client(self.transport, limited=self._limited, repeats=self._repeats, guard=guard)
 
     def require_writes(self) -> None:
-        """Raise what a write would be ended with now, before somebody says that it is done."""
+        """Raise the error of the guard now, for a caller that is about to report a write as done."""
         if self._guard is not None:
             self._guard()
 
     def without_limits(self) -> "Client":
         """A copy of the client without limits of rate and concurrency, and without retries of unanswered requests.
 
-        For calls that have a short deadline of their own and must not queue behind a burst of others: lease renewals.
-        An answer that says when to come back is still waited for (`MAX_PAUSE`).
+        For calls with a short deadline that must not queue behind a burst of others: lease renewals. Retry-After is
+        still obeyed (`MAX_PAUSE`).
         """
         return Client(self.transport, limited=False, repeats=False, guard=self._guard)
 
@@ -172,7 +173,7 @@ class Client:
         return await self.list_page(resource, page, **options)
 
     async def list_page(self, resource: Resource, page: type[T], **options: Unpack[ListOptions]) -> T:
-        """`list` into a page type of the caller's own."""
+        """Like `list`, with a page type of the caller."""
         options.setdefault("limit", PAGE)
         query = query_of(options, LIST_QUERY)
         path = resource.path(options.get("namespace"))
@@ -201,7 +202,7 @@ class Client:
     async def replace(
         self, resource: Resource, name: str, body: Body, *, type: type[T] = JSON_OBJECT, **options: Unpack[WriteOptions]
     ) -> T:
-        """PUT. For objects that this program owns whole, as JSON; a struct is refused (see the module docstring)."""
+        """PUT. For objects that only this program writes, as JSON; a struct is refused (see the module docstring)."""
         if isinstance(body, msgspec.Struct):
             raise TypeError(f"{resource}: a struct may have dropped fields, patch instead of replacing")
         path = resource.path(options.get("namespace"), name, options.get("subresource"))
@@ -217,14 +218,17 @@ class Client:
         type: type[T] = JSON_OBJECT,
         **options: Unpack[WriteOptions],
     ) -> T:
-        """Put `metadata.resourceVersion` into a merge patch to make it conditional (409 when it moved)."""
+        """Patch an object. `metadata.resourceVersion` in a merge patch makes it conditional (409 if it has changed)."""
         path = resource.path(options.get("namespace"), name, options.get("subresource"))
         return await self._write("PATCH", "patch", path, body, type, options, patch_type.value)
 
     async def delete(
         self, resource: Resource, name: str, *, type: type[T] = JSON_OBJECT, **options: Unpack[DeleteOptions]
     ) -> T | None:
-        """The object while finalizers or a grace period keep it, None when it is gone. 404 raises `NotFound`."""
+        """Delete an object.
+
+        Returns it while finalizers or a grace period keep it, None when it is gone. 404 raises `NotFound`.
+        """
         path = resource.path(options.get("namespace"), name)
         response = await self._call(delete_request(path, options, ()))
         if decode(_Deleted, response.body).gone:
@@ -234,9 +238,10 @@ class Client:
     async def delete_collection(
         self, resource: Resource, *, label_selector: str = "", **options: Unpack[DeleteOptions]
     ) -> frozenset[str]:
-        """Delete all that match; "" matches everything in the namespace. Those of one call go one after the other.
+        """Delete all that match; "" matches everything in the namespace.
 
-        Gives the UIDs of what is gone. What had finalizers is in deletion, and what did not match is as it was.
+        The API server deletes them one after the other. Returns the UIDs of deleted objects. Objects with finalizers
+        are being deleted, and those that did not match are unchanged.
         """
         selectors = query_of({"label_selector": label_selector}, LIST_QUERY)
         request = delete_request(resource.path(options.get("namespace")), options, selectors)
@@ -290,7 +295,7 @@ class Client:
         return frozenset(resource.name for resource in decode(_ResourceList, answer).resources or ())
 
     async def server_version(self) -> Version | None:
-        """Of Kubernetes; None if the API server does not say, or does not answer."""
+        """The version of Kubernetes; None if the API server does not report it, or does not answer."""
         try:
             return parse_version(await self.raw("/version"))
         except (KubeError, TimeoutError):

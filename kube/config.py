@@ -1,7 +1,7 @@
-"""Where the API server is and as whom we speak to it: kubeconfig or in-cluster, kept fresh.
+"""The address of the API server and the credentials: from a kubeconfig or in-cluster, renewed when due.
 
-Tokens are renewed on time and after a 401, and a renewed client certificate reaches new connections. Every mistake is
-one line of a `KubeconfigError`. Must not send requests to the API server.
+Tokens are renewed in time and after a 401; new connections use a renewed client certificate. Every fault is a
+`KubeconfigError` of one line.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from kube.tls import client_context, read_by_record
 log = logging.getLogger(__name__)
 
 RETRY_PERIOD = 10.0
-"""Seconds to keep the old credentials after a renewal failed, so that a broken plugin is not run per request."""
+"""Seconds to keep the old credentials after a renewal failed, so that a broken plugin does not run for each request."""
 
 PLUGIN_TIMEOUT = 60.0
 """Seconds an exec plugin or an identity provider may take."""
@@ -46,7 +46,7 @@ class Configuration:
     where: str
     """For messages: the file and its context."""
     namespace: str
-    """The context's or the pod's; empty where there is none."""
+    """The context's or the pod's; empty if there is none."""
     login: Login
     authority: bytes = b""
     verify: bool = True
@@ -56,13 +56,13 @@ class Configuration:
 
 Load = Callable[[], Awaitable[Configuration]]
 Clock = Callable[[], float]
-"""Seconds that only go forward."""
+"""Monotonic seconds."""
 
 
 class Credentials:
     """The current endpoint, TLS context and token.
 
-    `generation` counts renewals. `namespace` is the context's, or the pod's; empty where there is none.
+    `generation` counts renewals. `namespace` is the context's, or the pod's; empty if there is none.
     """
 
     def __init__(self, load: Load, loaded: Configuration, clock: Clock) -> None:
@@ -93,14 +93,14 @@ class Credentials:
         return options
 
     async def headers(self) -> dict[str, str]:
-        """The Authorization header, from a token that is renewed first when it is due."""
+        """The Authorization header, from a token that is renewed before if it is due."""
         if self._clock() >= self._due:
             await self.renew(self.generation)
         authorization = self._configuration.login.authorization
         return {"Authorization": authorization} if authorization else {}
 
     async def renew(self, generation: int) -> bool:
-        """Load again unless somebody did so since `generation`. False: it failed, the old credentials stay."""
+        """Load the credentials again, unless that was done since `generation`. False: it failed, the old ones stay."""
         async with self._lock:
             if generation != self.generation:
                 return True
@@ -133,7 +133,7 @@ async def load(
 
 
 def describe_target(kubeconfig: str = "", context: str = "") -> str:
-    """What `load` connects to, in words: server, file and context. Raises `KubeconfigError` as far as files tell."""
+    """The target of `load` in words: server, file and context. Raises `KubeconfigError` for faults of the files."""
     path = _path(kubeconfig)
     if not path:
         return f"the cluster of this pod ({os.environ[SERVICE_HOST]})"
@@ -142,9 +142,9 @@ def describe_target(kubeconfig: str = "", context: str = "") -> str:
 
 
 def explain_error(error: KubeError, kubeconfig: str = "", context: str = "", *, at: datetime | None = None) -> str:
-    """The error with its cluster, and what to do about a refused user: for messages to the person who chose both.
+    """The error with its cluster, and what to do about a refused user: for messages to the user of the kubeconfig.
 
-    `at`: the time; None: now. Files that cannot be read any more leave the error as it is.
+    `at`: the time; None: now. If files cannot be read any more, the error is unchanged.
     """
     try:
         text = f"{error}; this is {describe_target(kubeconfig, context)}"
@@ -216,7 +216,7 @@ async def _load_file(path: str, context: str | None) -> Configuration:
 
 
 def _environment_proxy(server: str) -> str | None:
-    """The proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name for this server, as kubectl has it."""
+    """The proxy for this server from HTTPS_PROXY, HTTP_PROXY and NO_PROXY, as in kubectl."""
     parts = urlsplit(server)
     return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
 
@@ -237,7 +237,7 @@ def _tls(configuration: Configuration) -> ssl.SSLContext:
 
 
 def _load_certificate(context: ssl.SSLContext, login: Login) -> None:
-    """By files that are gone afterwards: Python reads certificates from nowhere else."""
+    """Load a certificate by temporary files: Python can only read certificates from files."""
     with TemporaryDirectory() as folder:
         certificate, key = Path(folder, "certificate"), Path(folder, "key")
         certificate.write_bytes(login.certificate)
@@ -247,7 +247,7 @@ def _load_certificate(context: ssl.SSLContext, login: Login) -> None:
 
 def _describe_tls_fault(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLError):
-        # Without a reason there is nothing of PEM in it, or the key is that of another certificate.
+        # Without a reason, it contains no PEM, or the key belongs to another certificate.
         reason = error.reason or "no PEM file that can be read, or a key of another certificate"
         return reason.replace("_", " ").lower() if error.reason else reason
     return describe_fault(error)

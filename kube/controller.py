@@ -1,7 +1,7 @@
-"""The worker loop: take a request, reconcile it, decide by one table what happens next.
+"""The worker loop: take a request, reconcile it, and handle the outcome by one table.
 
 The only place with `except Exception`: a bug in one reconcile is counted, logged and retried, and never ends the
-process. Must not know what is reconciled.
+process.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ log = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 
 RECONCILE_TIMEOUT = 300.0
-"""Seconds one reconcile may take: far above what a healthy one needs, so that only a hang ends here."""
+"""Seconds one reconcile may take: far more than a healthy one needs, so that only a hang reaches it."""
 
 
 class Request(NamedTuple):
-    """Which object to reconcile. Holds nothing about why: the reconcile looks at the whole state."""
+    """The object to reconcile. It has no reason: a reconcile reads the whole state."""
 
     namespace: str
     name: str
@@ -58,7 +58,7 @@ Reconcile = Callable[[K], Awaitable[Result | None]]
 
 
 def settle(queue: WorkQueue[K], request: K, outcome: Result | Exception) -> str:
-    """The outcome table. Gives the `result` label.
+    """The outcome table. Returns the `result` label.
 
     - error that a retry may resolve: back-off, at least as long as the server asked for
     - the namespace is being deleted: forget; no error
@@ -87,7 +87,7 @@ def is_terminal(error: BaseException) -> bool:
 
 
 def says_namespace_ends(error: BaseException) -> bool:
-    """Whether nothing is wrong but that the namespace is being deleted, and some of its objects are gone."""
+    """Whether the only errors are that the namespace is being deleted, and that some of its objects are gone."""
     found = leaves(error)
     ends = [isinstance(each, ApiError) and each.namespace_ends for each in found]
     return any(ends) and all(isinstance(each, NotFound) or end for each, end in zip(found, ends, strict=True))
@@ -101,7 +101,7 @@ def is_expected(error: BaseException) -> bool:
 
 
 class _MissingRights:
-    """Which missing rights the log names, with the remedy: each at most once a minute."""
+    """Log messages about missing rights, with the remedy: each at most once a minute."""
 
     def __init__(self) -> None:
         self._say_again_at: dict[str, float] = {}
@@ -126,7 +126,7 @@ class _MissingRights:
 
 
 class Controller(Generic[K]):
-    """Workers over one queue of requests, whatever those are.
+    """Workers for one queue of requests of any type.
 
     `run` ends after `queue.shutdown()`, when the running reconciles have ended.
     """
@@ -163,7 +163,8 @@ class Controller(Generic[K]):
             finally:
                 self.queue.done(request)
                 self._count(-1)
-            # A reconcile that asks for nothing never waits: thousands of them would hold up leases, probes and watches.
+            # A reconcile without requests never awaits anything: thousands of them would block leases, probes and
+            # watches.
             await asyncio.sleep(0)
 
     def _count(self, change: int) -> None:
@@ -204,5 +205,5 @@ class Controller(Generic[K]):
 
 
 def _line(error: Exception) -> str:
-    """An error as a line of the log says it; of a group, its message and the first of its errors."""
+    """An error as one line of the log; for a group, its message and its first error."""
     return f"{error.message}, first: {leaves(error)[0]}" if isinstance(error, ExceptionGroup) else str(error)

@@ -1,10 +1,10 @@
-"""The metrics of a controller. A module of its own, so that what serves the metrics loads no controller."""
+"""The metrics of a controller. A separate module, so that the metrics do not import the controller."""
 
 
 class ControllerMetrics:
     """Hooks for the controller_runtime_* metrics, which count nothing. `result` is success, error or requeue_after.
 
-    `on_requests` says how many requests one reconcile sent, repeated ones included.
+    `on_requests`: number of requests that one reconcile sent, retries included.
     """
 
     def on_reconcile(self, result: str, seconds: float) -> None: ...

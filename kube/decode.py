@@ -1,4 +1,4 @@
-"""Reads what the API server sends into typed records: null means absent, as it does to the API server itself."""
+"""Decodes answers of the API server into typed records: null means absent, as for the API server itself."""
 
 import functools
 from typing import Any, TypeVar
@@ -18,10 +18,10 @@ def decoder(type: Any) -> msgspec.json.Decoder[Any]:  # noqa: A002 -- what it is
 
 
 def decode(type: type[T], data: bytes) -> T:  # noqa: A002 -- what it is
-    """A record from JSON. Raises `UnreadableAnswerError` with the place and what is wrong there.
+    """A record from JSON. Raises `UnreadableAnswerError` with the path of the fault.
 
     Clients in other languages write null for a field without a value (`lastTransitionTime: null`). Most records have
-    defaults for missing fields, few allow null: what cannot be decoded is decoded once more without its nulls.
+    defaults for missing fields, few allow null: if decoding fails, it is repeated without nulls.
     """
     hashable: Any = type
     try:

@@ -1,7 +1,7 @@
-"""What can go wrong when talking to the API server, and the one table that says what to do about it.
+"""Errors of requests to the API server, and the one table of how to handle them.
 
 One class per status that a caller acts on. Bodies are kept only when they are a Kubernetes `Status`, and truncated:
-anything else (a proxy's page, a Secret) may hold what must not reach a log. Must not do IO.
+anything else (a proxy's page, a Secret) may contain data that must not reach a log.
 """
 # ruff: noqa: N818 -- the classes carry the names of Kubernetes' own Status reasons
 
@@ -19,7 +19,8 @@ MESSAGE_LIMIT = 2048
 
 
 _BEYOND_ETCD = ("etcdserver: request is too large", "trying to send message larger than max")
-"""In the API server's answer 500: what etcd says, and what its client says of an object that is larger still."""
+"""In the API server's answer 500: messages of etcd, and of its client for even larger objects, about objects that are
+too large."""
 
 
 _NO_RIGHT = re.compile(r'cannot (\w+) resource "([^"]+)" in API group "([^"]*)"')
@@ -41,7 +42,7 @@ class TerminalError(KubeError):
 class UnreadableAnswerError(KubeError):
     """An answer of the API server cannot be decoded. If it answers a write, the write may have been done.
 
-    `reason`: the place in the answer, and what is wrong there.
+    `reason`: the path in the answer, and the fault.
     """
 
     def __init__(self, reason: str) -> None:
@@ -191,7 +192,7 @@ _PLAIN: Mapping[bytes, str] = {
     ),
     b"404 page not found": "404 page not found: the API server serves nothing at this path",
 }
-"""Bodies that are not a Status, of the API server itself, and what they mean."""
+"""Answers of the API server itself that are not a Status, and their meaning."""
 
 
 def parse_status(body: bytes | msgspec.Raw) -> Status | None:
@@ -204,7 +205,7 @@ def parse_status(body: bytes | msgspec.Raw) -> Status | None:
 
 
 def from_status(status: Status, *, code: int = 0, call: Call = Call(), retry_after: float | None = None) -> ApiError:
-    """The error class for a Status; `code` is the HTTP status and wins over the one in the body."""
+    """The error class for a Status; `code` is the HTTP status; it overrides the one in the body."""
     code = code or status.code or 500
     if retry_after is None and status.details.retry_after_seconds:
         retry_after = float(status.details.retry_after_seconds)
@@ -251,11 +252,11 @@ _TABLE: tuple[tuple[type[BaseException], str, Disposition], ...] = (
 
 
 def disposition(error: BaseException) -> Disposition:
-    """Decide by class and verb; whatever the table does not name is retried.
+    """Decide by class and verb; all others are retried.
 
-    422 is retried: "field is immutable" is what a write planned on a stale cache gets, and the next plan differs. So is
-    400, which the API server makes of a webhook's denial that has no code: policies change. A namespace that is going
-    away refuses every create for good.
+    422 is retried: a write that was planned with a stale cache gets "field is immutable", and the next plan differs. So
+    is 400, the API server's code for a denial of a webhook without a code: policies change. A namespace that is being
+    deleted refuses all creations permanently.
     """
     verb = error.call.verb if isinstance(error, ApiError) else ""
     for kind, on, decision in _TABLE:
@@ -291,7 +292,7 @@ def raised_at(error: BaseException) -> str:
 
 
 def retry_after(error: BaseException) -> float | None:
-    """Seconds the server asked to wait, if it did; for a group of errors, the longest."""
+    """Seconds of Retry-After, if the server sent it; for a group of errors, the longest."""
     if isinstance(error, ApiError):
         return error.retry_after
     if isinstance(error, BaseExceptionGroup):

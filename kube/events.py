@@ -1,9 +1,9 @@
 """events.k8s.io/v1 recorder: records what happened, without ever slowing or failing a reconcile.
 
-`record` is synchronous and only remembers; `run` writes. Repetitions become one Event with a series
+`record` is synchronous and only queues; `run` writes. Repetitions become one Event with a series
 (docs/reference/events.md): the key leaves out the note and the resourceVersion of what it regards, so the same problem
 of a changing object stays one Event. The second occurrence is written at once, later ones every half hour and when the
-series ends. Must not raise into callers.
+series ends. Callers never get an exception.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ RETRY_PERIOD = 10.0
 """Attempts to write one Event, and seconds between them: two minutes without an API server."""
 
 WRITERS = 4
-"""Events written at once, so that one that is being retried does not hold up the others."""
+"""Events written at once, so that a retried one does not delay the others."""
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -67,7 +67,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
 
 
 class Recorder(Protocol):
-    """Where events go; never waits. `distinct`: another note is another Event."""
+    """Records events; never waits. `distinct`: another note is another Event."""
 
     def record(
         self, regarding: Reference, event_type: str, reason: str, note: str, /, *, distinct: bool = False
@@ -78,8 +78,8 @@ class Recorder(Protocol):
 class _Series:
     """One Event object and what happened since it was last written. Times are loop seconds unless datetime.
 
-    Remembered: events of which more may come, by object and reason, for 6 minutes after the last; 2,000 at most
-    of them. Without it the next one is an Event of its own in place of a count.
+    Remembered: events of which more may come, by object and reason, for 6 minutes after the last; 2,000 at most of
+    them. Without it the next one is an Event of its own instead of a count.
     """
 
     body: dict[str, object]
@@ -95,7 +95,7 @@ class _Series:
 
 
 def truncate(note: str) -> str:
-    """At most `NOTE_LIMIT` bytes of UTF-8, cut between characters, with an ellipsis where something was cut."""
+    """At most `NOTE_LIMIT` bytes of UTF-8, cut between characters, with an ellipsis if something was cut."""
     data = note.encode(errors="replace")
     if len(data) <= NOTE_LIMIT:
         return data.decode()
@@ -214,7 +214,7 @@ class EventRecorder:
                 self._queue.task_done()
 
     async def _write(self, series: _Series) -> None:
-        """Try for a while; what the API server refuses is dropped, since it would refuse it again."""
+        """Try for a while; refused events are dropped, since they would be refused again."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 await self._send(series)

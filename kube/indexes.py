@@ -1,8 +1,8 @@
-"""Finds the objects of a store by what they say of themselves, such as the UID of their owner. Must not do IO.
+"""Finds the objects of a store by values in them, such as the UID of their owner.
 
-Whoever writes an object can write any value into it, also the UID of something in another namespace. Only the namespace
-is what the API server guarantees. So identity is namespace and value, and the namespace is taken from where the object
-is stored: no index function can leave it out.
+The author of an object can write any value into it, also the UID of something in another namespace. The API server only
+guarantees the namespace. So identity is namespace and value, and the namespace is that of the stored object: no index
+function can leave it out.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,11 +14,11 @@ Key = tuple[str, str]
 """(namespace, name); namespace is "" for cluster-scoped objects."""
 
 IndexFunction = Callable[[Any], Iterable[str]]
-"""From an object to the values by which it is found in its namespace."""
+"""Maps an object to the values by which it is found in its namespace."""
 
 
 class IndexKey(NamedTuple):
-    """By what objects are looked up. `namespace` is "" for cluster-scoped objects."""
+    """A key for looking up objects. `namespace` is "" for cluster-scoped objects."""
 
     namespace: str
     value: str
@@ -27,8 +27,8 @@ class IndexKey(NamedTuple):
 class Indexes(Generic[T]):
     """The objects of one store by index, namespace and value.
 
-    `cluster_wide`: indexes of the objects of all namespaces, as if they had none. They are for readers that are about
-    something that is in no namespace, such as a node; these look at namespace and owner of what they find.
+    `cluster_wide`: indexes of the objects of all namespaces, as if they had none. They are for readers about something
+    cluster-scoped, such as a node; these have to check namespace and owner of the results.
     """
 
     def __init__(self, functions: Mapping[str, IndexFunction], cluster_wide: Mapping[str, IndexFunction]) -> None:
@@ -45,7 +45,7 @@ class Indexes(Generic[T]):
         return [] if found is None else found.get(key.value)
 
     def replace(self, key: Key, old: T | None, new: T | None) -> None:
-        """The object of that key was `old` and is `new`; None: not there."""
+        """The object of that key was `old` and is `new`; None: absent."""
         for name, function in self._functions.items():
             spaces, namespace = self._values[name], "" if name in self._cluster_wide else key[0]
             values = spaces.get(namespace)

@@ -1,6 +1,6 @@
 """A watch kept in a store, with handlers: the read side of every controller.
 
-Must not decide anything: handlers map a change to keys of a work queue and return at once.
+Handlers map a change to keys of a work queue and return at once.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class Informer(Generic[T]):
 
     @property
     def lack(self) -> str:
-        """What keeps it from being synced, with the last error of the watch; "" once it is."""
+        """Why it is not synced yet, with the last error of the watch; "" once it is."""
         return "" if self.synced else f"{self.target.resource} not listed yet: {self._reason}"
 
     @property
@@ -77,7 +77,7 @@ class Informer(Generic[T]):
         return str(self._error or "no answer yet")
 
     def on_event(self, handler: Handler[T]) -> None:
-        """Call `handler` for every change from now on, and with ADDED for every object that is already here."""
+        """Call `handler` for every change, and with ADDED for every object that is already in the store."""
         self._handlers.append(handler)
         for obj in self.store.list():
             handler(ChangeKind.ADDED, None, obj)
@@ -90,7 +90,8 @@ class Informer(Generic[T]):
     ) -> None:
         """Add the keys that an object, before and after its change, maps to, with the `turn` of the change.
 
-        At low priority those of the first list, and of what is here already: a process that takes over has all of it.
+        At low priority for the first list and for objects in the store already: a process that takes over gets all of
+        them.
         """
         here = True
 
@@ -112,7 +113,7 @@ class Informer(Generic[T]):
                 self._watching = group.create_task(watching, name=f"watch-{self.target.resource}")
 
     def relist(self) -> None:
-        """List the whole collection again, because the transform of the target keeps more than before."""
+        """List the whole collection again, since the transform of the target now keeps more fields."""
         if self._watching is not None:
             self._watching.cancel()
 
@@ -159,7 +160,7 @@ class Informer(Generic[T]):
 
 
 class InformerGroup:
-    """Informers that are run, and waited for, together. `beside`: coroutines that run with them."""
+    """Informers that run, and are waited for, together. `beside`: coroutines that run with them."""
 
     informers: Sequence[Informer[Any]]
     beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
@@ -181,5 +182,5 @@ class InformerGroup:
 
     @property
     def lacks(self) -> list[str]:
-        """What keeps first lists from being complete, one text for each."""
+        """A text for each informer that is not synced yet."""
         return [informer.lack for informer in self.informers if informer.lack]

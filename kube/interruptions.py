@@ -1,6 +1,6 @@
-"""Log lines about a watch that fails: the beginning, at most one a minute while it still fails, and the end.
+"""Log lines about a watch that fails: the first failure, then at most one a minute, and the end.
 
-A watch that fails once is normal: the API server has ended the connection. A right that is missing is not.
+A single failure is normal: the API server has ended the connection. A missing right is not.
 """
 
 import logging
@@ -12,10 +12,10 @@ LOG_EVERY = 60.0
 """Seconds between two lines about failures of the same kind."""
 
 APPLY_ROLES = "kubectl apply --server-side --force-conflicts -k manifests/rbac"
-"""For all roles of the manager, whoever has changed them."""
+"""A command that restores all roles of the manager."""
 
 CLUSTER_ROLES = f"apply the manager's ClusterRoles again: {APPLY_ROLES}"
-"""What to do if a right is missing, unless who asks for it knows better."""
+"""The default remedy for a missing right."""
 
 
 class Interruptions:
@@ -47,7 +47,7 @@ class Interruptions:
         self._again_at = 0.0
 
     def on_failure(self, error: KubeError) -> None:
-        """Another failure, without anything that was read in between."""
+        """The watch failed again, with nothing read in between."""
         now = self._clock()
         if not self._failures:
             self._since = now
@@ -75,16 +75,19 @@ class Interruptions:
         return ""
 
     def on_list(self) -> None:
-        """A page of a list was read; whether the watch can be opened is not known yet."""
+        """A page of a list was read; it is not known yet whether the watch can be opened."""
         self._opens = True
 
     def on_open(self) -> None:
-        """The watch was opened: the end of a refusal. A connection that broke may break again before it delivers."""
+        """The watch was opened, which ends a refusal.
+
+        A broken connection may break again before it delivers an event.
+        """
         if self._opens:
             self.over()
 
     def over(self) -> None:
-        """The watch has delivered something."""
+        """The watch has delivered an event."""
         if self._warned:
             seconds = self._clock() - self._since
             self._log.info("the watch of %s works again after %.0f s", self._name, seconds)

@@ -1,4 +1,4 @@
-"""A kubeconfig: its files merged, the context that is meant, and each mistake in one line that names file and context.
+"""A kubeconfig: its merged files, the chosen context, and a message of one line, with file and context, for each fault.
 
 As with kubectl, of several entries of one name the first counts, and so does the first current context; paths are
 relative to the file that has them.
@@ -19,7 +19,7 @@ from kube.clock import rfc3339
 from kube.errors import KubeconfigError
 
 FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, yaml.YAMLError)
-"""What reading a kubeconfig, and what it refers to, raises about mistakes in it."""
+"""Exceptions from reading a kubeconfig, and files that it refers to, about faults in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,10 @@ class Entry:
     file: Path
 
     def read(self, key: str) -> bytes:
-        """What `key`-data holds in base64, else the file of `key`; empty without both. Raises one of `FAULTS`."""
+        """The decoded `key`-data (base64), else the content of the file of `key`; empty without both.
+
+        Raises one of `FAULTS`.
+        """
         if data := self.values.get(f"{key}-data"):
             try:
                 return base64.b64decode("".join(data.split()), validate=True)
@@ -83,7 +86,7 @@ def choose(path: str, context: str | None) -> Chosen:
 
 
 def explain_refusal(user: Entry, at: datetime) -> str:
-    """Why the API server does not know the user, as far as the kubeconfig tells, and how to get in."""
+    """Why the API server refuses the credentials, as far as the kubeconfig shows, and how to log in."""
     login = "log in again, or write a new token or certificate of this user into the kubeconfig"
     if expired := _expiry(user, at):
         return f"{expired}; {login}"
@@ -98,7 +101,7 @@ def explain_refusal(user: Entry, at: datetime) -> str:
 _CREDENTIALS = (
     "auth-provider", "client-certificate", "client-certificate-data", "exec", "password", "token", "tokenFile"
 )  # fmt: skip
-"""Fields of a user in a kubeconfig by which the API server knows it."""
+"""Fields of a user in a kubeconfig that contain credentials."""
 
 
 def _expiry(user: Entry, at: datetime) -> str:
@@ -126,7 +129,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _misshapen(config: Any) -> str:
-    """The first part of a file that does not have the form of a kubeconfig; "" if there is none."""
+    """The first part of a file that is not valid in a kubeconfig; "" if there is none."""
     if not isinstance(config, dict):
         return "it must be a mapping"
     for name in ("contexts", "clusters", "users"):
@@ -159,7 +162,7 @@ def _check(cluster: dict[str, Any], user: dict[str, Any], where: str) -> None:
 
 
 def _check_program(plugin: dict[str, Any], where: str) -> None:
-    """Raise if the program of an exec plugin does not exist, with the hint how to get it."""
+    """Raise if the program of an exec plugin does not exist, with its installHint."""
     command = plugin["command"]
     if command and shutil.which(command) is None:
         hint = plugin.get("installHint") or "install it, or correct the path"
@@ -170,7 +173,7 @@ def _check_program(plugin: dict[str, Any], where: str) -> None:
 
 
 def describe_fault(error: BaseException) -> str:
-    """One of `FAULTS` in words: errors of Python about a value of a wrong type quote nothing that helps."""
+    """One of `FAULTS` in words: Python's messages about values of a wrong type do not help."""
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"there is no file {error.filename}"
     if isinstance(error, OSError) and error.strerror:

@@ -2,12 +2,12 @@
 
 Why it is safe:
 - A leader counts its time from *before* it sent the renewal that succeeded and stops at `renew_deadline`; the others
-  count `lease_duration` of the record from *after* they saw it. The difference is the leader's time to stop its work.
+  count `lease_duration` of the record from *after* they read it. The difference is the leader's time to stop its work.
 - Only the local monotonic clock decides; times in the record are for people.
-- Every write is conditional on the resourceVersion that was read, so a late or repeated request cannot take effect. A
-  write of unknown outcome is not believed; the lease is read again.
-- Losing is fatal: the work is cancelled and `LeadershipLostError` raised; the process must end. When the work ends, in
-  whatever way, renewal ends with it.
+- Every write is conditional on the resourceVersion that was read, so a late or repeated request cannot take effect.
+  After a write of unknown outcome the lease is read again.
+- Losing is fatal: the work is cancelled and `LeadershipLostError` raised; the process must end. When the work ends for
+  any reason, renewal ends, too.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ LOG_EVERY = 60.0
 """Seconds between two warnings about failures of the same kind."""
 
 RELEASE_TIMEOUT = 3.0
-"""Seconds a clean stop spends on giving the lease back; without it the next leader waits a lease duration."""
+"""Seconds that a clean stop may take to release the lease; without it the next leader waits a lease duration."""
 
 
 class LeadershipLostError(KubeError):
-    """Somebody else may lead from now on: end the process."""
+    """Another process may lead now: end this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class LeaseConfig:
     renew_deadline: float = 10.0
     retry_period: float = 2.0
     clears: tuple[str, ...] = ()
-    """Annotations of the lease that whoever takes it removes."""
+    """Annotations that a new leader removes from the lease."""
 
     def __post_init__(self) -> None:
         if not self.lease_duration > self.renew_deadline > self.retry_period * 1.2 > 0:
@@ -86,7 +86,7 @@ def identity() -> str:
 
 
 class LeaderElector:
-    """Use `lead` once. `on_change` hears True when leading starts and False at the moment it may have ended."""
+    """Use `lead` once. `on_change` is called with True when leading starts, and with False when it may have ended."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class LeaderElector:
         return self._leading and self._now() < self._renewed_at + self._config.renew_deadline
 
     def require_lease(self) -> None:
-        """A guard of writes: a process that was stopped for a while continues, and may have lost the lease meanwhile.
+        """A guard of writes: a process that was paused may have lost the lease meanwhile.
 
         Raises `LeadershipLostError`.
         """
@@ -124,10 +124,10 @@ class LeaderElector:
             raise LeadershipLostError(f"lease {self._config} was not renewed in time: nothing is written")
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the lease, run `work` while holding it, give it back when `work` ends or this is cancelled.
+        """Wait for the lease, run `work` while holding it, release it when `work` ends or this is cancelled.
 
-        Raises `LeadershipLostError` when the lease could not be kept, else what `work` raised. When the lease is lost
-        `work` is cancelled first; if it has not ended when another process may start to lead, it is left behind: the
+        Raises `LeadershipLostError` if the lease could not be kept, else the error of `work`. When the lease is lost,
+        `work` is cancelled first; if it has not ended when another process may start to lead, it is abandoned: the
         caller must end the process.
         """
         await self._acquire()
@@ -148,7 +148,7 @@ class LeaderElector:
         await task
 
     async def _stop(self, task: "asyncio.Future[None]", renewal: "asyncio.Future[None]") -> None:
-        """Stop the work while the lease is still being renewed, then stop renewing, then give the lease back."""
+        """Stop the work while the lease is still being renewed, then stop renewing, then release the lease."""
         try:
             if renewal.done():
                 self._set_leading(False)
@@ -173,7 +173,7 @@ class LeaderElector:
             self._on_change(leading)
 
     async def _acquire(self) -> None:
-        """Wait until the lease is ours; say who holds it, each holder once."""
+        """Wait until the lease is ours; log its holder, each once."""
         said = ""
         while True:
             if await self._try(self._config.renew_deadline):
@@ -185,9 +185,9 @@ class LeaderElector:
             await asyncio.sleep(self._pause())
 
     async def _renew_until_lost(self) -> None:
-        """Returns never; raises when the deadline has passed or somebody else holds the lease.
+        """Never returns; raises when the deadline has passed or another process holds the lease.
 
-        One attempt gets half the deadline, so that one request that hangs does not cost the lease.
+        One attempt may take half the deadline, so that a single hanging request does not lose the lease.
         """
         pause = self._pause()
         while True:
@@ -206,7 +206,7 @@ class LeaderElector:
             pause = self._config.retry_period / 4
 
     async def _try(self, seconds: float) -> bool:
-        """One attempt to take or renew the lease within that many seconds; False when it did not surely succeed."""
+        """One attempt to take or renew the lease within that many seconds; False unless it has certainly succeeded."""
         started = self._now()
         try:
             async with asyncio.timeout(seconds):
@@ -274,7 +274,7 @@ class LeaderElector:
         return await self._client.patch(LEASES, self._config.name, patch, type=_Lease, namespace=self._config.namespace)
 
     def _observe(self, lease: _Lease) -> None:
-        """Note when a record was first seen: its time runs from here, whatever clock wrote it."""
+        """Note when a record was first read: its time starts then, whatever the writer's clock."""
         version = lease.metadata.resource_version
         if version != self._seen_version:
             self._seen_version, self._observed_at = version, self._now()
@@ -300,7 +300,9 @@ class LeaderElector:
         }
 
     async def _release(self) -> None:
-        """Clear the holder, so that the next leader need not wait. Failing is harmless: the lease then runs out.
+        """Clear the holder, so that the next leader does not have to wait.
+
+        A failure is harmless: the lease then expires.
 
         The lease is read first, and again on a conflict: a renewal that was cut off may have been applied meanwhile.
         """

@@ -1,4 +1,4 @@
-"""What every log line of one piece of work has beside its message: a reconcile, or an admission review."""
+"""Fields of every log line of one reconcile or one admission review."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -6,12 +6,12 @@ from contextvars import ContextVar
 from types import MappingProxyType
 
 current: ContextVar[Mapping[str, str | int]] = ContextVar("log_fields", default=MappingProxyType({}))
-"""By key. The lines of tasks and threads that the work starts have them, too."""
+"""By key. Lines of tasks and threads that it starts have them, too."""
 
 
 @contextlib.contextmanager
 def log_fields(**fields: str | int) -> Iterator[None]:
-    """The lines in this block have these fields, and those that `add_log_fields` adds, and no others."""
+    """A block whose log lines have exactly these fields and those that `add_log_fields` adds."""
     token = current.set(fields)
     try:
         yield
@@ -20,5 +20,5 @@ def log_fields(**fields: str | int) -> Iterator[None]:
 
 
 def add_log_fields(**fields: str | int) -> None:
-    """All further lines of the block have these, too."""
+    """Add these fields to all further lines of the block."""
     current.set({**current.get(), **fields})

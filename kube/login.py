@@ -24,14 +24,14 @@ from kube.tls import client_context
 log = logging.getLogger(__name__)
 
 TOKEN_PERIOD = 60.0
-"""Seconds after which a token that lives in a file or comes from an identity provider is read again."""
+"""Seconds after which a token of a file or of an identity provider is read again."""
 
 _SKEW = 300
 """Seconds before its end when a token of an identity provider is renewed."""
 
 
 class Login(NamedTuple):
-    """The value of the Authorization header, a certificate and its key in PEM, each empty where there is none."""
+    """The value of the Authorization header, a certificate and its key in PEM, each empty if there is none."""
 
     authorization: str = ""
     certificate: bytes = b""
@@ -108,7 +108,7 @@ async def _run_plugin(plugin: dict[str, Any], certified: Login) -> Login:
 
 
 async def _read_oidc_token(provider: Entry) -> str:
-    """The token of the identity provider, renewed where it is about to end; `provider` holds its configuration."""
+    """The token of the identity provider, renewed if it is about to expire; `provider` holds its configuration."""
     token = str(provider.values.get("id-token") or "")
     if token and not _ends_soon(token):
         return token
@@ -150,9 +150,9 @@ async def _refresh_tokens(provider: Entry) -> dict[str, str]:
 
 
 def _store_tokens(provider: Entry, tokens: dict[str, str]) -> None:
-    """Write the tokens into the kubeconfig: many providers accept a refresh-token once.
+    """Write the tokens into the kubeconfig: many providers accept a refresh-token only once.
 
-    The file is replaced as a whole: whatever fails, there is always one that can be read.
+    The file is replaced atomically, so that there is always a readable one.
     """
     file = provider.file.resolve()
     new = file.with_name(f".{file.name}.{os.getpid()}")

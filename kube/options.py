@@ -11,20 +11,20 @@ TIMEOUT = 30.0
 """Default seconds for one exchange."""
 
 COMMAND_TIMEOUT = 15.0
-"""Seconds for one exchange of a command that somebody waits for."""
+"""Seconds for one exchange of a command, for which a user waits."""
 
 JSON_FORM = "application/json"
-"""Form of an answer: the whole object."""
+"""Media type of a whole object."""
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""Form of an object, or of an event of a watch, of which only the metadata is sent."""
+"""Media type of the metadata of an object, or of an event of a watch."""
 
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """`Accept` for a list of metadata."""
 
 
 class ReadOptions(TypedDict, total=False):
-    """`namespace` for namespaced resources; `timeout` in seconds. `accept` is the form of the answer."""
+    """`namespace` for namespaced resources; `timeout` in seconds. `accept`: media type of the answer."""
 
     namespace: str | None
     subresource: str
@@ -34,7 +34,7 @@ class ReadOptions(TypedDict, total=False):
 
 
 class ListOptions(TypedDict, total=False):
-    """`limit` 0 means no limit. `continue_token` comes from the previous page. `accept` is the form of the answer."""
+    """`limit` 0 means no limit. `continue_token` comes from the previous page. `accept`: media type of the answer."""
 
     namespace: str | None
     label_selector: str
@@ -50,8 +50,8 @@ class ListOptions(TypedDict, total=False):
 class WriteOptions(TypedDict, total=False):
     """`force` (apply only) takes over fields of other managers. `field_validation`: Strict, Warn or Ignore.
 
-    `accept` is the form of the answer. The texts of the API server's warnings, those of a refusal too, are
-    appended to `warnings`.
+    `accept`: media type of the answer. The texts of the API server's warnings, those of a refusal too, are appended to
+    `warnings`.
     """
 
     namespace: str | None
@@ -77,7 +77,7 @@ class DeleteOptions(TypedDict, total=False):
     timeout: float
 
 
-# How options are called in a query.
+# Names of options in a query.
 READ_QUERY = {"resource_version": "resourceVersion"}
 LIST_QUERY = {
     "label_selector": "labelSelector",

@@ -1,4 +1,4 @@
-"""Many writes side by side: one that is refused does not hold up the others, and none is begun without bound."""
+"""Concurrent writes: a refused one does not delay the others, and their number is limited."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,12 +10,12 @@ from kube.errors import ApiError, KubeError
 T = TypeVar("T")
 
 PARALLEL_WRITES = 24
-"""Requests in flight for one piece of work; the client's own rate limit stands behind it."""
+"""Requests in flight for one piece of work; the client's own rate limit applies, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A write that failed: what it was about, and why."""
+    """A failed write: its item, and the error."""
 
     label: str
     error: Exception
@@ -31,9 +31,9 @@ async def each(
     *,
     until: Callable[[], bool] = lambda: False,
 ) -> list[Failure]:
-    """Act on every item, at most `PARALLEL_WRITES` at a time; the failures, in the order of the items.
+    """Act on every item, at most `PARALLEL_WRITES` at a time. Returns the failures in the order of the items.
 
-    Once `until` is true no further item is begun.
+    Once `until` is true, no further item is started.
     """
     if not items:
         return []

@@ -1,8 +1,8 @@
-"""Takes replicas whose machine is gone out of their Service, long before their nodes count as lost.
+"""Removes replicas on dead machines from their Service, long before their nodes count as lost.
 
 The endpoint of such a pod stays for 40 to 50 s, and each request that is sent there waits for its whole time limit. A
-replica that leaves its neighbours without any answer is marked as not ready. If its kubelet runs, it takes that back
-with its next report; a connection that is refused is an answer, and the business of that kubelet.
+replica that does not answer its peers at all is marked as not ready. If its kubelet runs, its next report undoes that;
+a refused connection is an answer, and left to the kubelet.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ log = logging.getLogger(__name__)
 
 CHECK_PERIOD: Final = 2.0
 LIST_EVERY: Final = 10.0
-"""Seconds from one list of the replicas to the next, after the check that runs then."""
+"""Seconds from one list of the replicas to the next, after a running check."""
 SILENT: Final = 3
 """Connections in a row without an answer after which a replica counts as gone."""
 MOST: Final = 20
-"""Replicas that are looked at."""
+"""Replicas that are checked."""
 
 Probe = Callable[[str], Awaitable[bool]]
 
@@ -51,13 +51,13 @@ class _Pod(msgspec.Struct, frozen=True):
 
     @property
     def is_peer(self) -> bool:
-        """Whether it is another replica, and in the Service."""
+        """Whether it is another replica that is in the Service."""
         ready = any(each.type == "Ready" and each.status == "True" for each in self.status.conditions)
         return ready and bool(self.status.pod_ip) and self.metadata.name != socket.gethostname()
 
 
 async def is_reachable(address: str, port: int) -> bool:
-    """Whether a machine answers at that address, with a connection or by refusing it."""
+    """Whether a machine answers at that address, by accepting or refusing a connection."""
     try:
         async with asyncio.timeout(CHECK_PERIOD):
             _, writer = await asyncio.open_connection(address, port)
@@ -70,9 +70,9 @@ async def is_reachable(address: str, port: int) -> bool:
 
 
 async def watch_peers(client: Client, namespace: str, selector: str, probe: Probe) -> None:
-    """Look at the other replicas as long as this one runs. `probe`: whether the machine of an address answers.
+    """Check the other replicas as long as this one runs. `probe`: whether the machine of an address answers.
 
-    Only silence after an answer counts, and once: where a network policy keeps replicas apart, nothing is marked.
+    Only silence after an answer counts, and once: if a network policy separates replicas, none is marked.
     """
     silent: dict[str, int] = {}
     clock_now = asyncio.get_running_loop().time
@@ -80,7 +80,7 @@ async def watch_peers(client: Client, namespace: str, selector: str, probe: Prob
         peers = await _peers(client, namespace, selector)
         names = {pod.metadata.name for pod in peers}
         silent = {name: times for name, times in silent.items() if name in names}
-        until = clock_now() + LIST_EVERY  # a check takes longer where a replica does not answer
+        until = clock_now() + LIST_EVERY  # a check takes longer if a replica does not answer
         while clock_now() < until:
             await asyncio.sleep(CHECK_PERIOD)
             answered = await asyncio.gather(*(probe(pod.status.pod_ip) for pod in peers))

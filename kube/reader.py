@@ -1,4 +1,4 @@
-"""Reads lists page by page, up to a limit, and notes what was left out. Only reads; decides nothing."""
+"""Reads lists page by page, up to a limit, and notes missing data."""
 
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
@@ -10,16 +10,16 @@ from kube.options import COMMAND_TIMEOUT, ListOptions
 from kube.resources import Resource
 
 LOOKED_AT = 3
-"""Objects that are read one by one where many are in the same state."""
+"""Objects that are read one by one if many are in the same state."""
 PAGE = 500
 MOST_PAGES = 20
-"""Pages of what belongs to others: leaders of other JobSets, events of other Jobs."""
+"""Pages of objects of others: leaders of other JobSets, events of other Jobs."""
 
 T = TypeVar("T")
 
 
 class Reader:
-    """Reads in one namespace. `unseen`: what was left out and why, each once."""
+    """Reads in one namespace. `unseen`: missing data and why, each once."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
@@ -40,7 +40,7 @@ class Reader:
         pages: int = MOST_PAGES,
         **options: Unpack[ListOptions],
     ) -> AsyncIterator[T]:
-        """The first pages of a list of any length. `subject`: what is noted to be left out beyond them."""
+        """The first pages of a list. `subject`: names the objects in the note about the rest."""
         number = 0
         async for item in self.all(resource, kind, **options):
             if number == PAGE * pages:
@@ -59,7 +59,7 @@ class Reader:
         pages: int = MOST_PAGES,
         **options: Unpack[ListOptions],
     ) -> list[T] | None:
-        """The objects as a list; None if it may not be read, which is noted."""
+        """The objects as a list; None without the right, which is noted."""
         with self.noting(note):
             return [item async for item in self.some(resource, kind, subject, pages=pages, **options)]
         return None
@@ -73,23 +73,23 @@ class Reader:
             return None
 
     async def find(self, resource: Resource, kind: type[T], name: str, note: str, namespace: str = "") -> T | None:
-        """One object; None if it does not exist, or may not be read, which is noted."""
+        """One object; None if it does not exist, or without the right, which is noted."""
         with self.noting(note):
             return await self.get(resource, kind, name, namespace)
         return None
 
     async def by_name(self, resource: Resource, kind: type[T], names: Iterable[str], note: str) -> dict[str, T | None]:
-        """The first few of these objects; None for one that does not exist. Empty if they may not be read."""
+        """The first few of these objects; None for one that does not exist. Empty without the right."""
         with self.noting(note):
             return {name: await self.get(resource, kind, name) for name in list(dict.fromkeys(names))[:LOOKED_AT]}
         return {}
 
     def noting(self, note: str = "") -> "_Noting":
-        """A context that ends where the user lacks a right; the note names the right and what is unknown without it."""
+        """A block that ends at a missing right; the note names the right and the data that are unknown without it."""
         return _Noting(self, note)
 
     def skip(self, note: str) -> None:
-        """Note what is left out."""
+        """Note missing data."""
         if note and note not in self.unseen:
             self.unseen.append(note)
 

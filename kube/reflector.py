@@ -1,6 +1,6 @@
-"""The IO of a watch: performs what `kube.watcher` asks for, decodes, and feeds the results back.
+"""The IO of a watch: carries out the steps of `kube.watcher`, decodes, and passes the results back.
 
-Must not decide anything about the watch itself; decoding one object never fails the stream (see `read_object`).
+`kube.watcher` makes all decisions; an object that cannot be decoded does not fail the stream (see `read_object`).
 """
 
 import asyncio
@@ -52,10 +52,10 @@ class WatchOptions(TypedDict, total=False):
 class Target:
     """What to watch and how to read it.
 
-    `transform` sees every decoded object before anyone else, to drop or copy what must not be kept; None drops the
-    object itself. With `metadata_only` only `metadata` is requested. `idle` and `lifetime` are seconds: silence after
-    which a connection counts as dead (bookmarks come about once a minute), and the requested duration of one watch.
-    `page`: objects of one page of a list that is not streamed. `remedy`: what to do if the right to watch is missing.
+    `transform` gets every decoded object first, to drop or copy fields that must not be kept; None drops the object.
+    With `metadata_only` only `metadata` is requested. `idle` and `lifetime` are seconds: silence after which a
+    connection counts as dead (bookmarks come about once a minute), and the requested duration of one watch. `page`:
+    objects of one page of a list that is not streamed. `remedy`: what to do if the right to watch is missing.
     """
 
     resource: Resource
@@ -86,7 +86,7 @@ async def watch(
     on_end: Callable[[], None] = lambda: None,
     jitter: Callable[[], float] = random.random,
 ) -> None:
-    """Run the machine for ever, giving every event to `sink`. Ends only by cancellation or an error of `sink`.
+    """Run the state machine forever, passing every event to `sink`. Ends only by cancellation or an error of `sink`.
 
     `on_error` gets the error of each failure; `on_end` is called when the watch works again.
     """
@@ -117,7 +117,7 @@ async def watch(
 async def _perform(
     client: Client, target: Target, state: State, jitter: float, opened: Callable[[], None]
 ) -> AsyncGenerator[Input]:
-    """Do what the state asks for; ends with the page, the stream or the failure. `opened`: called for an open watch."""
+    """Carry out the state; ends with the page, the stream or the failure. `opened`: called for an open watch."""
     try:
         if state.phase is Phase.LIST:
             yield await _list(client, target, state.continue_token)
@@ -178,7 +178,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class _Change(msgspec.Struct, Generic[T], frozen=True):
-    """A line that holds an object, decoded in one go: most lines are of that kind."""
+    """A line with an object, decoded in one step: most lines are of that kind."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     object: T
@@ -211,7 +211,7 @@ def _read(line: bytes, target: Target) -> Input:
 
 
 def _read_by_parts(line: bytes, target: Target) -> Input:
-    """A bookmark, an error, or an object that is not what it should be."""
+    """A bookmark, an error, or an invalid object."""
     event = decode(_Line, line)
     if event.type == "ERROR":
         status = parse_status(event.object)

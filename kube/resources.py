@@ -1,15 +1,15 @@
-"""Names and URL paths of API resources. Pure; must not know what any resource means."""
+"""Names and URL paths of API resources. Pure."""
 
 import re
 from dataclasses import dataclass
 
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[^/?#%\s]+")
-"""A name that is one part of a path. No object has another, but what strangers write as a name may be anything."""
+"""A name that is one part of a path. Every object has such a name, but strangers may write any text as a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One API resource: where it is served and what it is called. `group` is "" for the core group."""
+    """One API resource: its group, version and names. `group` is "" for the core group."""
 
     group: str
     version: str

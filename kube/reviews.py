@@ -38,7 +38,7 @@ class _TokenReview(msgspec.Struct, frozen=True):
 
 class _AccessStatus(msgspec.Struct, frozen=True):
     allowed: bool | None = None
-    """An API server says it in any case."""
+    """An API server always sets it."""
 
 
 class _AccessReview(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Reviewer(Protocol):
     """Asks the API server. Errors are those of `kube.errors`."""
 
     async def authenticate(self, token: str) -> User | None:
-        """None: the token is not good."""
+        """The user of a token; None if it is not valid."""
 
     async def authorize(self, user: User, verb: str, path: str) -> bool:
         """Whether the user may use `verb` on the non-resource path."""
@@ -62,7 +62,7 @@ class ApiReviewer:
         self._client = client
 
     async def authenticate(self, token: str) -> User | None:
-        """A review that names an error (a bad signature, say) is a bad token too: the caller can correct it."""
+        """A review with an error, such as a bad signature, also means an invalid token: the client can correct it."""
         body = _review(TOKEN_REVIEWS, {"token": token})
         review = await self._client.create(TOKEN_REVIEWS, body, type=_TokenReview, timeout=REVIEW_TIMEOUT)
         return review.status.user if review.status.authenticated else None

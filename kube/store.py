@@ -1,14 +1,14 @@
-"""The cache of one resource: what the watch says, overlaid with what we wrote and the watch has not shown yet.
+"""The cache of one resource: the state of the watch, overlaid with our writes that the watch has not shown yet.
 
 Reads are of frozen objects in memory. One writer, the informer, feeds the watch side; `overlay` and `overlay_deleted`
 give read-your-writes for creates, status writes and deletes alike, so that a reconcile never plans on a state older
 than its own writes: nothing that was created is created again and nothing deleted is deleted again.
 
 How an overlay ends: resourceVersions of one resource are ordered numbers and a watch delivers them in order. An answer
-at version V is newer than the cache exactly while the watch has not reached V; from then on the watch is right, also
-when the object is already gone again. Thus an event that arrives before the HTTP answer needs no care, and a write that
-failed leaves nothing behind. A write of unknown outcome (timeout) is not overlaid: the caller tries again by name and
-the server answers AlreadyExists or 404, which are outcomes. Must not do IO.
+at version V is newer than the cache exactly while the watch has not reached V; from then on the watch is right, also if
+the object is already deleted. Thus an event before the HTTP answer needs no special handling, and a failed write leaves
+nothing behind. A write of unknown outcome (timeout) is not overlaid: the caller tries again by name and the server
+answers AlreadyExists or 404, which are outcomes.
 """
 
 import enum
@@ -51,7 +51,7 @@ T = TypeVar("T", bound=Object)
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Stands in for an object that does not decode. It is listed under `Store.unreadable` and in no view."""
+    """Replaces an object that cannot be decoded. It is listed in `Store.unreadable` and in no view."""
 
     metadata: Identity
     reason: str
@@ -59,7 +59,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Stands in for an object that exists and is not wanted here: readers do not see it."""
+    """Replaces an object that exists but is not wanted here: readers do not see it."""
 
     metadata: Meta
 
@@ -90,7 +90,7 @@ class _Pin(Generic[T]):
 
     Remembered: the answer to a write, over the cache, for the object of that UID, until the watch has reached its
     version or shows that the object is gone; 300 s at most. Without it a write is repeated: "already exists", 404 are
-    outcomes. An object that was taken for gone, and is there, shows again when its name is tried.
+    outcomes. An object that wrongly counts as deleted is shown again when its name is tried.
 
     `written` None means deleted by us: nothing with that uid, and nothing older than `version`, the last one of it that
     was known here, is shown until the watch reports its deletion.
@@ -138,11 +138,12 @@ class Store(Generic[T]):
         self._pins: dict[Key, _Pin[T]] = {}
         self._due: list[tuple[int, Key]] = []
         self._gone: dict[str, float] = {}
-        """UIDs deleted while another object had the name, and until when they are hidden, which no pin can do."""
+        """UIDs that were deleted while another object had the name, and until when they are hidden: a pin cannot hide
+        them."""
         self._next: _Next[T] | None = None
         self._clock = clock
         self.unreadable: dict[Key, str] = {}
-        """Why an object that exists is not in the store. A reconcile that misses an object should look here."""
+        """Why an existing object is not in the store. A reconcile that misses an object should check this."""
         self.seen = 0
         """The resourceVersion that the watch has reached."""
 
@@ -163,7 +164,7 @@ class Store(Generic[T]):
     def by_index(self, index: str, key: IndexKey) -> Objects[T]:
         """Objects of the key's namespace for which the index function gave its value.
 
-        What changed last is at the end, except after a new list.
+        The last changed ones are at the end, except after a new list.
         """
         return self._indexes.get(index, key)
 
@@ -189,9 +190,9 @@ class Store(Generic[T]):
         self._set(key, obj)
 
     def overlay_deleted(self, namespace: str, name: str, uid: str) -> None:
-        """Hide the object with that uid, which the API server said is gone, until the watch says so too.
+        """Hide the object with that uid, which the API server has deleted, until the watch shows that.
 
-        Also when the cache has not seen it yet. An answer that shows it all the same ends that (`overlay`).
+        Also if the cache has not seen it yet. A later answer with the object ends that (`overlay`).
         """
         key = namespace, name
         current = self._objects.get(key)
@@ -204,17 +205,17 @@ class Store(Generic[T]):
         self._set(key, None)
 
     def _pin(self, key: Key, pin: _Pin[T]) -> None:
-        """Pins stay ordered by expiry, so that looking for expired ones is cheap."""
+        """Add a pin. Pins stay ordered by expiry, so that finding expired ones is cheap."""
         pin.expires = self._clock() + OVERLAY_TTL
         self._pins.pop(key, None)
         self._pins[key] = pin
         if pin.written is not None:
             heapq.heappush(self._due, (pin.version, key))
 
-    # What the watch says: used by the informer only
+    # The state of the watch: used by the informer only
 
     def begin(self) -> None:
-        """A list starts. Readers keep the old generation until `commit`; an unfinished list is thrown away."""
+        """Start a list. Readers keep the old generation until `commit`; an unfinished list is dropped."""
         self._next = _Next()
 
     def apply(self, obj: T | Unreadable | Dropped) -> Changes[T]:
@@ -295,7 +296,7 @@ class Store(Generic[T]):
         return self._show(key, pin.watched, pin.watched)
 
     def commit(self, version: int) -> Changes[T]:
-        """The list is complete at `version`: swap generations and give what differs."""
+        """The list is complete at `version`: swap generations and return the differences."""
         if self._next is None:
             raise RuntimeError("commit without begin")
         fresh, self._next = self._next, None
@@ -310,7 +311,7 @@ class Store(Generic[T]):
         for key, pin in pins.items():
             _restore(before, key, pin.watched)
             watched = fresh.objects.get(key)
-            # A list that does not show what we deleted may be older than its creation.
+            # A list without an object that we deleted may be older than its creation.
             deleted = watched is None or watched.metadata.uid == pin.uid or version_of(watched) < pin.version
             newer = pin.version > version if pin.written is not None else deleted
             if newer and pin.expires > self._clock():

@@ -1,17 +1,17 @@
-"""TLS connections whose reads cost little. Must not know clients or servers."""
+"""TLS connections with cheap reads."""
 
 import ssl
 from typing import Any
 
 LARGEST_RECORD = 16 * 1024
-"""Bytes of the largest TLS record: one read never gives more."""
+"""Bytes of the largest TLS record: one read never returns more."""
 
 
 class RecordReader(ssl.SSLObject):
     """Reads one record at a time.
 
-    Event loops read with 256 KiB of memory, each time and twice for each message. A process that gives such blocks back
-    to the system at once (`app.heap`) would ask it for new ones in every read: 0.1 ms for a message of 4 KiB.
+    Event loops read with 256 KiB of memory, each time and twice for each message. A process that returns such blocks to
+    the system at once (`app.heap`) would allocate new ones in every read: 0.1 ms for a message of 4 KiB.
     """
 
     def read(self, len: int = LARGEST_RECORD, buffer: Any = None) -> Any:  # noqa: A002 -- the name of the base class
@@ -27,6 +27,6 @@ def client_context(authority: bytes) -> ssl.SSLContext:
 
 
 def read_by_record(context: ssl.SSLContext) -> ssl.SSLContext:
-    """The context, whose connections read one record at a time from now on."""
+    """The context; its connections now read one record at a time."""
     context.sslobject_class = RecordReader
     return context

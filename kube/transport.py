@@ -1,7 +1,7 @@
-"""One HTTP exchange with the API server: limits, timeouts, credentials. One attempt; retrying is `kube.client`'s.
+"""One HTTP exchange with the API server: limits, timeouts, credentials.
 
-The session of aiohttp is not asked for proxies: it looks for them and for passwords, in a thread, for each request.
-Must not decode objects.
+It makes one attempt; `kube.client` retries. The proxy lookup of aiohttp's session is not used: it searches for proxies
+and passwords, in a thread, for each request. Objects are not decoded here.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from kube.config import Credentials
 from kube.errors import Call, TransportError, from_response
 
 MAX_LINE = 16 << 20
-"""Bytes of one watch event. The API server accepts objects up to about 3 MiB; a longer line is not one."""
+"""Bytes of one watch event. The API server accepts objects up to about 3 MiB; a longer line is an error."""
 
 READ_BUFFER = 256 << 10
-"""Bytes buffered of one answer. At worst twice as much is buffered, and as much again is being read."""
+"""Bytes buffered of one answer. At worst twice as much is buffered, while as much again is read."""
 
 MAX_IN_FLIGHT = 64
 """Requests in flight at once. Watches are not counted, so that they cannot starve writes."""
@@ -33,7 +33,7 @@ CONNECT_TIMEOUT = 10.0
 """Seconds to get a connection, TLS included."""
 
 CLOSE_TIMEOUT = 2.0
-"""Seconds for TLS connections to be closed in order; a server that is gone never answers."""
+"""Seconds for a graceful close of TLS connections; a server that is gone never answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +41,9 @@ class Request:
     """One call. `timeout` is in seconds: of the whole exchange, or of silence on a stream. `path` is not encoded.
 
     `limited` False passes the client-side rate and concurrency limits (lease renewals must not queue behind a burst of
-    creates). `accept` names the form of the answer. `guard` is called in the moment in which the request is sent, after
-    all waiting; what it raises ends the call. `break_after`: a stream of any text: a longer line is given in pieces of
-    about that many bytes, and what follows the last newline is a line, too. 0: a watch.
+    creates). `accept`: media type of the answer. `guard` is called right before the request is sent, after all waiting;
+    its exception ends the call. `break_after`: for a stream of any text: a longer line is broken into pieces of about
+    that many bytes, and text after the last newline is a line, too. 0: a watch.
     """
 
     method: str
@@ -73,10 +73,10 @@ class Response:
 
 
 class Transport(Protocol):
-    """What `Client` needs. Tests wrap it to inject faults."""
+    """The transport of `Client`. Tests wrap it to inject faults."""
 
     async def send(self, request: Request) -> Response:
-        """Any status is an answer; only `TransportError` is raised."""
+        """Send a request. Any status is an answer; only `TransportError` is raised."""
 
     def stream(self, request: Request) -> contextlib.AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Lines of a watch. Entering raises `ApiError` for any status but 200; reading raises `TransportError`."""
@@ -169,7 +169,7 @@ class HttpTransport:
 
     @contextlib.asynccontextmanager
     async def _open(self, request: Request, limits: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
-        """One exchange; every way in which aiohttp says "no answer" becomes a TransportError."""
+        """One exchange; every error of aiohttp without an answer becomes a TransportError."""
         headers = {"User-Agent": self._user_agent, "Accept": request.accept, **await self._credentials.headers()}
         if request.body is not None:
             headers["Content-Type"] = request.content_type

@@ -2,7 +2,7 @@
 
 `step(state, input) -> (state, events)` holds every decision: pages, streaming list with fallback, bookmarks, relist on
 410, which resourceVersion to resume from, how long to wait. Between `Init` and `InitDone` the events describe a new
-generation of the whole collection. Must not do IO, read a clock or keep objects.
+generation of the whole collection. It keeps no objects.
 """
 
 import enum
@@ -17,7 +17,7 @@ FIRST_DELAY = 0.8
 """Seconds before the first try after a failure; doubles, with jitter of half either way."""
 
 MAX_DELAY = 30.0
-"""Longest wait between tries, in seconds: an API server that is back should be noticed within a minute."""
+"""Longest wait between tries, in seconds: a restarted API server should be noticed within a minute."""
 
 STREAMING_TRIES = 3
 """Failures of a streaming list after which pages are tried instead."""
@@ -35,7 +35,10 @@ class Phase(enum.Enum):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a watch. `begun`: Init of this generation was sent. `delivered`: the stream delivered something."""
+    """The state of a watch. `begun`: whether Init of this generation was sent.
+
+    `delivered`: whether the stream delivered anything.
+    """
 
     phase: Phase
     resource_version: str = ""
@@ -115,7 +118,7 @@ Output = tuple[State, tuple[Event, ...]]
 
 
 def start(*, streaming: bool = True) -> State:
-    """The state before anything is known."""
+    """The initial state."""
     return State(phase=Phase.INITIAL if streaming else Phase.LIST, streaming=streaming)
 
 
@@ -128,7 +131,7 @@ def delay(state: State, jitter: float) -> float:
 
 
 def step(state: State, item: Input) -> Output:
-    """The next state after an input, and what the consumer has to be told."""
+    """The next state after an input, and events for the consumer."""
     match item:
         case Listed():
             return _on_page(state, item)
@@ -199,7 +202,7 @@ def _relist(state: State) -> State:
 
 
 def _on_end(state: State) -> State:
-    """A stream that ended without an event counts as a failure: with a broken proxy this would be a tight loop."""
+    """Count a stream that ended without an event as a failure: otherwise a broken proxy would cause a tight loop."""
     if state.phase is Phase.WATCH:
         return replace(state, delivered=False, pause=0.0, failures=0 if state.delivered else state.failures + 1)
     return _relist(replace(state, delivered=False, failures=state.failures + 1))

@@ -3,7 +3,7 @@
 A key waits at most once, with the highest priority and the earliest time it was added for. Every fourth key that is
 taken is the oldest, whatever its priority: a key behind n older ones is among the next 4(n + 1), however many are
 added. A key being worked on is not handed out again until `done`; if it was added meanwhile it runs once more. Single
-event loop, no locks. Must not know what a key means.
+event loop, no locks.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ LOW_PRIORITY = -100
 
 
 class Turn(NamedTuple):
-    """When a key is to be worked on: after that many seconds, at that priority."""
+    """When to process a key: after that many seconds, at that priority."""
 
     delay: float
     priority: int
@@ -45,8 +45,8 @@ MAX_DELAY = 1000.0
 """Longest back-off in seconds."""
 
 EARLY = 0.001
-"""Seconds that a key may be handed out early. The clock of uvloop counts milliseconds: if the time of a key is a
-rounding error later than that of the timer, the timer would fire again and again until the millisecond is over."""
+"""Seconds that a key may be handed out early. The clock of uvloop counts milliseconds: if the key is due a rounding
+error after the timer, the timer would fire repeatedly until the millisecond is over."""
 
 MAX_SUPERSEDED = 64
 """Superseded delays beyond the number of keys before all are dropped at once: dropping them visits every entry."""
@@ -112,22 +112,22 @@ class WorkQueue(Generic[K]):
         return max((self._now() - started for started in self._working.values()), default=0.0)
 
     def add(self, key: K, priority: int = 0) -> None:
-        """The key needs work now."""
+        """Add a key to process now."""
         self._add(key, 0.0, priority)
 
     def add_after(self, key: K, seconds: float, priority: int = 0) -> None:
-        """The key needs work in `seconds`, or earlier if somebody else asks for that."""
+        """Add a key to process in `seconds`, or earlier if it is already due earlier."""
         self._add(key, max(0.0, seconds), priority)
 
     def add_rate_limited(self, key: K, *, at_least: float = 0.0) -> None:
-        """Work on the key failed: add it after its back-off, and not before `at_least` seconds."""
+        """Add a key whose processing failed: after its back-off, but not before `at_least` seconds."""
         delay = min(MAX_DELAY, BASE_DELAY * 2 ** min(self._failures[key], 30))
         self._failures[key] += 1
         self._metrics.on_retry()
         self._add(key, max(delay, at_least), 0)
 
     def forget(self, key: K) -> None:
-        """The key is fine: its back-off starts from the beginning next time."""
+        """Reset the back-off of a key."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
@@ -160,7 +160,7 @@ class WorkQueue(Generic[K]):
             self._push_ready(key, entry)
 
     def shutdown(self) -> None:
-        """Hand out nothing any more: what waits is dropped, since the next process lists everything anyway."""
+        """Hand out no more keys: waiting ones are dropped, since the next process lists everything anyway."""
         self._closed = True
         self._waiting.clear()
         self._ready.clear()
@@ -240,7 +240,7 @@ class WorkQueue(Generic[K]):
             self._timer = asyncio.get_running_loop().call_later(wait, self._promote)
 
     def _drop_superseded(self) -> None:
-        """A key that is due in a week, and is added every second until then, would leave 600,000 entries."""
+        """Drop superseded delays: a key due in a week that is added every second would leave 600,000."""
         if len(self._delayed) > 2 * len(self._waiting) + MAX_SUPERSEDED:
             self._delayed = [item for item in self._delayed if self._current(item)]
             heapq.heapify(self._delayed)

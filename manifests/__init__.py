@@ -1,8 +1,8 @@
-"""What is installed into a cluster: CRD, RBAC, webhook configurations and the manager's workload.
+"""The installed objects: CRD, RBAC, webhook configurations and the manager's workload.
 
-The YAML in this directory is the source of what is installed, but for CRDs, admission policies in the place of webhooks
-and install.yaml, which are generated (`python -m manifests`). Tests, the demo and `jobset` commands take the same
-objects as Python values. Only the refresh of the embedded Kubernetes schema talks to a cluster.
+The YAML in this directory is their source, except for CRDs, admission policies that replace webhooks, and install.yaml,
+which are generated (`python -m manifests`). Tests, the demo and `jobset` commands take the same objects as Python
+values. Only the refresh of the embedded Kubernetes schema talks to a cluster.
 """
 
 from manifests.admission import webhook_configurations

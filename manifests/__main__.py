@@ -49,7 +49,7 @@ def _check(root: Path) -> int:
 
 
 def main(argv: list[str] | None = None, root: Path = ROOT) -> int:
-    """Entry point. Returns the exit status: 1 when `--check` finds a difference. `root` is where the files are."""
+    """Entry point. Returns the exit status: 1 when `--check` finds a difference. `root`: folder of the files."""
     parser = argparse.ArgumentParser(
         prog="python -m manifests", description="Generate the files in manifests/ and charts/."
     )

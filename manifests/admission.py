@@ -11,13 +11,13 @@ POLICY_CONFIGURATIONS = "policy/configurations.yaml"
 
 
 def webhooks(*paths: str) -> dict[str, Object]:
-    """The webhooks of these files by name, new for each caller; by default those of all configurations."""
+    """Copies of the webhooks of these files by name; by default of all configurations."""
     found = objects(*(paths or (CONFIGURATIONS, POLICY_CONFIGURATIONS)))
     return {webhook["name"]: webhook for configuration in found for webhook in configuration["webhooks"]}
 
 
 def wrong_path(webhook: Object) -> str:
-    """The path by which a stored webhook is called if the manager serves nothing there for it; "" if all is well."""
+    """The path of a stored webhook if the manager does not serve that webhook there; "" if it does."""
     ours, client = webhooks().get(str(webhook.get("name"))), webhook.get("clientConfig") or {}
     wanted = ours["clientConfig"]["service"]["path"] if ours else ""
     service = client.get("service")
@@ -29,7 +29,7 @@ def wrong_path(webhook: Object) -> str:
 
 
 def is_about_pods(webhook: Object) -> bool:
-    """Whether a webhook of ours is asked about pods."""
+    """Whether one of our webhooks is called for pods."""
     return bool(webhook["rules"][0]["resources"] == ["pods"])
 
 
@@ -40,7 +40,7 @@ def webhook_configurations(
 
     `url_base` (`https://127.0.0.1:9443`) is for a manager that runs outside the cluster; None points at the Service.
     `ca_bundle` is the PEM of the CA that signed the serving certificate; None leaves it to the manager, who then owns
-    the field, so that applying again takes nothing away.
+    the field, so that applying again does not remove it.
     """
     found = _with_client(objects(CONFIGURATIONS), url_base, ca_bundle)
     for configuration in found:
@@ -51,7 +51,7 @@ def webhook_configurations(
 def policy_webhook_configurations(*, url_base: str | None = None) -> list[Object]:
     """Webhook configurations for JobSetPolicies and exceptions.
 
-    The mutating ones change nothing: they explain faults that the schema refuses in fewer words.
+    The mutating ones change nothing: they explain faults that the schema would refuse without an explanation.
     """
     return _with_client(objects(POLICY_CONFIGURATIONS), url_base, None)
 

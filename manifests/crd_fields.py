@@ -26,7 +26,7 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 def lacking(document: bytes) -> list[str]:
-    """Fields of a JobSet that the OpenAPI document of its API group does not have."""
+    """Fields of a JobSet that the OpenAPI document of its API group lacks."""
     schemas = msgspec.json.decode(document, type=_Document).components.schemas
     found = next((schema for name, schema in schemas.items() if name.rpartition(".")[2] == KIND), None)
     if found is None:
@@ -52,7 +52,7 @@ def _fields(node: mi.Type) -> Fields:
 
 
 def _missing(fields: Fields, schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Paths of fields that the schema does not know; of one that is missing, not its parts."""
+    """Paths of fields that the schema lacks, without the fields inside them."""
     if _EACH in fields:
         yield from _missing(fields[_EACH], schema.get("items") or {}, f"{path}{_EACH}")
         return

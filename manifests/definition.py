@@ -2,7 +2,7 @@
 
 See docs/reference/api.md and docs/policy/README.md.
 
-A field's type, requiredness, description and keywords come from its record; nothing about a field is said twice. Two
+A field's type, requiredness, description and keywords come from its record; nothing about a field is repeated here. Two
 keywords are ours and never emitted: `x-required` (the schema demands what the decoder would default), `x-since-go` and
 `x-openapi` / `x-openapi-items` (the field is a Kubernetes type, see embedded.py).
 """
@@ -55,7 +55,7 @@ _EXCEPTION_COLUMNS: list[Object] = [
     {"name": "Reviews-From", "type": "string", "jsonPath": ".status.reviewsFrom"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 ]
-# Other controllers (spec.managedBy) may write it; ours does not, so the record has no such field.
+# Only other controllers (spec.managedBy) write it, so the record has no such field.
 _OBSERVED_GENERATION: Schema = {
     "type": "integer",
     "format": "int64",
@@ -132,7 +132,7 @@ def jobset_schema() -> Schema:
 
 
 def _marks_in_words(node: Any) -> Any:
-    """The schema with `x-since-go` as a sentence of the description, as an API server takes it."""
+    """The schema for an API server, with `x-since-go` as a sentence of the description."""
     if isinstance(node, list):
         return list(map(_marks_in_words, node))
     if not isinstance(node, dict):
@@ -151,7 +151,7 @@ def crd() -> Object:
 
 
 def policy_crd() -> Object:
-    """CustomResourceDefinition `jobsetpolicies.policy.jobset.x-k8s.io`, which a cluster may do without."""
+    """CustomResourceDefinition `jobsetpolicies.policy.jobset.x-k8s.io`, which is optional in a cluster."""
     from policy import types as policy  # noqa: PLC0415 (all rules, which JobSets alone do not need)
 
     root = _root(policy.JobSetPolicyObject, kinds.API_VERSION, kinds.KIND) | {"required": ["spec"]}

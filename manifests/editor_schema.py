@@ -1,8 +1,8 @@
 """A JSON schema of manifests for editors, made from the schema of a CRD. Pure.
 
 It differs from the CRD's where an editor needs more: unknown fields are faults, apiVersion and kind have one value, a
-field with a default may be left out. It has no rules in CEL, and no status, which people do not write. A field without
-a value (null) is marked: the API server takes it, but people who write one have forgotten something.
+field with a default may be left out. It has no CEL rules, and no status, which users do not write. A field without a
+value (null) is a fault: the API server accepts it, but it is most likely a mistake.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ _KEPT = {
     "type", "description", "default", "enum", "format", "pattern", "minimum", "maximum", "minLength", "maxLength",
     "minItems", "maxItems",
 }  # fmt: skip
-"""Keywords that mean the same in a CRD and in JSON schema, and hold no schema."""
+"""Keywords that mean the same in a CRD and in JSON schema, and contain no schema."""
 
 FILLED_IN = {"spec.failurePolicy.rules.name", "spec.successPolicy.operator"}
 """Required fields that admission fills in (docs/reference/defaulting.md)."""
 
 
 def editor_schema(crd: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of what people write, from the definition of the resource."""
+    """The schema of a manifest, from the definition of the resource."""
     version, kind = crd["spec"]["versions"][0], crd["spec"]["names"]["kind"]
     root = _editor_schema(version["schema"]["openAPIV3Schema"])
     fields = {name: field for name, field in root["properties"].items() if name != "status"}

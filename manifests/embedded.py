@@ -1,8 +1,8 @@
 """The Kubernetes types inside a JobSet, as structural schema (apiextensions.k8s.io/v1).
 
 Their one source is the pinned API server's own OpenAPI v3 document, of which the needed definitions are kept, trimmed,
-in openapi/kubernetes.json. A structural schema allows neither references nor most of OpenAPI's decorations, and it
-defaults and prunes for real, so what is decoration in the document must not become behaviour in the CRD.
+in openapi/kubernetes.json. A structural schema allows neither references nor most of OpenAPI's annotations. It also
+sets defaults and prunes fields, so an annotation of the document must not become behaviour of the CRD.
 """
 
 import json
@@ -26,7 +26,7 @@ _STRINGS: Schema = {"type": "object", "additionalProperties": {"type": "string"}
 _FIXED: dict[str, Schema] = {
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _INT_OR_STRING,
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {**_INT_OR_STRING, "pattern": PATTERN},
-    # A template's metadata that can mean anything (docs/reference/api.md#templates); the rest is the server's.
+    # The metadata of a template that has an effect (docs/reference/api.md#templates); the API server sets the rest.
     _META: {
         "type": "object",
         "properties": {
@@ -53,8 +53,8 @@ _KEPT = {
     "x-kubernetes-list-type",
     "x-kubernetes-map-type",
 }
-"""What is taken over. Not `description`: it is 85% of the bytes and `kubectl explain job` has it. Not `enum`: the
-document lists the values of one release, and a value that a newer one knows has to reach the Job."""
+"""Keywords that are kept. Not `description`: it is 85% of the bytes and `kubectl explain job` has it. Not `enum`: the
+document lists the values of one release, and values of newer releases have to reach the Job."""
 
 _SERVER_DEFAULTS = {
     ("AzureDiskVolumeSource", "cachingMode"),
@@ -75,7 +75,7 @@ def _references(node: object) -> Iterator[str]:
 
 
 def trim(definitions: dict[str, Schema]) -> dict[str, Schema]:
-    """The definitions that the roots need, reduced to the keywords that are taken over, by name."""
+    """The definitions that the roots need, reduced to the kept keywords, by name."""
     needed: dict[str, Schema] = {}
     pending = list(ROOTS.values())
     while pending:
@@ -102,9 +102,9 @@ def _trim_schema(owner: str, schema: Schema) -> Schema:
 
 
 def _trim_property(owner: str, name: str, schema: Schema, *, required: bool) -> Schema:
-    """A property without the `default` that only spells Go's zero value.
+    """A property without a `default` that is Go's zero value.
 
-    In a CRD it would come true: a required field would never be missed, an absent object would appear.
+    In a CRD it would take effect: a missing required field would be accepted, an absent object would be created.
     """
     kept = _trim_schema(owner, schema)
     if required or kept.get("default") == {} or (owner, name) in _SERVER_DEFAULTS:
@@ -113,7 +113,7 @@ def _trim_property(owner: str, name: str, schema: Schema, *, required: bool) -> 
 
 
 def _flatten(definitions: dict[str, Schema], schema: Schema) -> Schema:
-    """The schema with every reference replaced by what it points at."""
+    """The schema with every reference replaced by its target."""
     if targets := list(_references({k: schema[k] for k in ("$ref", "allOf") if k in schema})):
         (target,) = targets
         base = _FIXED.get(target) or _flatten(definitions, definitions[target])

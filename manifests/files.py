@@ -93,7 +93,7 @@ def write(root: Path = ROOT) -> list[str]:
 
 
 def differences(root: Path = ROOT) -> dict[str, str]:
-    """For each file that is not what would be generated: its path and the first lines of the diff."""
+    """For each generated file that is out of date: its path and the first lines of the diff."""
     diffs: dict[str, str] = {}
     for tree in _trees(root):
         for path, before, after in tree.compare():

@@ -13,7 +13,7 @@ IMAGE_TAG = "v0.1.0"
 """The version in pyproject.toml; a test compares them."""
 
 IMAGE = f"{IMAGE_NAME}:{IMAGE_TAG}"
-"""Image of the manager. Point it elsewhere with `images:` of an own kustomization on top of `manifests/`."""
+"""Image of the manager. Change it with `images:` in a kustomization on top of `manifests/`."""
 
 DEPLOYMENT = "jobset-controller-manager"
 SERVICE_ACCOUNT = "jobset-controller-manager"
@@ -28,7 +28,7 @@ POLICY_MUTATING_CONFIGURATION = "jobset-policy-mutating-webhook-configuration"
 POLICY_VALIDATING_CONFIGURATION = "jobset-policy-validating-webhook-configuration"
 
 APPLY_CRD = "kubectl apply --server-side --force-conflicts -k manifests/crd"
-"""The command that installs the CRD and nothing else, whatever else is installed."""
+"""The command that installs only the CRD."""
 
 OTHER_MANAGER = "another program is the manager, and fields that the Go JobSet does not have are stored without effect"
 THIS_ONE_AGAIN = (

@@ -17,7 +17,7 @@ RBAC_APART = (
     "policy-reports/rbac.yaml",
     "policy-in-api-server/rbac.yaml",
 )
-"""The rights of options that need some of their own."""
+"""The files with the rights of single options."""
 
 
 @cache

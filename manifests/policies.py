@@ -1,9 +1,9 @@
 """Admission policies: what the pod webhooks do for exclusive placement, done inside the API server.
 
-Pods of JobSets then start while no replica of the manager answers. A policy sees nothing but the pod and cannot know
-where a leader is: every follower gets the gate, which the controller lifts, or, in the variant that needs no manager,
-an affinity to its leader. Terms and keys come from `api/`, so that policies and webhooks say the same.
-Needs MutatingAdmissionPolicy of admissionregistration.k8s.io/v1 (Kubernetes 1.36).
+Pods of JobSets then start while no replica of the manager answers. A policy sees only the pod and does not know where a
+leader is: every follower gets the gate, which the controller lifts, or, in the variant that needs no manager, an
+affinity to its leader. Terms and keys come from `api/`, so that policies and webhooks give the same result. Needs
+MutatingAdmissionPolicy of admissionregistration.k8s.io/v1 (Kubernetes 1.36).
 """
 
 import copy
@@ -42,7 +42,7 @@ def _literal(value: Any) -> str:
 PRIORITY_TEXT = "(object.spec.priority < 0 ? 'minus' + string(-object.spec.priority) : string(object.spec.priority))"
 """CEL: `api.exclusive.priority_label`."""
 _NOT_BOUND = {"name": "not-bound", "expression": "!has(object.spec.nodeName) || object.spec.nodeName == ''"}
-"""The API has no gates for a pod that is bound already."""
+"""The API server refuses gates of a pod that is bound already."""
 
 _TOPOLOGY: Any = Cel("variables.topology")
 _JOB_KEY: Any = Cel("variables.jobKey")
@@ -61,7 +61,7 @@ def _as_list(expressions: Mapping[str, str]) -> list[Object]:
 
 
 def _variables(*names: str, **terms: JSON) -> list[Object]:
-    """The named variables, and `terms`, whose expressions may use them."""
+    """The variables of these names, and `terms`, whose expressions may use them."""
     return _as_list({name: _VARIABLES[name] for name in names} | {name: _literal(term) for name, term in terms.items()})
 
 
@@ -74,7 +74,7 @@ def _condition(name: str) -> Object:
 
 
 def _policy(kind: str, name: str, conditions: list[Object], **spec: Any) -> Object:
-    """A policy about the pods that the webhooks of exclusive pods select, if all the conditions hold as well."""
+    """A policy for the pods that the webhooks of exclusive pods select, if all conditions hold."""
     hook = webhooks()["mpod.kb.io"]
     selectors = {key: hook[key] for key in ("objectSelector", "namespaceSelector")}
     matched = {
@@ -202,7 +202,7 @@ def _checks(followers: Followers) -> list[Object]:
 
 
 def pod_policies(followers: Followers = "gate") -> list[Object]:
-    """The policies and their bindings, in the place of the webhooks of pods.
+    """The policies and their bindings that replace the webhooks of pods.
 
     With "gate" a follower waits for the manager, as with the webhooks; with "affinity" only for its leader.
     """

@@ -20,7 +20,7 @@ PodAdmission = Literal["webhooks", "policies", "policies-without-manager"]
 
 
 def pod_admission(pods: PodAdmission, *, url_base: str | None = None, ca_bundle: bytes | None = None) -> list[Object]:
-    """The webhook configurations (see there), with the policies in front that stand in for the webhooks of pods."""
+    """The webhook configurations, after the policies that replace the webhooks of pods."""
     webhooks = webhook_configurations(url_base=url_base, ca_bundle=ca_bundle, pods=pods == "webhooks")
     if pods == "webhooks":
         return webhooks
@@ -36,7 +36,7 @@ def policy_objects(*, webhook_url: str | None = None) -> list[Object]:
 def install_objects(
     *, webhook_url: str | None = None, ca_bundle: bytes | None = None, pods: PodAdmission = "webhooks"
 ) -> list[Object]:
-    """All that is installed, in the order in which it can be applied.
+    """All installed objects, in the order in which they can be applied.
 
     With `webhook_url` (see `webhook_configurations`) the manager runs outside the cluster: Deployment, its ConfigMap,
     disruption budget, network policy and both Services are left out; namespace, Secret, service account, RBAC, CRD,

@@ -1,4 +1,7 @@
-"""What stored JobSets break, whatever the actions of the policies: gathered set by set, with bounded memory. Pure."""
+"""Violations by stored JobSets, whatever the actions of the policies: collected set by set, with bounded memory.
+
+Pure.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +34,7 @@ def broken_rules(
     at: datetime,
     failed: Failed | None = None,
 ) -> list[Violation]:
-    """The violations of a stored JobSet at that time, without those that exceptions in its namespace allow."""
+    """The violations of a stored JobSet at that time, except those that exceptions in its namespace allow."""
     without = excused_rules(exceptions, policies, judged, namespace, at)
     return violations(
         policies,
@@ -44,14 +47,14 @@ def broken_rules(
 
 @dataclass(slots=True)
 class First:
-    """The first results in their order, whatever the order in which they come; and how many there are."""
+    """Keeps the first results by their order, whatever the order in which they are added; and counts all."""
 
     most: int
     count: int = 0
     _kept: list[AuditedViolation] = field(default_factory=list)
 
     def add(self, result: AuditedViolation) -> None:
-        """Add a result, and forget those that are not among the first."""
+        """Add a result, and drop those that are not among the first."""
         self.count += 1
         self._kept.append(result)
         if len(self._kept) >= 2 * self.most:
@@ -71,7 +74,7 @@ class _OfPolicy:
 
 
 class Audit:
-    """What JobSets break of these policies. `reports`: keep results by namespace, too."""
+    """Violations of these policies by JobSets. `reports`: keep results by namespace, too."""
 
     def __init__(self, policies: Sequence[JobSetPolicy], *, reports: bool = False) -> None:
         self.policies = policies
@@ -104,7 +107,7 @@ class Audit:
             self._reports.setdefault(key, First(MOST_OF_REPORT)).add(result)
 
     def result(self, policy: str, at: str) -> PolicyAudit:
-        """The audit as the status of a policy has it."""
+        """The audit in the form of a policy's status."""
         found = self._found[policy]
         return PolicyAudit(
             time=at,

@@ -1,7 +1,7 @@
 """Pieces of CEL, the language of the API server's admission policies. Pure.
 
-An expression is a `Cel`; a plain text is a literal. Expressions name the JobSet by a `Root`: `object`, or `oldObject`
-where the JobSet before an update is looked at.
+An expression is a `Cel`; a plain text is a literal. A `Root` is the JobSet of expressions: `object`, or `oldObject` for
+the JobSet before an update.
 """
 
 import re
@@ -24,7 +24,7 @@ class Cel:
     text: str
 
     def __post_init__(self) -> None:
-        format(self.text)  # fails for a text of an object
+        format(self.text)  # fails for a `Foreign` text
 
     def __str__(self) -> str:
         return self.text
@@ -32,7 +32,7 @@ class Cel:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A JobSet that expressions look at, and the suffix of the variables that are made from it."""
+    """A JobSet in expressions, and the suffix of the variables that are derived from it."""
 
     name: str
     suffix: str
@@ -49,7 +49,7 @@ _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 class Foreign(str):
     """A text that comes from an object, such as a policy.
 
-    Formatting it fails, so it gets into an expression by `text` alone, which quotes it.
+    Formatting it fails, so only `text`, which quotes it, can put it into an expression.
     """
 
     __slots__ = ()
@@ -59,7 +59,7 @@ class Foreign(str):
 
 
 def foreign(value: T) -> T:
-    """A copy of the value in which every text is `Foreign`, in whatever field it stands."""
+    """A copy of the value in which every text is `Foreign`, in all fields."""
     made: Any = value
     if isinstance(value, str):
         made = Foreign(value)
@@ -118,7 +118,7 @@ def fill_template(template: str, words: Mapping[str, str | Cel]) -> list[str | C
 
 
 def quote_text(value: Cel) -> Cel:
-    """A text in quotes, cut when it is long, as messages show values."""
+    """A text in quotes, cut if it is long, like values in messages."""
     return Cel(
         f"strings.quote(size({value}) > {MAX_SHOWN_VALUE} ?"
         f" {value}.substring(0, {MAX_SHOWN_VALUE - 3}) + '...' : {value})"
@@ -131,7 +131,7 @@ SHOWN = {ErrorType.INVALID, ErrorType.NOT_SUPPORTED}
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Writes findings in the name of a policy. A finding is a list: what it is compared by, its place, its text."""
+    """Writes findings in the name of a policy. A finding is a list: key for comparison, path, text."""
 
     policy: str
 
@@ -145,10 +145,9 @@ class Say:
         apart: Cel | None = None,
         **words: str | Cel,
     ) -> Cel:
-        """The finding that a rule is broken at a path. `key`: the place without indices of lists of a template.
+        """The finding that a rule is broken at a path. `key`: the path without indices of lists of a template.
 
-        `shown`: the value, as the kinds of findings that quote it do. `apart`: a text that is not shown, by which
-        findings differ.
+        `shown`: the value, for kinds of findings that quote it. `apart`: a hidden text that distinguishes findings.
         """
         body: list[str | Cel] = [rule.type.text]
         if shown is not None and rule.type in SHOWN:
@@ -165,7 +164,7 @@ class Say:
 
 
 def list_if(condition: str | Cel, found: Cel) -> Cel:
-    """A list with one finding where the condition holds, else an empty one."""
+    """A list with one finding if the condition holds, else an empty one."""
     return Cel(f"({condition} ? [{found}] : [])")
 
 
@@ -176,33 +175,33 @@ def concat_lists(*lists: Cel) -> Cel:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The number of an item of a list in a template, an int. Findings are compared without it."""
+    """The index (int) of an item of a list in a template. Findings are compared without it."""
 
     number: str
 
 
 Place = tuple[Cel, Cel]
-"""A path, and what a finding there is compared by."""
+"""A path, and the key by which findings there are compared."""
 
 
 def cel_place(*parts: str | Cel | Index) -> Place:
-    """The place made of these parts."""
+    """The path of these parts, with its key."""
     path = [Cel(f"'[' + string({part.number}) + ']'") if isinstance(part, Index) else part for part in parts]
     return concat_texts(*path), concat_texts(*(part for part in parts if not isinstance(part, Index)))
 
 
 def of_template(number: str, *rest: str | Cel | Index) -> Place:
-    """A place in the ReplicatedJob of that number, an int."""
+    """A path in the ReplicatedJob of that index (int)."""
     return cel_place("spec.replicatedJobs[", Cel(f"string({number})"), "]", *rest)
 
 
 def of_pod(number: str, *rest: str | Cel | Index) -> Place:
-    """A place in the spec of its pods."""
+    """A path in the spec of its pods."""
     return of_template(number, ".template.spec.template.spec", *rest)
 
 
 def of_container(*parts: str | Cel | Index) -> Place:
-    """A place in the container `x`, an item of the variable `containers`."""
+    """A path in the container `x`, an item of the variable `containers`."""
     return of_pod("x.j", ".", Cel("string(x.f)"), Index("x.k"), *parts)
 
 

@@ -25,13 +25,13 @@ FIRST_USED: Final = "FirstUsed"
 MOST_SAID = 5
 """Faults and conflicts that a message names; the rest is counted."""
 MOST_TEXT = 300
-"""Characters of one."""
+"""Characters of one fault or conflict."""
 
 Conditions = tuple[Condition, ...]
 
 
 class Held(NamedTuple):
-    """Whether the API server holds a policy that asks for it."""
+    """Whether the API server enforces a policy that asks for it."""
 
     holds: bool
     reason: str
@@ -48,7 +48,7 @@ def policy_status(
 ) -> JobSetPolicyStatus:
     """The status with the conditions that the policy has now. `others`: all policies in force.
 
-    `held` None: it is not known yet, and what the status says of it stays.
+    `held` None: not known yet, so the condition about it stays.
     """
     wrong = faults(policy)
     ready = _join_errors(wrong) if wrong else "the policy is in force"
@@ -82,7 +82,7 @@ def exception_status(exception: JobSetPolicyException, stands: Standing, at: str
 
 
 def reportable_conditions(before: JobSetPolicyExceptionStatus, after: JobSetPolicyExceptionStatus) -> list[Condition]:
-    """New conditions of an exception that say that it was used, or has ended."""
+    """New conditions of an exception about its first use or its end."""
     found: list[Condition] = []
     if is_true(after.conditions, USED) and not is_true(before.conditions, USED):
         found += [each for each in after.conditions if each.type == USED]
@@ -99,7 +99,7 @@ def _join_errors(found: Iterable[FieldError]) -> str:
 
 
 def _with(conditions: Conditions, kind: str, status: bool, reason: str, message: str, at: str) -> Conditions:
-    """The conditions with this one, in its place. The time stays while the status does."""
+    """The conditions with this one added or replaced. The transition time is kept while the status is the same."""
     old, value = find(conditions, kind), "True" if status else "False"
     since = old.last_transition_time if old is not None and old.status == value else at
     new = Condition(type=kind, status=value, reason=reason, message=message, last_transition_time=since)

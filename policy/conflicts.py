@@ -40,7 +40,7 @@ _NOWHERE = Namespace()
 def conflicts(policy: JobSetPolicy, policies: Sequence[JobSetPolicy], gates: FeatureGates) -> list[FieldError]:
     """Contradictions between a policy and the others, by path.
 
-    Limits that namespaces have are not known here. Two policies whose selectors exclude each other never conflict.
+    Limits of namespaces are unknown here. Two policies whose selectors exclude each other never conflict.
     """
     found = [] if gates[DEADLINE_GATE] else list(_without_gate(policy))
     for other in sorted(policies, key=lambda each: each.metadata.name):
@@ -72,7 +72,7 @@ def _place(default: Default) -> Path:
 
 
 def _may_both_match(own: JobSetPolicy, other: JobSetPolicy) -> bool:
-    """False where both demand one label with different values."""
+    """False if both require different values of one label."""
     ours, theirs = own.spec.match, other.spec.match
     return _may_agree(ours.namespace_selector, theirs.namespace_selector) and _may_agree(
         ours.object_selector, theirs.object_selector

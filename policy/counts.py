@@ -1,4 +1,4 @@
-"""What admission decides is added to the counts in the status of policies. Pure: the time is passed in."""
+"""Counts of admission's decisions for the status of policies. Pure: the time is passed in."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ FIELDS: Final[Mapping[str, str]] = {
     "Excepted": "excepted",
     "Error": "failed",
 }
-"""Actions about a rule, and the field in which each is counted."""
+"""Actions about a rule, and their fields in the status."""
 _WHOLE: Final[Mapping[str, str]] = {MATCHED: "matched", SET: "defaulted"}
-"""Names in the status for actions that are counted for the policy alone."""
+"""Fields of the status for actions that are counted for the whole policy only."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Decisions of one policy that are not in its status yet: times by rule and action."""
+    """Decisions of one policy that are not in its status yet: numbers by rule and action."""
 
     times: Counter[tuple[str, str]] = field(default_factory=Counter)
     seen: dict[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Tally:
 
 
 def status_patch(status: JobSetPolicyStatus, tally: Tally, reviews_from: str) -> JSON:
-    """The fields of the status that a tally of such reviews changes, as a merge patch writes them.
+    """The fields of the status that a tally of such reviews changes, as a merge patch.
 
     Counts without `reviewsFrom` may come from reviews of anyone.
     """

@@ -1,7 +1,7 @@
 """Defaults of policies: which ones a new JobSet gets, and which contradict a rule of a policy. Pure.
 
-A default that a rule of a policy refuses is not set where both policies match, so that no author is refused for what
-somebody else has written. It is said at the policy: see conflicts.py.
+A default that a rule of a policy refuses is not set if both policies match, so that no JobSet is refused for a value
+that its author has not written. The policy gets a warning: see conflicts.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -73,7 +73,7 @@ def each_default(defaults: Defaults | None) -> Iterator[Default]:
 
 
 Failed = Callable[[JobSetPolicy, Exception], None]
-"""Hears of the policy whose defaults could not be found, and of the exception."""
+"""Called with the policy whose defaults could not be computed, and the exception."""
 
 
 def defaults_for(
@@ -86,8 +86,8 @@ def defaults_for(
 ) -> list[tuple[JobSetPolicy, Default]]:
     """The defaults for the absent values of a new JobSet; if two have one name, that of the first policy.
 
-    Selectors look at the labels that the author has written. `failed`: hears of each policy for which an exception is
-    raised, and the others are looked at all the same; without it the exception is raised.
+    Selectors match the labels that the author has written. `failed`: called with each policy that raises an exception,
+    while the others still count; without it the exception is raised.
     """
     labels = _labels(obj)
     matching = sorted(
@@ -118,7 +118,7 @@ def _labels(obj: JSON) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A default that a rule refuses, and what it says."""
+    """A default that a rule refuses, and the rule's message."""
 
     default: Default
     rule: str
@@ -165,7 +165,7 @@ def _place_in_sample(default: Default) -> tuple[str | int, ...]:
 
 
 def _sample(defaults: Sequence[Default]) -> Judged:
-    """A JobSet that has these defaults and nothing else."""
+    """A JobSet with only these defaults."""
     values = {default.name: default.value for default in defaults}
     pod: JSON = {
         "priorityClassName": values.get("priorityClassName"),

@@ -1,4 +1,4 @@
-"""Durations in policies, such as `7d`: one way to write them, and one reader. Pure."""
+"""Durations in policies, such as `7d`: their pattern, and their parser. Pure."""
 
 from typing import Final
 

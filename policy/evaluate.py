@@ -1,7 +1,7 @@
 """The violations of policies by a JobSet, in order of path. The one function for admission and the command line. Pure.
 
-Work is bounded by the size of the JobSet and the number of policies: a rule looks once at each template, lists of
-policies have at most 64 items, and of one rule at most `MOST_OF_A_RULE` findings are kept.
+Work is bounded by the size of the JobSet and the number of policies: a rule reads each template once, lists of policies
+have at most 64 items, and at most `MOST_OF_A_RULE` findings of one rule are kept.
 """
 
 from collections import Counter
@@ -63,9 +63,9 @@ def in_force(policy: JobSetPolicy) -> Iterator[tuple[PolicyRule, object]]:
 
 
 Failed = Callable[[JobSetPolicy, str, Exception], None]
-"""Hears of the policy and rule that could not be checked, and of the exception."""
+"""Called with the policy and rule that could not be checked, and the exception."""
 Excepted = Callable[[JobSetPolicy, str], bool]
-"""Whether there is an exception from a rule of a policy: asked about each rule that is broken."""
+"""Whether there is an exception from a rule of a policy: called for each violated rule."""
 
 
 def violations(
@@ -79,10 +79,9 @@ def violations(
 ) -> list[Violation]:
     """The violations by a JobSet, by path, and at one path in the order of the policies.
 
-    `old`: the JobSet before an update. What it breaks already is no reason to refuse the update, unless the update
-    makes it worse: a policy that came later stops nobody from changing something else. `excepted`: whether
-    a broken rule does not count. `failed`: hears of each rule that raises an exception, and the other rules are checked
-    all the same; without it the exception is raised.
+    `old`: the JobSet before an update. Its violations do not refuse the update, unless the update makes them worse: a
+    later policy must not block other changes. `excepted`: whether a violated rule does not count. `failed`: called with
+    each rule that raises an exception, while other rules are still checked; without it the exception is raised.
     """
     found: list[Violation] = []
     for policy in policies:
@@ -119,7 +118,7 @@ def _new_or_worse(found: Iterator[FieldError], before: Iterator[FieldError]) -> 
     """Findings of a rule about a new object, without those that the old one had as well.
 
     A number over its limit is worse if it is larger than it was. Anything else is compared without its index in a list
-    of its template: what is removed from a list moves what stands behind it.
+    of its template: removing an item changes the indexes of those after it.
     """
     amounts: dict[tuple[str, str], Amount] = {}
     known: Counter[tuple[object, ...]] = Counter()
@@ -159,7 +158,7 @@ def numbers(policy: JobSetPolicy, judged: Judged, namespace: Namespace) -> dict[
 
 
 def _said_by(policy: JobSetPolicy, error: FieldError) -> FieldError:
-    """The finding in the policy's name: a warning, if the policy does not refuse the JobSet."""
+    """The finding with the policy's name; a warning if the policy does not refuse the JobSet."""
     detail = f"policy {policy.metadata.name}" + (f": {error.detail}" if error.detail else "")
     rule = error.rule if policy.spec.denies or error.rule is None else as_warning(error.rule)
     return replace(error, detail=detail, rule=rule)

@@ -66,7 +66,7 @@ def exception_faults(
 def exception_warnings(
     exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace | None, now: datetime
 ) -> list[FieldError]:
-    """Why an exception without faults of its own does not count, or not as long as it says; for a command that goes on.
+    """Why an exception without faults does not count, or not for its whole time; for a command that continues.
 
     `namespace` None: its labels are not known.
     """

@@ -33,7 +33,7 @@ def duration_of(text: str) -> timedelta:
 
 
 def time_of(text: str) -> datetime | None:
-    """A time with a time zone; None if it is none."""
+    """A time with a time zone; None if the text is not one."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -43,10 +43,9 @@ def time_of(text: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Whether an exception counts at some time. `why_not` says it in words, and is empty if it counts.
+    """Whether an exception counts at some time. `why_not`: the reason, empty if it counts.
 
-    `until`: when it ends, as far as that is known. `reason`: of the condition InForce. `absent`: rules that it
-    names and its policy does not have.
+    `until`: when it ends, if known. `reason`: of the condition InForce. `absent`: rules that its policy does not have.
     """
 
     why_not: str = ""
@@ -58,10 +57,10 @@ class Standing:
 def standing(
     exception: JobSetPolicyException, policy: JobSetPolicy | None, namespace: Namespace | None, now: datetime
 ) -> Standing:
-    """Whether an exception in this namespace counts now. `policy`: the one that it names, None if there is none.
+    """Whether an exception in this namespace counts now. `policy`: the one that it names, None if missing.
 
-    `namespace` None: its labels are not known, and taken for allowed. An exception that is not stored yet counts as
-    created now.
+    `namespace` None: its labels are unknown and count as allowed. An exception that is not stored yet counts as created
+    now.
     """
     name = exception.spec.policy
     if policy is None:
@@ -79,7 +78,7 @@ def standing(
 
 
 def _until(exception: JobSetPolicyException, policy: JobSetPolicy, until: datetime, now: datetime) -> Standing:
-    """Whether an exception counts now that its policy allows until then."""
+    """Whether an exception counts now, if its policy allows it until then."""
     if now >= until:
         return Standing(f"it ended at {format_time(until)}", until, EXPIRED)
     demanded = {rule.name for rule, _ in in_force(policy)}
@@ -90,7 +89,7 @@ def _until(exception: JobSetPolicyException, policy: JobSetPolicy, until: dateti
 
 
 def ends_at(exception: JobSetPolicyException, allowed: Exceptions, now: datetime) -> datetime | None:
-    """When an exception ends that its policy allows; None if its own end is not a time."""
+    """When an allowed exception ends; None if its own end is not a time."""
     expires = time_of(exception.spec.expires_at)
     created = time_of(exception.metadata.creation_timestamp or "") or now
     return None if expires is None else min(expires, created + duration_of(allowed.max_duration))

@@ -1,6 +1,6 @@
 """Faults of a policy itself, beyond those that the schema of its CRD refuses. Pure.
 
-What may be wrong with a record stands with the record, as its method `faults`; here is what holds for all of them.
+Faults of single records are found by their method `faults`; this file has those common to all records.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def faults(policy: JobSetPolicy) -> list[FieldError]:
 
 
 def cautions(policy: JobSetPolicy) -> list[FieldError]:
-    """Warnings about a policy without faults: what it does and was hardly meant to do."""
+    """Warnings about a policy without faults: effects that are hardly intended."""
     path = SPEC.at("rules")
     return [error for rule, demand in in_force(policy) for error in rule.cautions(demand, path.at(rule.name))]
 
@@ -87,7 +87,7 @@ _KEYS = {
 }
 """Fields that hold keys of labels, annotations, taints or resources."""
 _VALUES = {"allowed", "allowed_resources", "match_labels", "values"}
-"""Fields that hold what is compared as it is."""
+"""Fields with values that are compared literally."""
 
 
 def _wildcards(value: object, path: Path, *, optional: bool) -> Iterator[FieldError]:

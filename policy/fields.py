@@ -31,13 +31,13 @@ def map_by(key: str, text: str) -> msgspec.Meta:
 
 
 def has_wildcard(text: str) -> bool:
-    """Whether a text was meant as a pattern; policies compare it as it is."""
+    """Whether a text was meant as a pattern; policies compare it literally."""
     return "*" in text or "?" in text
 
 
 @runtime_checkable
 class Checked(Protocol):
-    """A record of a policy whose schema does not say everything that may be wrong with it."""
+    """A record of a policy with faults that its schema cannot find."""
 
     def faults(self, path: Path) -> Iterator[FieldError]:
         """The faults of the record at that path."""

@@ -1,9 +1,9 @@
-"""The JobSet as rules look at it, and what they look at beside it: its templates, its size, its namespace. Pure.
+"""The JobSet as rules read it: its templates, its size, its namespace. Pure.
 
-The Jobs of a ReplicatedJob have the same template, so rules look at each template once, however many Jobs are made
-from it. They look at the pod as it will be built, with the containers and volumes that other fields of the JobSet add
-to it; a finding about one of those stands at the field. What exclusive placement adds (labels, its own node selector
-and toleration) is not the author's, and no rule looks at it.
+The Jobs of a ReplicatedJob have the same template, so rules read each template once, however many Jobs are made from
+it. They read the pod as it will be built, with the containers and volumes that other fields of the JobSet add to it; a
+finding about one of those has the path of that field. Rules do not read what exclusive placement adds (labels, its own
+node selector and toleration), as the author has not written it.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Template:
-    """One ReplicatedJob: how many Jobs and pods it stands for, and what each pod is."""
+    """One ReplicatedJob: its numbers of Jobs and pods, and the spec of its pods."""
 
     path: Path
     rjob: ReplicatedJob
@@ -53,12 +53,12 @@ class Template:
 
     @cached_property
     def pod_path(self) -> Path:
-        """The place of the pod's spec."""
+        """The path of the pod's spec."""
         return self.path.at("template", "spec", "template", "spec")
 
     @cached_property
     def pod(self) -> JSON:
-        """The spec of its pods as they will be built; that of the template where the controller can build none."""
+        """The spec of its pods as they will be built; that of the template if the controller cannot build one."""
         try:
             return built_pod(self.js, self.rjob)
         except (AttributeError, KeyError, TypeError):
@@ -70,7 +70,7 @@ class Template:
         return ((self.rjob.job_spec.get("template") or {}).get("metadata") or {}).get("annotations") or {}
 
     def at(self, *parts: str | int) -> Path:
-        """Where the author has written what stands at a place below the pod's spec."""
+        """The path at which the author has written the value of a path below the pod's spec."""
         match parts:
             case (str(field), int(index), *inner) if index >= len(self.rjob.pod_spec.get(field) or ()):
                 return _added_by(self.pod[field][index], inner)
@@ -93,16 +93,16 @@ class Template:
 
     @cached_property
     def containers(self) -> tuple[tuple[str, int, JSON], ...]:
-        """Containers and init containers, with the list that each stands in and its index there."""
+        """Containers and init containers, each with its list and its index there."""
         return _containers(self.pod)
 
     @property
     def own_containers(self) -> tuple[tuple[str, int, JSON], ...]:
-        """The containers that the author has written, who alone can state what they need."""
+        """The containers that the author has written; nobody can set requests of others."""
         return _containers(self.rjob.pod_spec)
 
     def request_place(self, resource: str) -> Path:
-        """Where the largest request of that resource stands."""
+        """The path of the largest request of that resource."""
         best, place = Fraction(-1), self.pod_path
         for parts, name, value in stated_amounts(self.pod):
             amount = countable_amount(name, value) if name == resource and parts[0] != "overhead" else None
@@ -112,7 +112,7 @@ class Template:
 
     @cached_property
     def uncountable_amounts(self) -> tuple[tuple[Path, str, Any], ...]:
-        """Amounts that cannot be counted: the place of each, its resource, and what stands there."""
+        """Amounts that cannot be counted: path, resource and value of each."""
         return tuple(
             (self.at(*parts), name, value)
             for parts, name, value in stated_amounts(self.pod)
@@ -133,7 +133,7 @@ AGENT_IMAGE = AGENT.at("image")
 
 
 def _added_by(item: JSON, parts: Sequence[str | int]) -> Path:
-    """The field of the JobSet that has added a container or volume to a pod; `rest` leads on inside of that."""
+    """The field of the JobSet that has added a container or volume to a pod; `rest`: the path inside it."""
     if item.get("name") != restart_agent.NAME:
         return SPEC.at("volumeClaimPolicies")
     return AGENT_IMAGE if parts[:1] == ["image"] else AGENT
@@ -147,7 +147,7 @@ class Judged:
     _known: dict[Callable[[Template], Any], Sequence[Any]] = field(default_factory=dict, compare=False, repr=False)
 
     def each(self, look: Callable[[Template], T]) -> Sequence[T]:
-        """What is read from each template, once for all policies, so it must be small."""
+        """The result of `read` for each template, computed once for all policies, so it has to be small."""
         if look not in self._known:
             self._known[look] = tuple(map(look, self.templates))
         return self._known[look]

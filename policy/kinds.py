@@ -1,4 +1,4 @@
-"""What policies are called. Pure, and without their records, which take time and memory to import."""
+"""Names of policies. Pure, and without their records, which take time and memory to import."""
 
 from typing import Final, NamedTuple
 
@@ -17,7 +17,7 @@ GATE: Final = "JobSetPolicies"
 
 
 class PolicyId(NamedTuple):
-    """Whose decisions are counted: a policy that is created again under its name is another one."""
+    """The identity of a policy for counts: one that is created again with the same name is another one."""
 
     name: str
     uid: str

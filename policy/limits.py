@@ -1,4 +1,4 @@
-"""Limits in policies: their records, which one is in force, and how a number is held to it, here and in CEL. Pure."""
+"""Limits in policies: their records, the one in force, and how a number is compared with it, here and in CEL. Pure."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -31,16 +31,16 @@ class Limit(Base, frozen=True, kw_only=True):
 
     @property
     def most(self) -> int | str | None:
-        """`max` as a number, where it may be written in another way."""
+        """`max` as a number, in limits that may be written in another form."""
         return self.max
 
     @property
     def demands_more(self) -> bool:
-        """Whether there is a demand beside the limit, which may then be absent."""
+        """Whether there is a demand beside the limit; then the limit may be absent."""
         return False
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """A limit that is none, or is missing."""
+        """Faults: an invalid limit, or a missing one."""
         if self.max is not None:
             rule, place = AMOUNT if isinstance(self, ResourceLimit) else COUNT, path.at("max")
             if str(self.max).startswith("-"):
@@ -63,8 +63,8 @@ class ResourceLimit(Limit, frozen=True, kw_only=True):
 class Bound(NamedTuple):
     """A limit that is in force. `amount` None: there is none.
 
-    `text` is what it is written as and `source` where it stands, if not in the policy. `unreadable`: the text at the
-    namespace is no `form`, and `amount` is None.
+    `text`: as written; `source`: where it is written, if not in the policy. `unreadable`: the text at the namespace is
+    not a valid `form`, and `amount` is None.
     """
 
     amount: Amount | None
@@ -76,7 +76,7 @@ class Bound(NamedTuple):
 
 NO_BOUND = Bound(None)
 _LARGE = 10**6
-"""Amounts from which on the kind of a unit may differ from that of the limit: bytes, hardly anything else."""
+"""Amounts from which the kind of unit may differ from that of the limit: mostly bytes."""
 _WHOLE = re.compile(WHOLE_PATTERN, re.ASCII)
 
 
@@ -109,8 +109,8 @@ def effective_limit(limit: Limit, namespace: Namespace) -> Bound:
 class Number(NamedTuple):
     """A number of a JobSet beside its limit.
 
-    `where`: the place that a finding points at, found only when there is one. `parts`: what the number is made of, a
-    line for each template. `replicated_job`: its name, for a number that is not of the whole set.
+    `where`: computes the path of a finding. `parts`: the summands, a line for each template. `replicated_job`: its
+    name, for a number that is not of the whole set.
     """
 
     name: str
@@ -133,8 +133,8 @@ class Number(NamedTuple):
 def as_text(amount: Amount, limit: str) -> str:
     """An amount as a person writes it: a plain number beside a plain limit, else with a unit.
 
-    The unit is of the kind of the limit, or of the other kind where a large amount is shorter in that: 130Gi, and not
-    139586437120, beside 100G.
+    The unit is of the kind of the limit, or of the other kind if that makes a large amount shorter: 130Gi instead of
+    139586437120 beside 100G.
     """
     if limit.isdecimal() and isinstance(amount, int):
         return str(amount)
@@ -144,7 +144,7 @@ def as_text(amount: Amount, limit: str) -> str:
 
 
 def limit_sentence(name: str, fix: str) -> Rule:
-    """What is said about a number that exceeds its limit."""
+    """The message about a number that exceeds its limit."""
     return sentence(name, ErrorType.FORBIDDEN, "{amount} {what}, and at most {limit} allowed{source}", fix, "exceeded")
 
 
@@ -182,7 +182,7 @@ def check_limit(number: Number, exceeded: Rule, value: Any = None) -> Iterator[F
 
 
 MOST: Final = 2 * 10**18
-"""A number that is as large exceeds every limit; sums and products stop there, and never overflow."""
+"""A number of this size exceeds every limit; sums and products are capped there, so that they never overflow."""
 _AMOUNT = Cel("string(n.amount)")
 _NO_WORDS = Cel("''")
 
@@ -192,7 +192,7 @@ class CelNumbers:
     """Numbers of a JobSet that have one limit.
 
     `numbers`: of a JobSet, a list of maps with `amount` (an int), `what` it is, and `of`, the name of the ReplicatedJob
-    or nothing; a finding about the item `n` has these as words, and stands at `at`. `unit`: the suffix of the amount as
+    or nothing; a finding about the item `n` has these as words, and the path `at`. `unit`: the suffix of the amount as
     a quantity. `shown`: the amount `n.amount` in words. `parts`: what it is made of, in words.
     """
 
@@ -211,7 +211,7 @@ def single_number(amount: str, name: str) -> Cel:
 
 
 def limit_of(limit: Limit) -> Cel:
-    """The limit in force as a list of its text and where it stands; an empty one where there is none."""
+    """The limit in force as a list of its text and where it is written; empty without a limit."""
     expression = "[''].filter(x, false)" if limit.most is None else f"[{text(str(limit.most))}, '']"
     places = (("annotation", limit.from_namespace_annotation), ("label", limit.from_namespace_label))
     for kind, key in places:
@@ -237,7 +237,7 @@ _NO_WHOLE_NUMBER = f"!l[0].matches('{WHOLE_PATTERN}')"
 
 
 def over_limits(numbers: CelNumbers, now: Cel, before: Cel, say: Say) -> Cel:
-    """Findings about these numbers, where `now` and `before` are the lists of them; `before` is empty on creation."""
+    """Findings about these numbers; `now` and `before` are lists of them; `before` is empty on creation."""
     limit, (path, _) = numbers.limit, numbers.at
     source = Cel("(l[1] == '' ? '' : ' by ' + l[1])")
     too_much = say.at(

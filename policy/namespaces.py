@@ -28,7 +28,7 @@ class NamespaceMetadata(Base, frozen=True, kw_only=True):
 
 
 class KnownNamespace(msgspec.Struct, frozen=True, kw_only=True):
-    """A namespace as far as policies read it. Only annotations whose keys are among `asked` are present."""
+    """The fields of a namespace that policies read. Only annotations whose keys are among `asked` are present."""
 
     read: Namespace
     asked: frozenset[str]
@@ -44,7 +44,7 @@ class KnownNamespace(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def uid(self) -> str:
-        """Namespaces are known by their names here; nothing is written that a UID would have to guard."""
+        """The name: namespaces are identified by name here, since nothing is written to them."""
         return self.read.name
 
     @property
@@ -53,7 +53,7 @@ class KnownNamespace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def keeping(asked: Callable[[], frozenset[str]]) -> Callable[[NamespaceMetadata], KnownNamespace]:
-    """A transform that keeps, of a namespace's annotations, those whose keys are asked for at that moment."""
+    """A transform that keeps those annotations of a namespace whose keys are wanted at that moment."""
 
     def reduce(sent: NamespaceMetadata) -> KnownNamespace:
         meta, wanted = sent.metadata, asked()

@@ -1,4 +1,4 @@
-"""The defaults that JobSets have got from policies, as their annotation says. Pure, without the rules of policies."""
+"""The defaults that JobSets have got from policies, from their annotation. Pure, without the rules of policies."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,7 +20,7 @@ _record = msgspec.json.Decoder(dict[str, list[str]])
 
 
 def record_of(text: Any) -> Record:
-    """The defaults that the annotation names; nothing if it cannot be read, for its author may write it."""
+    """The defaults that the annotation names; nothing if it is invalid: the author may write it."""
     try:
         return _record.decode(text) if isinstance(text, str) else {}
     except (msgspec.MsgspecError, ValueError):
@@ -28,14 +28,14 @@ def record_of(text: Any) -> Record:
 
 
 def recorded_defaults(obj: Any) -> Record:
-    """The defaults that a JobSet says it has got; nothing if that cannot be read."""
+    """The defaults in the annotation of a JobSet; nothing if it is invalid."""
     return record_of(dig(obj, "metadata", "annotations", ANNOTATION))
 
 
 def set_by(annotations: Mapping[str, str], default: str) -> str:
-    """The policy that has given a JobSet the default of this name, as its annotation says; empty if none has.
+    """The policy in the annotation of a JobSet that has set the default of this name; empty if none has.
 
-    The author of the JobSet may have written the annotation: what no policy can be called is left out.
+    The author of the JobSet may have written the annotation, so invalid names of policies are ignored.
     """
     record = record_of(annotations.get(ANNOTATION))
     return next((name for name, defaults in record.items() if default in defaults and not dns1123_subdomain(name)), "")

@@ -1,4 +1,4 @@
-"""All rules of policies. A line of `Rules` registers a rule: its field in the API, and with that all the rest. Pure."""
+"""All rules of policies. A line of `Rules` registers a rule: its field in the API, its functions and its page. Pure."""
 
 from collections.abc import Mapping
 from typing import Final, get_type_hints

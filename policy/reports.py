@@ -22,7 +22,7 @@ REPORT_PLURAL: Final = "reports"
 OURS: Final = f"{GROUP}/report"
 """Label of our reports."""
 DIGEST: Final = f"{GROUP}/digest"
-"""Annotation with a digest of what a report says."""
+"""Annotation with a digest of the content of a report."""
 _MOST_NAME = 253
 
 
@@ -36,7 +36,7 @@ def report_name(policy: str) -> str:
 
 
 def report(policy: JobSetPolicy, namespace: str, found: First) -> JSON:
-    """The report about a policy in a namespace. It goes with the policy."""
+    """The report about a policy in a namespace. It is deleted with the policy."""
     name, result = policy.metadata.name, "fail" if policy.spec.denies else "warn"
     said: JSON = {
         "source": "jobset",

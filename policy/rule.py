@@ -1,4 +1,4 @@
-"""How a rule of policies is declared: what it says, finds and reads, and how it is written in CEL. Pure."""
+"""The declaration of a rule of policies: its messages, function, fields, and CEL. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ NOTHING = Cel("[]")
 class Compiled:
     """One rule of a policy: findings of a JobSet, and numbers of it that have limits.
 
-    `variables`: what both read and other rules do not, by name, in order.
+    `variables`: those of this rule alone, by name, in order.
     """
 
     findings: Expression = lambda _: NOTHING
@@ -32,7 +32,7 @@ Cautions = Callable[[Any, Path], Iterator[FieldError]]
 
 
 def by_findings(write: Callable[[Any, Say, Root], Cel]) -> Compile:
-    """A rule without numbers in CEL: `write` gives the findings about the JobSet `root`."""
+    """A rule without numbers in CEL: `write` returns the findings about the JobSet `root`."""
     return lambda rule, say: Compiled(lambda root: write(rule, say, root))
 
 
@@ -42,12 +42,12 @@ def _no_cautions(_: Any, __: Path) -> Iterator[FieldError]:
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """One rule: its name in a policy, what it says, what finds violations, and what writes it in CEL.
+    """One rule: its name in a policy, its messages, and the functions that find violations and write CEL.
 
     `find`: its docstring is the page of the rule in docs/policy. `numbers`: those that it compares with limits.
     `reads`: the fields that it judges, as paths of the schema: `[]` is each item of a list, `{}` each member of a map.
-    A test looks that every field of a JobSet is read by a rule, or exempted with a reason. `note`: in which cases the
-    API server refuses more. `cautions`: warnings about what a policy without faults demands.
+    A test checks that every field of a JobSet is read by a rule, or exempted with a reason. `note`: in which cases the
+    API server refuses more. `cautions`: finds warnings about a policy without faults.
     """
 
     name: str
@@ -61,7 +61,7 @@ class PolicyRule:
 
     @property
     def fit(self) -> str:
-        """How the verdict of the API server compares with that of the rule."""
+        """How the verdict of the API server differs from that of the rule."""
         return "approximate: may refuse more" if self.note else "exact"
 
 
@@ -84,7 +84,7 @@ def of_containers(*fields: str) -> tuple[str, ...]:
 
 
 def by_numbers(numbers: Numbers, exceeded: Rule) -> Find:
-    """A rule that is nothing but limits."""
+    """A rule that only has limits."""
 
     def find(rule: Any, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
         for number in numbers(rule, judged, namespace):

@@ -1,4 +1,4 @@
-"""The sentences of policies: their ids, and the pages that explain them. Pure."""
+"""The messages of rules of policies: their ids, and the pages that explain them. Pure."""
 
 from kube.model.field import ErrorType, Rule, Severity
 
@@ -9,7 +9,7 @@ def source(page: str) -> str:
 
 
 def kebab(name: str) -> str:
-    """`maxTotals` as it stands in ids and names of pages: `max-totals`."""
+    """`maxTotals` in ids and names of pages: `max-totals`."""
     text = "".join(f"-{char.lower()}" if char.isupper() else char for char in name)
     return text.replace("d-n-s", "dns")
 
@@ -20,10 +20,10 @@ def sentence(name: str, kind: ErrorType, message: str, fix: str, suffix: str = "
 
 
 def invalid(name: str, kind: ErrorType, message: str, fix: str) -> Rule:
-    """A sentence about a fault of a policy itself."""
+    """The message about a fault of a policy itself."""
     return Rule(f"policy-invalid-{name}", kind, message, fix, source("README"))
 
 
 def caution(name: str, message: str, fix: str, page: str) -> Rule:
-    """A warning about a policy without faults: what it does was hardly meant."""
+    """A warning about a policy without faults whose effect is hardly intended."""
     return Rule(f"policy-{name}", ErrorType.INVALID, message, fix, source(page), severity=Severity.WARNING)

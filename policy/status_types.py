@@ -10,7 +10,7 @@ MAP_BY_TYPE: Final = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-ke
 _TIME: dict[str, Any] = {"format": "date-time", "maxLength": 40}
 _COUNT: dict[str, Any] = {"minimum": 0, **INT64}
 MOST_RULES = 64
-"""Rules with counts, at most: more than any version has."""
+"""Largest number of rules with counts: more than any version has."""
 MOST_SHOWN = 20
 """Violations of stored JobSets that a status shows."""
 API_SERVER: Final = "APIServer"

@@ -1,7 +1,8 @@
 """The JobSetPolicy API, `policy.jobset.x-k8s.io/v1alpha1`: cluster-scoped, in a CRD of its own.
 
-As in api/jobset.py the records are the one source of the fields: the decoder reads policies into them, and
-`make generate` turns their descriptions and keywords into the CRD. What a schema cannot say stands in faults.py.
+As in api/jobset.py the records are the one source of the fields: the decoder reads policies into them, and `make
+generate` turns their descriptions and keywords into the CRD. Faults that a schema cannot express are found by
+faults.py.
 """
 
 from collections.abc import Iterator
@@ -56,14 +57,14 @@ class Requirement(Base, frozen=True, kw_only=True):
         return (labels.get(self.key) in self.values) == (self.operator == "In")
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """Values that the operator needs or does not take."""
+        """Faults: values that the operator requires or does not allow."""
         if self.operator in {"In", "NotIn"} and not self.values:
             yield VALUES.at(path.at("values"), operator=self.operator)
         elif self.operator in {"Exists", "DoesNotExist"} and self.values:
             yield NO_VALUES.at(path.at("values"), operator=self.operator)
 
     def __str__(self) -> str:
-        """As `kubectl get -l` reads it."""
+        """The requirement in the syntax of `kubectl get -l`."""
         if self.operator == "In" and len(self.values) == 1:
             return f"{self.key}={self.values[0]}"
         if self.operator in {"In", "NotIn"}:
@@ -92,7 +93,7 @@ class Selector(Base, frozen=True, kw_only=True):
         return same and all(requirement.matches(labels) for requirement in self.match_expressions)
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """More labels than a JobSet may have."""
+        """Faults: more labels than a JobSet may have."""
         if len(self.match_labels) > MOST_LABELS:
             yield TOO_MANY.at(path.at("matchLabels"), len(self.match_labels))
 
@@ -185,7 +186,7 @@ class JobSetPolicySpec(Base, frozen=True, kw_only=True):
 
     @property
     def in_api_server(self) -> bool:
-        """Whether the API server is to hold it by itself, too."""
+        """Whether the API server has to enforce it itself, too."""
         return self.api_server == ENFORCE
 
     @property
@@ -202,14 +203,14 @@ class JobSetPolicy(Base, frozen=True, kw_only=True):
 
     @property
     def id(self) -> PolicyId:
-        """Whose decisions are counted."""
+        """The identity of the policy for counts."""
         return PolicyId(self.metadata.name, self.metadata.uid)
 
 
 class JobSetPolicyObject(JobSetPolicy, frozen=True, kw_only=True):
     """What a platform team demands of JobSets. Several policies add up: a JobSet has to meet all that match it."""
 
-    # Apart from the record that admission reads: whatever stands in a status, the policy is in force.
+    # Separate from the record that admission reads: an invalid status must not affect the policy.
     status: Annotated[JobSetPolicyStatus, doc("What became of it, as the manager writes it.")] = JobSetPolicyStatus()
 
 

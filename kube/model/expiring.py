@@ -1,4 +1,4 @@
-"""A bounded memory of answers that are good for a time. Pure: the caller says what time it is."""
+"""A bounded cache of values that are valid for a time. Pure: the caller passes the time."""
 
 import math
 from collections.abc import Hashable
@@ -16,16 +16,16 @@ class Expiring(Generic[K, V]):
         self._entries: dict[K, tuple[float, V]] = {}
 
     def __len__(self) -> int:
-        """How many are held, those that have expired included."""
+        """Number of stored values, expired ones included."""
         return len(self._entries)
 
     def get(self, key: K, now: float) -> V | None:
-        """None for what was never stored, was dropped, or has expired."""
+        """The value; None if it was not stored, was dropped, or has expired."""
         until, value = self._entries.get(key, (-math.inf, None))
         return value if now < until else None
 
     def put(self, key: K, value: V, until: float) -> None:
-        """Store a value in the place of an earlier one of this key."""
+        """Store a value, replacing an earlier one of this key."""
         self._entries.pop(key, None)
         self._entries[key] = until, value
         if len(self._entries) > self._size:

@@ -1,9 +1,9 @@
-"""Errors that point at a field, and the API server's way of writing them down.
+"""Errors about fields, and their text in the form of the API server.
 
 See docs/reference/validation.md#how-faults-are-written.
 
-Clients match on these texts, so they are rendered exactly as the Kubernetes field-error library renders them. What is
-wrong with a field is decided elsewhere, by rules; this file only says it, and keeps what is said within bounds.
+Clients match on these texts, so they are rendered exactly as the Kubernetes field-error library renders them. Rules
+elsewhere decide what is wrong with a field; this file renders the errors, and limits their length and number.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,26 +21,26 @@ T = TypeVar("T")
 
 
 class Path(msgspec.Struct, frozen=True, gc=False):
-    """Place of a value in an object: names of members and indices of list items, from the root.
+    """Path of a value in an object: names of members and indices of list items, from the root.
 
-    A Struct, for every check of every review makes some: it costs a quarter of a dataclass.
+    A Struct, since every check of every review makes some: it costs a quarter of a dataclass.
     """
 
     parts: tuple[str | int, ...] = ()
 
     def at(self, *more: str | int) -> "Path":
-        """The place reached from here through `more`."""
+        """The path extended by `more`."""
         return Path(self.parts + more)
 
     def each(self, items: Sequence[T]) -> Iterable[tuple["Path", T]]:
-        """The items of the list at this place, each with its own place."""
+        """The items of the list at this path, each with its own path."""
         if not items:  # most lists of a JobSet
             return ()
         parts = self.parts
         return ((Path((*parts, i)), item) for i, item in enumerate(items))
 
     def __str__(self) -> str:
-        """Text as in `spec.replicatedJobs[0].name` and `metadata.annotations[example.com/key]`."""
+        """The text, such as `spec.replicatedJobs[0].name` and `metadata.annotations[example.com/key]`."""
         text = ""
         for part in self.parts:
             if isinstance(part, int) or "." in part or "/" in part:
@@ -51,7 +51,7 @@ class Path(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def pointer(self) -> str:
-        """The same place as an RFC 6901 JSON pointer."""
+        """The same path as an RFC 6901 JSON pointer."""
         texts = list(map(str, self.parts))
         plain = "/".join(["", *texts])
         if "~" not in plain and plain.count("/") == len(texts):
@@ -60,7 +60,7 @@ class Path(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def order(self) -> tuple[tuple[bool, int, str], ...]:
-        """Sort key: a place before what is under it, members by name, items by number."""
+        """Sort key: a path before those below it, members by name, items by index."""
         return tuple((False, part, "") if isinstance(part, int) else (True, 0, part) for part in self.parts)
 
 
@@ -68,9 +68,9 @@ SPEC = Path(("spec",))
 MAX_SHOWN_VALUE = 200
 """Characters of an offending value that are shown."""
 MAX_SHOWN_WORD = 300
-"""Characters of any text of the user's inside a sentence."""
+"""Characters of any text of a user inside a message."""
 MAX_SHOWN_ERRORS = 50
-"""Errors that one answer names; the rest is counted."""
+"""Errors that one answer lists; the rest is counted."""
 
 
 class ErrorType(Enum):
@@ -116,10 +116,10 @@ class Severity(Enum):
 
 
 class Layer(Enum):
-    """Who finds it on a cluster without our mutating webhook."""
+    """The component that finds a fault in a cluster without our mutating webhook."""
 
     SCHEMA = "schema"
-    """The API server, by the CRD: before any validating webhook, and hiding what that would say."""
+    """The API server, by the CRD: before any validating webhook, whose findings are then missing."""
     WEBHOOK = "webhook"
     """The validating webhook, from the object alone."""
     CLUSTER = "cluster"
@@ -128,11 +128,11 @@ class Layer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What must hold, in the words of an answer. `message` and `fix` are `str.format` templates.
+    """One thing that must hold, with the message for answers. `message` and `fix` are `str.format` templates.
 
-    `id` is stable: machine-readable output and docs/errors.md go by it. `message` holds the sentence of the Go JobSet
-    where it has one; `fix` says how to fix it. `source` names the reference page, KEP or API it comes from. `gates` is
-    the value of --feature-gates with which it would not be broken, a template too; empty if no feature gate decides.
+    `id` is stable: machine-readable output and docs/errors.md use it. `message` is the sentence of the Go JobSet if it
+    has one; `fix` says how to fix it. `source` names the reference page, KEP or API it comes from. `gates` is the value
+    of --feature-gates with which it would not be broken, a template too; empty if no feature gate decides.
     """
 
     id: str
@@ -147,7 +147,7 @@ class Rule:
     def at(self, path: Path, value: Any = None, /, **words: Any) -> "FieldError":
         """The finding that `value` at `path` breaks this rule; `words` fill the templates.
 
-        A word of the fix that takes long to find may be a function: it is called only when the finding is shown.
+        A word of the fix that is expensive may be a function: it is called only when the finding is rendered.
         """
         late = any(map(callable, words.values()))
         detail = self.message.format(**_short(words))
@@ -170,11 +170,10 @@ def with_placeholders(template: str, mark: Callable[[str], str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One finding: where, of what kind, the offending JSON value, the rule in words, and the fix, or what finds that.
+    """One finding: path, type, the offending JSON value, the rule's message, and the fix (or a function for it).
 
-    Lists and objects are left out of the text: it names their path and says what is wrong there.
-    `verbatim` replaces type, value and detail if another program has written them as one text. `words` are those that
-    fill the templates of the rule.
+    The text does not show lists and objects, only their path and the fault. `verbatim` replaces type, value and detail
+    if another program has written them as one text. `words` are those that fill the templates of the rule.
     """
 
     path: Path
@@ -233,12 +232,12 @@ class FieldError:
 
 
 def shorten(text: str, limit: int) -> str:
-    """The text, cut with an ellipsis where it is longer than `limit` characters."""
+    """The text, cut with an ellipsis if it is longer than `limit` characters."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def render_value(value: Any) -> str:
-    """A value as it stands in a message: texts quoted as Go quotes them, everything else as JSON; cut when long."""
+    """A value in a message: texts quoted as Go quotes them, everything else as JSON; cut when long."""
     if isinstance(value, str):
         return quote(shorten(value, MAX_SHOWN_VALUE))
     try:
@@ -276,12 +275,12 @@ def _quote_char(char: str) -> str:
 
 
 def by_path(errors: Iterable[FieldError]) -> list[FieldError]:
-    """In the order of their places; at one place, in the order found."""
+    """The errors sorted by path; at one path, in the order found."""
     return sorted(errors, key=lambda error: error.path.order)
 
 
 def aggregate(texts: Iterable[str]) -> str:
-    """One text for all: a single one stands alone, several stand in brackets in their order, each once."""
+    """One text for all: a single error as it is, several in brackets in their order, each once."""
     each = list(dict.fromkeys(texts))
     return each[0] if len(each) == 1 else f"[{', '.join(each)}]"
 

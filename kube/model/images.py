@@ -12,9 +12,9 @@ HUB_NAMES: Final = ("index.docker.io", "registry-1.docker.io")
 LIBRARY: Final = "library"
 """Where an image without a registry and without a folder is."""
 HOST: Final = "[.:A-Z]"
-"""Pattern of what tells a host from a folder before the first slash of a name, beside the name localhost."""
+"""Pattern that distinguishes a host from a folder before the first slash of a name; localhost is a host, too."""
 LONGEST = 600
-"""Characters of a reference that is read: name, tag and digest have less together."""
+"""Characters of a reference that is parsed: name, tag and digest together are shorter."""
 _MAX_NAME = 255
 _HEX = {"sha256": 64, "sha384": 96, "sha512": 128}
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -28,7 +28,7 @@ _ID = re.compile(r"[0-9a-f]{64}")
 
 
 def fault(image: str) -> str:
-    """Why no kubelet can pull what a text names; empty for a good reference."""
+    """Why a text is not a valid image reference; empty if it is."""
     if len(image) > LONGEST:
         return "it is too long"
     if "".join(image.split()) != image:
@@ -41,7 +41,7 @@ def fault(image: str) -> str:
 
 
 def host_and_path(image: str) -> tuple[str, str]:
-    """Host and path of the name in a reference: no host if it names none. Bad references have them, too."""
+    """Host and path of the name in a reference: no host if it names none. Works for invalid references, too."""
     name = _split_tag(image.partition("@")[0])[0]
     host, slash, path = name.partition("/")
     return (host, path) if slash and (host == "localhost" or _IS_HOST.search(host)) else ("", name)
@@ -62,7 +62,7 @@ def stored_name(image: str) -> str:
 
 
 def likely_reference(image: str) -> str:
-    """A good reference that a bad one is likely a slip of; empty where there is none."""
+    """The valid reference that was likely meant by an invalid one; empty if there is none."""
     if len(image) > LONGEST:
         return ""
     plain = _SCHEME.sub("", "".join(image.split()), count=1)
@@ -73,7 +73,7 @@ def likely_reference(image: str) -> str:
 
 
 def _split_tag(text: str) -> tuple[str, str, str]:
-    """Name, colon and tag: a colon before the last slash is that of a port."""
+    """Name, colon and tag: a colon before the last slash belongs to a port."""
     path, slash, last = text.rpartition("/")
     name, colon, tag = last.partition(":")
     return path + slash + name, colon, tag

@@ -1,4 +1,4 @@
-"""Reading and changing raw JSON without ever raising on a wrong shape. Changed trees share what stays the same."""
+"""Reading and changing raw JSON, never raising for a wrong shape. Changed trees share unchanged parts."""
 
 import re
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean
 
 
 def in_json_words(complaint: object) -> str:
-    """What msgspec says about a value of a wrong type, with the names that JSON has for types."""
+    """The message of msgspec about a value of a wrong type, with JSON's names of types."""
     return re.sub("`([a-z]+)`", lambda name: f"`{_TYPES.get(name[1], name[1])}`", str(complaint))
 
 
 def dig(value: Any, *keys: str | int) -> Any:
-    """The value at `keys`; None where it is absent or null, or a parent has another type."""
+    """The value at `keys`; None if it is absent or null, or a parent has another type."""
     for key in keys:
         if isinstance(key, str) and isinstance(value, dict):
             value = value.get(key)
@@ -27,13 +27,13 @@ def dig(value: Any, *keys: str | int) -> Any:
 
 
 def items(value: Any, *keys: str | int) -> list[Any]:
-    """The list at `keys`; empty where it is absent, null, or of another type."""
+    """The list at `keys`; empty if it is absent, null, or of another type."""
     found = dig(value, *keys)
     return found if isinstance(found, list) else []
 
 
 def set_in(tree: JSON, keys: Sequence[str | int], value: Any) -> JSON:
-    """A copy of `tree` with `value` at `keys`, missing parents made; only the containers on the way are copied."""
+    """A copy of `tree` with `value` at `keys`, missing parents added; only containers on the path are copied."""
     changed: JSON = _set(tree, keys, value)
     return changed
 

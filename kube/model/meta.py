@@ -20,14 +20,14 @@ MAX_INT32 = 2**31 - 1
 
 
 SINCE_GO = "x-since-go"
-"""Keyword of a field's schema, for generators: whether the Go JobSet has the field. Absent: it has."""
+"""Keyword of a field's schema, for generators: whether the Go JobSet has the field. Absent: true."""
 
 
 def doc(text: str, *, since_go: bool = True, **schema: Any) -> msgspec.Meta:
     """A field's description and the schema keywords that only the CRD enforces. `since_go`: the Go JobSet has it, too.
 
-    Keywords sit in the generated schema and not in the decoder: an object stored under another CRD version must still
-    be readable, so that one odd object cannot stop a watch.
+    Keywords sit in the generated schema and not in the decoder: an object stored under another version of the CRD must
+    still be readable, so that one such object cannot stop a watch.
     """
     keywords = schema if since_go else {**schema, SINCE_GO: False}
     return msgspec.Meta(description=text, extra_json_schema=keywords or None)
@@ -51,13 +51,13 @@ class Base(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 
 NO_TEXTS: dict[str, str] = {}
-"""The labels or annotations of everything that has none. Nobody changes those of a record."""
+"""Shared empty labels or annotations; those of records are never changed."""
 
 
 def share_texts(texts: dict[str, str]) -> dict[str, str]:
     """One copy of equal maps of texts, for all objects that have it: Jobs of a JobSet differ in few labels.
 
-    A text is kept as long as an object has it.
+    A text is kept as long as an object uses it.
     """
     if not texts:
         return NO_TEXTS
@@ -88,7 +88,7 @@ def _shared_owners(owners: _Owners) -> _Owners:
 
 
 class Owner(NamedTuple):
-    """Who controls an object; `str` gives it in words."""
+    """The owner that controls an object; `str` gives it in words."""
 
     kind: str
     name: str
@@ -103,7 +103,7 @@ NOBODY = Owner("", "")
 class Identity(Base, frozen=True, kw_only=True):
     """The part of metav1.ObjectMeta that identifies an object and its owner.
 
-    All of the metadata that is kept of Services and priority classes; other kinds add what is read of them.
+    All metadata that is kept of Services and priority classes; other kinds add the fields that are read.
     """
 
     name: str = ""
@@ -118,7 +118,7 @@ class Identity(Base, frozen=True, kw_only=True):
 
     @property
     def precondition(self) -> JSON:
-        """Metadata of a patch that is refused if the object has changed, or its name belongs to another one by then."""
+        """Metadata that makes the API server refuse a patch if the object has changed or was replaced."""
         return {"uid": self.uid, "resourceVersion": self.resource_version}
 
     def controller(self) -> OwnerReference | None:

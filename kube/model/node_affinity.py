@@ -57,7 +57,7 @@ class Term(Base, frozen=True, kw_only=True):
         return " and ".join(map(str, (*self.match_expressions, *self.match_fields)))
 
     def is_met(self, name: str, labels: dict[str, str]) -> bool:
-        """Whether a node with this name and labels meets it. No node meets an empty term."""
+        """Whether a node with this name and labels meets it. An empty term matches no node."""
         return (
             all(requirement.is_met(labels.get(requirement.key)) for requirement in self.match_expressions)
             and all(requirement.is_met(name) for requirement in self.match_fields)
@@ -70,7 +70,7 @@ class _NodeSelector(Base, frozen=True, kw_only=True):
 
 
 class NodeAffinity(Base, frozen=True, kw_only=True):
-    """core/v1 NodeAffinity, as far as it is required."""
+    """core/v1 NodeAffinity, the required part."""
 
     required: _NodeSelector | None = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
 

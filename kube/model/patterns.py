@@ -1,6 +1,7 @@
 r"""Patterns of failure policy rules: RE2, searched for anywhere in a text, as in Go. Pure but for a cache.
 
-Python's own `re` would read some patterns otherwise and may take exponential time. Of what RE2 takes, Go refuses `\C`.
+Python's own `re` would interpret some patterns differently, and may take exponential time. Go refuses `\C`, which RE2
+accepts.
 """
 
 import re
@@ -20,7 +21,7 @@ MOST_PATTERNS = 256
 
 @lru_cache(maxsize=MOST_PATTERNS)
 def compile_pattern(pattern: str) -> "re2._Regexp | str":
-    """The pattern compiled, or why it is none. A pattern that is none matches nothing."""
+    """The compiled pattern, or why it is invalid. An invalid pattern matches nothing."""
     if _ANY_BYTE.search(pattern):
         return r"invalid escape sequence: \C"
     options = re2.Options()

@@ -1,4 +1,4 @@
-"""Kubernetes resource quantities, read as the API server reads them, and how it writes one.
+"""Kubernetes resource quantities: parsed and written as by the API server.
 
 A text that is not a quantity is not an error here: the API server's schema refuses it elsewhere. Work and memory are
 linear in the text, however many digits it has.
@@ -13,15 +13,15 @@ _NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
 PATTERN = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
 """The form of a quantity, for the schemas of CRDs."""
 WHOLE_PATTERN = "^[0-9]{1,18}$"
-"""The form of a whole number that is written as a text, for the same."""
+"""The form of a whole number that is written as a text, for the schemas of CRDs."""
 COUNTED_PATTERN = rf"^[+]?{_NUMBER}([KMGTPE]i|[numkMGTPE]|[eE][+-]?0*[0-9]{{1,3}})?$"
-"""The form of an amount that policies count: none below 0, and no exponent that is costly to work out."""
+"""The form of an amount that policies count: not below 0, and without an exponent that is expensive to evaluate."""
 
 _FORM = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?)([0-9]+))?")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _NEVER_ALONE = {"Pi", "Ei"}
-"""Units that need a number. The API server takes each other one without a number for 0 of it."""
+"""Units that need a number. The API server reads any other unit without a number as 0."""
 _DECIMAL_UNITS = {suffix: Fraction(10) ** power for suffix, power in {**_DECIMAL, "": 0}.items()}
 _BINARY_UNITS = {suffix: Fraction(1 << bits) for suffix, bits in {**_BINARY, "": 0}.items()}
 _EXPONENTS = {f"e{power}" if power else "": Fraction(10) ** power for power in range(-9, 19, 3)}
@@ -32,13 +32,13 @@ _MOST_BINARY: Final = (1 << 63) - 1
 _NANO: Final = -9
 """The power of ten of the smallest amount: everything is rounded up to a multiple of it."""
 _MOST_POWER: Final = 1_000
-"""From this power of ten on an amount is beyond any use, and not worked out."""
+"""Amounts of this power of ten or more are not evaluated: no use needs them."""
 _DIGITS: Final = _MOST_POWER - _NANO + max(_BINARY.values()) + 1
-"""Digits that an amount depends on: behind them it matters only whether all are zero."""
+"""Digits that an amount depends on: of those after them it only matters whether all are zero."""
 
 
 def parse_quantity(value: Any) -> Fraction | None:
-    """Exact amount of `500m`, `1Gi`, `1e3`, `0.5`, 2; None when it is not a quantity, or one beyond any use."""
+    """Exact amount of `500m`, `1Gi`, `1e3`, `0.5`, 2; None if it is not a quantity, or too large to be of use."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     if isinstance(value, int):
@@ -57,14 +57,14 @@ def parse_quantity(value: Any) -> Fraction | None:
 
 
 def _wrapped_exponent(sign: str, digits: str) -> int | None:
-    """The exponent as the API server takes it: the lowest 32 bits of a number of 64 bits, which it has to be."""
+    """The exponent as the API server reads it: the lowest 32 bits of a number, which must have at most 64 bits."""
     digits = digits.lstrip("0") or "0"
     exponent = int(sign + digits) if len(digits) < 20 else 1 << 63
     return (exponent + (1 << 31)) % (1 << 32) - (1 << 31) if -(1 << 63) <= exponent < 1 << 63 else None
 
 
 def _rounded_amount(digits: str, power: int, bits: int) -> Fraction | None:
-    """These digits times this power of ten and of two, rounded up; None where that is beyond any use."""
+    """These digits times this power of ten and of two, rounded up; None if it is too large to be of use."""
     if not digits:
         return Fraction()
     if len(digits) + power > _MOST_POWER:
@@ -80,12 +80,12 @@ def _rounded_amount(digits: str, power: int, bits: int) -> Fraction | None:
 
 
 def is_native(resource: str) -> bool:
-    """Whether Kubernetes itself gives out this resource; all others are devices, of which there are whole ones only."""
+    """Whether this is a resource of Kubernetes itself; all others are devices, which have whole numbers only."""
     return "/" not in resource or "kubernetes.io/" in resource
 
 
 def canonical(value: Any) -> str:
-    """The amount as the API server writes it: `0.5` is `500m`, `1024Mi` is `1Gi`; what is none stays as it is."""
+    """The amount as the API server writes it: `0.5` is `500m`, `1024Mi` is `1Gi`; other texts are unchanged."""
     amount, text = parse_quantity(value), str(value)
     if amount is None:
         return text
@@ -96,7 +96,7 @@ def canonical(value: Any) -> str:
 
 
 def with_unit(amount: Fraction | int, like: str) -> str:
-    """The amount as the API server writes it, with the binary units where `like` has one."""
+    """The amount as the API server writes it, with binary units if `like` has one."""
     return _with_suffix(Fraction(amount), _BINARY_UNITS if like.endswith("i") else _DECIMAL_UNITS)
 
 

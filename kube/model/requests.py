@@ -1,7 +1,7 @@
 """The requests of a pod, counted as kube-scheduler counts them. Pure except for a cache of amounts.
 
-Sources: KEP-753 (sidecars), KEP-688 (overhead), KEP-2837 (resources of the pod), and the API server's defaults, which
-take a limit for the request where there is none.
+Sources: KEP-753 (sidecars), KEP-688 (overhead), KEP-2837 (resources of the pod), and the API server's defaults, by
+which a missing request equals the limit.
 """
 
 import re
@@ -24,7 +24,7 @@ MOST: Final = with_unit(_MOST, "")
 """The most of a resource that a container may state: more than any node has."""
 _COUNTED = re.compile(COUNTED_PATTERN)
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
-"""Before the name of a DeviceClass, the name of its devices as a resource."""
+"""Prefix of a DeviceClass's name that makes the resource name of its devices."""
 _OF_PODS = {"cpu", "memory"}
 """Resources that a pod may request as a whole, beside huge pages."""
 
@@ -41,7 +41,7 @@ def plain(amount: Fraction) -> Amount:
 
 
 def amount_of(value: Any) -> Amount | None:
-    """The amount that a quantity stands for; None when it is not a quantity, negative, or written at great length."""
+    """The amount that a quantity stands for; None if it is not a quantity, negative, or longer than `LONGEST`."""
     if type(value) is int:
         return value if value >= 0 else None
     text = str(value) if isinstance(value, str | float) else ""
@@ -49,9 +49,9 @@ def amount_of(value: Any) -> Amount | None:
 
 
 def countable_amount(resource: str, value: Any) -> Amount | None:
-    """The amount that a pod states of a resource, rounded up as for kube-scheduler: cpu to thousandths, the rest to 1.
+    """The amount of a resource in a pod, rounded up as by kube-scheduler: cpu to thousandths, others to 1.
 
-    None when it is none that `amount_of` can read, or more than a pod could get.
+    None if `amount_of` cannot read it, or if it is more than a pod could get.
     """
     amount = amount_of(value)
     if amount is None or amount > _MOST:
@@ -62,7 +62,7 @@ def countable_amount(resource: str, value: Any) -> Amount | None:
 
 
 def amounts(quantities: Any) -> Amounts:
-    """Each quantity of a list of resources; what cannot be counted is left out: `stated_amounts` finds it."""
+    """The amounts of a list of resources, without those that cannot be counted, which `stated_amounts` finds."""
     pairs = quantities.items() if isinstance(quantities, Mapping) else ()
     return {name: amount for name, value in pairs if (amount := countable_amount(name, value)) is not None}
 
@@ -78,7 +78,7 @@ def is_device_class(resource: str) -> bool:
 
 
 def is_sidecar(container: JSON) -> bool:
-    """Whether an init container runs on beside the containers."""
+    """Whether an init container keeps running beside the containers."""
     return container.get("restartPolicy") == "Always"
 
 
@@ -88,7 +88,7 @@ def own_requests(holder: JSON) -> Amounts:
 
 
 def _own(holder: JSON) -> dict[str, tuple[str, Any]]:
-    """The requests as they are written, and their list: that of the limits where a request is absent."""
+    """The requests as written, each with its list: `requests`, or `limits` if a request is absent."""
     resources: JSON = holder.get("resources") or {}
     return {
         name: (kind, value)
@@ -107,7 +107,7 @@ def pod_requests(spec: JSON) -> Amounts:
 
 
 def _of_containers(spec: JSON) -> Amounts:
-    """What containers and sidecars request together, or an init container beside earlier sidecars if more."""
+    """Requests of containers and sidecars together, or of an init container with earlier sidecars if that is more."""
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.get("initContainers") or ():
@@ -124,7 +124,7 @@ def _of_containers(spec: JSON) -> Amounts:
 
 
 def _of_pod(spec: JSON, of_containers: Amounts) -> Amounts:
-    """What takes the place of the containers' requests, for the resources that a pod may request as a whole."""
+    """The requests of the pod as a whole, which replace those of its containers for certain resources."""
     resources: JSON = spec["resources"]
     stated, limits = amounts(resources.get("requests")), amounts(resources.get("limits"))
     unstated = {name: amount for name, amount in limits.items() if not (name in _OF_PODS and name in of_containers)}
@@ -144,7 +144,7 @@ def _larger(total: Amounts, other: Amounts) -> Amounts:
 
 
 def sum_requests(requests: Iterable[tuple[Amounts, int]]) -> Amounts:
-    """What pods request together: the requests of one pod of each kind, and the number of such pods."""
+    """The sum of requests of pods. Each item: the requests of one pod, and the number of such pods."""
     total: Amounts = {}
     for amounts_of_pod, number in requests:
         for name, amount in amounts_of_pod.items():
@@ -158,9 +158,9 @@ def exceeding(needs: Amounts, limits: Amounts) -> list[str]:
 
 
 def pod_claims(spec: JSON) -> tuple[int, frozenset[str]]:
-    """Claims for devices of a pod: how many are made for each pod, and the names of those that are there already.
+    """Claims for devices of a pod: how many are made for each pod, and the names of existing ones.
 
-    Of resources that stand for a DeviceClass, kube-scheduler makes one claim for the pod.
+    For resources that stand for a DeviceClass, kube-scheduler makes one claim for the pod.
     """
     claims = [claim.get("resourceClaimName") or "" for claim in spec.get("resourceClaims") or ()]
     by_class = any(is_device_class(name) for parts, holder in resource_holders(spec) if parts for name in _own(holder))
@@ -168,7 +168,7 @@ def pod_claims(spec: JSON) -> tuple[int, frozenset[str]]:
 
 
 def stated_amounts(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], str, Any]]:
-    """What the requests of a pod are made of: the place of each amount below the spec, its resource, the amount."""
+    """The summands of a pod's requests: the path of each amount below the spec, its resource, the amount."""
     for parts, holder in resource_holders(spec):
         for name, (kind, value) in _own(holder).items():
             if parts or is_of_pods(name):
@@ -178,7 +178,7 @@ def stated_amounts(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], str, Any
 
 
 def resource_holders(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], JSON]]:
-    """What states resources, with its place below the spec: containers, init containers, the pod as a whole."""
+    """Objects with resources, each with its path below the spec: containers, init containers, the pod as a whole."""
     for field in ("containers", "initContainers"):
         for i, container in enumerate(spec.get(field) or ()):
             yield (field, i), container

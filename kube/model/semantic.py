@@ -3,8 +3,8 @@
 See docs/reference/validation.md#when-two-templates-are-equal.
 
 Null, absent, an empty list and an empty map are the same; quantities are compared by amount; a zero is the same as
-absent unless the Go type of the field is a pointer, where "set to zero" is something else. Which fields those are is
-read off batch/v1, core/v1 and meta/v1 of Kubernetes 1.37. A key that is a pointer in one type and a value in another
+absent unless the Go type of the field is a pointer, where "set to zero" is something else. The list of those fields is
+taken from batch/v1, core/v1 and meta/v1 of Kubernetes 1.37. A key that is a pointer in one type and a value in another
 counts as a value; for none of them does zero mean anything but unset. Timestamps are compared as text: no field of
 these templates is one.
 """
@@ -37,7 +37,7 @@ POINTERS = frozenset(
 """Scalar fields for which zero differs from absent."""
 
 _STRUCTS = frozenset({"metadata", "spec", "template", "podAffinityTerm", "preference", "resources"})
-"""Fields whose Go type is not a pointer: empty is the same as absent. For all others presence means something."""
+"""Fields whose Go type is not a pointer: empty is the same as absent. For all others presence has a meaning."""
 
 _QUANTITY_MAPS = frozenset({"limits", "requests", "overhead"})
 _TEXT_MAPS = frozenset(
@@ -52,7 +52,7 @@ def semantically_equal(value: Any, other: Any) -> bool:
 
 
 def differences(value: Any, other: Any) -> Iterator[tuple[str | int, ...]]:
-    """Places, from here, at which two JSON values of the same field differ in meaning; the smallest that can be named.
+    """The relative paths at which two JSON values of the same field differ in meaning, as deep as possible.
 
     Lists of different length differ as a whole.
     """
@@ -67,7 +67,7 @@ def _differences(key: str, value: Any, other: Any, place: tuple[str | int, ...])
     if isinstance(value, dict) and isinstance(other, dict):
         members = [name for name in sorted({*value, *other}) if isinstance(name, str)]
         found = [spot for name in members for spot in _member_differences(key, name, value, other, place)]
-        # A null in a map of texts makes the map differ, and is no place of its own.
+        # A null in a map of texts makes the whole map differ.
         yield from found or [place]
     elif isinstance(value, list) and isinstance(other, list) and len(value) == len(other):
         for i, (mine, theirs) in enumerate(zip(value, other, strict=True)):

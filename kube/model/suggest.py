@@ -8,13 +8,13 @@ from kube.model.field import quote, shorten
 MAX_CANDIDATES = 100
 """Names that are compared: an answer has to be quick whatever is sent."""
 CLOSE = 0.7
-"""Likeness from which a name is suggested."""
+"""Similarity at which a name is suggested."""
 _MAX_LISTED = 8
 _MAX_NAME = 63
 
 
 def did_you_mean(word: str, names: Iterable[str], *, intro: str = "there are", most: int = _MAX_LISTED) -> str:
-    """`did you mean "workers"? there are: "driver", "workers"`, or only the list where nothing is close.
+    """`did you mean "workers"? there are: "driver", "workers"`, or only the list if nothing is close.
 
     `most`: names of the list. Empty when there are no names at all.
     """
@@ -43,7 +43,7 @@ def nearest(word: str, names: Iterable[str]) -> str:
 class Comparison:
     """Compares names with one word, by their first 63 characters, whatever the case.
 
-    The cost of a comparison depends on nothing but the length of the names: that of difflib explodes for names such as
+    The cost of a comparison depends only on the length of the names: that of difflib explodes for names such as
     `aaaaaaab`.
     """
 
@@ -54,7 +54,7 @@ class Comparison:
             self._places[char] = self._places.get(char, 0) | 1 << i
 
     def likeness(self, name: str) -> float:
-        """From 0 to 1: the share of characters that both have in the same order; 0 if it cannot reach `CLOSE`."""
+        """Similarity from 0 to 1: the share of common characters in the same order; 0 if it cannot reach `CLOSE`."""
         name = _fold(name)
         length = len(self._word) + len(name)
         if 2 * min(len(self._word), len(name)) < CLOSE * length:

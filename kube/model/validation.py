@@ -1,8 +1,8 @@
-"""Forms that Kubernetes demands of names and label values, with its own complaints.
+"""Formats that Kubernetes requires of names and label values, with its messages.
 
 See docs/reference/validation.md#forms-of-names.
 
-Each function gives the list of complaints, empty when the text is good. Lengths are in UTF-8 bytes.
+Each function returns a list of messages, empty if the text is valid. Lengths are in UTF-8 bytes.
 """
 
 import re
@@ -17,7 +17,7 @@ MAX_LABEL = 63
 MAX_SUBDOMAIN = 253
 
 TOO_LONG_LABEL = "must be no more than 63 characters"
-"""The complaint about the length of a DNS label; callers may put a more helpful one in its place."""
+"""The message about the length of a DNS label; callers may replace it by a more helpful one."""
 
 DNS1035_FORMAT = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character,"

@@ -1,4 +1,4 @@
-"""The version of Kubernetes that introduced each optional feature, and the text about older ones. Pure."""
+"""The version of Kubernetes that introduced each optional feature, and the message about older ones. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ class Feature:
 
     @property
     def need(self) -> str:
-        """The sentence without what the API server is."""
+        """The message without the version of the API server."""
         return f"{self.name} need{'' if self.plural else 's'} Kubernetes {_text(self.since)} or newer"
 
     def shortfall(self, server: Version | None) -> str:
-        """The sentence where the API server is older; empty where it is not, or nothing is known of it (None)."""
+        """The message if the API server is older; empty if it is not, or if its version is unknown (None)."""
         if server is None or server >= self.since:
             return ""
         return f"{self.need}, and the API server is {_text(server)}"
@@ -40,7 +40,7 @@ GANGS: Final = Feature("scheduling groups", (1, 37), plural=True)
 
 
 def parse_version(answer: bytes) -> Version | None:
-    """The version in what an API server answers to /version; None if it cannot be read."""
+    """The version in an API server's answer to /version; None if it cannot be parsed."""
     try:
         numbers = msgspec.json.decode(answer, type=dict[str, Any])
         # Some providers write "33+".

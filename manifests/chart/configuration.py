@@ -27,21 +27,21 @@ SECTIONS = {
     "tls": ("cipherSuites", "clientCAFile", "minVersion"),
     "webhook": ("certDir", "host", "port", "workers"),
 }
-"""The fields of each section. Their values are checked by the manager, when it starts."""
+"""The fields of each section. The manager checks their values when it starts."""
 
 
 def feature_gates() -> Object:
-    """Known gates alone."""
+    """A schema of known gates."""
     return _closed_object({name: {"type": "boolean"} for name in (*sorted(GATES), *sorted(STAGES))})
 
 
 def section(name: str) -> Object:
-    """Known fields alone."""
+    """A schema of known fields."""
     return _closed_object({field: {} for field in SECTIONS[name]})
 
 
 def configuration() -> Object:
-    """Known sections with known fields."""
+    """A schema of known sections with known fields."""
     whole = {"apiVersion": {}, "kind": {}, "featureGates": feature_gates()}
     return _closed_object(whole | {name: section(name) for name in SECTIONS})
 

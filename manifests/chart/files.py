@@ -30,7 +30,7 @@ HANDWRITTEN = frozenset(
         ),
     }
 )
-"""What only the chart has. So are the README but for its table of values, and Chart.yaml but for its versions."""
+"""Handwritten files. README (except its table of values) and Chart.yaml (except its versions) are handwritten, too."""
 
 _TABLE = re.compile(r"^\| Value \|.*?\n(?!\|)", re.MULTILINE | re.DOTALL)
 
@@ -39,7 +39,7 @@ _VERSION = re.compile(r"(?i)(version: v?)\d+\.\d+\.\d+.*")
 
 
 def chart_files(folder: Path) -> dict[str, str]:
-    """Every generated file. `folder`: where those are of which only a part is generated."""
+    """Every generated file. `folder`: of the files of which only a part is generated."""
     readme, chart = ((folder / name).read_text() for name in ("README.md", "Chart.yaml"))
     return {
         "Chart.yaml": _VERSION.sub(rf"\g<1>{IMAGE_TAG.removeprefix('v')}", chart),

@@ -1,7 +1,7 @@
 """The chart's templates of installed objects: their YAML, with names, labels and some values of the release.
 
-Each function returns the text of one template. What to replace is text of that YAML, and must occur exactly once, so
-that an object cannot change here and stay as it was in the chart.
+Each function returns the text of one template. Each replaced text has to occur exactly once in that YAML, so that a
+change of an object here cannot be missed in the chart.
 """
 
 import re
@@ -31,9 +31,9 @@ from manifests.workload import MANAGER
 from manifests.workload import WEBHOOK_SERVICE as SERVICE_FILE
 
 NO_LEADER = "JobSetNoLeader"
-"""The alert that makes no sense without leader election."""
+"""The alert that requires leader election."""
 _WIDE = 100_000
-"""Characters; no line is folded, so that a part of an object is written as in the whole."""
+"""Characters of a line; none is folded, so that a part of an object is written as in the whole."""
 
 _RBAC_NAMES = {each["metadata"]["name"] for each in every_rbac_object()}
 _NAMES = _RBAC_NAMES | {CONFIG_MAP, DEPLOYMENT, METRICS_SERVICE, WEBHOOK_SECRET, WEBHOOK_SERVICE, "jobset-alerts"}
@@ -78,7 +78,7 @@ def render_if(condition: str, text: str) -> str:
 
 
 def _escaped_yaml(node: Any) -> str:
-    """The YAML, in which Helm finds no template, such as those of Prometheus."""
+    """The YAML with template syntax, such as that of Prometheus, escaped for Helm."""
     return yaml_text(node, _WIDE).replace("{{", '{{ "{{" }}')
 
 
@@ -96,7 +96,7 @@ def _release_labels(match: re.Match[str]) -> str:
 
 
 def _replace(text: str, *pairs: tuple[str, str]) -> str:
-    """The text with each old part, which occurs once in it, replaced by the new one."""
+    """The text with each old part replaced by the new one. Each old part has to occur once."""
     for old, new in pairs:
         if text.count(old) != 1:
             raise ValueError(f"the chart replaces {old!r}, which occurs {text.count(old)} times in\n{text}")
@@ -105,7 +105,7 @@ def _replace(text: str, *pairs: tuple[str, str]) -> str:
 
 
 def _block(text: str, key: str) -> str:
-    """The lines of a key, and those below it. `key` has its indentation."""
+    """The lines of a key, and those below it. `key` includes its indentation."""
     indent = " " * (len(key) - len(key.lstrip()))
     (found,) = re.findall(rf"^{key}:\n(?:{indent}[ -].*\n)+", text, re.MULTILINE)
     return str(found)
@@ -291,7 +291,7 @@ _SERVER = ".Capabilities.KubeVersion.Version"
 
 
 def admission() -> str:
-    """The webhook configurations, and policies: in the place of the webhooks of pods, and for the reserved label."""
+    """The webhook configurations, and the policies that replace webhooks of pods or guard the reserved label."""
     major, minor = POD_POLICIES.since
     too_old = f'and (ne .Values.podAdmission "webhooks") (semverCompare "<{major}.{minor}-0" {_SERVER})'
     said = f"podAdmission: {POD_POLICIES.need}. `helm template` takes the version from --kube-version, here it is"

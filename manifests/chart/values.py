@@ -258,9 +258,9 @@ def defaults() -> Object:
 
 
 def schema() -> Object:
-    """values.schema.json: unknown names are refused, so that a typing error is no silent default.
+    """values.schema.json: unknown names are refused, so that a misspelt one is not ignored.
 
-    What a value needs of another one the templates check: there the refusal is in plain words.
+    Templates check dependencies between values, with clearer messages.
     """
     root: Object = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of the jobset chart"}
     root |= {"type": "object", "additionalProperties": False, "properties": {"global": {"type": "object"}}}

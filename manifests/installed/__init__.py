@@ -1,1 +1,1 @@
-"""How what is installed stands: webhooks that are off, who answers them, and the certificates that callers trust."""
+"""The state of an installation: webhooks that are off, their endpoints, and the certificates that callers trust."""

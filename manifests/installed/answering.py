@@ -1,4 +1,4 @@
-"""Whether a replica answers for each Service of webhook configurations, and of which manager: two reads for each."""
+"""Whether each Service of webhook configurations has a ready endpoint, and of which manager: two reads for each."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from manifests.naming import DEPLOYMENT, OTHER_MANAGER, THIS_ONE_AGAIN
 
 class _Conditions(msgspec.Struct, frozen=True):
     ready: bool | None = None
-    """None counts as ready, as the API has it."""
+    """None counts as ready, as in the Kubernetes API."""
 
 
 class _Endpoint(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ _REPLICAS = 50
 
 
 async def foreign_managers(client: Client, configurations: Iterable[JSON | None]) -> list[str]:
-    """A line for each namespace of a Service to be called in which the Go JobSet runs as the manager."""
+    """A line for each namespace of a called Service in which the Go JobSet is the manager."""
     faults = []
     for namespace in sorted({namespace for namespace, _ in _services(configurations)}):
         try:
@@ -67,7 +67,7 @@ async def foreign_managers(client: Client, configurations: Iterable[JSON | None]
 
 
 async def unreachable_services(client: Client, configurations: Iterable[JSON | None]) -> list[str]:
-    """A line for each Service to be called that has no ready endpoint; none for one that may not be looked at."""
+    """A line for each called Service without a ready endpoint; none for one that may not be read."""
     faults = []
     for namespace, name in sorted(set(_services(configurations))):
         try:

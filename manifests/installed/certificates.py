@@ -23,7 +23,7 @@ from manifests.admission import wrong_path
 from manifests.naming import APPLY_CRD
 
 SOON = timedelta(days=14)
-"""Time before the end at which it is a problem; the alert JobSetCertificateExpires has the same."""
+"""Time before the end of validity at which it is a fault; the alert JobSetCertificateExpires uses the same."""
 
 LATE = timedelta(days=1)
 """Time after which the manager should have renewed its own certificate: it checks every 12 hours."""
@@ -48,11 +48,11 @@ class Found:
     crd_name: str
     crd: JSON | None
     unanswered: tuple[str, ...] = ()
-    """Findings about Services that lead to no replica."""
+    """Findings about Services without endpoints."""
 
 
 class Certificate(msgspec.Struct, frozen=True, rename="camel"):
-    """One certificate. `use`: serving, CA or earlier CA. Times are RFC 3339; `renewal` "": nobody knows here."""
+    """One certificate. `use`: serving, CA or earlier CA. Times are RFC 3339; `renewal` "": unknown here."""
 
     use: str
     subject: str
@@ -66,7 +66,7 @@ class Certificate(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Caller(msgspec.Struct, frozen=True, rename="camel"):
-    """One webhook, as the API server calls it. `problem` "": it trusts the certificate that is in the Secret."""
+    """One webhook, as the API server calls it. `problem` "": it trusts the certificate in the Secret."""
 
     kind: str
     name: str
@@ -77,11 +77,11 @@ class Caller(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
-    """All of it. `conversion`: the strategy of the CRD."""
+    """The state of all certificates. `conversion`: the strategy of the CRD."""
 
     secret: str
     renewed_by: str
-    """"": nobody, for the Secret does not exist or is empty."""
+    """"": nobody, as the Secret does not exist or is empty."""
     certificates: tuple[Certificate, ...]
     callers: tuple[Caller, ...]
     conversion: str
@@ -89,7 +89,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def look(found: Found, now: datetime) -> Status:
-    """The status and its faults. Raises nothing, whatever the objects contain."""
+    """The status and its faults. Never raises, whatever the objects contain."""
     material = material_of(found.secret or {})
     renewed_by = _renewed_by(found.secret or {}, material)
     ours = renewed_by == _MANAGER
@@ -183,7 +183,7 @@ def _caller(kind: str, name: str, webhook: str, hook: JSON, writer: str, materia
 def _refusal(material: Material, bundle: bytes, host: str) -> str:
     """Why the API server refuses the certificate; "" if it accepts it.
 
-    Of several CAs with the same name OpenSSL may try another than the one that has signed; the API server tries all.
+    Of several CAs with the same name, OpenSSL may try another than the signer; the API server tries all.
     """
     alone = [each.public_bytes(Encoding.PEM) for each in certificates(bundle)[:_TRIED_ALONE]]
     reasons = (refusal(material.certificate, material.key, each, host, strict=False) for each in (bundle, *alone))

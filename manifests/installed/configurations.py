@@ -13,11 +13,11 @@ CONFIGURATIONS = (
     (VALIDATING_WEBHOOK_CONFIGURATIONS, VALIDATING_CONFIGURATION),
 )
 TRIES = 5
-"""Writes of one configuration while somebody else writes it, too: the manager renews its CA bundle."""
+"""Tries to write one configuration that others write, too: the manager renews its CA bundle."""
 
 
 async def switch(client: Client, resource: Resource, name: str, wanted: str) -> JSON | None:
-    """Bring one configuration into the wanted state; gives what is stored then."""
+    """Bring one configuration into the wanted state; returns the stored result."""
     for last in (False,) * (TRIES - 1) + (True,):
         try:
             stored: JSON | None = await client.get(resource, name)

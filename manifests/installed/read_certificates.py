@@ -22,11 +22,11 @@ _CRD = f"{PLURAL}.{GROUP}"
 
 
 async def read_certificates(client: Client, namespace: str, secret: str) -> Found:
-    """The Secret, the configurations and the CRD, None where there is nothing; and who does not answer."""
+    """The Secret, the configurations and the CRD, None for missing ones; and Services without endpoints."""
     stored_secret = await _get(client, SECRETS, secret, namespace)
     configurations = {(kind.kind, name): await _get(client, kind, name) for kind, name in CONFIGURATIONS}
     for kind, name in _OF_POLICIES:
-        with contextlib.suppress(Forbidden):  # mostly there is none
+        with contextlib.suppress(Forbidden):  # usually there is none
             if stored := await _get(client, kind, name):
                 configurations[kind.kind, name] = stored
     return Found(

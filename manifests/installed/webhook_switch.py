@@ -1,8 +1,8 @@
 """The changes of a webhook configuration that is switched off or on. Pure.
 
 Off, it lists no webhook, so the API server calls none, and an annotation holds the list. The manager writes only the CA
-bundle of webhooks that are listed, so it leaves such a configuration alone. Whoever applies the configuration again
-(kubectl, Helm, GitOps) puts the list back, too; the annotation that is left then means nothing any more.
+bundle of webhooks that are listed, so it leaves such a configuration alone. Applying the configuration again (kubectl,
+Helm, GitOps) restores the list, too; the annotation then has no meaning any more.
 """
 
 import enum
@@ -24,12 +24,15 @@ class State(enum.Enum):
     ON = "on"
     OFF = "off"
     MISSING = "missing"
-    """There is none, or it lists no webhook and this program did not take them out."""
+    """The configuration does not exist, or it lists no webhook although this program has not removed them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One webhook configuration. `webhooks` are the names of those that are called, or would be; `since`: of off."""
+    """One webhook configuration.
+
+    `webhooks` are the names of those that are called, or would be when on; `since`: when it was switched off.
+    """
 
     kind: str
     name: str
@@ -54,7 +57,7 @@ def look(kind: str, name: str, stored: JSON | None) -> Configuration:
 
 
 def switched_off(stored: JSON, now: str) -> JSON:
-    """The configuration without its webhooks, which its annotation holds. It has to be on."""
+    """The configuration, which has to be on, with its webhooks moved into the annotation."""
     held = json.dumps({"since": now, "webhooks": stored["webhooks"]})
     meta = stored["metadata"]
     annotations = {**(meta.get("annotations") or {}), HELD: held}
@@ -62,7 +65,7 @@ def switched_off(stored: JSON, now: str) -> JSON:
 
 
 def switched_on(stored: JSON) -> JSON:
-    """The configuration with the webhooks that its annotation holds. It has to be off."""
+    """The configuration, which has to be off, with the webhooks from its annotation."""
     meta = stored["metadata"]
     annotations = {key: value for key, value in meta["annotations"].items() if key != HELD}
     webhooks = json.loads(meta["annotations"][HELD])["webhooks"]
@@ -70,7 +73,7 @@ def switched_on(stored: JSON) -> JSON:
 
 
 def _held_webhooks(stored: JSON) -> JSON | None:
-    """The webhooks in the annotation; None without a readable one."""
+    """The webhooks in the annotation; None without a valid one."""
     try:
         held: Any = json.loads((stored["metadata"].get("annotations") or {})[HELD])
     except (KeyError, ValueError):

@@ -1,4 +1,4 @@
 """Policies in the API server's own admission policies: one small function per rule that writes it in CEL. Pure.
 
-What a compiled policy decides and says is what `policy.rules` decides and says. registry.py says where not.
+A compiled policy gives the verdicts and messages of `policy.rules`. registry.py lists the exceptions.
 """

@@ -32,7 +32,7 @@ def _add(path: Cel, value: Cel | str) -> str:
 
 
 def _unset(default: Default) -> str:
-    """Whether a template has a pod, `p`, and nothing of its own where the default belongs."""
+    """Whether a template has a pod `p` without a value for the default."""
     return f"has(p.containers) && {_without(default)}"
 
 
@@ -58,9 +58,9 @@ def _absent(default: Default) -> str:
 
 
 def _settling_policies(policy: JobSetPolicy, other_policies: Sequence[JobSetPolicy]) -> dict[str, list[JobSetPolicy]]:
-    """By the name of a default, the other policies that keep it from being set where they match, too.
+    """By name of a default: the other policies that prevent it for JobSets that they match, too.
 
-    These refuse it, or have another value and a name that comes first. A limit of a namespace is not known here.
+    They refuse it, or have another value and a name that sorts first. Limits of namespaces are unknown here.
     """
     found: dict[str, list[JobSetPolicy]] = {}
     own = {default.name: default.value for default in each_default(policy.spec.defaults)}
@@ -96,7 +96,7 @@ def _of_set(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[st
 
 
 def _in_pod(*parts: str) -> Cel:
-    """The place of these parts in the pod of the ReplicatedJob `i`."""
+    """The path of these parts in the pod of the ReplicatedJob `i`."""
     return concat_texts("/spec/replicatedJobs/", Cel("string(i)"), "/".join((_POD, *parts)))
 
 

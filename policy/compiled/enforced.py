@@ -11,7 +11,7 @@ from policy.kinds import API_VERSION, GROUP, KIND
 from policy.types import JobSetPolicy
 
 ENFORCED: Final = f"{GROUP}/enforced"
-"""Label of what the manager keeps applied."""
+"""Label of the objects that the manager keeps applied."""
 
 
 def enforced_objects(
@@ -19,7 +19,7 @@ def enforced_objects(
 ) -> list[JSON]:
     """The objects, owned by the policy. `policies`: all that are in force.
 
-    Rules that only warn or record are left to the webhooks: a warning of both would be two.
+    The webhooks handle rules that only warn or record, so that there is one warning and not two.
     """
     if not policy.spec.in_api_server:
         return []

@@ -1,9 +1,9 @@
 """Exceptions from policies, in CEL. Pure: the time is passed in.
 
-CEL has no clock. But the API server sets `creationTimestamp` of a new object before it asks its admission policies, and
-nobody else can: for a new JobSet it is the time. So an exception ends to the second in the API server too, whoever
-applied the policy, and whether or not anybody applies it again. For an update there is no such time, and no exception
-counts: what an update makes worse is refused.
+CEL has no clock. But the API server sets `creationTimestamp` of a new object before it evaluates admission policies,
+and clients cannot set it: for a new JobSet it is the current time. So an exception ends to the second in the API server
+too, even if the policy is not applied again. An update has no such time, so exceptions do not count for updates: a new
+violation is refused.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from policy.exceptions import ends_at, format_time
 from policy.types import JobSetPolicy
 
 MOST_EXCEPTIONS = 100
-"""Exceptions from one policy that are compiled, the first by end. Others do not count in the API server."""
+"""Exceptions from one policy that are compiled, the first by end. The API server ignores the others."""
 
 
 def in_time(

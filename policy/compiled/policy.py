@@ -38,7 +38,7 @@ def compiled_name(policy: str) -> str:
 
 @dataclass(slots=True)
 class _Draft:
-    """Variables of a policy, in order, each after those that it reads."""
+    """Variables of a policy, each after those that it reads."""
 
     variables: dict[str, Cel] = field(default_factory=dict)
 
@@ -47,7 +47,7 @@ class _Draft:
         return Cel(f"variables.{name}")
 
     def both(self, name: str, new: Cel, old: Cel) -> tuple[Cel, Cel]:
-        """A variable about the JobSet, and one about that before an update: an empty list on creation."""
+        """A variable about the JobSet, and one about the JobSet before an update: an empty list on creation."""
         before = self.add(f"{name}{OLD.suffix}", Cel(f"oldObject == null ? [] : {old}"))
         return self.add(name, new), before
 
@@ -63,7 +63,7 @@ class _Draft:
 
 
 def _rule(draft: _Draft, name: str, compiled: Compiled, say: Say, unless: str) -> Cel:
-    """The variable with what a JobSet breaks of one rule, without what it broke before an update.
+    """The variable with the violations of one rule by a JobSet, without those before an update.
 
     `unless`: the condition under which the rule does not count, or nothing.
     """
@@ -81,7 +81,7 @@ def _rule(draft: _Draft, name: str, compiled: Compiled, say: Say, unless: str) -
 
 
 def _new(now: Cel, before: Cel) -> Cel:
-    """The findings that an update adds: more of a kind than before, whatever their indexes."""
+    """The findings that an update adds: more with one key than before, whatever their indexes."""
     new, gone = f"{now}.filter(f, !(f in {before}))", f"{before}.filter(f, !(f in {now}))"
     same = "g[0] == f[0] && g[2] == f[2]"
     surplus = f"m.slice(0, i + 1).filter(g, {same}).size() > b.filter(g, {same}).size()"
@@ -92,7 +92,7 @@ def _new(now: Cel, before: Cel) -> Cel:
 
 
 def match_constraints(policy: JobSetPolicy, operations: Sequence[str]) -> JSON:
-    """Requests that a compiled policy looks at."""
+    """Requests that a compiled policy matches."""
     rule = {
         "apiGroups": [JOBSET_GROUP],
         "apiVersions": [VERSION],
@@ -125,7 +125,7 @@ def head(kind: str, policy: str) -> JSON:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a verdict depends on beyond the policy: users whose updates are not judged, exceptions, and the time."""
+    """Data for a verdict beyond the policy: users whose updates are not judged, exceptions, and the time."""
 
     trusted: Sequence[str]
     exceptions: Sequence[JobSetPolicyException]

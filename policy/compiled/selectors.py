@@ -9,7 +9,7 @@ NAMESPACE_LABELS = "namespaceObject.metadata.?labels.orValue({})"
 
 
 def selector_conditions(selector: Selector, labels: str) -> list[str]:
-    """Conditions that all hold for labels, an expression, that a selector selects."""
+    """Conditions, all of which hold if a selector matches `labels`, an expression."""
     selector = foreign(selector)
     same = [f"{labels}[?{text(key)}] == optional.of({text(value)})" for key, value in selector.match_labels.items()]
     return same + [_requirement(requirement, labels) for requirement in selector.match_expressions]

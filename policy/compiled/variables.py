@@ -1,4 +1,4 @@
-"""What several rules look at, as variables of a compiled policy. Pure."""
+"""Variables of a compiled policy that several rules read. Pure."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ def _pods(root: Root) -> Cel:
 
 
 def _changed_pods(root: Root) -> Cel:
-    """The pod of each ReplicatedJob; an empty one where an update does not change the ReplicatedJob."""
+    """The pod of each ReplicatedJob; an empty one if an update does not change the ReplicatedJob."""
     other = OLD if root == NEW else NEW
     jobs, other_jobs = root.variable("jobs"), other.variable("jobs")
     same = f"oldObject != null && i < {other_jobs}.size() && j == {other_jobs}[i]"
@@ -25,7 +25,7 @@ def _changed_pods(root: Root) -> Cel:
 def _containers(root: Root) -> Cel:
     """Each container `c` as a map.
 
-    `j` is the number of its ReplicatedJob, `f` its list, `k` its number there, `p` the pod.
+    `j` is the index of its ReplicatedJob, `f` its list, `k` its index there, `p` the pod.
     """
     return Cel(
         f"{root.variable('changedPods')}.transformList(i, p, ['containers', 'initContainers'].map(f, p[?f].orValue([])"
@@ -34,7 +34,7 @@ def _containers(root: Root) -> Cel:
 
 
 def _volumes(root: Root) -> Cel:
-    """Each volume as a map: `j`, its number `k`, and `v`."""
+    """Each volume as a map: `j`, its index `k`, and `v`."""
     return Cel(
         f"{root.variable('changedPods')}.transformList(i, p, p.?volumes.orValue([])"
         ".transformList(k, v, {'j': dyn(i), 'k': dyn(k), 'v': dyn(v)})).flatten()"
@@ -42,7 +42,7 @@ def _volumes(root: Root) -> Cel:
 
 
 def _agents(root: Root) -> Cel:
-    """For each ReplicatedJob a list: what is read of the container that `api.restart_agent` adds, if it adds one."""
+    """For each ReplicatedJob a list: the fields of the container that `api.restart_agent` adds, if it adds one."""
     policy, jobs, lists = f"{root.name}.?spec.?failurePolicy", root.variable("jobs"), texts(restart_agent.LISTS)
     wanted = f"{policy}.?agent.hasValue() && {policy}.?restartStrategy.orValue('') == 'InPlaceRestart'"
     waits = f"{jobs}.map(o, o.?dependsOn.orValue([]).filter(d, d.status == 'Complete').map(d, d.name)).flatten()"

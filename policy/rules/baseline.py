@@ -19,7 +19,7 @@ Forbidden = Annotated[str, doc("What is forbidden.", enum=list(USE_NAMES))]
 FORBIDDEN = sentence("forbid", ErrorType.FORBIDDEN, "{what} is not allowed", "{fix}")
 
 
-# The API server still takes the profile from this annotation, where the field is absent.
+# The API server still reads the profile from this annotation if the field is absent.
 APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
 APP_ARMOR_HARMLESS = ("", "runtime/default")
 APP_ARMOR_LOCAL = "localhost/"
@@ -100,7 +100,7 @@ def compile_forbid(rule: tuple[str, ...], say: Say, root: Root) -> Cel:
 
 
 def _compile_field(field: Field, use: Use, root: Root, say: Say) -> Cel:
-    """Findings about the values of a field that are not harmless."""
+    """Findings about the harmful values of a field."""
     items, holder, at = _HOLDERS[field.holder]
     listed, _, inner = " ".join(field.parts).partition(f" {ITEM}")
     value = f"{holder}{''.join(f'.?{part}' for part in listed.split())}"
@@ -134,7 +134,7 @@ _HOLDERS: Mapping[Holder, tuple[Callable[[Root], Cel], str, tuple[str | Cel | In
     Holder.CONTAINER: (lambda root: root.variable("containers"), "x.c", (".", Cel("string(x.f)"), Index("x.k"))),
     Holder.VOLUME: (lambda root: root.variable("volumes"), "x.v", (".volumes", Index("x.k"))),
 }
-"""For each holder: its list, what an item `x` of that has for it, and the place of that."""
+"""For each holder: its list, the expression of the holder in an item `x`, and its path."""
 
 
 def _compile_use(name: str, root: Root, say: Say) -> Cel:

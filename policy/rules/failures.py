@@ -58,7 +58,7 @@ class RestartStrategies(Base, frozen=True, kw_only=True):
 _POLICY = SPEC.at("failurePolicy")
 _NODES = _POLICY.at("nodeFailure")
 DEFAULT_BACKOFF = 6
-"""What the API server sets for a Job without a backoffLimit."""
+"""The default of the API server for a Job without a backoffLimit."""
 RESTARTS = limit_sentence("maxRestarts", "write a smaller number")
 UNLIMITED = sentence(
     "maxRestarts",
@@ -99,7 +99,7 @@ def _failure_policy(judged: Judged) -> FailurePolicy:
 
 
 def _restart_limits(judged: Judged) -> Mapping[Path, int]:
-    """What bounds the restarts of a set: the limit of those that count, and those of rules that have others."""
+    """The limits of a set's restarts: of those that count, and of rules with limits of their own."""
     policy = _failure_policy(judged)
     free = {
         named.within.at("maxRestarts"): named.limit
@@ -205,7 +205,7 @@ def _cel_rules(root: Root) -> str:
 
 
 def _cel_limits(root: Root) -> Cel:
-    """What bounds the restarts of a set: a list of maps of a path and the number there."""
+    """The limits of a set's restarts: a list of maps of a path and the number there."""
     free = f"(a.?action.orValue('') in {_FREE} || a.?then.orValue([]).exists(s, s.?action.orValue('') in {_FREE}))"
     own = f"[{{'path': dyn('{_OF_SET}'), 'n': dyn([0, int({_cel_restarts(root)})].max())}}]"
     path = "'spec.failurePolicy.rules[' + string(i) + '].maxRestarts'"

@@ -51,7 +51,7 @@ DIGEST = sentence(
 
 
 def images_of(template: Template) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Each image of a pod, with its place below the pod's spec: of containers, init containers and volumes."""
+    """Each image of a pod, with its path below the pod's spec: of containers, init containers and volumes."""
     for field, i, container in template.containers:
         if image := container.get("image"):
             yield (field, i, "image"), image
@@ -61,7 +61,7 @@ def images_of(template: Template) -> Iterator[tuple[tuple[str | int, ...], str]]
 
 
 def each_image(judged: Judged) -> Iterator[tuple[Path, str]]:
-    """Each image of the pods with the place where it is written; one that every pod gets stands there once."""
+    """Each image of the pods with the path where it is written; one that every pod gets is listed once."""
     seen: set[Path] = set()
     for template in judged.templates:
         for place, image in images_of(template):
@@ -105,7 +105,7 @@ _OF_VOLUME = "x.v.?image.?reference.orValue('')"
 
 
 def _sources(root: Root) -> tuple[tuple[Cel, str, Place], ...]:
-    """Where images stand: a list, the image of its item `x`, and the place of that."""
+    """Sources of images: a list, the image of its item `x`, and its path."""
     container = of_container(".image")
     volume = of_pod("x.j", ".volumes", Index("x.k"), ".image.reference")
     agents = f"{root.variable('agents')}.flatten()"
@@ -130,7 +130,7 @@ def compile_images_by_digest(_: bool, say: Say, root: Root) -> Cel:
 
 
 def _full_name(image: str) -> str:
-    """The name with its registry, without tag and digest, as a list of one item: an item may be used twice."""
+    """The name with its registry, without tag and digest, as a list of one item, so that CEL can use it twice."""
     untagged = "n.substring(0, n.lastIndexOf('/') + 1) + n.substring(n.lastIndexOf('/') + 1).split(':')[0]"
     host = "n.split('/')[0]"
     of_hub = f"!n.contains('/') || !({host} == 'localhost' || {host}.matches({text(images.HOST)}))"

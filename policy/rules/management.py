@@ -35,7 +35,7 @@ class ManagedBy(Base, frozen=True, kw_only=True):
     allowed: Annotated[tuple[Word, ...], list_of("Values of spec.managedBy. A set without one is managed by this one.")]
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """Names that no JobSet can have in managedBy."""
+        """Faults: names that no JobSet can have in managedBy."""
         for i, name in enumerate(self.allowed):
             host, _, suffix = name.partition("/")
             complaints = [*dns1123_subdomain(host), *http_path(suffix)]

@@ -73,7 +73,7 @@ class RequiredPair(Base, frozen=True, kw_only=True):
     ] = ""
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """A pattern that cannot be read."""
+        """Faults: a pattern that cannot be parsed."""
         if self.pattern and isinstance(why := compile_pattern(self.pattern), str):
             yield PATTERN.at(path.at("pattern"), self.pattern, why=why)
 
@@ -120,7 +120,7 @@ def _form(pair: RequiredPair) -> str:
 
 
 def fits(pattern: str, value: str) -> bool:
-    """Whether the whole value matches; nothing matches a pattern that is none."""
+    """Whether the whole value matches; nothing matches an invalid pattern."""
     if not pattern:
         return True
     found = compile_pattern(pattern)

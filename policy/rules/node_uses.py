@@ -1,7 +1,7 @@
-"""What pods may use of their node, as data: fields of a pod, and their harmless values. Pure.
+"""Node resources that pods may use, as data: fields of a pod, and their harmless values. Pure.
 
-It is what the level Baseline of the Pod Security Standards forbids, because each of these is a way from a container to
-its node. What the level Restricted demands beyond that, such as a user other than root, is no way to the node.
+These are what the level Baseline of the Pod Security Standards forbids, because each gives a container access to its
+node. Further demands of the level Restricted, such as a user other than root, are not about access to the node.
 
 Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
 """
@@ -16,7 +16,7 @@ from policy.judged import Template
 from policy.rule import of_containers, of_pods
 
 ITEM: Final = "[]"
-"""Stands in the path of a field for each item of the list before it."""
+"""Part of a path: each item of the list before it."""
 
 
 class Holder(Enum):
@@ -29,7 +29,7 @@ class Holder(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field, and the values that are harmless: an absent one always is, and with no such values no other."""
+    """A field and its harmless values; an absent value is always harmless."""
 
     holder: Holder
     parts: tuple[str, ...]
@@ -37,7 +37,7 @@ class Field:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where it is in a JobSet, as a rule declares it."""
+        """Its paths in a JobSet, as a rule declares them."""
         name = ".".join(self.parts).replace(f".{ITEM}", ITEM)
         if self.holder is Holder.CONTAINER:
             return of_containers(name)
@@ -46,17 +46,17 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Something that pods may be forbidden to use: what it is called, what to do without it, and its fields."""
+    """Something that pods may be forbidden to use: its name in messages, the fix, and its fields."""
 
     label: str
     fix: str
     fields: tuple[Field, ...]
 
     def find_in(self, template: Template) -> Iterator[tuple[Path, Any]]:
-        """Where the pods of a template use it, and the value there."""
+        """The paths at which the pods of a template use it, and the values there."""
         for field in self.fields:
             for place, holder in _holders(template, field.holder):
-                # Few pods have it: most of the time of a large set would go into looking further.
+                # Few pods have it, and looking further would take most of the time for a large set.
                 for parts, value in _values(holder, field.parts) if field.parts[0] in holder else ():
                     if value not in field.harmless:
                         yield template.at(*place, *parts), value

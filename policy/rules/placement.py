@@ -108,7 +108,7 @@ def find_exclusive_topologies(rule: ExclusiveTopologies, judged: Judged, _: Name
 
 
 def _topology(judged: Judged, template: Template) -> tuple[str, Path]:
-    """The topology that is in force for the pods of a template, and the metadata that has it, or could."""
+    """The topology in force for the pods of a template, and the metadata that has it, or could have it."""
     of_job, of_pod = template.path.at("template", "metadata"), template.job_path.at("template", "metadata")
     whole, key = judged.js.metadata.annotations, keys.EXCLUSIVE_TOPOLOGY
     pod: JSON = (template.rjob.job_spec.get("template") or {}).get("metadata") or {}
@@ -140,7 +140,7 @@ def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root
     at_set = cel_place(str(METADATA.at("annotations", keys.EXCLUSIVE_TOPOLOGY)))
 
     def topology_findings(value: str, at: Place) -> Cel:
-        """A list of what is found about the topology at a place."""
+        """A list of the findings about the topology at a path."""
         lists = []
         if rule.allowed is not None:
             shown = quote_text(Cel(f"string({value})"))

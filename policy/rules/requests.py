@@ -72,7 +72,7 @@ def find_uncountable(limits: Sequence[ResourceLimit], judged: Judged, namespace:
 
 
 def _request(judged: Judged, resource: str) -> Path:
-    """Where most of the resource is requested."""
+    """The path of the largest request of the resource."""
     if not judged.templates:
         return SPEC.at("replicatedJobs")
     largest = max(judged.templates, key=lambda template: template.pods * template.requests.get(resource, 0))
@@ -103,7 +103,10 @@ def _is_counted(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CelRequests:
-    """A resource of a total. `requests`, `amounts`: variables with what one pod, and all pods, of a template take."""
+    """A resource of a total.
+
+    `requests`, `amounts`: variables with the requests of one pod, and of all pods, of a template.
+    """
 
     limit: ResourceLimit
     requests: str
@@ -132,7 +135,7 @@ class CelRequests:
         return total(f"{self._count(holders, stated)}.filter(n, n > 0)")
 
     def _of_containers(self, init: str) -> str:
-        """Containers and sidecars together, or an init container beside earlier sidecars if that is more."""
+        """Containers and sidecars together, or an init container with earlier sidecars, if that is more."""
         sidecar = "c.?restartPolicy.orValue('') == 'Always'"
         stated = self._request("c")
         running = (
@@ -185,7 +188,7 @@ class CelRequests:
         return f"string({amount})"
 
     def _place(self) -> Place:
-        """Where most of it is requested."""
+        """The path of its largest request."""
         number = cel_largest(Cel(f"variables.{self.amounts}"))
         states = f"({{}}.?resources.?requests[?{self.key}].hasValue() ? 'requests' : 'limits')"
         resource, agents = below("", self.key.text), f"variables.agents[{number}]"

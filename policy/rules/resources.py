@@ -1,4 +1,4 @@
-"""The rule of policies about which resources pods ask for, and where they and their groups claim devices. Pure."""
+"""The rule of policies about the resources that pods request, and where they and their groups claim devices. Pure."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -36,7 +36,7 @@ NO_RESOURCE = caution("no-resource", "no container can ask for a resource of thi
 
 
 def unknown_resource(name: str, path: Path) -> Iterator[FieldError]:
-    """The warning that no container can ask for a resource, which stands at that path of a policy."""
+    """The warning that no container can request the resource at that path of a policy."""
     if any(container_resource_faults(path, name)):
         yield NO_RESOURCE.at(path, name, known=partial(_known_resource, name))
 
@@ -64,7 +64,7 @@ def find_allowed_resources(rule: tuple[str, ...], judged: Judged, _: Namespace) 
 
 
 def _named_resources(template: Template) -> Iterator[tuple[Path, str]]:
-    """Each resource that a pod, its containers or its overhead name, and where."""
+    """Each resource that a pod, its containers or its overhead name, with its path."""
     for parts, holder in resource_holders(template.rjob.pod_spec):
         for kind in ("requests", "limits"):
             for name in (holder.get("resources") or {}).get(kind) or ():
@@ -74,14 +74,14 @@ def _named_resources(template: Template) -> Iterator[tuple[Path, str]]:
 
 
 def claims_of_pods(template: Template) -> Iterator[Path]:
-    """Where the pods of a template claim devices: by claims, and by resources that stand for a DeviceClass."""
+    """The paths at which the pods of a template claim devices: claims, and resources that stand for a DeviceClass."""
     for i, _ in enumerate(template.pod.get("resourceClaims") or ()):
         yield template.pod_path.at("resourceClaims", i)
     yield from (path for path, name in _named_resources(template) if is_device_class(name))
 
 
 def claims_of_groups(judged: Judged) -> Iterator[Path]:
-    """Where groups of pods claim devices that they share."""
+    """The paths of shared claims of groups of pods."""
     for template in judged.templates:
         for k, _ in enumerate(template.claims_of_job):
             yield template.job_path.at("scheduling", "resourceClaims", k)
@@ -130,7 +130,7 @@ def compile_allowed_resources(rule: tuple[str, ...], say: Say, root: Root) -> Ce
 
 
 def _findings_by_resource(root: Root, condition: str, finding: Callable[[Place], Cel]) -> list[Cel]:
-    """Findings about each resource `r` that a pod, its containers or its overhead name, where the condition holds."""
+    """Findings about each resource `r` that a pod, its containers or its overhead name, if the condition holds."""
     pods, lists = root.variable("changedPods"), []
 
     def each(names: str, at: Place) -> str:

@@ -104,7 +104,8 @@ def _check_label(
 ) -> Iterator[FieldError]:
     """Findings about the selection of nodes by a label. `values`: the selected ones; None if it selects by no value.
 
-    `stated`: the whole selection as its author wrote it. It is not shown; an update that changes it is a new violation.
+    `stated`: the whole selection as its author wrote it, only for comparison: an update that changes it is a new
+    violation.
     """
     label = allowed.get(key)
     if label is None:
@@ -136,7 +137,7 @@ def compile_node_selectors(rule: NodeSelectors, say: Say) -> Compiled:
 
 
 def _cel_terms(root: Root) -> Cel:
-    """Each term `t` of node affinity as a map, with its index `k`, and its path as `a`, index, `z`."""
+    """Each term `t` of node affinity as a map, with its index `k`, and its path: `a`, the index, `z`."""
     affinity = "p.?affinity.?nodeAffinity"
     required = (
         f"{affinity}.?{_REQUIRED}.?nodeSelectorTerms.orValue([]).transformList(k, t,"
@@ -204,7 +205,7 @@ def _cel_selections(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """A way to select nodes by the label `key`: whether it names values, and which. `stated`: what the author wrote."""
+    """A way to select nodes by the label `key`: whether it names values, and which. `stated`: as written."""
 
     by_value: Cel
     values: Cel

@@ -59,19 +59,19 @@ def _cel_jobs(root: Root) -> Cel:
 
 
 def cel_parts(template: str, *others: str) -> Cel:
-    """Words about each ReplicatedJob `j`, its number `i`, and lists of others, as far as a sentence lists them."""
+    """Text about each ReplicatedJob `j`, its index `i`, and items of other lists, as many as a message lists."""
     most, every = MOST_PARTS, " + ".join([f"variables.jobs.transformList(i, j, {template})", *others])
     some = f"t.size() > {most} ? t.slice(0, {most}) + ['and others'] : t"
     return Cel(f"[{every}].map(t, {some}).map(t, t.join('; '))[0]")
 
 
 def cel_largest(numbers: Cel) -> str:
-    """The number of the ReplicatedJob with the largest of these."""
+    """The index of the ReplicatedJob with the largest of these numbers."""
     return f"{numbers}.indexOf({numbers}.max())"
 
 
 def cel_replicas(numbers: Cel) -> Place:
-    """The place of the largest of these numbers."""
+    """The path of the largest of these numbers."""
     path = f"'spec.replicatedJobs[' + string({cel_largest(numbers)}) + '].replicas'"
     found = Cel(f"({numbers}.size() == 0 ? 'spec.replicatedJobs' : {path})")
     return found, found

@@ -42,12 +42,12 @@ TOLERATION = sentence("tolerations", ErrorType.FORBIDDEN, "{what} may not be tol
 
 
 def find_tolerations(rule: Tolerations, judged: Judged, _: Namespace) -> Iterator[FieldError]:
-    """Pods may tolerate only certain taints, by key, and where they are given by value and effect.
+    """Pods may tolerate only certain taints: by key and, if the policy has them, by values and effects.
 
     A toleration without a key tolerates every taint, and is refused. One that has no effect tolerates all effects, and
-    `Exists` all values: both are refused where the policy names certain ones, and so is a comparison of numbers. What
-    exclusive placement adds by itself is not the author's, and passes. A pod with a `nodeName` passes by the scheduler,
-    which looks at taints, and is refused.
+    `Exists` all values: both are refused where the policy names certain ones, and so is a comparison of numbers. The
+    toleration that exclusive placement adds is allowed. A pod with a `nodeName` is refused, as it bypasses the
+    scheduler, which checks taints.
     """
     allowed = {entry.key: entry for entry in rule.allowed}
     for template in judged.templates:
@@ -61,7 +61,7 @@ def find_tolerations(rule: Tolerations, judged: Judged, _: Namespace) -> Iterato
 
 
 def _refusal(toleration: JSON, entry: AllowedToleration | None) -> str:
-    """What may not be tolerated, in words; empty when all of it may."""
+    """The part of a toleration that is not allowed, in words; empty if all of it is."""
     key = toleration.get("key") or ""
     if entry is None:
         return f"the taint {key}" if key else "every taint"
@@ -107,7 +107,7 @@ _TAINT = "string(t.?key.orValue(''))"
 
 
 def _compile_refusal(entry: AllowedToleration) -> str:
-    """What may not be tolerated of a taint, in words; empty when all of it may."""
+    """CEL of the part of a toleration that is not allowed, in words; empty if all of it is."""
     of_taint, refused = text(f" of the taint {entry.key!s}"), "''"
     if entry.values is not None:
         operator, value = "t.?operator.orValue('')", "t.?value.orValue('')"

@@ -1,4 +1,4 @@
-"""Rules of policies about fields in seconds: how long a set may run, and how long it stays when it has ended. Pure."""
+"""Rules of policies about fields in seconds: how long a set may run, and how long it is kept after its end. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class MaxSeconds(Limit, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Seconds:
-    """A field in seconds, its name in the record of the spec, and what is said where it is absent or too large."""
+    """A field in seconds, its name in the record of the spec, and the messages if it is absent or too large."""
 
     path: Path
     attribute: str
@@ -50,7 +50,7 @@ class _Seconds:
         return seconds
 
     def numbers(self, rule: MaxSeconds, judged: Judged, namespace: Namespace) -> Iterator[Number]:
-        """The seconds, where the set has them."""
+        """The seconds, if the set has the field."""
         seconds = self.value(judged)
         if seconds is not None:
             yield Number("seconds", seconds, effective_limit(rule, namespace), lambda: self.path)

@@ -37,7 +37,7 @@ class MaxTotals(Base, frozen=True, kw_only=True):
     resource_claims: Annotated[Limit | None, doc("Claims for devices, of all these pods and of their groups.")] = None
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """Totals without one."""
+        """Faults: totals without a limit."""
         if self.pods is None and self.resource_claims is None and not self.resources:
             yield NO_TOTAL.at(path)
 
@@ -48,9 +48,9 @@ def totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterator[Nu
     A Job has as many pods as its parallelism, and no more than its completions. Stages and dependencies do not lower
     the total. A pod's requests are those that kube-scheduler counts: of its containers and sidecars together, or of an
     init container with the sidecars before it if that is more; resources of the pod as a whole in their place; and the
-    overhead of the pod. A limit without a request counts as the request. What a set requests nothing of is 0. An amount
-    of a limited resource that cannot be counted is a violation: no quantity, a negative one, one above 1P, one of more
-    than 256 characters, or one with an exponent of more than three digits.
+    overhead of the pod. A limit without a request counts as the request. A resource without requests counts as 0. An
+    amount of a limited resource that cannot be counted is a violation: no quantity, a negative one, one above 1P, one
+    of more than 256 characters, or one with an exponent of more than three digits.
 
     Claims for devices are counted, too: one for each pod and each group for which it is made from a template, one for
     each pod that requests resources named `deviceclass.resource.kubernetes.io/CLASS`, and one for each that is named,
@@ -174,7 +174,7 @@ def _claims_of_groups(root: Root) -> Cel:
 
 
 def _named_claims(root: Root) -> Cel:
-    """Names of claims that are there already, each once."""
+    """Names of existing claims, each once."""
     groups = GROUPS.format(root.name)
     lists = [f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]))"]
     lists += [f"{root.variable('jobs')}.map(j, {OF_JOB})"]

@@ -1,1 +1,1 @@
-"""Tests of policies: what a suite expects of which JobSets, and whether policies and an API server decide so. Pure."""
+"""Tests of policies: the expectations of a suite, and whether policies and an API server meet them. Pure."""

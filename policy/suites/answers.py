@@ -37,7 +37,7 @@ OTHERWISE = failure("refused", "the API server refuses the JobSet, whatever the 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the API server answered. `object`: as it would be stored; None if it is refused. `causes`: places, texts."""
+    """The answer of the API server. `object`: as it would be stored; None if refused. `causes`: paths and texts."""
 
     object: JSON | None = None
     message: str = ""
@@ -50,7 +50,8 @@ class Answer:
 class Interpretation:
     """The part of an answer that is about policies.
 
-    `more`: violations that were not recorded. `other_causes`: why else the JobSet is refused, or could not be judged.
+    `more`: violations that were not recorded. `other_causes`: other reasons why the JobSet is refused, or could not be
+    judged.
     """
 
     verdict: Verdict
@@ -101,7 +102,7 @@ def _by_the_api_server(answer: Answer, denied: re.Match[str] | None) -> Iterator
 
 
 def _not_by_policies(answer: Answer, found: Sequence[Finding], unrecorded: Sequence[str]) -> list[str]:
-    """The causes of a refusal for which no recorded violation stands. `unrecorded`: policies that may have more."""
+    """The causes of a refusal without a recorded violation. `unrecorded`: policies that may have more."""
     told = Counter((each.path, each.complaint) for each in found if each.action == DENY)
     other_causes = []
     for place, text in answer.causes:
@@ -161,7 +162,7 @@ def _not_in_refusal(own: Verdict, answer: Answer) -> Iterator[str]:
 
 
 def refused_otherwise(said: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
-    """The finding that the JobSet of that name is refused for something else."""
+    """The finding that the JobSet of that name is refused for another reason."""
     if said.other_causes:
         yield OTHERWISE.at(path, name, text="; ".join(said.other_causes[:MOST_QUOTED]))
 

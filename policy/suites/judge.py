@@ -1,4 +1,4 @@
-"""One test of a suite: what the policies say about its JobSet, beside what is expected. Pure."""
+"""One test of a suite: the verdict of the policies about its JobSet, and the expected one. Pure."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ NEEDS_GATE = failure(
 
 
 class Admitted(NamedTuple):
-    """A JobSet as it is admitted: with defaults, as rules look at it (None if it cannot be read), and its faults."""
+    """A JobSet after admission: with defaults, as rules read it (None if it cannot be read), and its faults."""
 
     object: JSON
     jobset: Judged | None
@@ -59,7 +59,7 @@ Admit = Callable[[JSON, Sequence[JobSetPolicy], Namespace], Admitted]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding about a JobSet. `text`: all that is said, path included; `complaint`: without path and fix."""
+    """One finding about a JobSet. `text`: the whole message, path included; `complaint`: without path and fix."""
 
     action: str
     policy: str
@@ -74,10 +74,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What policies say about a JobSet. `defaults`: those that it gets, None for one that is there already.
+    """The verdict of policies about a JobSet. `defaults`: those that it gets; None for a stored one.
 
-    `excused_rules`: those from which exceptions except it.
-    `asked`: the policies, each with why it is not about the JobSet, or None; None: it is not known which were asked.
+    `excused_rules`: those that exceptions allow it to break. `asked`: the policies, each with the reason why it does
+    not match the JobSet, or None; None: unknown which were asked.
     """
 
     found: Sequence[Finding] = ()
@@ -90,8 +90,8 @@ class Verdict:
 class Result:
     """A test that was run; without failures it has passed.
 
-    `verdict`: None if it could not be judged. `skipped`: only an API server can judge it. `differs`: one judged
-    otherwise. `note`: that nothing was checked, and why.
+    `verdict`: None if it could not be judged. `skipped`: only an API server can judge it. `differs`: an API server's
+    verdict was different. `note`: that nothing was checked, and why.
     """
 
     name: str
@@ -108,7 +108,7 @@ class Result:
 
     @property
     def state(self) -> str:
-        """The state in a word, as the table shows it."""
+        """The state in a word, for the table."""
         if self.differs:
             return "DIFF"
         return "FAIL" if self.failures else "skip" if self.skipped else "ok"
@@ -178,7 +178,7 @@ def _mismatches(asked: Iterable[tuple[JobSetPolicy, Mismatch | None]]) -> str:
 
 
 def _faults(errors: Sequence[FieldError], path: Path, name: Any) -> Iterator[FieldError]:
-    """Why a JobSet is not judged: gates that it needs, and what else is wrong with it."""
+    """Why a JobSet is not judged: gates that it needs, and its faults."""
     gated = [error for error in errors if error.gates]
     if gated:
         names = dict.fromkeys(name for error in gated for name in error.gates.split(","))
@@ -230,7 +230,7 @@ def compare(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldErro
 
 
 def _near(wanted: Expectation, found: Mapping[int, Finding], place: Path) -> tuple[FieldError, set[int]] | None:
-    """What is said about findings that differ from what is expected in their text or their place alone, and which."""
+    """The note about findings that differ from the expected ones only in text or path, and these findings."""
     if wanted.action == PASS:
         return None
     for rule, member in ((OTHER_MESSAGE, "message"), (OTHER_PATH, "path")):
@@ -243,7 +243,7 @@ def _near(wanted: Expectation, found: Mapping[int, Finding], place: Path) -> tup
 
 
 def _exception_note(verdict: Verdict, wanted: Expectation, test: SuiteTest) -> str:
-    """Which exception lets the JobSet break the rule, and how a test names a time after it; empty if none does."""
+    """A note about the exception that lets the JobSet break the rule, and how to test a later time; may be empty."""
     own = {name: each for (name, rule), each in verdict.excused_rules.items() if rule == wanted.rule}
     exception = own.get(wanted.policy, "") if wanted.policy else next(iter(own.values()), "")
     if not exception:
@@ -253,7 +253,7 @@ def _exception_note(verdict: Verdict, wanted: Expectation, test: SuiteTest) -> s
 
 
 def _why_unchecked(verdict: Verdict, wanted: Expectation) -> tuple[str, str]:
-    """Why the rule was not checked, and what to do; empty texts if it was, or if that is not known."""
+    """Why the rule was not checked, and what to do; empty texts if it was, or if unknown."""
     if verdict.asked is None:
         return "", ""
     if wanted.rule == VALIDATING:
@@ -273,7 +273,7 @@ def _why_unchecked(verdict: Verdict, wanted: Expectation) -> tuple[str, str]:
 
 
 def _remedy(mismatch: Mismatch) -> str:
-    """What to write into the test, so that the policy is about its JobSet."""
+    """What to write into the test, so that the policy matches its JobSet."""
     wanted = mismatch.requirement
     if mismatch.selector == "objectSelector":
         return "change the labels of the JobSet"
@@ -290,7 +290,7 @@ def _join_first(texts: Iterable[str]) -> str:
 
 
 def _fits(wanted: Expectation, found: Finding) -> bool:
-    """Whether a finding is what is meant; for `Pass`, what must not be there."""
+    """Whether a finding is the expected one; for `Pass`, the one that must not occur."""
     return (
         found.rule == wanted.rule
         and wanted.action in {PASS, found.action}

@@ -1,4 +1,4 @@
-"""Small objects that show when an API server and our webhooks know what was stored before them. Pure.
+"""Small objects that show when an API server and our webhooks know the objects that were stored before. Pure.
 
 Each probe has a number. A watch delivers changes of one kind in order: a process that knows the policy of the newest
 number knows all earlier changes of policies. The same holds for namespaces, exceptions and admission policies.
@@ -88,7 +88,7 @@ def admission(number: int) -> list[JSON]:
 
 
 def jobset(js_api: str) -> JSON:
-    """The JobSet that is sent as a dry run to see what is in force."""
+    """The JobSet that is sent as a dry run to find out what is in force."""
     container = {"name": "main", "image": "registry.example.com/none"}
     pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     rjob = {"name": "main", "replicas": 1, "template": {"spec": {"template": pod}}}

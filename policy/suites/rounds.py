@@ -1,6 +1,6 @@
 """Which tests of a suite an API server can judge at the same time. Pure.
 
-A namespace has one set of labels at a time, and a name in it one stored JobSet. Tests that agree about these are of one
+A namespace has one set of labels at a time, and a name in it one stored JobSet. Tests that need the same ones form a
 round.
 """
 
@@ -15,7 +15,7 @@ from policy.namespaces import DEFAULT, namespace_of
 from policy.suites.types import SuiteContents, SuiteNamespace, SuiteTest
 
 LEAST_LEFT = timedelta(minutes=5)
-"""For how long an exception that counts in a test is stored at least: the test must not outlast it."""
+"""Least time for which an exception of a test is stored: it must not end during the test."""
 
 
 def namespace_name(test: SuiteTest) -> str:
@@ -24,7 +24,7 @@ def namespace_name(test: SuiteTest) -> str:
 
 @dataclass(slots=True)
 class Round:
-    """Tests, by their numbers, and what they have in common.
+    """Tests, by their numbers, and the objects that they share.
 
     `namespaces`: by name. `times`: of tests, by namespace. `stored`: by namespace and name, which JobSet of the suite
     is stored under that name before policies are in force; "" is none.
@@ -69,9 +69,9 @@ def rounds(contents: SuiteContents, numbers: Iterable[int]) -> list[Round]:
 def standing_exceptions(
     contents: SuiteContents, round_: Round, now: datetime
 ) -> list[tuple[str, JobSetPolicyException, datetime]]:
-    """The exceptions that count at the times of a round: namespace, exception, and when it ends by the real clock.
+    """The exceptions that count at the times of a round: namespace, exception, and its end by the real clock.
 
-    Nobody can set the clock of the API server and the manager: an exception is stored with as much time as it has left.
+    The clocks of the API server and the manager cannot be set: an exception is stored with its remaining time.
     """
     policies = {policy.metadata.name: policy for policy in contents.policies}
     found = []

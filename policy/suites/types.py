@@ -1,6 +1,6 @@
 """Suites of tests of policies, as records: which JobSets, in which namespace, break which rule. Pure.
 
-A suite is a file for `jobset policy test`, and no object of a cluster. Its schema comes from these records, so that a
+A suite is a file for `jobset policy test`, not an object of a cluster. Its schema comes from these records, so that a
 mistake in a suite is explained like one in a manifest.
 """
 

@@ -1,6 +1,6 @@
-"""What tables of rules are made of: checks of a JSON value, and how they are combined. Pure.
+"""Building blocks of the tables of rules: checks of a JSON value, and their combinations. Pure.
 
-A check takes a place and the value there, and returns errors in the words of the API server. Values of a wrong type
+A check takes a path and the value there, and returns errors with the API server's messages. Values of a wrong type
 pass: the schema of the CRD refuses them.
 """
 
@@ -34,7 +34,7 @@ def duplicate(path: Path, value: Any) -> FieldError:
 
 
 def duplicates(values: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
-    """Each value that an earlier place has already."""
+    """Each value that an earlier item has already."""
     seen: set[Any] = set()
     for path, value in values:
         if value in seen:
@@ -56,7 +56,7 @@ def too_many(path: Path, count: int, most: int) -> FieldError:
 
 
 def whole(value: Any) -> TypeGuard[int]:
-    """Whether a value is a number as the API counts."""
+    """Whether a value is an integer of the API."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -106,7 +106,7 @@ def needs(*names: str, why: str = "") -> Check:
 
 
 def member(name: str, absent: Any, check: Check) -> Check:
-    """A member of an object that is checked in any case: where it is absent, it counts as `absent`."""
+    """A member of an object that is always checked: if it is missing, its value is `absent`."""
     return lambda path, value: check(path.at(name), absent if value.get(name) is None else value[name])
 
 
@@ -131,7 +131,7 @@ def one_of(*supported: str, empty: bool = False) -> Check:
 
 
 def word_of(*supported: str) -> Check:
-    """One of these words, which is required: where it is empty, the supported ones are reported."""
+    """One of these words, which is required: if it is empty, the supported ones are reported."""
     words = " ".join(map(quote, supported))
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
@@ -144,7 +144,7 @@ def word_of(*supported: str) -> Check:
 
 
 def number(good: Callable[[int], bool], detail: str) -> Check:
-    """A number for which something holds."""
+    """A number that meets a condition."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         if whole(value) and not good(value):

@@ -128,7 +128,7 @@ _VARIABLES = fields(
 
 
 def _one_handler(*kinds: str) -> Check:
-    """A handler of exactly one kind. Where there are two, the second in the API server's order is refused."""
+    """A handler of exactly one kind. If there are two, the second in the API server's order is refused."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         given = [kind for kind in kinds if value.get(kind) is not None]

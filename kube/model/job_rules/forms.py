@@ -1,7 +1,7 @@
-"""Forms that the API server demands of texts in a Job, with its complaints. Pure.
+"""Formats that the API server requires of texts in a Job, with its messages. Pure.
 
-Those of names and labels are in `kube.model.validation`. Each function gives a list of complaints: empty for a
-good text.
+Those of names and labels are in `kube.model.validation`. Each function returns a list of messages: empty for a valid
+text.
 """
 
 import ipaddress
@@ -112,16 +112,16 @@ def search_domain(domain: str) -> list[str]:
 
 
 def no_way_up(path: str) -> list[str]:
-    """A path that does not leave what it is relative to."""
+    """A path that does not leave its base folder."""
     return ["must not contain '..'"] if ".." in path.split("/") else []
 
 
 def descending(path: str) -> list[str]:
-    """A relative path that stays below."""
+    """A relative path that does not leave its base folder."""
     return [*(["must be a relative path"] if path.startswith("/") else []), *no_way_up(path)]
 
 
 def file_in_volume(path: str) -> list[str]:
-    """A path of a file in a volume, which may not begin like the names that the kubelet makes."""
+    """A path of a file in a volume, which must not begin like names that the kubelet creates."""
     reserved = path.startswith("..") and not path.startswith("../")
     return [*descending(path), *(["must not start with '..'"] if reserved and path != ".." else [])]

@@ -35,9 +35,9 @@ _INDEXED_ONLY = "requires indexed completion mode"
 
 
 def job_errors(job: JSON) -> Iterator[FieldError]:
-    """Errors of the API server about a new Job, at places in the Job.
+    """Errors of the API server about a new Job, with paths in the Job.
 
-    The values have the types that the schema of the CRD gives them, or are null.
+    The values have the types of the CRD's schema, or are null.
     """
     yield from _JOB(Path(), job)
     if isinstance(spec := job.get("spec"), dict):
@@ -95,7 +95,7 @@ def _mode(path: Path, spec: Any) -> Iterator[FieldError]:
 
 
 def _limits(path: Path, spec: Any) -> Iterator[FieldError]:
-    """Numbers of an Indexed Job beside each other."""
+    """Limits between numbers of an Indexed Job."""
     completions, parallelism = _completions(spec), _number(spec, "parallelism")
     failures, per_index = _number(spec, "maxFailedIndexes"), spec.get("backoffLimitPerIndex")
     if completions is None:
@@ -218,7 +218,7 @@ def _success_rule(path: Path, rule: Any, completions: int) -> Iterator[FieldErro
 
 
 def _count_of_indexes(indexes: str, completions: int) -> int:
-    """How many indexes a text such as `1,3-5` names; ValueError says what is wrong with it."""
+    """How many indexes a text such as `1,3-5` names; raises ValueError with the fault."""
     total, last = 0, -1
     for interval in indexes.split(",") if indexes else ():
         limits = interval.split("-")

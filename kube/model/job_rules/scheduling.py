@@ -74,7 +74,7 @@ def _has_terms(path: Path, value: Any) -> Iterator[FieldError]:
 
 
 def _label_keys(path: Path, value: Any) -> Iterator[FieldError]:
-    """Keys whose values are those of the pod itself, beside a selector."""
+    """Label keys with the pod's own values, in addition to a selector."""
     for field in ("matchLabelKeys", "mismatchLabelKeys"):
         keys = value.get(field) or []
         if keys and value.get("labelSelector") is None:
@@ -144,7 +144,7 @@ _CONSTRAINT = fields(
 
 
 def spread_constraints(path: Path, value: Any) -> Iterator[FieldError]:
-    """A check of the constraints; of two alike the API server reports the first."""
+    """A check of the constraints; of two equal ones the API server reports the first."""
     yield from each(_CONSTRAINT)(path, value)
     yield from duplicates(
         (

@@ -1,4 +1,4 @@
-"""The rules about volumes of a pod and about what containers mount. Pure."""
+"""The rules about volumes of a pod and about mounts of containers. Pure."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -152,7 +152,7 @@ _SOURCE = fields(
 
 
 def _distinct_files(path: Path, value: Any) -> Iterator[FieldError]:
-    """A check of a projected volume: no two sources make the same file."""
+    """A check of a projected volume: no two sources create the same file."""
     seen: set[str] = set()
     for _, source in entries(value.get("sources")):
         for kind in ("secret", "configMap", "downwardAPI"):
@@ -213,7 +213,7 @@ _SOURCES: dict[str, Check] = {
     "csi": fields(needs("driver")),
     "ephemeral": fields(needs("volumeClaimTemplate"), volumeClaimTemplate=fields(needs("spec"), spec=CLAIM)),
 }
-"""Checks by kind of volume; other kinds are not looked into."""
+"""Checks by kind of volume; other kinds are not checked."""
 # All kinds in the API server's order: if a volume has several, all but the first are refused.
 _KINDS = (
     "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi",

@@ -43,9 +43,7 @@ class AvoidingWorld(NodeWorld, StartChecks):
         self.settle()
         self.pods_on_failed_nodes = []
         self.collect()
-        self.settle()
-        self.run()
-        self.settle()
+        self.start_jobs()
 
     def lose(self, node: str, job: str = "js-workers-1", **others) -> None:
         """A node fails the pod of a Job, and the set goes on without it."""
@@ -59,9 +57,7 @@ def running(*rjobs: dict, gates: dict[str, bool] = GATES, annotations=None, poli
     policy = {"maxRestarts": 99, "nodeFailure": {"afterSeconds": 30}, "avoidNodes": wanted, **dict(policy)}
     rjobs = rjobs or (rjob("workers", 2),)
     world = AvoidingWorld(jobset(*rjobs, failurePolicy=policy, annotations=annotations), **gates)
-    world.settle()
-    world.run()
-    world.settle()
+    world.start_jobs()
     return world
 
 

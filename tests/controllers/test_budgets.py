@@ -24,9 +24,7 @@ def used(world: World) -> dict[str, int]:
 def again(world: World) -> None:
     """Let the garbage collector remove old Jobs, and everything come up."""
     for _ in range(3):
-        world.settle()
-        world.collect()
-        world.settle()
+        world.replace_jobs()
         world.run()
     world.settle()
 

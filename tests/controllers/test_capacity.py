@@ -189,9 +189,7 @@ class TestWhoseNumber:
     def scale(self, world: FullCluster, replicas: int) -> None:
         [group] = world.js.spec.replicated_jobs
         world.edit(replicated_jobs=(msgspec.structs.replace(group, replicas=replicas),))
-        world.settle()
-        world.collect()
-        world.settle()
+        world.replace_jobs()
 
     def test_a_resume_begins_with_all_that_is_wanted(self):
         world = smaller()

@@ -167,9 +167,7 @@ def test_defect_29_an_unreadable_counter_of_single_restarts_is_as_good_as_none()
     world.settle()
     world.jobs["js-workers-1"]["metadata"]["labels"][keys.JOB_RESTART_ATTEMPT] = "x"
     world.fail("js-workers-0")
-    world.settle()
-    world.collect()
-    world.settle()
+    world.replace_jobs()
     assert world.live() == ["js-workers-0", "js-workers-1"]
 
 

@@ -22,9 +22,7 @@ def life(then: list[dict[str, Any]] | None = None, action: str = "RestartJob", *
     rule = {"name": "rule", "action": action, "then": LADDER if then is None else then}
     policy = {"maxRestarts": 9, "rules": [rule]}
     world = World(jobset(rjob("workers", 2), failurePolicy=policy), **{**GATES, **gates})
-    world.settle()
-    world.run()
-    world.settle()
+    world.start_jobs()
     return world
 
 
@@ -35,9 +33,7 @@ def fail(world: World, *names: str, after: int = 10) -> None:
         world.fail(name)
     world.settle()
     world.collect()
-    world.settle()
-    world.run()
-    world.settle()
+    world.start_jobs()
 
 
 def counted(world: World) -> tuple[list[int], int, str]:

@@ -11,6 +11,7 @@ from tests.support.model.gang_sets import (
     RESTART,
     groups_of,
     jobs_of,
+    minima,
     ready_condition,
     resize,
     rule,
@@ -114,13 +115,11 @@ class TestElastic:
         w = running(scheduling=NESTED, gates=["ElasticJobSet"])
         resize(w, replicas=3)
         w.settle()
-        assert w.minima()["js-jobset"] == 3
+        assert minima(w)["js-jobset"] == 3
         assert w.live() == [f"js-workers-{i}" for i in range(3)]
         resize(w, replicas=1)
-        w.settle()
-        w.collect()
-        w.settle()
-        assert w.minima() == {"js-jobset": 1, "js-job-workers-0": 2}
+        w.replace_jobs()
+        assert minima(w) == {"js-jobset": 1, "js-job-workers-0": 2}
         assert w.live() == ["js-workers-0"]
 
     def test_parallelism_goes_up_in_the_group_first(self):
@@ -130,10 +129,10 @@ class TestElastic:
         plan = w.step()
         assert ("PatchGroup", "PodGroup") in groups_of(plan)
         w.settle()
-        assert w.minima()["js-job-workers-0"] == 4
+        assert minima(w)["js-job-workers-0"] == 4
         resize(w, pods=2)
         w.settle()
-        assert w.minima()["js-job-workers-0"] == 2
+        assert minima(w)["js-job-workers-0"] == 2
         assert uids(w) == before
 
 
@@ -153,11 +152,11 @@ class TestStages:
         zone = {"topology": [{"key": "zone"}]}
         w = world(workers("first", 1, 1), workers(**later), scheduling={"schedulingConstraints": zone}, **order)
         w.settle()
-        assert w.minima() == {"js-rj-first": 1}
+        assert minima(w) == {"js-rj-first": 1}
         assert w.live() == ["js-first-0"]
         w.run()
         w.settle()
-        assert w.minima() == {"js-rj-first": 1, "js-rj-workers": 4}
+        assert minima(w) == {"js-rj-first": 1, "js-rj-workers": 4}
         assert w.live() == ["js-first-0", "js-workers-0", "js-workers-1"]
 
     @CASES
@@ -168,9 +167,7 @@ class TestStages:
         before = uids(w)
         assert len(before) == 3
         w.fail("js-first-0")
-        w.settle()
-        w.collect()
-        w.settle()
+        w.replace_jobs()
         assert uids(w) == before
 
 
@@ -190,9 +187,7 @@ class TestDrift:
         w.settle()
         assert ready_condition(w) == ("True", "Created")
         w.fail("js-workers-0")
-        w.settle()
-        w.collect()
-        w.settle()
+        w.replace_jobs()
         assert w.live() == ["js-workers-0", "js-workers-1"]
 
     def test_a_deleted_pod_group_is_made_again_for_the_next_attempt(self):
@@ -200,9 +195,7 @@ class TestDrift:
         (group,) = w.of_kind("PodGroup")
         w.lose("PodGroup", group["metadata"]["name"])
         w.fail("js-workers-0")
-        w.settle()
-        w.collect()
-        w.settle()
+        w.replace_jobs()
         (again,) = w.of_kind("PodGroup")
         assert again["metadata"]["uid"] != group["metadata"]["uid"]
         assert w.live() == ["js-workers-0", "js-workers-1"]
@@ -212,7 +205,7 @@ class TestDrift:
         w = running()
         w.of_kind("PodGroup")[0]["spec"]["schedulingPolicy"]["gang"]["minCount"] = count
         w.settle()
-        assert w.minima() == {"js-jobset": 4}
+        assert minima(w) == {"js-jobset": 4}
 
     def test_changed_templates_are_corrected(self):
         w = running()

@@ -92,9 +92,7 @@ class TestMissingApis:
         w.settle()
         assert ready_condition(w) == ("False", "JobsWithoutGroups")
         w.fail("js-workers-0")
-        w.settle()
-        w.collect()
-        w.settle()
+        w.replace_jobs()
         assert w.live() == ["js-workers-0", "js-workers-1"]
         assert (w.group_of("js-workers-0"), w.groups) == ("", {})
 

@@ -1,6 +1,6 @@
 """Groups over restarts, and minima that are lowered for pods that have completed."""
 
-from tests.support.model.gang_sets import EACH, NESTED, RESTART, groups_of, jobs_of, rule, running, uids
+from tests.support.model.gang_sets import EACH, NESTED, RESTART, groups_of, jobs_of, minima, rule, running, uids
 from tests.support.objects.gang_trees import BASIC, GANG, entry, workers
 
 
@@ -37,9 +37,7 @@ class TestRestarts:
         w = running(scheduling=NESTED, failurePolicy=rule("RestartJob"), gates=["RestartJob"])
         before, job = uids(w), w.jobs["js-workers-1"]["metadata"]["uid"]
         w.fail("js-workers-0")
-        w.settle()
-        w.collect()
-        w.settle()
+        w.replace_jobs()
         assert uids(w) == before
         assert w.live() == ["js-workers-0", "js-workers-1"]
         assert w.jobs["js-workers-1"]["metadata"]["uid"] == job
@@ -76,14 +74,14 @@ class TestRestarts:
         w.finish("js-workers-0")
         unready(w, "js-workers-1")
         w.settle()
-        assert w.minima()["js-jobset"] == 2
+        assert minima(w)["js-jobset"] == 2
         w.fail("js-workers-1")
         w.settle()
         w.collect()
         plan = w.step()
         while not jobs_of(plan):
             plan = w.step()
-        assert w.minima() == {"js-jobset": 3, **{f"js-job-workers-{i}": 2 for i in range(3)}}
+        assert minima(w) == {"js-jobset": 3, **{f"js-job-workers-{i}": 2 for i in range(3)}}
         assert jobs_of(plan) == [f"js-workers-{i}" for i in range(3)]
 
 
@@ -96,7 +94,7 @@ class TestCompletedMembers:
         assert groups_of(w.step()) == []
         w.finish("js-workers-0")
         assert groups_of(w.step()) == []
-        assert w.minima() == {"js-jobset": 2, "js-job-workers-0": 2, "js-job-workers-1": 2}
+        assert minima(w) == {"js-jobset": 2, "js-job-workers-0": 2, "js-job-workers-1": 2}
 
     def test_a_pod_group_is_lowered_for_a_pod_that_is_replaced(self):
         w = running(workers(jobs=1))
@@ -104,7 +102,7 @@ class TestCompletedMembers:
         unready(w, "js-workers-0")
         before = uids(w)
         assert groups_of(w.step()) == [("PatchGroup", "PodGroup")]
-        assert w.minima() == {"js-jobset": 1}
+        assert minima(w) == {"js-jobset": 1}
         assert uids(w) == before
         assert w.plan().actions == ()
 
@@ -114,7 +112,7 @@ class TestCompletedMembers:
         unready(w, "js-workers-1")
         before = uids(w)
         assert groups_of(w.step()) == [("PatchGroup", "CompositePodGroup")]
-        assert w.minima() == {"js-jobset": 1, "js-job-workers-0": 2, "js-job-workers-1": 2}
+        assert minima(w) == {"js-jobset": 1, "js-job-workers-0": 2, "js-job-workers-1": 2}
         changed = {kind for (kind, name), uid in uids(w).items() if before[kind, name] != uid}
         assert changed == {"CompositePodGroup"}
         assert w.plan().actions == ()
@@ -127,7 +125,7 @@ class TestCompletedMembers:
         w.settle()
         unready(w, "js-workers-1")
         w.settle()
-        assert w.minima()["js-jobset"] == 2
+        assert minima(w)["js-jobset"] == 2
 
     def test_with_nothing_left_what_is_there_stays(self):
         scheduling = {"replicatedJobs": [entry("driver"), entry("workers", schedulingPolicy=GANG, job={})]}
@@ -139,7 +137,7 @@ class TestCompletedMembers:
         before = uids(w)
         w.settle()
         assert uids(w) == before
-        assert w.minima()["js-rj-workers"] == 1
+        assert minima(w)["js-rj-workers"] == 1
 
     def test_basic_groups_have_no_number_to_lower(self):
         w = running(scheduling={"schedulingPolicy": BASIC})

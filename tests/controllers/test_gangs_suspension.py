@@ -114,9 +114,7 @@ class TestSuspension:
         w.halt()
         rack = SchedulingConstraints(topology=(TopologyConstraint(key="rack"),))
         w.edit(scheduling=Scheduling(scheduling_constraints=rack), suspend=False)
-        w.settle()
-        w.collect()
-        w.settle()
+        w.replace_jobs()
         (group,) = w.of_kind("PodGroup")
         (workload,) = w.of_kind("Workload")
         assert group["spec"]["schedulingConstraints"] == {"topology": [{"key": "rack"}]}

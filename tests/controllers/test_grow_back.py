@@ -113,9 +113,7 @@ class TestMore:
         world = smaller()
         for name in world.workers:
             world.finish(name)
-        world.settle()
-        world.collect()
-        world.settle()
+        world.replace_jobs()
         assert world.status.terminal_state == "Completed"
         assert not [name for name in world.live() if not world.finished(name)]
 
@@ -130,9 +128,7 @@ class TestMore:
         found = sort_jobs(world.js, jobs, layout_of(world.js), FeatureGates({}))
         assert [child.name for child in found.previous] == ["js-workers-3"]
         world.gates = type(world.gates)({"JobSetNodeFailure": True})
-        world.settle()
-        world.collect()
-        world.settle()
+        world.replace_jobs()
         assert (world.placeholders, len(world.workers)) == ([], 4)
 
     @pytest.mark.parametrize("kind", ["Complete", "Failed"])

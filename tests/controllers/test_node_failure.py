@@ -63,9 +63,7 @@ def running(*rjobs: dict, gates: dict[str, bool] = GATE, force: bool = False, ac
     wanted = {"afterSeconds": 30, "forceDeletePods": force} | ({"action": action} if action else {})
     policy = {"maxRestarts": 2, "nodeFailure": wanted, **policy}
     world = NodeWorld(jobset(*(rjobs or (rjob("workers", 2),)), failurePolicy=policy), **gates)
-    world.settle()
-    world.run()
-    world.settle()
+    world.start_jobs()
     return world
 
 

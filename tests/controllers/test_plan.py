@@ -122,9 +122,7 @@ class TestCounters:
     @pytest.mark.parametrize("suspended", [True, False])
     def test_that_nothing_is_active_is_written_at_once_if_somebody_waits_for_it(self, suspended):
         world = World(jobset(rjob("workers", 300)))
-        world.settle()
-        world.run()
-        world.settle()
+        world.start_jobs()
         world.edit(suspend=suspended)
         world.settle()
         world.since_status_write = 0
@@ -134,9 +132,7 @@ class TestCounters:
 
     def test_changes_that_come_together_are_written_together(self):
         world = World(jobset(WORKERS_3))
-        world.settle()
-        world.run()
-        world.settle()
+        world.start_jobs()
         world.since_status_write, world.counts_waited = 60, 0.0
         world.finish("js-workers-0")
         plan = world.step()
@@ -146,9 +142,7 @@ class TestCounters:
 
     def test_jobs_that_finish_one_by_one_are_not_written_one_by_one(self):
         world = World(jobset(rjob("workers", 300)))
-        world.settle()
-        world.run()
-        world.settle()
+        world.start_jobs()
         world.since_status_write = 0
         world.finish("js-workers-0")
         assert world.step().status is None

@@ -12,9 +12,7 @@ class TestFailure:
         world.fail("js-workers-0")
         world.settle()
         world.collect()
-        world.settle()
-        world.run()
-        world.settle()
+        world.start_jobs()
         assert world.condition("RestartingJobSet") == ("False", "JobsReady", "all jobs are ready")
 
     def test_a_pattern_that_is_no_re2_never_matches_and_harms_nothing(self):

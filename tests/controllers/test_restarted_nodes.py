@@ -21,9 +21,7 @@ def restart_node(*pods: FailedPod, action: str = "RestartJobSet", rules: list[di
 
 def fail_job(pods: tuple[FailedPod, ...], policy: dict) -> World:
     world = World(jobset(rjob("workers", 2, backoffLimit=0), failurePolicy=policy), JobSetNodeFailure=True)
-    world.settle()
-    world.run()
-    world.settle()
+    world.start_jobs()
     world.failed_pods["js-workers-1"] = pods
     world.fail("js-workers-1")
     return world

@@ -10,9 +10,7 @@ from tests.support.objects.stored_sets import jobset, rjob
 def world(*rjobs, gates: dict | None = None, spec: dict | None = None, **policy) -> World:
     js = jobset(*rjobs, successPolicy={"operator": "All", **policy}, **(spec or {}))
     made = World(js, **(gates or {}))
-    made.settle()
-    made.run()
-    made.settle()
+    made.start_jobs()
     return made
 
 

@@ -252,9 +252,7 @@ def test_the_next_leader_is_not_tied_to_a_domain_that_the_last_one_did_not_reach
     world.settle()
     assert world.keepers
     world.fail(LOST)
-    world.settle()
-    world.collect()
-    world.settle()
+    world.replace_jobs()
     world.pod(LOST, 0, gated=False)
     world.settle()
     assert world.keepers == []
@@ -267,9 +265,7 @@ def test_a_spare_that_is_not_ready_is_made_again_away_from_the_node_that_failed(
     lose(world)
     world.run(LOST)
     world.jobs["js-spare-0"]["status"]["ready"] = SIZE if ready else SIZE - 1
-    world.settle()
-    world.collect()
-    world.settle()
+    world.replace_jobs()
     meta = world.jobs["js-spare-0"]["metadata"]
     assert (meta["uid"] == before) == ready
     assert ready or meta["annotations"][keys.AVOIDED_NODES] == "n1"

@@ -105,9 +105,7 @@ def lose(world: PoolWorld, job: str = LOST, **others) -> None:
     on_failed_node(world, job, **others)
     world.settle()
     deleted(world)
-    world.settle()
-    world.collect()
-    world.settle()
+    world.replace_jobs()
 
 
 @pytest.mark.parametrize("policy", [{}, IN_PLACE], ids=["created again", "in place"])
@@ -236,9 +234,7 @@ def test_whatever_is_lost_no_pod_stays_held_back_and_each_place_is_given_once(st
         _apply(world, step)
         deleted(world)
         world.seconds += 1
-        world.settle()
-        world.collect()
-        world.settle()
+        world.replace_jobs()
         used, promised = world.entry
         jobs = {world.jobs[name]["metadata"]["uid"] for name in world.live()}
         held = [pod for pod in world.pool.values() if pod.gated and pod.job_uid in jobs]

@@ -79,9 +79,7 @@ def test_a_queue_finds_the_counts_of_every_replicated_job():
     assert counts(made) == {"workers": (2, 2, 0), "spare": (2, 2, 0)}
     assert made.status.ready_jobs == "2/2"
     made.edit(suspend=True)
-    made.settle()
-    made.collect()
-    made.settle()
+    made.replace_jobs()
     assert counts(made)["spare"] == (0, 0, 0)
 
 
@@ -114,9 +112,7 @@ def test_seconds_of_ready_spares_are_counted_once_beside_those_of_the_set():
     assert made.status.recovery.spare_seconds == 100
     made.seconds += 10
     made.edit(suspend=True)
-    made.settle()
-    made.collect()
-    made.settle()
+    made.replace_jobs()
     made.seconds += 1000
     made.edit(suspend=False)
     made.settle()
@@ -128,9 +124,7 @@ def test_spares_keep_their_places_while_the_set_restarts():
     made = running("train-spare-0", "train-spare-1")
     before = {name: made.jobs[name]["metadata"]["uid"] for name in made.jobs}
     made.fail("train-workers-0")
-    made.settle()
-    made.collect()
-    made.settle()
+    made.replace_jobs()
     assert made.status.restarts == 1
     after = {name: made.jobs[name]["metadata"]["uid"] for name in made.jobs}
     assert {name for name in after if before.get(name) == after[name]} == {"train-spare-0", "train-spare-1"}
@@ -139,9 +133,7 @@ def test_spares_keep_their_places_while_the_set_restarts():
 def test_a_suspended_set_has_no_spares_and_gets_them_again():
     made = running("train-spare-0", "train-spare-1")
     made.edit(suspend=True)
-    made.settle()
-    made.collect()
-    made.settle()
+    made.replace_jobs()
     assert not [name for name in made.live() if "spare" in name]
     assert numbers(made) == [("spare", 0, 0)]
 
@@ -154,9 +146,7 @@ def test_a_spare_that_ends_by_itself_is_made_again_after_a_minute_and_fails_noth
     uid = made.jobs["train-spare-0"]["metadata"]["uid"]
     assert "train-spare-0" in made.live(), "not at once"
     made.seconds += 60
-    made.settle()
-    made.collect()
-    made.settle()
+    made.replace_jobs()
     assert made.jobs["train-spare-0"]["metadata"]["uid"] != uid
 
 

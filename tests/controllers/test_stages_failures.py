@@ -35,9 +35,7 @@ def test_a_failed_job_that_is_restarted_alone_does_not_release_what_waits(order:
     world = ordered(order, failurePolicy=RESTART_JOB)
     world.finish("js-driver-0")
     world.fail("js-driver-1")
-    world.settle()
-    world.collect()
-    world.settle()
+    world.replace_jobs()
     assert world.live() == ["js-driver-0", "js-driver-1"], "the second has never been ready"
     world.run("js-driver-1")
     world.settle()
@@ -62,7 +60,5 @@ def test_what_was_ready_once_stays_so_when_it_fails_and_is_restarted_alone(order
     world.settle()
     assert "js-workers-0" in world.live()
     world.fail("js-driver-1")
-    world.settle()
-    world.collect()
-    world.settle()
+    world.replace_jobs()
     assert world.live() == ["js-driver-0", "js-driver-1", "js-workers-0"]

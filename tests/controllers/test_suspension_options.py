@@ -19,9 +19,7 @@ DELETES = {keys.DELETE_ON_SUSPEND: "true"}
 def running(*rjobs, gates=GATE, annotations, **spec) -> World:
     """A set whose Jobs all run."""
     world = World(jobset(*rjobs, annotations=annotations, **spec), **gates)
-    world.settle()
-    world.run()
-    world.settle()
+    world.start_jobs()
     return world
 
 

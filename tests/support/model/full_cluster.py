@@ -47,9 +47,7 @@ class FullCluster(StartChecks):
         """The old Jobs go, the new ones come and all of them run. Placeholders find no room."""
         self.nodeless = {}
         self.collect()
-        self.settle()
-        self.run()
-        self.settle()
+        self.start_jobs()
 
     @property
     def placeholders(self) -> list[str]:
@@ -72,9 +70,7 @@ def running(*rjobs: dict, gates: dict[str, bool] = GATES, **policy: Any) -> Full
     """A set of four Jobs that all run; by default `workers` may have from two to four."""
     own = rjobs or (rjob("workers", 4, elastic=BOUNDS),)
     world = FullCluster(jobset(*own, failurePolicy={"maxRestarts": 2, "nodeFailure": POLICY, **policy}), **gates)
-    world.settle()
-    world.run()
-    world.settle()
+    world.start_jobs()
     return world
 
 

@@ -36,9 +36,7 @@ def world(*rjobs, scheduling=None, gates=(), **spec):
 def running(*rjobs, **more):
     """A settled set with all Jobs ready."""
     w = world(*rjobs, **more)
-    w.settle()
-    w.run()
-    w.settle()
+    w.start_jobs()
     return w
 
 
@@ -66,3 +64,13 @@ def resize(w, *, replicas=None, pods=None, number=0):
     template = {**old.template, "spec": {**old.template["spec"], **size}}
     rjobs[number] = replace(old, template=template, replicas=old.replicas if replicas is None else replicas)
     w.edit(replicated_jobs=tuple(rjobs))
+
+
+def minima(w: World) -> dict[str, int]:
+    """How many members have to fit together, by template and number among the groups of that template."""
+    out: dict[str, int] = {}
+    for (kind, name), of in sorted(w.groups.items()):
+        policy = of["spec"].get("schedulingPolicy", {})
+        if kind != "Workload" and "gang" in policy:
+            out[name.rpartition("-")[0]] = next(iter(policy["gang"].values()))
+    return out

@@ -62,9 +62,7 @@ def resume(world: World, **spec: Any) -> None:
 def restart(world: World, name: str, message: str = "boom") -> None:
     """Fail a Job and let the garbage collector remove the old attempt."""
     world.fail(name, message=message)
-    world.settle()
-    world.collect()
-    world.settle()
+    world.replace_jobs()
 
 
 def counts_of(world: World, name: str = "workers") -> ReplicatedJobStatus:

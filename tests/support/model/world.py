@@ -180,6 +180,18 @@ class World:
                 self.take_up()
         raise AssertionError(f"no rest after {limit} plans: {self.plans[-1]}")
 
+    def start_jobs(self) -> None:
+        """All Jobs that may run do, and what follows from it is done."""
+        self.settle()
+        self.run()
+        self.settle()
+
+    def replace_jobs(self) -> None:
+        """Jobs that are deleted go, and what comes in their place is there."""
+        self.settle()
+        self.collect()
+        self.settle()
+
     # What the Job controller, the garbage collector and people do.
 
     def queued(self) -> list[str]:
@@ -251,15 +263,6 @@ class World:
     def group_of(self, job: str) -> str:
         """The PodGroup that the pods of a Job name; empty for none."""
         return group_rules.group_of(self.jobs[job])
-
-    def minima(self) -> dict[str, int]:
-        """How many members have to fit together, by template and number among the groups of that template."""
-        out: dict[str, int] = {}
-        for (kind, name), of in sorted(self.groups.items()):
-            policy = of["spec"].get("schedulingPolicy", {})
-            if kind != "Workload" and "gang" in policy:
-                out[name.rpartition("-")[0]] = next(iter(policy["gang"].values()))
-        return out
 
     def _has_pods(self, group: str) -> bool:
         return group_rules.has_pods(group, self.jobs.values())

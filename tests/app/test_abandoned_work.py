@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.abandoned import SERVERS, STATES, Act, Served, abandon
+from tests.support.abandoned import SERVERS, STATES, abandon
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,21 +40,3 @@ def test_every_server_is_looked_at():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Server"
     }
     assert makers == set(SERVERS)
-
-
-async def _detached(_scope: Any, _receive: Any, _send: Any) -> None:
-    await asyncio.shield(asyncio.create_task(asyncio.sleep(60)))
-
-
-async def _stubborn(_scope: Any, _receive: Any, send: Any) -> None:
-    try:
-        await asyncio.sleep(60)
-    except asyncio.CancelledError:
-        await asyncio.sleep(60)
-
-
-@pytest.mark.parametrize("app", [_detached, _stubborn])
-async def test_an_endpoint_whose_work_goes_on_is_found(app: Any):
-    act: Act = STATES["worked on, or answered and unread"]
-    with pytest.raises(AssertionError, match="work goes on"):
-        await abandon(Served(app, ["/"]), "/", act)

@@ -2,12 +2,15 @@
 
 import asyncio
 
+import pytest
+
 from controllers.jobset.beginnings import LATEST, LONGEST, Beginnings
 from kube.transport import Request, Response
-from tests.support.model import virtual
 from tests.support.model.many_lives import NOW, NS, Crowd
 from tests.support.model.memory_api import MemoryApi
 from tests.support.objects.jobsets import jobset, rjob, stored
+
+pytestmark = pytest.mark.looptime
 
 SETS = 8
 SECONDS = 0.2
@@ -49,41 +52,35 @@ class Queue(Crowd):
         return {name for _, name in self.api.storage["jobs"].objects}
 
 
-def test_suspended_sets_get_their_jobs_one_after_the_other():
+async def test_suspended_sets_get_their_jobs_one_after_the_other():
     queue = Queue()
 
-    async def story() -> None:
-        async with queue.watched():
-            queue.put(0, suspend=True)
-            await asyncio.sleep(1)
-            for number in range(1, SETS):
-                queue.put(number, suspend=True)
-            await asyncio.sleep(1 + LONGEST * SETS)
-            assert len(queue.names) == SETS
-
-    virtual.run(story)
+    async with queue.watched():
+        queue.put(0, suspend=True)
+        await asyncio.sleep(1)
+        for number in range(1, SETS):
+            queue.put(number, suspend=True)
+        await asyncio.sleep(1 + LONGEST * SETS)
+        assert len(queue.names) == SETS
     assert queue.slow.most_at_once <= 2
     assert queue.slow.status_writes == SETS, "one for each set, which counts its Job"
 
 
-def test_a_set_that_is_resumed_does_not_wait_for_its_turn():
+async def test_a_set_that_is_resumed_does_not_wait_for_its_turn():
     queue = Queue()
 
-    async def story() -> None:
-        async with queue.watched():
-            for number in range(SETS):
-                queue.put(number, suspend=True)
-                await asyncio.sleep(SECONDS)
-            for number in range(SETS, 4 * SETS):
-                queue.put(number, suspend=True)
-            await asyncio.sleep(0.01)
-            last = 4 * SETS - 1
-            queue.put(last, suspend=False)
-            await asyncio.sleep(2 * SECONDS)
-            assert f"js-{last}-workers-0" in queue.names
-            assert len(queue.names) < 3 * SETS
-
-    virtual.run(story)
+    async with queue.watched():
+        for number in range(SETS):
+            queue.put(number, suspend=True)
+            await asyncio.sleep(SECONDS)
+        for number in range(SETS, 4 * SETS):
+            queue.put(number, suspend=True)
+        await asyncio.sleep(0.01)
+        last = 4 * SETS - 1
+        queue.put(last, suspend=False)
+        await asyncio.sleep(2 * SECONDS)
+        assert f"js-{last}-workers-0" in queue.names
+        assert len(queue.names) < 3 * SETS
 
 
 def test_a_slow_set_delays_the_next_by_half_a_second_at_most():

@@ -128,24 +128,21 @@ async def test_jobs_are_not_held_back_when_the_job_controller_is_fast():
     assert len(crowd.arrived) > 5 * QUEUED_JOBS
 
 
-def test_others_that_are_served_or_gone_do_not_hold_a_set_back():
-    async def main() -> None:
-        crowd = Crowd(1)
-        memories, large = crowd.reconciler.memories, Request("ns", "large")
-        crowd.add("small", 1)
-        crowd.add("gone", 1)
-        await crowd.pass_time(TICK)
-        assert memories.others_wait(large)
-        await crowd.pass_time(3)
-        assert not memories.others_wait(large), "both were taken up"
-        crowd.add("last", 2)
-        await crowd.pass_time(TICK)
-        assert memories.others_wait(large)
-        assert not memories.others_wait(Request("ns", "last"))
-        crowd.reconciler.memories.forget(Request("ns", "last"))
-        assert not memories.others_wait(large)
-
-    virtual.run(main)
+async def test_others_that_are_served_or_gone_do_not_hold_a_set_back():
+    crowd = Crowd(1)
+    memories, large = crowd.reconciler.memories, Request("ns", "large")
+    crowd.add("small", 1)
+    crowd.add("gone", 1)
+    await crowd.pass_time(TICK)
+    assert memories.others_wait(large)
+    await crowd.pass_time(3)
+    assert not memories.others_wait(large), "both were taken up"
+    crowd.add("last", 2)
+    await crowd.pass_time(TICK)
+    assert memories.others_wait(large)
+    assert not memories.others_wait(Request("ns", "last"))
+    crowd.reconciler.memories.forget(Request("ns", "last"))
+    assert not memories.others_wait(large)
 
 
 async def test_a_set_whose_jobs_are_refused_does_not_hold_others_back():

@@ -22,6 +22,8 @@ from tests.support.model.placement_bench import job_of
 from tests.support.model.virtual import run
 from tests.support.objects.placement import list_empty, pod_json, show
 
+pytestmark = pytest.mark.looptime
+
 ENOUGH = 3 * RELIST_PAUSE
 
 
@@ -91,19 +93,16 @@ def test_common_keys_need_no_other_list(key):
     play(scene)
 
 
-def test_leaders_that_were_there_before_need_no_second_list():
-    async def body() -> None:
-        cluster = Cluster()
-        cluster.lead("key-7", "j")
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(cluster.watches.run())
-            await cluster.watches.wait_synced(20)
-            await asyncio.sleep(ENOUGH)
-            assert cluster.where.label("key-7", "n") == "value-7"
-            assert cluster.lists() <= 2
-            task.cancel()
-
-    run(body)
+async def test_leaders_that_were_there_before_need_no_second_list():
+    cluster = Cluster()
+    cluster.lead("key-7", "j")
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(cluster.watches.run())
+        await cluster.watches.wait_synced(20)
+        await asyncio.sleep(ENOUGH)
+        assert cluster.where.label("key-7", "n") == "value-7"
+        assert cluster.lists() <= 2
+        task.cancel()
 
 
 def test_until_the_labels_are_read_the_answer_says_so():

@@ -14,6 +14,8 @@ from tests.support.model.memory_api import MemoryApi, refuse, serve
 from tests.support.model.virtual import run
 from tests.support.objects.kube_objects import THINGS, Thing
 
+pytestmark = pytest.mark.looptime
+
 DENIED = Forbidden(403, Status(message="no things for you"))
 DENY = refuse(403, "no things for you")
 LOGGER = logging.getLogger("kube.reflector")
@@ -24,19 +26,16 @@ def _heard(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kube.reflector")
 
 
-def test_a_right_that_is_missing_is_named_at_once_and_then_once_a_minute(caplog: pytest.LogCaptureFixture):
-    async def story() -> None:
-        api = MemoryApi(answering=DENY)
-        informer = Informer(Client(api), THINGS, Thing)
-        task = asyncio.create_task(informer.run())
-        await asyncio.sleep(600)
-        api.answering = serve
-        api.put(THINGS.plural, "a")
-        await informer.wait_synced(60)
-        await asyncio.sleep(1)
-        task.cancel()
-
-    run(story)
+async def test_a_right_that_is_missing_is_named_at_once_and_then_once_a_minute(caplog: pytest.LogCaptureFixture):
+    api = MemoryApi(answering=DENY)
+    informer = Informer(Client(api), THINGS, Thing)
+    task = asyncio.create_task(informer.run())
+    await asyncio.sleep(600)
+    api.answering = serve
+    api.put(THINGS.plural, "a")
+    await informer.wait_synced(60)
+    await asyncio.sleep(1)
+    task.cancel()
     lines = [record.getMessage() for record in caplog.records]
     right = f"the right to list and watch {THINGS} is missing, apply the manager's ClusterRoles again: kubectl "
     assert lines[0].startswith(f"the watch of {THINGS} fails, for 0 s now (tries: 1): {right}")
@@ -67,35 +66,29 @@ def test_a_watch_that_is_refused_is_not_called_working_because_the_list_works(ca
     assert after[0].startswith(f"the watch of {THINGS} works again after 2")
 
 
-def test_a_resource_that_is_not_served_any_more_is_named_until_it_is_served(caplog: pytest.LogCaptureFixture):
-    async def story() -> None:
-        api = MemoryApi()
-        informer = Informer(Client(api), THINGS, Thing)
-        task = asyncio.create_task(informer.run())
-        await informer.wait_synced(10)
-        assert not informer.not_served
-        api.answering = lambda _: Response(404, {}, b"404 page not found")
-        api.cut_streams()
-        await asyncio.sleep(30)
-        assert informer.not_served
-        assert any(f"the cluster does not serve {THINGS}: " in record.getMessage() for record in caplog.records)
-        api.answering = serve
-        await asyncio.sleep(120)
-        assert not informer.not_served
-        task.cancel()
-
-    run(story)
+async def test_a_resource_that_is_not_served_any_more_is_named_until_it_is_served(caplog: pytest.LogCaptureFixture):
+    api = MemoryApi()
+    informer = Informer(Client(api), THINGS, Thing)
+    task = asyncio.create_task(informer.run())
+    await informer.wait_synced(10)
+    assert not informer.not_served
+    api.answering = lambda _: Response(404, {}, b"404 page not found")
+    api.cut_streams()
+    await asyncio.sleep(30)
+    assert informer.not_served
+    assert any(f"the cluster does not serve {THINGS}: " in record.getMessage() for record in caplog.records)
+    api.answering = serve
+    await asyncio.sleep(120)
+    assert not informer.not_served
+    task.cancel()
 
 
-def test_watches_of_one_resource_are_told_apart_by_their_selectors(caplog: pytest.LogCaptureFixture):
-    async def story() -> None:
-        api = MemoryApi(answering=DENY)
-        informer = Informer(Client(api), THINGS, Thing, label_selector="a=b", field_selector="c=d", remedy="ask for it")
-        task = asyncio.create_task(informer.run())
-        await asyncio.sleep(1)
-        task.cancel()
-
-    run(story)
+async def test_watches_of_one_resource_are_told_apart_by_their_selectors(caplog: pytest.LogCaptureFixture):
+    api = MemoryApi(answering=DENY)
+    informer = Informer(Client(api), THINGS, Thing, label_selector="a=b", field_selector="c=d", remedy="ask for it")
+    task = asyncio.create_task(informer.run())
+    await asyncio.sleep(1)
+    task.cancel()
     wanted = f"the watch of {THINGS} with a=b, c=d fails, for 0 s now (tries: 1): the right to list and watch {THINGS} is missing, ask for it: "
     assert caplog.records[0].getMessage().startswith(wanted)
 

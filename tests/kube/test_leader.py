@@ -25,6 +25,8 @@ from tests.support.model.faults import (
 from tests.support.model.memory_api import MemoryApi
 from tests.support.model.virtual import run
 
+pytestmark = pytest.mark.looptime
+
 CONFIG = LeaseConfig(namespace="ns", name="lock")
 KEY = ("ns", "lock")
 
@@ -61,211 +63,175 @@ async def leading(candidate: LeaderElector, work=forever):
         task.cancel()
 
 
-def test_a_free_lease_is_taken_and_the_record_is_what_others_can_read():
-    async def main():
-        api = MemoryApi()
-        async with leading(elector(api)):
-            record = spec(api)
-            assert record["holderIdentity"] == "one"
-            assert record["leaseDurationSeconds"] == 15
-            assert record["leaseTransitions"] == 0
-            assert len(record["renewTime"].split(".")[1]) == len("000000Z"), "MicroTime has six digits"
-
-    run(main)
+async def test_a_free_lease_is_taken_and_the_record_is_what_others_can_read():
+    api = MemoryApi()
+    async with leading(elector(api)):
+        record = spec(api)
+        assert record["holderIdentity"] == "one"
+        assert record["leaseDurationSeconds"] == 15
+        assert record["leaseTransitions"] == 0
+        assert len(record["renewTime"].split(".")[1]) == len("000000Z"), "MicroTime has six digits"
 
 
-def test_unknown_fields_of_the_lease_survive_renewal():
-    async def main():
-        api = MemoryApi()
-        api.put("leases", "lock", spec={"holderIdentity": "", "strategy": "OldestEmulationVersion"})
-        async with leading(elector(api)):
-            await asyncio.sleep(60)
-            assert spec(api)["strategy"] == "OldestEmulationVersion"
-
-    run(main)
+async def test_unknown_fields_of_the_lease_survive_renewal():
+    api = MemoryApi()
+    api.put("leases", "lock", spec={"holderIdentity": "", "strategy": "OldestEmulationVersion"})
+    async with leading(elector(api)):
+        await asyncio.sleep(60)
+        assert spec(api)["strategy"] == "OldestEmulationVersion"
 
 
-def test_a_clean_stop_drains_the_work_still_renewing_and_then_releases():
-    async def main():
-        api = MemoryApi()
-        drained = []
+async def test_a_clean_stop_drains_the_work_still_renewing_and_then_releases():
+    api = MemoryApi()
+    drained = []
 
-        async def work():
-            try:
-                await forever()
-            finally:
-                await asyncio.sleep(40)
-                drained.append(spec(api)["holderIdentity"])
+    async def work():
+        try:
+            await forever()
+        finally:
+            await asyncio.sleep(40)
+            drained.append(spec(api)["holderIdentity"])
 
-        async with leading(elector(api), work):
-            await asyncio.sleep(5)
-        assert drained == ["one"], "the lease was held until the work had ended"
-        assert spec(api)["holderIdentity"] == ""
-        start = clock()
-        async with leading(elector(api, "two")):
-            assert clock() - start < 1, "a released lease is free at once"
-            assert spec(api)["leaseTransitions"] == 1
-
-    run(main)
+    async with leading(elector(api), work):
+        await asyncio.sleep(5)
+    assert drained == ["one"], "the lease was held until the work had ended"
+    assert spec(api)["holderIdentity"] == ""
+    start = clock()
+    async with leading(elector(api, "two")):
+        assert clock() - start < 1, "a released lease is free at once"
+        assert spec(api)["leaseTransitions"] == 1
 
 
-def test_a_renewal_that_was_cut_off_and_applied_does_not_keep_the_lease():
-    async def main():
-        api = MemoryApi()
-        transport = FaultyTransport(api)
-        async with leading(elector(transport)):
-            cut_off = transport.inject(LostAnswer(), verb="patch")
-            while not cut_off.hits:  # noqa: ASYNC110 - virtual time, and the hit is made inside the transport
-                await asyncio.sleep(0.1)
-        assert spec(api)["holderIdentity"] == ""
-
-    run(main)
+async def test_a_renewal_that_was_cut_off_and_applied_does_not_keep_the_lease():
+    api = MemoryApi()
+    transport = FaultyTransport(api)
+    async with leading(elector(transport)):
+        cut_off = transport.inject(LostAnswer(), verb="patch")
+        while not cut_off.hits:  # noqa: ASYNC110 - virtual time, and the hit is made inside the transport
+            await asyncio.sleep(0.1)
+    assert spec(api)["holderIdentity"] == ""
 
 
-def test_work_that_ends_or_fails_ends_the_renewal_too():
-    async def main():
-        api = MemoryApi()
+async def test_work_that_ends_or_fails_ends_the_renewal_too():
+    api = MemoryApi()
 
-        async def fail():
-            await asyncio.sleep(5)
-            raise ZeroDivisionError
+    async def fail():
+        await asyncio.sleep(5)
+        raise ZeroDivisionError
 
-        with pytest.raises(ZeroDivisionError):
-            await elector(api).lead(fail)
-        assert spec(api)["holderIdentity"] == ""
-        revision = api.revision
-        await asyncio.sleep(100)
-        assert api.revision == revision
-
-    run(main)
+    with pytest.raises(ZeroDivisionError):
+        await elector(api).lead(fail)
+    assert spec(api)["holderIdentity"] == ""
+    revision = api.revision
+    await asyncio.sleep(100)
+    assert api.revision == revision
 
 
-def test_a_lease_expires_by_when_it_was_seen_and_not_by_the_holder_s_clock():
-    async def main():
-        api = MemoryApi()
-        held = {"holderIdentity": "other", "leaseDurationSeconds": 40, "renewTime": "2001-01-01T00:00:00.000000Z"}
-        api.put("leases", "lock", spec=held)
-        start = clock()
-        async with leading(elector(api)):
-            assert 40 <= clock() - start <= 45
-
-    run(main)
+async def test_a_lease_expires_by_when_it_was_seen_and_not_by_the_holder_s_clock():
+    api = MemoryApi()
+    held = {"holderIdentity": "other", "leaseDurationSeconds": 40, "renewTime": "2001-01-01T00:00:00.000000Z"}
+    api.put("leases", "lock", spec=held)
+    start = clock()
+    async with leading(elector(api)):
+        assert 40 <= clock() - start <= 45
 
 
-def test_losing_the_api_server_is_losing_the_lease_at_the_deadline():
-    async def main():
-        api = MemoryApi()
-        transport = FaultyTransport(api)
-        reported, ended = [], []
+async def test_losing_the_api_server_is_losing_the_lease_at_the_deadline():
+    api = MemoryApi()
+    transport = FaultyTransport(api)
+    reported, ended = [], []
 
-        async def work():
-            try:
-                await forever()
-            finally:
-                ended.append(clock())
+    async def work():
+        try:
+            await forever()
+        finally:
+            ended.append(clock())
 
-        one = elector(transport, on_change=reported.append)
-        cut = clock() + 20
-        asyncio.get_running_loop().call_at(cut, setattr, transport, "choose", lambda _: LostRequest())
-        with pytest.raises(LeadershipLostError, match=r"lease ns/lock was not renewed for 10 s"):
-            await one.lead(work)
-        assert ended[0] - cut <= 10
-        assert reported == [True, False]
-        assert not one.is_leader
-        assert spec(api)["holderIdentity"] == "one", "a lost lease is not written to again"
-
-    run(main)
+    one = elector(transport, on_change=reported.append)
+    cut = clock() + 20
+    asyncio.get_running_loop().call_at(cut, setattr, transport, "choose", lambda _: LostRequest())
+    with pytest.raises(LeadershipLostError, match=r"lease ns/lock was not renewed for 10 s"):
+        await one.lead(work)
+    assert ended[0] - cut <= 10
+    assert reported == [True, False]
+    assert not one.is_leader
+    assert spec(api)["holderIdentity"] == "one", "a lost lease is not written to again"
 
 
-def test_a_process_that_was_stopped_for_longer_than_it_may_lead_writes_nothing():
-    async def main():
-        one = elector(FaultyTransport(MemoryApi()))
-        with pytest.raises(LeadershipLostError):
+async def test_a_process_that_was_stopped_for_longer_than_it_may_lead_writes_nothing():
+    one = elector(FaultyTransport(MemoryApi()))
+    with pytest.raises(LeadershipLostError):
+        one.require_lease()
+    async with leading(one):
+        one.require_lease()
+        one._now = lambda: clock() + CONFIG.renew_deadline + 1  # it wakes up, and the renewal has not run yet
+        with pytest.raises(LeadershipLostError, match="nothing is written"):
             one.require_lease()
-        async with leading(one):
-            one.require_lease()
-            one._now = lambda: clock() + CONFIG.renew_deadline + 1  # it wakes up, and the renewal has not run yet
-            with pytest.raises(LeadershipLostError, match="nothing is written"):
-                one.require_lease()
-            del one._now
-
-    run(main)
+        del one._now
 
 
-def test_a_leader_counts_from_when_it_asked_not_from_when_it_was_answered():
+async def test_a_leader_counts_from_when_it_asked_not_from_when_it_was_answered():
     """The record is as old as the request; the others count from there."""
 
-    async def main():
-        api = MemoryApi()
-        transport = FaultyTransport(api)
-        one = elector(transport)
-        async with leading(one):
-            await asyncio.sleep(20)
-            transport.choose = lambda request: SlowAnswer(4.5) if request.verb == "patch" else None
-            revision = api.revision
-            while api.revision == revision:  # noqa: ASYNC110 - the server's own count
-                await asyncio.sleep(0.1)
-            written = clock()
-            await asyncio.sleep(4.6)
-            assert one._renewed_at <= written
-
-    run(main)
+    api = MemoryApi()
+    transport = FaultyTransport(api)
+    one = elector(transport)
+    async with leading(one):
+        await asyncio.sleep(20)
+        transport.choose = lambda request: SlowAnswer(4.5) if request.verb == "patch" else None
+        revision = api.revision
+        while api.revision == revision:  # noqa: ASYNC110 - the server's own count
+            await asyncio.sleep(0.1)
+        written = clock()
+        await asyncio.sleep(4.6)
+        assert one._renewed_at <= written
 
 
-def test_a_lease_taken_by_somebody_else_ends_the_work_at_once():
-    async def main():
-        api = MemoryApi()
+async def test_a_lease_taken_by_somebody_else_ends_the_work_at_once():
+    api = MemoryApi()
 
-        async def steal():
-            await asyncio.sleep(5)
-            api.put("leases", "lock", spec={**spec(api), "holderIdentity": "thief"})
+    async def steal():
+        await asyncio.sleep(5)
+        api.put("leases", "lock", spec={**spec(api), "holderIdentity": "thief"})
 
-        with pytest.raises(LeadershipLostError, match="taken by thief"):
-            await asyncio.gather(elector(api).lead(forever), steal())
-
-    run(main)
+    with pytest.raises(LeadershipLostError, match="taken by thief"):
+        await asyncio.gather(elector(api).lead(forever), steal())
 
 
-def test_work_that_ignores_cancellation_does_not_keep_the_loss_from_being_reported():
-    async def main():
-        api = MemoryApi()
-        transport = FaultyTransport(api)
-        release = asyncio.Event()
+async def test_work_that_ignores_cancellation_does_not_keep_the_loss_from_being_reported():
+    api = MemoryApi()
+    transport = FaultyTransport(api)
+    release = asyncio.Event()
 
-        async def stubborn():
-            while not release.is_set():
-                with contextlib.suppress(asyncio.CancelledError):
-                    await release.wait()
+    async def stubborn():
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
 
-        async def cut():
-            await asyncio.sleep(5)
-            transport.choose = lambda _: Refused()
+    async def cut():
+        await asyncio.sleep(5)
+        transport.choose = lambda _: Refused()
 
-        start = clock()
-        with pytest.raises(LeadershipLostError):
-            await asyncio.gather(elector(transport).lead(stubborn), cut())
-        assert clock() - start <= 5 + 10 + 5, "renew deadline, then the grace until others may lead"
-        release.set()
-        await asyncio.sleep(0)
-
-    run(main)
+    start = clock()
+    with pytest.raises(LeadershipLostError):
+        await asyncio.gather(elector(transport).lead(stubborn), cut())
+    assert clock() - start <= 5 + 10 + 5, "renew deadline, then the grace until others may lead"
+    release.set()
+    await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("fault", [LostAnswer(), LostRequest(), Answer(409), Answer(500), Refused(), Late(4)], ids=repr)
-def test_one_request_that_goes_wrong_is_not_a_loss(fault):
-    async def main():
-        api = MemoryApi()
-        transport = FaultyTransport(api)
-        async with leading(elector(transport)) as task:
-            for _ in range(3):
-                rule = transport.inject(fault, verb="patch")
-                await asyncio.sleep(60)
-                assert rule.hits
-            assert not task.done()
-            assert spec(api)["leaseTransitions"] == 0
-        await transport.close()
-
-    run(main)
+async def test_one_request_that_goes_wrong_is_not_a_loss(fault):
+    api = MemoryApi()
+    transport = FaultyTransport(api)
+    async with leading(elector(transport)) as task:
+        for _ in range(3):
+            rule = transport.inject(fault, verb="patch")
+            await asyncio.sleep(60)
+            assert rule.hits
+        assert not task.done()
+        assert spec(api)["leaseTransitions"] == 0
+    await transport.close()
 
 
 def test_identity_is_unique_per_process_start():

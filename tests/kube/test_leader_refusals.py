@@ -7,7 +7,8 @@ import pytest
 
 from tests.kube.test_leader import elector, forever, spec
 from tests.support.model.memory_api import MemoryApi, refuse, serve
-from tests.support.model.virtual import run
+
+pytestmark = pytest.mark.looptime
 
 
 @pytest.fixture
@@ -25,42 +26,38 @@ def heard(caplog: pytest.LogCaptureFixture) -> None:
     ],
 )
 @pytest.mark.usefixtures("heard")
-def test_what_keeps_a_process_from_leading_is_said_once_a_minute(caplog, verb: str, code: int, cause: str, advice: str):
-    async def main():
-        api = MemoryApi(answering=refuse(code, "not so", verb=verb, details={"causes": [{"reason": cause}]}))
-        task = asyncio.create_task(elector(api).lead(forever))
-        await asyncio.sleep(125)
-        lines = [record.getMessage() for record in caplog.records]
-        assert len(lines) == 3, lines
-        assert all("not so" in line and advice in line for line in lines)
-        assert all(("apply its Role" in line) == ("apply its Role" in advice) for line in lines)
-        api.answering = serve
-        await asyncio.sleep(5)
-        assert spec(api)["holderIdentity"] == "one"
-        task.cancel()
-
-    run(main)
+async def test_what_keeps_a_process_from_leading_is_said_once_a_minute(
+    caplog, verb: str, code: int, cause: str, advice: str
+):
+    api = MemoryApi(answering=refuse(code, "not so", verb=verb, details={"causes": [{"reason": cause}]}))
+    task = asyncio.create_task(elector(api).lead(forever))
+    await asyncio.sleep(125)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 3, lines
+    assert all("not so" in line and advice in line for line in lines)
+    assert all(("apply its Role" in line) == ("apply its Role" in advice) for line in lines)
+    api.answering = serve
+    await asyncio.sleep(5)
+    assert spec(api)["holderIdentity"] == "one"
+    task.cancel()
 
 
 @pytest.mark.usefixtures("heard")
-def test_a_process_that_waits_for_the_lease_says_once_who_holds_it(caplog):
+async def test_a_process_that_waits_for_the_lease_says_once_who_holds_it(caplog):
     def held_by(name: str) -> dict[str, object]:
         return {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": "2001-01-01T00:00:00.000000Z"}
 
     def lines() -> list[str]:
         return [record.getMessage() for record in caplog.records]
 
-    async def main():
-        api = MemoryApi()
-        api.put("leases", "lock", spec=held_by("other"))
-        task = asyncio.create_task(elector(api).lead(forever))
-        await asyncio.sleep(20)
-        assert lines() == ["other holds the lease ns/lock: one waits until it is free"]
-        api.put("leases", "lock", spec=held_by("third"))
-        await asyncio.sleep(20)
-        assert lines()[1:] == ["third holds the lease ns/lock: one waits until it is free"]
-        await asyncio.sleep(40)
-        assert lines()[2:] == ["one leads (lease ns/lock)"]
-        task.cancel()
-
-    run(main)
+    api = MemoryApi()
+    api.put("leases", "lock", spec=held_by("other"))
+    task = asyncio.create_task(elector(api).lead(forever))
+    await asyncio.sleep(20)
+    assert lines() == ["other holds the lease ns/lock: one waits until it is free"]
+    api.put("leases", "lock", spec=held_by("third"))
+    await asyncio.sleep(20)
+    assert lines()[1:] == ["third holds the lease ns/lock: one waits until it is free"]
+    await asyncio.sleep(40)
+    assert lines()[2:] == ["one leads (lease ns/lock)"]
+    task.cancel()

@@ -12,8 +12,9 @@ from kube.informer import Informer
 from kube.options import METADATA, METADATA_LIST
 from kube.transport import Request
 from tests.support.model.memory_api import MemoryApi
-from tests.support.model.virtual import run
 from tests.support.objects.kube_objects import THINGS, Thing
+
+pytestmark = pytest.mark.looptime
 
 WHOLE = "application/json"
 
@@ -24,43 +25,37 @@ def accepted(requests: list[Request]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("streaming", [True, False])
 @pytest.mark.parametrize("metadata_only", [True, False])
-def test_every_request_of_a_watch_asks_for_it(streaming, metadata_only):
+async def test_every_request_of_a_watch_asks_for_it(streaming, metadata_only):
     page, event = (METADATA_LIST, METADATA) if metadata_only else (WHOLE, WHOLE)
 
-    async def body() -> None:
-        api = MemoryApi()
-        api.put("things", "a", size=1)
-        informer = Informer(Client(api), THINGS, Thing, metadata_only=metadata_only, streaming=streaming)
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(informer.run())
-            await informer.wait_synced(20)
-            await asyncio.sleep(1)
-            api.cut_streams()
-            await asyncio.sleep(5)
-            api.touch()
-            api.compact()
-            api.cut_streams()
-            await asyncio.sleep(5)
-            task.cancel()
-        first = [] if streaming else [("list", page)]
-        # The first break is resumed from; then what it would resume from is gone, and all is listed again.
-        again = [("watch", event), *first, ("watch", event)]
-        assert accepted(api.requests) == [*first, ("watch", event), *again]
-
-    run(body)
+    api = MemoryApi()
+    api.put("things", "a", size=1)
+    informer = Informer(Client(api), THINGS, Thing, metadata_only=metadata_only, streaming=streaming)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(informer.run())
+        await informer.wait_synced(20)
+        await asyncio.sleep(1)
+        api.cut_streams()
+        await asyncio.sleep(5)
+        api.touch()
+        api.compact()
+        api.cut_streams()
+        await asyncio.sleep(5)
+        task.cancel()
+    first = [] if streaming else [("list", page)]
+    # The first break is resumed from; then what it would resume from is gone, and all is listed again.
+    again = [("watch", event), *first, ("watch", event)]
+    assert accepted(api.requests) == [*first, ("watch", event), *again]
 
 
-def test_an_old_server_without_streaming_lists_is_asked_for_metadata_too():
-    async def body() -> None:
-        api = MemoryApi(streaming=False)
-        informer = Informer(Client(api), THINGS, Thing, metadata_only=True)
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(informer.run())
-            await informer.wait_synced(20)
-            task.cancel()
-        assert accepted(api.requests)[:2] == [("watch", METADATA), ("list", METADATA_LIST)]
-
-    run(body)
+async def test_an_old_server_without_streaming_lists_is_asked_for_metadata_too():
+    api = MemoryApi(streaming=False)
+    informer = Informer(Client(api), THINGS, Thing, metadata_only=True)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(informer.run())
+        await informer.wait_synced(20)
+        task.cancel()
+    assert accepted(api.requests)[:2] == [("watch", METADATA), ("list", METADATA_LIST)]
 
 
 @pytest.mark.parametrize("accept", [None, METADATA])

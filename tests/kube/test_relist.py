@@ -18,6 +18,8 @@ from tests.support.model.memory_api import MemoryApi
 from tests.support.model.virtual import run
 from tests.support.objects.kube_objects import THINGS, Thing, thing, versions
 
+pytestmark = pytest.mark.looptime
+
 ADDED, MODIFIED, DELETED = ChangeKind.ADDED, ChangeKind.MODIFIED, ChangeKind.DELETED
 
 
@@ -301,53 +303,44 @@ class TestRelist:
 
         play(scene)
 
-    def test_before_it_runs_there_is_nothing_to_list_again(self):
-        async def body() -> None:
-            bench = Bench()
-            bench.api.put("things", "a", size=1)
+    async def test_before_it_runs_there_is_nothing_to_list_again(self):
+        bench = Bench()
+        bench.api.put("things", "a", size=1)
+        bench.informer.relist()
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(bench.informer.run())
             bench.informer.relist()
-            async with asyncio.TaskGroup() as group:
-                task = group.create_task(bench.informer.run())
-                bench.informer.relist()
-                await bench.informer.wait_synced(20)
-                assert bench.sizes() == {"a": 1}
-                assert len(bench.watches()) == 1
-                task.cancel()
-
-        run(body)
-
-    def test_after_its_end_it_does_not_come_back(self):
-        async def body() -> None:
-            bench = Bench()
-            task = asyncio.create_task(bench.informer.run())
             await bench.informer.wait_synced(20)
-            bench.informer.relist()
+            assert bench.sizes() == {"a": 1}
+            assert len(bench.watches()) == 1
             task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            asked = len(bench.api.requests)
-            bench.informer.relist()
-            await pause(100)
-            assert len(bench.api.requests) == asked
 
-        run(body)
+    async def test_after_its_end_it_does_not_come_back(self):
+        bench = Bench()
+        task = asyncio.create_task(bench.informer.run())
+        await bench.informer.wait_synced(20)
+        bench.informer.relist()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        asked = len(bench.api.requests)
+        bench.informer.relist()
+        await pause(100)
+        assert len(bench.api.requests) == asked
 
-    def test_an_error_of_a_handler_ends_it(self):
+    async def test_an_error_of_a_handler_ends_it(self):
         """It is a bug, and the process must not live on with half a cache."""
 
-        async def body() -> None:
-            bench = Bench()
+        bench = Bench()
 
-            def fail(*_: object) -> None:
-                raise RuntimeError("bug")
+        def fail(*_: object) -> None:
+            raise RuntimeError("bug")
 
-            bench.informer.on_event(fail)
-            task = asyncio.create_task(bench.informer.run())
-            await bench.informer.wait_synced(20)
-            bench.api.put("things", "a", size=1)
-            with pytest.raises(ExceptionGroup) as ended:
-                await task
-            assert ended.group_contains(RuntimeError, match="bug")
-            assert not ended.group_contains(KubeError)
-
-        run(body)
+        bench.informer.on_event(fail)
+        task = asyncio.create_task(bench.informer.run())
+        await bench.informer.wait_synced(20)
+        bench.api.put("things", "a", size=1)
+        with pytest.raises(ExceptionGroup) as ended:
+            await task
+        assert ended.group_contains(RuntimeError, match="bug")
+        assert not ended.group_contains(KubeError)

@@ -45,6 +45,8 @@ from tests.support.model.memory_api import MemoryApi
 from tests.support.model.virtual import run
 from tests.support.objects.kube_objects import THINGS, Thing, server_versions, thing, versions
 
+pytestmark = pytest.mark.looptime
+
 WATCHING = State(phase=Phase.WATCH, resource_version="10")
 GONE = Gone(410, Status(reason="Expired"))
 BROKEN = TransportError("reset")
@@ -164,75 +166,63 @@ class TestDriver:
     """The machine with its IO, on virtual time, against the in-memory server."""
 
     @pytest.mark.parametrize("streaming", [True, False])
-    def test_lists_larger_than_a_page_are_complete(self, streaming):
-        async def main():
-            api = MemoryApi(streaming=streaming)
-            for number in range(1203):
-                api.put("things", f"t{number}")
-            informer = await watched(api, api, nothing)
-            assert versions(informer.store) == server_versions(api)
-            lists = [r for r in api.requests if r.verb == "list"]
-            assert len(lists) == (0 if streaming else 3)
+    async def test_lists_larger_than_a_page_are_complete(self, streaming):
+        api = MemoryApi(streaming=streaming)
+        for number in range(1203):
+            api.put("things", f"t{number}")
+        informer = await watched(api, api, nothing)
+        assert versions(informer.store) == server_versions(api)
+        lists = [r for r in api.requests if r.verb == "list"]
+        assert len(lists) == (0 if streaming else 3)
 
-        run(main)
+    async def test_a_dropped_connection_resumes_without_listing_again(self):
+        api = MemoryApi(streaming=False)
+        api.put("things", "a")
 
-    def test_a_dropped_connection_resumes_without_listing_again(self):
-        async def main():
-            api = MemoryApi(streaming=False)
-            api.put("things", "a")
+        async def act(informer):
+            await informer.wait_synced(10)
+            await asyncio.sleep(1)
+            api.cut_streams()
+            api.put("things", "b")
 
-            async def act(informer):
-                await informer.wait_synced(10)
-                await asyncio.sleep(1)
-                api.cut_streams()
-                api.put("things", "b")
+        informer = await watched(api, api, act)
+        assert versions(informer.store) == server_versions(api)
+        assert [r.verb for r in api.requests] == ["watch", "list", "watch", "watch"]
 
-            informer = await watched(api, api, act)
-            assert versions(informer.store) == server_versions(api)
-            assert [r.verb for r in api.requests] == ["watch", "list", "watch", "watch"]
+    async def test_a_410_in_mid_stream_lists_again_and_reports_the_difference(self):
+        api = MemoryApi()
+        api.put("things", "stays")
+        api.put("things", "goes")
+        transport = FaultyTransport(api)
+        seen = []
 
-        run(main)
+        async def act(informer):
+            await informer.wait_synced(10)
+            informer.on_event(lambda kind, old, new: seen.append((kind.value, (new or old).metadata.name)))
+            api.cut_streams()
+            api.drop("things", "goes")
+            api.put("things", "comes")
+            api.compact()
 
-    def test_a_410_in_mid_stream_lists_again_and_reports_the_difference(self):
-        async def main():
-            api = MemoryApi()
-            api.put("things", "stays")
-            api.put("things", "goes")
-            transport = FaultyTransport(api)
-            seen = []
+        informer = await watched(api, transport, act)
+        assert versions(informer.store) == server_versions(api)
+        assert seen == [
+            ("ADDED", "stays"),
+            ("ADDED", "goes"),
+            ("DELETED", "goes"),
+            ("ADDED", "comes"),
+        ]
 
-            async def act(informer):
-                await informer.wait_synced(10)
-                informer.on_event(lambda kind, old, new: seen.append((kind.value, (new or old).metadata.name)))
-                api.cut_streams()
-                api.drop("things", "goes")
-                api.put("things", "comes")
-                api.compact()
+    async def test_a_connection_without_data_counts_as_dead(self):
+        api = MemoryApi(bookmark_every=1e9)
 
-            informer = await watched(api, transport, act)
-            assert versions(informer.store) == server_versions(api)
-            assert seen == [
-                ("ADDED", "stays"),
-                ("ADDED", "goes"),
-                ("DELETED", "goes"),
-                ("ADDED", "comes"),
-            ]
+        async def act(informer):
+            await informer.wait_synced(10)
+            await asyncio.sleep(1000)
 
-        run(main)
-
-    def test_a_connection_without_data_counts_as_dead(self):
-        async def main():
-            api = MemoryApi(bookmark_every=1e9)
-
-            async def act(informer):
-                await informer.wait_synced(10)
-                await asyncio.sleep(1000)
-
-            await watched(api, api, act)
-            watches = [r for r in api.requests if r.verb == "watch"]
-            assert 4 <= len(watches) <= 10, "one per 150 s without data"
-
-        run(main)
+        await watched(api, api, act)
+        watches = [r for r in api.requests if r.verb == "watch"]
+        assert 4 <= len(watches) <= 10, "one per 150 s without data"
 
     def test_an_object_that_does_not_decode_is_left_out_and_the_rest_is_served(self, caplog):
         async def main():
@@ -255,17 +245,14 @@ class TestDriver:
         with caplog.at_level(logging.CRITICAL, logger="kube"):
             run(main)
 
-    def test_a_cache_that_cannot_fill_says_why(self):
-        async def main():
-            transport = FaultyTransport(MemoryApi(), choose=lambda _: Answer(403, message="things is forbidden"))
-            informer = Informer(Client(transport), THINGS, Thing)
-            async with asyncio.TaskGroup() as group:
-                task = group.create_task(informer.run())
-                with pytest.raises(KubeError, match=r"things\.test\.dev: not listed after 5 s: .*things is forbidden"):
-                    await informer.wait_synced(5)
-                task.cancel()
-
-        run(main)
+    async def test_a_cache_that_cannot_fill_says_why(self):
+        transport = FaultyTransport(MemoryApi(), choose=lambda _: Answer(403, message="things is forbidden"))
+        informer = Informer(Client(transport), THINGS, Thing)
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(informer.run())
+            with pytest.raises(KubeError, match=r"things\.test\.dev: not listed after 5 s: .*things is forbidden"):
+                await informer.wait_synced(5)
+            task.cancel()
 
 
 ACTS = st.lists(

@@ -8,15 +8,18 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
+
 from dev.simulator import job_status
 from dev.simulator.storage import Event, Scope, Watcher
 from kube.transport import Request, Response
 from tests.support import calls_by_cause as calls
-from tests.support.model import virtual
 from tests.support.model.many_lives import JSON, NOW, NS, Crowd
 from tests.support.model.memory_api import MemoryApi
 from tests.support.objects.jobsets import jobset, rjob, stored
 from tests.support.played.namespace import resource_of
+
+pytestmark = pytest.mark.looptime
 
 ROUND = 0.2
 """Virtual seconds between two rounds of the Job controller."""
@@ -99,16 +102,13 @@ class OneLife(Crowd):
         self._collect()
 
 
-def test_calls_by_cause_are_those_of_the_table():
+async def test_calls_by_cause_are_those_of_the_table():
     wanted = calls.Table(admission=False)
 
-    async def story() -> None:
-        life = OneLife()
-        async with life.watched():
-            steps = life.steps()
-            assert list(steps) == wanted.causes
-            for cause, act in steps.items():
-                wanted.found(cause, await life.calls_of(act))
-
-    virtual.run(story)
+    life = OneLife()
+    async with life.watched():
+        steps = life.steps()
+        assert list(steps) == wanted.causes
+        for cause, act in steps.items():
+            wanted.found(cause, await life.calls_of(act))
     wanted.check()

@@ -1,7 +1,7 @@
 """Where Jobs are, from caches, and the short wait of webhooks for it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -14,6 +14,8 @@ from kube.client import Client
 from tests.support.model.memory_api import MemoryApi
 from tests.support.model.virtual import run
 from tests.support.objects.placement import RACK, leader_of, list_empty, moment, node_of, show
+
+pytestmark = pytest.mark.looptime
 
 HOST = "kubernetes.io/hostname"
 WAIT = 0.25
@@ -117,16 +119,6 @@ async def test_why_there_is_none(fields, why):
 
 # The wait. Time is virtual: what takes a while takes exactly that.
 
-Scene = Callable[[PlacementWatches, Domains], Awaitable[None]]
-
-
-def play(scene: Scene, wait: float = WAIT, **options: int) -> None:
-    async def body() -> None:
-        made = watches()
-        await scene(made, Domains(made, wait, **options))
-
-    run(body)
-
 
 def clock() -> float:
     return asyncio.get_running_loop().time()
@@ -148,158 +140,138 @@ def about(seconds: float) -> object:
 
 
 class TestSettle:
-    def test_what_is_known_is_answered_at_once(self):
-        async def scene(made, domains):
-            show(made.leaders, leader_of(node="n1"))
-            assert await timed(domains) == (Domain("r1", "js-w-0-0-abcde", "n1"), 0)
+    async def test_what_is_known_is_answered_at_once(self):
+        made = watches()
+        domains = Domains(made, WAIT)
+        show(made.leaders, leader_of(node="n1"))
+        assert await timed(domains) == (Domain("r1", "js-w-0-0-abcde", "n1"), 0)
 
-        play(scene)
-
-    def test_a_pod_of_another_namespace_with_the_uid_of_a_job_takes_nothing_from_it(self):
+    async def test_a_pod_of_another_namespace_with_the_uid_of_a_job_takes_nothing_from_it(self):
         """Neither the wait for it nor a part of its time: whoever creates a pod writes its owner."""
 
-        async def scene(made, domains):
-            await domains.settle("other", "uid-js-w-0", RACK)
-            stranger = asyncio.create_task(domains.settle("other", "uid-js-w-0", RACK))
-            await asyncio.sleep(WAIT / 2)
-            answer, took = await timed(domains)
-            assert (isinstance(answer, NoDomain), took) == (True, about(WAIT))
-            await stranger
+        made = watches()
+        domains = Domains(made, WAIT)
+        await domains.settle("other", "uid-js-w-0", RACK)
+        stranger = asyncio.create_task(domains.settle("other", "uid-js-w-0", RACK))
+        await asyncio.sleep(WAIT / 2)
+        answer, took = await timed(domains)
+        assert (isinstance(answer, NoDomain), took) == (True, about(WAIT))
+        await stranger
 
-        play(scene)
+    async def test_without_a_wait_time_the_answer_comes_at_once(self):
+        domains = Domains(watches(), 0)
+        assert (await timed(domains))[1] == 0
 
-    def test_without_a_wait_time_the_answer_comes_at_once(self):
-        async def scene(_, domains):
-            assert (await timed(domains))[1] == 0
-
-        play(scene, wait=0)
-
-    def test_a_pod_that_no_job_controls_does_not_wait(self):
-        async def scene(_, domains):
-            began = clock()
-            assert isinstance(await domains.settle("ns", "", RACK), NoDomain)
-            assert clock() == began
-
-        play(scene)
+    async def test_a_pod_that_no_job_controls_does_not_wait(self):
+        domains = Domains(watches(), WAIT)
+        began = clock()
+        assert isinstance(await domains.settle("ns", "", RACK), NoDomain)
+        assert clock() == began
 
     @pytest.mark.parametrize("steps", ["leader", "node"])
-    def test_the_answer_comes_as_soon_as_it_is_known(self, steps):
-        async def scene(made, domains):
-            if steps == "node":
-                show(made.leaders, leader_of(node="late"))
-                happens = later(0.1, lambda: show(made.nodes, node_of("late", rack="r7")))
-                expected = Domain("r7", "js-w-0-0-abcde", "late")
-            else:
-                show(made.leaders, leader_of())
-                happens = later(0.1, lambda: show(made.leaders, leader_of(node="n1")))
-                expected = Domain("r1", "js-w-0-0-abcde", "n1")
-            (answer, took), _ = await asyncio.gather(timed(domains), happens)
-            assert answer == expected
-            assert took == about(0.1)
-
-        play(scene)
-
-    def test_changes_of_other_jobs_do_not_end_the_wait(self):
-        async def scene(made, domains):
-            happens = later(0.1, lambda: show(made.leaders, leader_of("js-w-1", node="n1"), leader_of()))
-            (answer, took), _ = await asyncio.gather(timed(domains), happens)
-            assert (isinstance(answer, NoDomain), took) == (True, about(WAIT))
-
-        play(scene)
-
-    def test_followers_of_a_job_share_one_wait_and_all_get_the_answer(self):
-        async def scene(made, domains):
+    async def test_the_answer_comes_as_soon_as_it_is_known(self, steps):
+        made = watches()
+        domains = Domains(made, WAIT)
+        if steps == "node":
+            show(made.leaders, leader_of(node="late"))
+            happens = later(0.1, lambda: show(made.nodes, node_of("late", rack="r7")))
+            expected = Domain("r7", "js-w-0-0-abcde", "late")
+        else:
+            show(made.leaders, leader_of())
             happens = later(0.1, lambda: show(made.leaders, leader_of(node="n1")))
-            *answers, _ = await asyncio.gather(*(timed(domains) for _ in range(50)), happens)
-            assert {answer for answer, _ in answers} == {Domain("r1", "js-w-0-0-abcde", "n1")}
-            assert all(took == about(0.1) for _, took in answers)
+            expected = Domain("r1", "js-w-0-0-abcde", "n1")
+        (answer, took), _ = await asyncio.gather(timed(domains), happens)
+        assert answer == expected
+        assert took == about(0.1)
 
-        play(scene)
+    async def test_changes_of_other_jobs_do_not_end_the_wait(self):
+        made = watches()
+        domains = Domains(made, WAIT)
+        happens = later(0.1, lambda: show(made.leaders, leader_of("js-w-1", node="n1"), leader_of()))
+        (answer, took), _ = await asyncio.gather(timed(domains), happens)
+        assert (isinstance(answer, NoDomain), took) == (True, about(WAIT))
 
-    def test_one_that_comes_late_waits_no_longer_than_the_first(self):
+    async def test_followers_of_a_job_share_one_wait_and_all_get_the_answer(self):
+        made = watches()
+        domains = Domains(made, WAIT)
+        happens = later(0.1, lambda: show(made.leaders, leader_of(node="n1")))
+        *answers, _ = await asyncio.gather(*(timed(domains) for _ in range(50)), happens)
+        assert {answer for answer, _ in answers} == {Domain("r1", "js-w-0-0-abcde", "n1")}
+        assert all(took == about(0.1) for _, took in answers)
+
+    async def test_one_that_comes_late_waits_no_longer_than_the_first(self):
         """One leader holds up the Job controller's workers for one wait in all."""
 
-        async def scene(_, domains):
-            async def late() -> tuple[Domain | NoDomain, float]:
-                await asyncio.sleep(WAIT * 0.8)
-                return await timed(domains)
+        domains = Domains(watches(), WAIT)
 
-            _, (answer, took) = await asyncio.gather(timed(domains), late())
-            assert isinstance(answer, NoDomain)
-            assert took <= WAIT * 0.2 + 0.005
+        async def late() -> tuple[Domain | NoDomain, float]:
+            await asyncio.sleep(WAIT * 0.8)
+            return await timed(domains)
 
-        play(scene)
+        _, (answer, took) = await asyncio.gather(timed(domains), late())
+        assert isinstance(answer, NoDomain)
+        assert took <= WAIT * 0.2 + 0.005
 
-    def test_only_a_few_jobs_are_waited_for_at_once(self):
-        async def scene(_, domains):
-            answers = await asyncio.gather(*(timed(domains, f"j{number}") for number in range(AT_ONCE + 3)))
-            assert [took for _, took in answers] == [about(WAIT)] * AT_ONCE + [0] * 3
-            answers = await asyncio.gather(*(timed(domains, f"k{number}") for number in range(AT_ONCE)))
-            assert [took for _, took in answers] == [about(WAIT)] * AT_ONCE, "another wait is possible again"
+    async def test_only_a_few_jobs_are_waited_for_at_once(self):
+        domains = Domains(watches(), WAIT)
+        answers = await asyncio.gather(*(timed(domains, f"j{number}") for number in range(AT_ONCE + 3)))
+        assert [took for _, took in answers] == [about(WAIT)] * AT_ONCE + [0] * 3
+        answers = await asyncio.gather(*(timed(domains, f"k{number}") for number in range(AT_ONCE)))
+        assert [took for _, took in answers] == [about(WAIT)] * AT_ONCE, "another wait is possible again"
 
-        play(scene)
+    async def test_one_beyond_the_limit_may_wait_later(self):
+        domains = Domains(watches(), WAIT)
+        await asyncio.gather(*(timed(domains, f"j{number}") for number in range(AT_ONCE + 1)))
+        assert (await timed(domains, f"j{AT_ONCE}"))[1] == about(WAIT)
 
-    def test_one_beyond_the_limit_may_wait_later(self):
-        async def scene(_, domains):
-            await asyncio.gather(*(timed(domains, f"j{number}") for number in range(AT_ONCE + 1)))
-            assert (await timed(domains, f"j{AT_ONCE}"))[1] == about(WAIT)
-
-        play(scene)
-
-    def test_cancelled_waits_leave_nothing_behind(self):
+    async def test_cancelled_waits_leave_nothing_behind(self):
         """The API server gives up on a review; the next one for that Job waits as if there had been none."""
 
-        async def scene(_, domains):
-            for number in range(3 * AT_ONCE):
-                task = asyncio.create_task(timed(domains, f"j{number}"))
-                await asyncio.sleep(0.01)
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-            answers = await asyncio.gather(*(timed(domains, f"j{number}") for number in range(AT_ONCE)))
-            assert [took for _, took in answers] == [about(WAIT)] * AT_ONCE
-
-        play(scene)
-
-    def test_one_that_is_cancelled_does_not_end_the_other_waits(self):
-        async def scene(made, domains):
-            first = asyncio.create_task(timed(domains))
+        domains = Domains(watches(), WAIT)
+        for number in range(3 * AT_ONCE):
+            task = asyncio.create_task(timed(domains, f"j{number}"))
             await asyncio.sleep(0.01)
-            second = asyncio.create_task(timed(domains))
-            await asyncio.sleep(0.01)
-            first.cancel()
-            await asyncio.sleep(0.05)
-            show(made.leaders, leader_of(node="n1"))
-            answer, took = await second
-            assert answer == Domain("r1", "js-w-0-0-abcde", "n1")
-            assert took == about(0.06)
-            await asyncio.gather(first, return_exceptions=True)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        answers = await asyncio.gather(*(timed(domains, f"j{number}") for number in range(AT_ONCE)))
+        assert [took for _, took in answers] == [about(WAIT)] * AT_ONCE
 
-        play(scene)
+    async def test_one_that_is_cancelled_does_not_end_the_other_waits(self):
+        made = watches()
+        domains = Domains(made, WAIT)
+        first = asyncio.create_task(timed(domains))
+        await asyncio.sleep(0.01)
+        second = asyncio.create_task(timed(domains))
+        await asyncio.sleep(0.01)
+        first.cancel()
+        await asyncio.sleep(0.05)
+        show(made.leaders, leader_of(node="n1"))
+        answer, took = await second
+        assert answer == Domain("r1", "js-w-0-0-abcde", "n1")
+        assert took == about(0.06)
+        await asyncio.gather(first, return_exceptions=True)
 
-    def test_jobs_that_were_waited_for_in_vain_are_remembered_within_bounds(self):
-        async def scene(_, domains):
-            for number in range(20):
-                await timed(domains, f"j{number}")
-            assert [(await timed(domains, f"j{number}"))[1] for number in range(15, 20)] == [0] * 5
-            assert (await timed(domains, "j0"))[1] == about(WAIT), "forgotten, and so waited for again"
+    async def test_jobs_that_were_waited_for_in_vain_are_remembered_within_bounds(self):
+        domains = Domains(watches(), WAIT, remembered=5)
+        for number in range(20):
+            await timed(domains, f"j{number}")
+        assert [(await timed(domains, f"j{number}"))[1] for number in range(15, 20)] == [0] * 5
+        assert (await timed(domains, "j0"))[1] == about(WAIT), "forgotten, and so waited for again"
 
-        play(scene, remembered=5)
-
-    def test_labels_that_had_to_be_listed_are_in_the_last_answer(self):
+    async def test_labels_that_had_to_be_listed_are_in_the_last_answer(self):
         """A node whose version did not change calls no handler when it is listed for one more label."""
 
-        async def scene(made, domains):
-            show(made.nodes, node_of("n3", asked=(HOST,), rack="r3"))
-            show(made.leaders, leader_of(node="n3"))
+        made = watches()
+        domains = Domains(made, WAIT)
+        show(made.nodes, node_of("n3", asked=(HOST,), rack="r3"))
+        show(made.leaders, leader_of(node="n3"))
 
-            def relisted() -> None:
-                seen = made.nodes.store.seen
-                made.nodes.store.begin()
-                made.nodes.store.apply(node_of("n3", seen, rack="r3"))
-                made.nodes.store.commit(seen)
+        def relisted() -> None:
+            seen = made.nodes.store.seen
+            made.nodes.store.begin()
+            made.nodes.store.apply(node_of("n3", seen, rack="r3"))
+            made.nodes.store.commit(seen)
 
-            (answer, took), _ = await asyncio.gather(timed(domains), later(0.1, relisted))
-            assert answer == Domain("r3", "js-w-0-0-abcde", "n3")
-            assert took <= WAIT + 0.005
-
-        play(scene)
+        (answer, took), _ = await asyncio.gather(timed(domains), later(0.1, relisted))
+        assert answer == Domain("r3", "js-w-0-0-abcde", "n3")
+        assert took <= WAIT + 0.005

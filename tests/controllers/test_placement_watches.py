@@ -1,7 +1,8 @@
 """Which labels of nodes are kept, and how often that lists the nodes again."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -19,7 +20,6 @@ from kube.resources import JOBS
 from tests.support.model.blind import RecordedEvents
 from tests.support.model.memory_api import MemoryApi
 from tests.support.model.placement_bench import job_of
-from tests.support.model.virtual import run
 from tests.support.objects.placement import list_empty, pod_json, show
 
 pytestmark = pytest.mark.looptime
@@ -53,21 +53,19 @@ class Cluster:
         return len([request for request in asked if "sendInitialEvents" in dict(request.query)])
 
 
-def play(scene: Callable[[Cluster], Awaitable[None]]) -> None:
-    async def body() -> None:
-        cluster = Cluster()
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(cluster.watches.run())
-            await cluster.watches.wait_synced(20)
-            await scene(cluster)
-            assert not task.done()
-            task.cancel()
-
-    run(body)
+@contextlib.asynccontextmanager
+async def watching() -> AsyncIterator[Cluster]:
+    cluster = Cluster()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(cluster.watches.run())
+        await cluster.watches.wait_synced(20)
+        yield cluster
+        assert not task.done()
+        task.cancel()
 
 
-def test_nodes_and_followers_are_asked_for_by_metadata_leaders_in_full():
-    async def scene(cluster: Cluster) -> None:
+async def test_nodes_and_followers_are_asked_for_by_metadata_leaders_in_full():
+    async with watching() as cluster:
         forms = {
             (request.path.rsplit("/", 1)[1], dict(request.query).get("labelSelector", "")): request.accept
             for request in cluster.api.requests
@@ -78,19 +76,15 @@ def test_nodes_and_followers_are_asked_for_by_metadata_leaders_in_full():
             ("pods", f"{keys.JOBSET_NAME},{keys.COMPLETION_INDEX}=0"): "application/json",
         }
 
-    play(scene)
-
 
 @pytest.mark.parametrize("key", COMMON_KEYS)
-def test_common_keys_need_no_other_list(key):
-    async def scene(cluster: Cluster) -> None:
+async def test_common_keys_need_no_other_list(key):
+    async with watching() as cluster:
         assert cluster.where.label(key, "n") == "common"
         cluster.lead(key, "j")
         await asyncio.sleep(ENOUGH)
         assert cluster.where.find("ns", "uid-j", key) == Domain("common", "j-0-abcde", "n")
         assert cluster.lists() == 1
-
-    play(scene)
 
 
 async def test_leaders_that_were_there_before_need_no_second_list():
@@ -105,8 +99,8 @@ async def test_leaders_that_were_there_before_need_no_second_list():
         task.cancel()
 
 
-def test_until_the_labels_are_read_the_answer_says_so():
-    async def scene(cluster: Cluster) -> None:
+async def test_until_the_labels_are_read_the_answer_says_so():
+    async with watching() as cluster:
         answers: list[Domain | NoDomain] = []
         cluster.watches.leaders.on_event(lambda *_: answers.append(cluster.where.find("ns", "uid-j", "key-7")))
         cluster.lead("key-7", "j")
@@ -114,11 +108,9 @@ def test_until_the_labels_are_read_the_answer_says_so():
         assert isinstance(answers[0], NoDomain)
         assert answers[0].why.endswith("whose labels are being read")
 
-    play(scene)
 
-
-def test_invented_keys_are_bounded_in_number_and_in_lists():
-    async def scene(cluster: Cluster) -> None:
+async def test_invented_keys_are_bounded_in_number_and_in_lists():
+    async with watching() as cluster:
         for number in range(100):
             cluster.lead(f"key-{number}", f"j{number}")
             await asyncio.sleep(0.3)
@@ -129,13 +121,11 @@ def test_invented_keys_are_bounded_in_number_and_in_lists():
         assert cluster.lists() <= 1 + MOST_KEYS
         assert cluster.where.label("key-0", "n") == "value-0", "the first are known"
 
-    play(scene)
 
-
-def test_a_namespace_that_uses_all_keys_leaves_the_others_their_share():
+async def test_a_namespace_that_uses_all_keys_leaves_the_others_their_share():
     """And does not take them back, however often it asks: each gets as many as there are for all."""
 
-    async def scene(cluster: Cluster) -> None:
+    async with watching() as cluster:
         for number in range(5 * MOST_KEYS):
             cluster.lead(f"key-{number}", f"j{number}")
         await asyncio.sleep(ENOUGH)
@@ -155,22 +145,18 @@ def test_a_namespace_that_uses_all_keys_leaves_the_others_their_share():
         )
         assert cluster.lists() <= lists + 1
 
-    play(scene)
 
-
-def test_a_label_that_no_node_had_is_read_once_one_gets_it():
-    async def scene(cluster: Cluster) -> None:
+async def test_a_label_that_no_node_had_is_read_once_one_gets_it():
+    async with watching() as cluster:
         cluster.lead("row", "k")
         await asyncio.sleep(ENOUGH)
         cluster.api.put("nodes", "n", "", metadata={"name": "n", "namespace": "", "labels": {"row": "8"}})
         await asyncio.sleep(ENOUGH)
         assert cluster.where.find("ns", "uid-k", "row") == Domain("8", "k-0-abcde", "n")
 
-    play(scene)
 
-
-def test_what_is_counted_of_leaders_goes_with_them():
-    async def scene(cluster: Cluster) -> None:
+async def test_what_is_counted_of_leaders_goes_with_them():
+    async with watching() as cluster:
         for number in range(30):
             cluster.lead(f"key-{number}", f"j{number}", f"ns-{number % 3}")
         await asyncio.sleep(1)
@@ -179,13 +165,11 @@ def test_what_is_counted_of_leaders_goes_with_them():
         await asyncio.sleep(1)
         assert cluster.watches._users == {}
 
-    play(scene)
 
-
-def test_one_key_too_many_is_refused_without_a_list_until_another_is_free():
+async def test_one_key_too_many_is_refused_without_a_list_until_another_is_free():
     """Those of one tenant cannot have the nodes listed for ever, nor push out what others are placed by."""
 
-    async def scene(cluster: Cluster) -> None:
+    async with watching() as cluster:
         for number in range(MOST_KEYS):
             cluster.lead(f"key-{number}", f"j{number}")
         await asyncio.sleep(ENOUGH)
@@ -214,5 +198,3 @@ def test_one_key_too_many_is_refused_without_a_list_until_another_is_free():
         await asyncio.sleep(ENOUGH)
         assert cluster.where.find("ns", "uid-late", "key-99") == Domain("value-99", "late-0-abcde", "n")
         assert cluster.where.find("ns", "uid-j0", "key-0") == Domain("value-0", "j0-0-abcde", "n")
-
-    play(scene)

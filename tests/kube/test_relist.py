@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -15,7 +15,6 @@ from kube.store import ChangeKind, Dropped, Store, Unreadable
 from kube.transport import Request
 from tests.support.model.faults import Cut, FaultyTransport, Refused
 from tests.support.model.memory_api import MemoryApi
-from tests.support.model.virtual import run
 from tests.support.objects.kube_objects import THINGS, Thing, thing, versions
 
 pytestmark = pytest.mark.looptime
@@ -140,28 +139,25 @@ async def pause(seconds: float = 1.0) -> None:
     await asyncio.sleep(seconds)
 
 
-def play(scene: Callable[[Bench], Awaitable[None]]) -> None:
-    """Run a scene with an informer that runs and has listed."""
-
-    async def body() -> None:
-        bench = Bench()
-        bench.api.put("things", "a", size=1)
-        bench.api.put("things", "b", size=2)
-        bench.api.put("things", "unwanted", size=0)
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(bench.informer.run())
-            await bench.informer.wait_synced(20)
-            bench.reported.clear()
-            await scene(bench)
-            assert not task.done()
-            task.cancel()
-
-    run(body)
+@contextlib.asynccontextmanager
+async def watching() -> AsyncIterator[Bench]:
+    """With an informer that runs and has listed."""
+    bench = Bench()
+    bench.api.put("things", "a", size=1)
+    bench.api.put("things", "b", size=2)
+    bench.api.put("things", "unwanted", size=0)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(bench.informer.run())
+        await bench.informer.wait_synced(20)
+        bench.reported.clear()
+        yield bench
+        assert not task.done()
+        task.cancel()
 
 
 class TestInformer:
-    def test_an_object_appears_and_disappears_with_the_filter(self):
-        async def scene(bench: Bench) -> None:
+    async def test_an_object_appears_and_disappears_with_the_filter(self):
+        async with watching() as bench:
             assert bench.sizes() == {"a": 1, "b": 2}
             for size in (0, 3, 0):
                 bench.api.put("things", "a", size=size)
@@ -171,10 +167,8 @@ class TestInformer:
             assert bench.reported == [(DELETED, "a"), (ADDED, "a"), (DELETED, "a")]
             assert bench.sizes() == {"b": 2}
 
-        play(scene)
-
-    def test_a_broken_watch_resumes_after_what_was_dropped(self):
-        async def scene(bench: Bench) -> None:
+    async def test_a_broken_watch_resumes_after_what_was_dropped(self):
+        async with watching() as bench:
             for _ in range(5):
                 bench.api.put("things", "unwanted", size=0)
             await pause()
@@ -183,10 +177,8 @@ class TestInformer:
             assert bench.watches()[-1]["resourceVersion"] == str(bench.api.revision)
             assert bench.reported == []
 
-        play(scene)
-
-    def test_a_list_of_many_unwanted_objects_calls_no_handler(self):
-        async def scene(bench: Bench) -> None:
+    async def test_a_list_of_many_unwanted_objects_calls_no_handler(self):
+        async with watching() as bench:
             for number in range(200):
                 bench.api.put("things", f"x{number}", size=0)
             bench.api.compact()
@@ -194,12 +186,10 @@ class TestInformer:
             assert bench.sizes() == {"a": 1, "b": 2}
             assert bench.reported == []
 
-        play(scene)
-
 
 class TestRelist:
-    def test_the_transform_is_applied_to_all_again_and_no_change_calls_no_handler(self):
-        async def scene(bench: Bench) -> None:
+    async def test_the_transform_is_applied_to_all_again_and_no_change_calls_no_handler(self):
+        async with watching() as bench:
             bench.factor = 10
             bench.informer.relist()
             await pause()
@@ -208,10 +198,8 @@ class TestRelist:
             assert len(bench.watches()) == 2
             assert bench.watches()[-1]["sendInitialEvents"] == "true"
 
-        play(scene)
-
-    def test_readers_keep_the_old_generation_until_the_new_one_is_there(self):
-        async def scene(bench: Bench) -> None:
+    async def test_readers_keep_the_old_generation_until_the_new_one_is_there(self):
+        async with watching() as bench:
             bench.api.open.clear()
             bench.factor = 10
             bench.informer.relist()
@@ -225,10 +213,8 @@ class TestRelist:
             assert bench.sizes() == {"b": 20, "c": 30}
             assert sorted(bench.reported, key=str) == [(ADDED, "c"), (DELETED, "a")]
 
-        play(scene)
-
-    def test_what_changes_afterwards_is_reported_once(self):
-        async def scene(bench: Bench) -> None:
+    async def test_what_changes_afterwards_is_reported_once(self):
+        async with watching() as bench:
             bench.informer.relist()
             await pause()
             bench.api.put("things", "a", size=5)
@@ -236,10 +222,8 @@ class TestRelist:
             assert bench.reported == [(MODIFIED, "a")]
             assert bench.sizes()["a"] == 5
 
-        play(scene)
-
-    def test_twice_and_again(self):
-        async def scene(bench: Bench) -> None:
+    async def test_twice_and_again(self):
+        async with watching() as bench:
             bench.informer.relist()
             bench.informer.relist()
             await asyncio.sleep(0)
@@ -253,12 +237,10 @@ class TestRelist:
             await pause()
             assert bench.reported == [(ADDED, "c")]
 
-        play(scene)
-
-    def test_while_a_list_is_under_way_that_began_too_early(self):
+    async def test_while_a_list_is_under_way_that_began_too_early(self):
         """A list that was read before the request is not enough."""
 
-        async def scene(bench: Bench) -> None:
+        async with watching() as bench:
             read = bench.kept
 
             def asks_in_the_middle(obj: Thing) -> Thing | None:
@@ -273,10 +255,8 @@ class TestRelist:
             await pause()
             assert bench.sizes() == {"a": 10, "b": 20}
 
-        play(scene)
-
-    def test_while_the_api_server_is_away(self):
-        async def scene(bench: Bench) -> None:
+    async def test_while_the_api_server_is_away(self):
+        async with watching() as bench:
             rule = bench.transport.inject(Refused(), times=1000)
             bench.api.cut_streams()
             await pause(5)
@@ -290,18 +270,14 @@ class TestRelist:
             assert bench.sizes() == {"a": 10, "b": 20}
             assert bench.reported == []
 
-        play(scene)
-
-    def test_a_new_list_that_breaks_off_is_begun_again(self):
-        async def scene(bench: Bench) -> None:
+    async def test_a_new_list_that_breaks_off_is_begun_again(self):
+        async with watching() as bench:
             bench.transport.inject(Cut(after=1, broken=True), verb="watch")
             bench.factor = 10
             bench.informer.relist()
             await pause(60)
             assert bench.sizes() == {"a": 10, "b": 20}
             assert bench.reported == []
-
-        play(scene)
 
     async def test_before_it_runs_there_is_nothing_to_list_again(self):
         bench = Bench()

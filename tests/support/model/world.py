@@ -244,13 +244,13 @@ class World:
     def release(self) -> None:
         """PodGroups in deletion go when no pod that lives is of them."""
         for place, of in list(self.groups.items()):
-            if "deletionTimestamp" in of["metadata"] and not self._has_pods(place[1]):
+            if "deletionTimestamp" in of["metadata"] and not group_rules.has_pods(place[1], self.jobs.values()):
                 del self.groups[place]
 
     def lose(self, kind: str, name: str) -> None:
         """Somebody deletes a Workload, CompositePodGroup or PodGroup."""
         of = self.groups[kind, name]
-        if kind == "PodGroup" and self._has_pods(name):
+        if kind == "PodGroup" and group_rules.has_pods(name, self.jobs.values()):
             of["metadata"]["deletionTimestamp"] = self.now
         else:
             del self.groups[kind, name]
@@ -263,9 +263,6 @@ class World:
     def group_of(self, job: str) -> str:
         """The PodGroup that the pods of a Job name; empty for none."""
         return group_rules.group_of(self.jobs[job])
-
-    def _has_pods(self, group: str) -> bool:
-        return group_rules.has_pods(group, self.jobs.values())
 
     def remove(self, name: str) -> None:
         """Somebody deletes a finished Job, or its own time to live is over; the watch saw it go."""

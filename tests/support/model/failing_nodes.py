@@ -68,11 +68,16 @@ class FailingNodes(ApiServer):
             self.add_node(name, {"key": taint, **time})
 
     def node_returns(self, name: str) -> None:
-        """It works again, and ends its pods that were deleted."""
+        """It works again, and ends its pods that were deleted. One that was gone and is still drained counts again."""
+        self.ledger.drains += name in self.drained and name not in self.tables["nodes"].live
         del self.failed_nodes[name]
         self.add_node(name)
+        self.end_deleted_pods()
+
+    def end_deleted_pods(self) -> None:
+        """The kubelets of all nodes that work end the pods that were deleted."""
         for stored in list(self.tables["pods"].live.values()):
-            if stored.content["spec"]["nodeName"] == name and "deletionTimestamp" in stored.meta:
+            if "deletionTimestamp" in stored.meta and stored.content["spec"]["nodeName"] not in self.failed_nodes:
                 self.storage.drop("pods", stored.key)
 
     def off(self, node: str) -> bool:

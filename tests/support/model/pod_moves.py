@@ -102,6 +102,7 @@ class PodMoves:
         server = self.server
         server.collect()
         server.make_room()
+        server.end_deleted_pods()
         for uid in server.orphans():
             server.end_pods(uid)
         for name, stored in list(server.jobs.items()):

@@ -1,5 +1,6 @@
-"""`jobset ui`: a page that shows JobSets as they change. It reads a cluster as who runs it, and writes nothing.
+"""`jobset ui`: a page that shows JobSets as they change.
 
-caches keeps what the watches report (records says what is kept), views, timeline and topology make what the page shows
-of it, board knows which sets have changed since when, server answers browsers, cli/ui/run.py puts them together.
+It reads a cluster with the user's credentials, and writes nothing. `caches` stores what the watches report, as
+`records`; `views`, `timeline` and `topology` compute what the page shows; `board` tracks which sets have changed;
+`server` answers browsers; cli/ui/run.py connects them.
 """

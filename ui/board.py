@@ -1,7 +1,7 @@
-"""Which rows of the list have changed since when, for any number of browsers. Does no IO.
+"""Tracks changed rows of the list, for any number of browsers. Does no IO.
 
-A browser is known by the version that it has seen, so one that is slow costs no memory: it gets what differs, or
-everything where the board does not remember that far back.
+A browser sends the version that it has seen, so a slow one costs no memory: it gets the changes since then, or all rows
+if the board does not remember that version.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from kube.indexes import Key
 from kube.model.meta import JSON
 
 REMEMBERED = 1000
-"""JobSets that are gone and are remembered, so that browsers can be told."""
+"""Deleted JobSets that are remembered, so that browsers can remove them."""
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class _Row:
 
 
 class Board:
-    """The rows and the version of each. `epoch` tells the versions of one process from those of another.
+    """The rows and the version of each. `epoch` distinguishes the versions of this process from those of others.
 
     `changed` is set when the version changes, and replaced by a new event.
     """
@@ -42,17 +42,17 @@ class Board:
         self._noted = 1
 
     def touch(self, key: Key) -> None:
-        """A set, or something that belongs to it, has changed."""
+        """Note that a set, or an object of it, has changed."""
         self._dirty.add(key)
 
     def note(self, notes: list[str]) -> None:
-        """What the page cannot show, and why; replaces what was said before."""
+        """Set the notes about missing data, replacing earlier ones."""
         body = msgspec.json.encode(notes)
         if body != self._notes:
             self._notes, self._noted = body, self.version + 1
 
     def publish(self, row_of: Callable[[Key], JSON | None]) -> None:
-        """Make the rows of all sets that were touched again, and say so to those who wait for `changed`."""
+        """Compute the rows of all touched sets again, and wake those who wait for `changed`."""
         if not self._dirty and self._noted <= self.version:
             return
         self.version += 1
@@ -69,9 +69,10 @@ class Board:
         before.set()
 
     def since(self, cursor: str) -> bytes:
-        """What has changed since a browser saw `<epoch>-<version>`, as JSON; everything for any other text.
+        """The changes since a browser saw `<epoch>-<version>`, as JSON; all rows for any other text.
 
-        `whole`: these are all rows. `rows`: new or changed ones. `gone`: "namespace/name". `notes`: what is not shown.
+        `whole`: whether these are all rows. `rows`: new or changed ones. `gone`: "namespace/name". `notes`: about
+        missing data.
         """
         epoch, _, number = cursor.rpartition("-")
         known = epoch == self.epoch and number.isascii() and number.isdigit() and len(number) < 18
@@ -84,5 +85,5 @@ class Board:
 
     @property
     def cursor(self) -> str:
-        """What a browser has seen that has got everything until now."""
+        """The version of a browser that has got everything until now."""
         return f"{self.epoch}-{self.version}"

@@ -1,4 +1,4 @@
-"""What the page knows of the cluster: bounded caches, each fed by a watch. Writes nothing."""
+"""The page's data about the cluster: bounded caches, each fed by a watch. Writes nothing."""
 
 import asyncio
 from collections import Counter
@@ -30,7 +30,7 @@ MOST_JOBS = 20_000
 MOST_PODS = 100_000
 MOST_NODES = 20_000
 MOST_GROUPS = 10_000
-"""Objects that are kept of each kind. Where there are more, the page says so."""
+"""Objects that are kept of each kind. If there are more, the page has a note."""
 MOST_TOPOLOGIES = 20
 """Topologies that the map offers: those that most sets use."""
 
@@ -48,17 +48,17 @@ MISSING = {
     POD_GROUPS: "gangs are not shown",
     COMPOSITE_POD_GROUPS: "gangs of gangs are not shown",
 }
-"""What the page lacks without the right to list and watch a kind."""
+"""What is missing on the page without the right to list and watch a kind."""
 
 _OF_SET = "jobset"
 _OURS = keys.JOBSET_NAME
-"""Label selector of what belongs to JobSets."""
+"""Label selector of objects of JobSets."""
 
 T = TypeVar("T", bound=Object)
 
 
 class BoundedStore(Store[T]):
-    """A store of at most `most` objects. `left_out`: whether others had to be left out since the last list began."""
+    """A store of at most `most` objects. `left_out`: whether objects were left out since the last list began."""
 
     def __init__(self, most: int, indexes: Mapping[str, IndexFunction] | None = None) -> None:
         super().__init__(indexes)
@@ -82,7 +82,7 @@ class BoundedStore(Store[T]):
 
 
 class Caches:
-    """Everything that is watched, and what the page shows of it. `namespace` None: all namespaces."""
+    """All watches, and the data of the page computed from them. `namespace` None: all namespaces."""
 
     def __init__(self, client: Client, namespace: str | None, board: Board) -> None:
         where: WatchOptions = {"namespace": namespace}
@@ -127,14 +127,14 @@ class Caches:
                 await asyncio.sleep(PAUSE)
 
     async def _serves(self, resource: Resource) -> bool:
-        """Whether the API server has the kind: its feature gate may be off."""
+        """Whether the API server serves the kind: its feature gate may be off."""
         try:
             return resource.plural in await self._client.served_resources(resource.api_version)
         except KubeError:
             return False
 
     async def _look(self) -> None:
-        """Notice what no watch reports: that the API server does not answer, and that failures become old."""
+        """Check what no watch reports: whether the API server answers, and whether failures are still recent."""
         while True:
             for js in self._sets.store.list():
                 status = js.status
@@ -169,7 +169,7 @@ class Caches:
         return None if js is None else row(js, wall_clock(), self._creation_times(key, js))
 
     def _creation_times(self, key: Key, js: JobSet) -> dict[str, str]:
-        """When the Jobs of a set were created of which some were restarted alone; empty for others."""
+        """Creation times of the Jobs of a set, if some were restarted alone; else empty."""
         if not any(counts.job_restarts for counts in js.status.replicated_jobs_status):
             return {}
         metas = (job.metadata for job in _of_set(self._jobs, key) if job.metadata.controlled_by(js.metadata.uid))
@@ -197,7 +197,7 @@ class Caches:
         )  # fmt: skip
 
     def map(self, topology: str) -> JSON:
-        """The topologies that sets use, and the map of one of them: of the first, unless `topology` is one."""
+        """The topologies that sets use, and the map of one of them: `topology`, or else the first."""
         used = Counter(key for js in self._sets.store.list() for key in topologies(js))
         offered = sorted(used, key=lambda key: (-used[key], key))[:MOST_TOPOLOGIES]
         chosen = topology if topology in offered else next(iter(offered), "")
@@ -215,7 +215,7 @@ def _informer(
     keep: Callable[[Any], Any] | None = None,
     **options: Unpack[WatchOptions],
 ) -> Informer[Any]:
-    """A watch into a bounded store. `keep`: what is kept of an object; all that its type has if it is left out."""
+    """A watch into a bounded store. `keep`: transforms an object for the cache."""
     if keep is not None:
         options["transform"] = keep
     options["remedy"] = _remedy(resource, options.get("namespace"))
@@ -226,13 +226,13 @@ def _informer(
 
 
 def _remedy(resource: Resource, namespace: str | None) -> str:
-    """What to do about a right that is missing: it is one of who runs the page, and not of the manager."""
+    """The remedy for a missing right: the user of the page needs it, not the manager."""
     where = f"in namespace {namespace}" if namespace else "in the whole cluster"
     return f"ask for it {where}; until then {MISSING[resource]}"
 
 
 def _set_of(obj: Job | StoredGroup) -> tuple[str]:
-    """The set that an object's label names; that it is the owner is looked at when it is read."""
+    """The set in an object's label; readers check that it is the owner."""
     return (obj.metadata.labels.get(keys.JOBSET_NAME, ""),)
 
 

@@ -1,9 +1,9 @@
-"""What every request has to be, and what every answer says.
+"""Requirements of every request, and headers of every answer.
 
 The page is for the browser that opened it, and for no other page in that browser.
 
-- The host must be one that the page is served as: a stranger's name that has been pointed at this machine is refused.
-- Only GET and HEAD. Data are for scripts of this page: a request that another site's page has caused is refused.
+- The host must be one that the page is served as: a foreign name for this machine is refused (DNS rebinding).
+- Only GET and HEAD. Data are for scripts of this page: a request by a page of another site is refused.
 - The answer lets a browser load nothing from elsewhere, run no inline script, and show the page in no frame.
 """
 
@@ -16,7 +16,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""Content-Security-Policy. With its last two parts, no script of the page can turn a text into markup."""
+"""Content-Security-Policy. Its last two directives prevent scripts of the page from turning text into markup."""
 
 HEADERS: Mapping[str, str] = {
     "content-security-policy": POLICY,
@@ -31,7 +31,7 @@ DATA = "/api/"
 
 
 class Guard:
-    """An ASGI application in front of `app`. `hosts` are those that are allowed beside `LOCAL`, without ports."""
+    """An ASGI application in front of `app`. `hosts`: allowed in addition to `LOCAL`, without ports."""
 
     def __init__(self, app: App, hosts: Iterable[str] = ()) -> None:
         self._app = app
@@ -52,7 +52,7 @@ class Guard:
             await self._app(scope, receive, answer)
 
     def _refusal(self, scope: Message) -> tuple[int, str]:
-        """Status and text of the answer to what is refused; 0 for what is not."""
+        """Status and text of the answer to a refused request; status 0 if it is allowed."""
         if scope["method"] not in {"GET", "HEAD"}:
             return 405, "this page only shows: GET and HEAD"
         hosts = [value for name, value in scope["headers"] if name == b"host"]
@@ -72,7 +72,7 @@ def host_name(header: str) -> str:
 
 
 def shown_host(address: Address) -> str:
-    """The host to open in a browser: the loopback one where the server listens on all interfaces."""
+    """The host to open in a browser: the loopback address if the server listens on all interfaces."""
     host = address[0] or "127.0.0.1"
     ip = ip_of(host)
     if ip is not None and ip.is_unspecified:
@@ -81,7 +81,7 @@ def shown_host(address: Address) -> str:
 
 
 def reached_by_others(address: Address) -> str:
-    """The warning about an address that other machines may reach; empty for one of this machine only."""
+    """The warning about an address that other machines may reach; empty for a loopback address."""
     host = address[0]
     if is_loopback(host):
         return ""

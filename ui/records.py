@@ -1,4 +1,4 @@
-"""What is kept of the objects that the page is made from. Pure.
+"""The records of objects that the page is made from. Pure.
 
 Tenants choose how large their objects are: of JobSets no pod template is kept, and texts are cut.
 """
@@ -22,7 +22,7 @@ LONGEST_TEXT = 1000
 """Characters that are kept of a message."""
 
 MOST_KEPT = 100
-"""Entries that are kept of a list which a tenant may make as long as he likes."""
+"""Entries that are kept of a list whose length tenants choose."""
 
 _ANNOTATIONS = (keys.EXCLUSIVE_TOPOLOGY, keys.NODE_SELECTOR_STRATEGY)
 _JOB_FIELDS = ("parallelism", "completions")
@@ -46,7 +46,7 @@ class PlacedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def holds(self) -> bool:
-        """Whether it takes up room where it is, or waits for some."""
+        """Whether it uses resources of a node, or waits for them."""
         return self.state not in {"Succeeded", "Failed"}
 
 
@@ -62,7 +62,7 @@ def cut(text: str) -> str:
 
 
 def _often(counts: ReplicatedJobStatus) -> tuple[int, ...]:
-    """How often its Jobs were restarted alone, if any of them keeps failing; else nothing."""
+    """The restarts of single Jobs, if any of them keeps failing; else nothing."""
     return counts.job_restarts if max(counts.job_restarts, default=0) >= LOOP else ()
 
 
@@ -114,7 +114,7 @@ def _kept_condition(condition: Condition) -> Condition:
 
 
 def kept_pod(pod: DetailedPod) -> PlacedPod:
-    """Where a pod is, and whose it is."""
+    """The cached record of a pod: its node and its owner."""
     meta, owner = pod.metadata, pod.metadata.controller()
     ready = pod.status.condition("Ready")
     state = pod.status.phase or "Pending"
@@ -142,7 +142,7 @@ def topologies(js: JobSet) -> tuple[str, ...]:
 
 
 def _exclusive(js: JobSet) -> Iterator[str]:
-    """The node-selector strategy places by the same label as the other one."""
+    """Both strategies place by the same label."""
     marked = {keys.JOBSET_NAME: js.metadata.name}
     for annotations in (js.metadata.annotations, *(rjob.annotations for rjob in js.spec.replicated_jobs)):
         own = {key: value for key, value in annotations.items() if key == keys.EXCLUSIVE_TOPOLOGY}

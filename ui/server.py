@@ -1,4 +1,4 @@
-"""What browsers ask for: the page, its data, and a stream of what changes. Decides nothing about JobSets."""
+"""Serves browsers: the page, its data, and a stream of changes. Decides nothing about JobSets."""
 
 import asyncio
 import time
@@ -21,27 +21,27 @@ from ui.board import Board
 STATIC = Path(__file__).parent / "static"
 
 MOST_STREAMS = 64
-"""Streams at a time; one more is told to come back."""
+"""Streams at a time; one more gets an error and is retried."""
 STREAM_SECONDS = 240.0
-"""After this a stream ends, and the browser opens another one, from where it was."""
+"""After this a stream ends, and the browser continues with another one."""
 BEAT = 15.0
-"""Seconds of silence after which a stream says that it is still there."""
+"""Seconds of silence after which a stream sends a heartbeat."""
 COME_BACK = 2000
 """Milliseconds after which a browser opens a stream again."""
 
 EXPLAINED_AT_ONCE = 2
-"""Explanations that are made at a time: each costs the API server up to twelve calls."""
+"""Explanations that are computed at a time: each costs the API server up to twelve calls."""
 EXPLAINED_FOR = 3.0
-"""Seconds for which an explanation is given again."""
+"""Seconds for which an explanation is cached."""
 MOST_EXPLAINED = 64
 MOST_KEPT = 32
-"""Answers that are kept for other browsers that ask for the same, until the board has another version."""
+"""Answers that are cached for other browsers, until the version of the board changes."""
 EXPLAIN_TIMEOUT = 30.0
 """Seconds for an explanation, waiting for its turn included."""
 
 
 class Shown(Protocol):
-    """What there is to show."""
+    """The source of the page's data."""
 
     def has(self, key: Key) -> bool: ...
 
@@ -55,7 +55,7 @@ Explain = Callable[[Key], Awaitable[JSON]]
 
 
 class Pages:
-    """The answers. Made in a running event loop."""
+    """The answers to requests. Created in a running event loop."""
 
     def __init__(self, board: Board, shown: Shown, explain: Explain) -> None:
         self._board = board
@@ -94,7 +94,7 @@ class Pages:
         self._streams -= 1
 
     async def _changes(self, seen: str) -> AsyncIterator[bytes]:
-        """Server-sent events: at once what a browser has not seen, then whatever changes."""
+        """Server-sent events: at once what the browser has not seen, then each change."""
         yield b"retry: %d\n\n" % COME_BACK
         ends = time.monotonic() + STREAM_SECONDS
         while time.monotonic() < ends and not self._closing.is_set():
@@ -106,7 +106,7 @@ class Pages:
                 yield b": still here\n\n"
 
     async def _wait(self, changed: asyncio.Event) -> bool:
-        """Until there is something to say; False if there was nothing for a while."""
+        """Wait for a change; False if there was none for a while."""
         waiting = [asyncio.ensure_future(event.wait()) for event in (changed, self._closing)]
         try:
             done, _ = await asyncio.wait(waiting, timeout=BEAT, return_when=asyncio.FIRST_COMPLETED)
@@ -124,7 +124,7 @@ class Pages:
         return self._answer(f"set {'/'.join(key)}", lambda: self._shown.detail(key))
 
     def _answer(self, page: str, make: Callable[[], JSON | None]) -> Response:
-        """An answer that all browsers share until something changes."""
+        """An answer that all browsers share until the next change."""
         if self._kept_version != self._board.version:
             self._kept, self._kept_version = {}, self._board.version
         body = self._kept.get(page)
@@ -138,7 +138,7 @@ class Pages:
         return Response(body, media_type="application/json", headers=_FRESH)
 
     async def _explanation(self, request: Request) -> Response:
-        """Only of a set that is known: no name that a browser makes up reaches the API server."""
+        """The explanation of a cached set: other names are not looked up in the cluster."""
         key = _key(request)
         if not self._shown.has(key):
             return _text(404, "there is no such JobSet")
@@ -157,7 +157,7 @@ class Pages:
 
 
 class _Stream(StreamingResponse):
-    """A stream that says when it has ended, however it has."""
+    """A stream that reports its end, for any reason."""
 
     def __init__(self, content: AsyncIterator[bytes], on_end: Callable[[], None], **options: object) -> None:
         super().__init__(content, **options)  # type: ignore[arg-type]  # handed through

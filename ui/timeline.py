@@ -10,7 +10,7 @@ from ui.records import cut
 def timeline(js: JobSet, state: str) -> JSON:
     """`attempts` oldest first; `leftOut`: how many earlier ones the status does not record any more.
 
-    `state` is the set's. `from` is empty where nobody knows it, `to` is empty for what goes on.
+    `state` is the set's. `from` is empty if unknown, `to` is empty for the running attempt.
     """
     history = js.status.attempt_history
     left_out = history[0].attempt if history else js.status.execution_attempts or 0
@@ -25,7 +25,7 @@ def timeline(js: JobSet, state: str) -> JSON:
 
 
 def _ended_with(js: JobSet, history: tuple[FailedAttempt, ...]) -> bool:
-    """Whether the last failed attempt is the one with which the set failed for good."""
+    """Whether the set failed finally with the last failed attempt."""
     if js.status.terminal_state != "Failed" or not history:
         return False
     return history[-1].attempt >= (js.status.execution_attempts or 0)
@@ -49,7 +49,7 @@ def _failed_attempt(attempt: FailedAttempt, begin: str) -> JSON:
 
 
 def _present_attempt(js: JobSet, state: str, begin: str, number: int) -> JSON:
-    """The attempt that runs, or that ended otherwise than by a failure that is recorded."""
+    """The running attempt, or the last one if its end is not recorded as a failure."""
     status = js.status
     ended = find(status.conditions, status.terminal_state) if status.terminal_state else None
     return {

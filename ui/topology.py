@@ -12,7 +12,7 @@ from ui.records import PlacedPod, SeenNode
 MOST_DOMAINS = 400
 """Domains of one map."""
 MOST_JOBS = 16
-"""Jobs that one domain names; the others are counted."""
+"""Jobs that are listed for a domain; the others are counted."""
 
 JobKey = tuple[str, str, str]
 """Namespace, JobSet, Job."""
@@ -20,7 +20,7 @@ JobKey = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _Here:
-    """Pods of one Job in one place."""
+    """Pods of one Job in one domain."""
 
     pods: int = 0
     ready: int = 0

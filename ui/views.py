@@ -1,4 +1,4 @@
-"""What the page shows of one JobSet: a row of the list, and everything about it. Pure.
+"""The page's data about one JobSet: a row of the list, and all its details. Pure.
 
 The members of these objects are read by static/ui.js only. States are words, each with one meaning.
 """
@@ -28,7 +28,7 @@ MOST_MAPS = 3
 
 
 def row(js: JobSet, now: datetime, created: Mapping[str, str] = NO_TEXTS) -> JSON:
-    """A line of the list. `created`: when its Jobs were, by name."""
+    """A line of the list. `created`: creation times of its Jobs, by name."""
     status, meta = js.status, js.metadata
     ended = find(status.conditions, status.terminal_state) if status.terminal_state else None
     policy = js.spec.failure_policy
@@ -49,7 +49,7 @@ def row(js: JobSet, now: datetime, created: Mapping[str, str] = NO_TEXTS) -> JSO
 
 
 def _cause(js: JobSet, now: datetime) -> str:
-    """What holds a set up or has ended it, as far as its own object says; of a set that runs nothing."""
+    """Why a set waits or has ended, from its own object; empty for a running set."""
     state = state_of(js, now)
     if state is State.KEEPS_FAILING:
         return attempt_words(js.status.attempt_history[-1])
@@ -76,7 +76,7 @@ def detail(
     groups: Sequence[StoredGroup],
     scope: str = "",
 ) -> JSON:
-    """What the page shows of one set beside its row. `jobs` and `groups` are its own, `nodes` those of the cluster.
+    """The page's details of one set. `jobs` and `groups` are its own, `nodes` those of the cluster.
 
     `pods` are those of all JobSets in the namespace `scope`, or in all namespaces if it is empty.
     """
@@ -137,7 +137,7 @@ def _replicated_job(js: JobSet, rjob: ReplicatedJob, status: ReplicatedJobStatus
 
 
 def _spares(js: JobSet, rjob: ReplicatedJob) -> JSON:
-    """Spares are no part of what runs: they are neither active, nor do they wait for others."""
+    """The entries of spares, which are not part of the running set: they are neither active nor waiting."""
     known = next((entry for entry in js.status.spares if entry.name == rjob.name), SpareStatus(name=rjob.name))
     return {
         "name": rjob.name,
@@ -168,7 +168,7 @@ def _replicated_job_state(rjob: ReplicatedJob, status: ReplicatedJobStatus | Non
 
 
 def _after(js: JobSet, rjob: ReplicatedJob) -> list[str]:
-    """What has to be reached before it starts, by dependsOn or by the deprecated startupPolicy."""
+    """The states that have to be reached before it starts, by dependsOn or by the deprecated startupPolicy."""
     if rjob.depends_on:
         return [f"{dependency.name} ({dependency.status})" for dependency in rjob.depends_on]
     names = [dependency.name for dependency in js.spec.replicated_jobs]
@@ -197,7 +197,7 @@ def _job(job: Job) -> JSON:
 
 
 def job_state(job: Job) -> str:
-    """One word or two about a Job."""
+    """The state of a Job in one or two words."""
     finished = job.outcome
     if finished is not None:
         return "Completed" if finished == keys.JOB_COMPLETE else "Failed"

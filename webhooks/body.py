@@ -1,4 +1,4 @@
-"""Reading the body of a review as it comes, within limits of time and memory."""
+"""Reading the body of a review as it arrives, within limits of time and memory."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -17,19 +17,19 @@ _DISCARD = 4 * MAX_BODY
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """What reviews may take of the process."""
+    """Limits of the time and memory of reviews."""
 
     body_timeout: float = 10.0
-    """Seconds in which the whole body has to arrive: as long as the API server waits."""
+    """Seconds in which the whole body has to arrive: the API server waits as long."""
 
     grace: float = 3.0
     """Seconds added to the time that the bytes take at `min_rate`."""
 
     min_rate: int = 256 * 1024
-    """The lowest rate, in bytes per second: a hundredth of what a network inside a cluster gives."""
+    """The lowest rate, in bytes per second: a hundredth of the rate of a cluster's network."""
 
     held: int = 24 * 1024 * 1024
-    """Bytes of large bodies held until they are decoded. Beyond that the largest that waits is dropped."""
+    """Bytes of large bodies held until they are decoded. Beyond that the largest waiting one is dropped."""
 
     held_small: int = 32 * 1024 * 1024
     """The same for all other bodies, apart from the large ones. Enough for a medium one on every connection."""
@@ -41,7 +41,7 @@ class BodyLimits:
     """Fields and items above which a review is large, however few bytes it has."""
 
     large_at_once: int = 2
-    """Large reviews that are worked on at once, some 200 MiB each at worst; others wait, whole."""
+    """Large reviews that are worked on at once, some 200 MiB each at worst; others wait with their whole body."""
 
     medium: int = 32 * 1024
     """Bytes above which a review waits for a place among `medium_at_once`."""
@@ -56,9 +56,9 @@ BODY_LIMITS = BodyLimits()
 
 
 class Room:
-    """What bodies of about one size share: bytes, places for those that are worked on, and one thread.
+    """Resources that bodies of about one size share: bytes, slots for those being processed, and one thread.
 
-    Where there are too many bytes, the largest body that is not yet worked on is dropped, even if it is the new one.
+    If there are too many bytes, the largest body that is not processed yet is dropped, even if it is the new one.
     """
 
     def __init__(self, size: int, at_once: int) -> None:
@@ -67,11 +67,11 @@ class Room:
         self.held = 0
         self._size = size
         self._droppable: dict[Body, None] = {}
-        """In the order of their last bytes, the oldest first."""
+        """Bodies that may be dropped, in the order of their last bytes, the oldest first."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is held, has a place, or waits."""
+        """Whether no body is held, is processed, or waits."""
         return not self.held and self.places.is_idle and self.thread.is_idle
 
     def take(self, body: "Body", size: int) -> None:
@@ -84,7 +84,7 @@ class Room:
             max(self._droppable, key=lambda each: each.held).drop()
 
     def keep(self, body: "Body") -> None:
-        """Do not drop a body any more: it is worked on."""
+        """Do not drop a body any more: it is being processed."""
         self._droppable.pop(body, None)
 
     def give_back(self, body: "Body") -> None:
@@ -95,7 +95,7 @@ class Room:
 
 
 class Bodies:
-    """What the reviews of an app share."""
+    """Resources that all reviews of an app share."""
 
     def __init__(self, limits: BodyLimits) -> None:
         self.limits = limits
@@ -110,9 +110,9 @@ class Bodies:
 
 @dataclass(slots=True, eq=False)
 class Body:
-    """The body of one request. Its bytes and its place are released at the end of the block.
+    """The body of one request. Its bytes and its slot are released at the end of the block.
 
-    If its client has left while a thread works on it, they are released when the thread is done.
+    If its client has disconnected while a thread processes it, they are released when the thread is done.
     """
 
     bodies: Bodies
@@ -140,7 +140,7 @@ class Body:
             self.costly.when_idle(self.drop)
 
     async def review(self, request: Request) -> Review:
-        """The review that a request brings. Raises `ReviewError` if it brings none, or too much, or too slowly."""
+        """The review in a request. Raises `ReviewError` if it has none, is too large, or too slow."""
         content_type = request.headers.get("content-type", "")
         if content_type.partition(";")[0].strip().lower() != "application/json":
             raise ReviewError(400, "BadRequest", "Content-Type must be application/json", close=True)
@@ -169,7 +169,7 @@ class Body:
         return review
 
     async def _arrive(self, request: Request, begun: float) -> None:
-        """Hold the body as it comes. One that is too large is read to its end, so that the sender reads the answer."""
+        """Hold the body as it arrives. A too large one is read to its end, so that the sender reads the answer."""
         limits = self.bodies.limits
         declared = request.headers.get("content-length", "")
         length = int(declared[:20]) if declared.isdecimal() else 0
@@ -208,7 +208,7 @@ class Body:
             room.take(self, size)
 
     def drop(self) -> None:
-        """Release the bytes of the body and its place, also one that it waits for."""
+        """Release the bytes of the body and its slot, also one that it waits for."""
         self.dropped = True
         self.room.give_back(self)
         self.chunks.clear()
@@ -221,7 +221,7 @@ class Body:
             raise ReviewError(429, "TooManyRequests", message, close=True)
 
     async def _take_place(self, fields: int, deadline: float) -> None:
-        """Return when the body may be worked on. Until then it may be dropped."""
+        """Return when the body may be processed. Until then it may be dropped."""
         self._check_dropped()
         self.place = self.room.places.ask(fields)
         try:

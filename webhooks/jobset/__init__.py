@@ -1,1 +1,1 @@
-"""Admission of JobSets: defaults, checks of the object, and dry runs. Pure but for `cluster` and `handlers`."""
+"""Admission of JobSets: defaults, checks of the object, and dry runs. Pure, except `cluster` and `handlers`."""

@@ -1,4 +1,4 @@
-"""Findings as the API server passes them on: a refusal with a cause for each fault; warnings within limits. Pure."""
+"""Findings in admission answers: a refusal with a cause for each fault; warnings within limits. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from webhooks.jobset.rules import MOST
 from webhooks.review import AdmissionResponse
 
 MAX_WARNING = 256
-"""Characters of one warning: the API server may cut what is longer, and so the fix, which stands at the end."""
+"""Characters of one warning: the API server may cut longer ones, and with it the fix at the end."""
 MAX_WARNINGS = MOST
 _MORE = "and {} more warnings; `jobset validate` shows them all"
 MORE_WARNINGS = re.compile(_MORE.format(r"\d+"))
-"""The text that stands for warnings that did not fit."""
+"""The last warning, which counts those that did not fit."""
 WITH_RULE = re.compile(r" \[[a-z0-9-]+\]$")
-"""The id of the rule at the end of a warning, which a manager of another version may leave out."""
+"""The id of the rule at the end of a warning, which a manager of another version may not write."""
 _MAX_FIX = 120
 _PATH_HEAD = 30
 _PATH_TAIL = 60
@@ -33,7 +33,7 @@ def answer(findings: Findings, obj: JSON) -> AdmissionResponse:
 def verdict(
     errors: Sequence[FieldError], warnings: Sequence[FieldError], group: str, kind: str, name: str
 ) -> AdmissionResponse:
-    """A refusal that names every fault and the ids of the rules, or the admission; with the warnings either way."""
+    """A refusal with every fault and the ids of the rules, or the admission; both with warnings."""
     texts = warning_texts(warnings)
     if not errors:
         return AdmissionResponse(warnings=texts)
@@ -43,7 +43,7 @@ def verdict(
 
 
 def _name(obj: JSON) -> str:
-    """The name; of an object that is still to get one what it begins with."""
+    """The name, or generateName for an object that has no name yet."""
     names = (dig(obj, "metadata", key) for key in ("name", "generateName"))
     return next((name for name in names if isinstance(name, str) and name), "")
 
@@ -60,7 +60,7 @@ def warning_texts(warnings: Sequence[FieldError]) -> tuple[str, ...]:
 def _text(warning: FieldError) -> str:
     """The warning within MAX_WARNING: first the middle of the path is cut, then that of the detail.
 
-    Fix and id of the rule are kept.
+    The fix and the id of the rule are kept.
     """
     path, detail = str(warning.path), warning.detail
     fix = f"; {warning.fix}" if warning.fix else ""
@@ -76,13 +76,13 @@ def _text(warning: FieldError) -> str:
 
 
 def _path_without_middle(path: str, room: int) -> str:
-    """Which ReplicatedJob, and the end of the path: `spec.replicatedJobs[1]...annotations[example.com/key]`."""
+    """The path without its middle: `spec.replicatedJobs[1]...annotations[example.com/key]`."""
     head = path[: path.find("]") + 1] if "]" in path[:_PATH_HEAD] else ""
     tail = max(room - len(head) - 3, _PATH_TAIL)
     return path if len(path) <= len(head) + 3 + tail else f"{head}...{path[-tail:]}"
 
 
 def _without_middle(text: str, room: int) -> str:
-    """The beginning, which says what is wrong, and the end, as long as there is room for them."""
+    """The text with its middle cut, so that its beginning, which has the fault, and its end fit."""
     tail = max(room - 3, 0) // 3
     return text if len(text) <= room else f"{text[: max(room - 3 - tail, 0)]}...{text[len(text) - tail :]}"

@@ -1,4 +1,4 @@
-"""A command line that is written as one text, as the list that a container takes. Pure."""
+"""Splits a command line in one text into the list that a container needs. Pure."""
 
 import re
 import shlex
@@ -11,13 +11,13 @@ _REFERENCE = re.compile(r"\$\([A-Za-z_][A-Za-z0-9_.-]*\)")
 _IN_SINGLE = re.compile(r"'[^']*'")
 _IN_DOUBLE = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _REPLACED = re.compile(r"[$`]")
-"""What a shell replaces, between double quotes too."""
+"""Characters that a shell replaces, between double quotes too."""
 _OPERATOR = re.compile(r"[|&;<>()*~\n]|^\s*\w+=")
-"""What a shell acts on outside quotes."""
+"""Operators of a shell outside quotes."""
 
 
 def as_list(field: str, text: str) -> Sequence[str]:
-    """The items to write for `field`: of `command` and `args` the words, or a shell for what only a shell understands.
+    """The items to write for `field`: the words of `command` and `args`, or a shell for operators and variables.
 
     Raises ValueError for a text that is too long, or has a quote that does not end.
     """

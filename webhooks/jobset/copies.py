@@ -1,9 +1,9 @@
-"""What copies of a JobSet in other clusters need: its fields that the Go JobSet does not have, in an annotation. Pure.
+"""Keeps fields that the Go JobSet does not have in an annotation, for copies in other clusters. Pure.
 
 See docs/reference/validation.md#copies-in-worker-clusters.
 
-MultiKueue copies the spec with the types of the Go JobSet, and all labels and annotations. So the annotation says what
-the fields say, as long as the set is in a queue: a set gets its managedBy from Kueue only after this webhook.
+MultiKueue copies the spec with the types of the Go JobSet, and all labels and annotations. So the annotation repeats
+the fields, as long as the set is in a queue: Kueue sets managedBy only after this webhook.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,12 +24,12 @@ ANNOTATION = Path(("metadata", "annotations", OWN_FIELDS_COPY))
 MOST_BYTES = 64 * 1024
 """Bytes of the annotation. The API server allows 256 KiB for all annotations of an object."""
 _STEPS = 60
-"""Steps of looking at one place."""
+"""Steps of work for one path."""
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
 def restore_own_fields(draft: PatchDraft) -> None:
-    """Set the fields that the annotation of a new copy has, and its spec has not."""
+    """Set the fields of a new copy that are in its annotation and not in its spec."""
     values = _sent_values(draft.object) or {}
     for name, path, value in places_of(draft.object.get("spec"), draft.work) if values else ():
         if value is None and values.get(name) is not None:
@@ -37,9 +37,9 @@ def restore_own_fields(draft: PatchDraft) -> None:
 
 
 def write_own_fields(draft: PatchDraft, *, is_new: bool) -> None:
-    """Let the annotation say what the fields say: absent without such fields, outside of queues, and if it is too long.
+    """Write the fields into the annotation; remove it without such fields, outside of queues, and if it is too long.
 
-    One that a new copy has and that does not fit its fields stays, for the rules to refuse.
+    If the annotation of a new copy differs from its fields, it stays, so that the rules refuse it.
     """
     obj = draft.object
     meta = obj.get("metadata")
@@ -58,7 +58,7 @@ def write_own_fields(draft: PatchDraft, *, is_new: bool) -> None:
 
 
 def is_copy(obj: JSON) -> bool:
-    """Whether the annotation says which fields a JobSet of another cluster has."""
+    """Whether the annotation is that of a JobSet of another cluster."""
     has_origin = dig(obj, "metadata", "labels", MULTIKUEUE_ORIGIN) is not None
     return has_origin and dig(obj, *ANNOTATION.parts) is not None
 
@@ -68,7 +68,7 @@ def _sent_values(obj: JSON) -> Mapping[str, Any] | None:
 
 
 def read_values(text: Any) -> Mapping[str, Any] | None:
-    """The values of an annotation by name of their place; None where it cannot be read."""
+    """The values of an annotation by name of their place; None if it is invalid."""
     if not isinstance(text, str) or len(text) > MOST_BYTES:
         return None
     try:
@@ -84,7 +84,7 @@ def own_values(spec: Any, work: Work) -> Mapping[str, Any]:
 
 
 def misfit(values: Mapping[str, Any] | None, known: Mapping[str, Any]) -> str | None:
-    """The first name whose value is not the same in `known`; None if there is none."""
+    """The first name whose value differs in `known`; None if there is none."""
     if values is None:
         return "it cannot be read"
     return next(
@@ -94,7 +94,7 @@ def misfit(values: Mapping[str, Any] | None, known: Mapping[str, Any]) -> str | 
 
 
 def places_of(spec: Any, work: Work) -> Iterator[tuple[str, Path, Any]]:
-    """Where the fields may stand in a spec: name of the place, path, and value, None where it is absent."""
+    """The possible paths of the fields in a spec: readable name, path, and value, None if absent."""
     for name, path, _, value in own_places(spec):
         work.spend(_STEPS)
         yield name, path, value

@@ -1,9 +1,9 @@
-"""Defaults of a JobSet as JSON-patch operations. Pure; never raises; must not refuse anything.
+"""Defaults of a JobSet as JSON-patch operations. Pure; never raises, and refuses nothing.
 
 See docs/reference/defaulting.md.
 
-Works on the JSON as it came, so that what this program does not know survives. Null is the same as absent. A value that
-does not have the form that the schema demands is left alone, for the API server to refuse.
+Works on the original JSON, so that unknown fields are kept. Null is the same as absent. A value that does not fit the
+schema is not changed: the API server refuses it.
 
 Defaults are set on update as well, because a client-side apply of an unchanged manifest sends the list of
 ReplicatedJobs without them. On update a default is set only where the stored object has a value: one that was stored
@@ -37,25 +37,25 @@ _POLICIES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("network", "publishNotReadyAddresses"), True),
 )
 _SHARE: tuple[tuple[tuple[str, ...], Any], ...] = ((("successPolicy", "operator"), "All"),)
-"""Where a share of the targets is enough, the operator can be but one."""
+"""With minSucceeded, the operator has only one possible value."""
 _TEMPLATE: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("template", "spec", "completionMode"), "Indexed"),
     (("template", "spec", "template", "spec", "restartPolicy"), "OnFailure"),
 )
 MAX_NULLS = 10_000
-"""Nulls that are removed from one object. An apply leaves some four for each ReplicatedJob."""
+"""Nulls that are removed from one object. An apply leaves about four for each ReplicatedJob."""
 MAX_NULL_PATH = 1000
 """Characters of the path of an object whose nulls are removed: the patch repeats it for each of them."""
 _METADATA = (("template", "metadata"), ("template", "spec", "template", "metadata"))
 _CONTAINERS = (dict, list)
-"""A tuple: a union would be created again for each value, which takes longer than to look at it."""
+"""A tuple: a union would be created again for each value, which takes longer than the check."""
 _EMPTY_TEXT_IS_ABSENT = frozenset({"restartPolicy", "name"})
 
 
 def with_defaults(new: JSON, old: JSON | None = None, work: Work | None = None) -> tuple[JSON, list[JSON]]:
-    """The defaulted object and the operations that make it; `old` is the stored object on update, None on create.
+    """The defaulted object and the patch operations; `old` is the stored object on update, None on create.
 
-    Of lists that the schema bounds no more items are looked at than it allows: it refuses them anyway.
+    Items of a list beyond the schema's limit are not read: the schema refuses them anyway.
     """
     draft = PatchDraft(new, work or Work())
     if old is None and is_copy(new):
@@ -72,7 +72,7 @@ def with_defaults(new: JSON, old: JSON | None = None, work: Work | None = None) 
 
 
 def _spare_templates(new: JSON, old: JSON | None) -> Iterator[tuple[Path, Any]]:
-    """Templates of spares that are not complete: the stored one, or one made from that which they stand in for."""
+    """Templates of spares that replace incomplete ones: the stored one, or one made from that of the other pods."""
     rjobs, stored = dig(new, "spec", "replicatedJobs"), by_name(dig(old, "spec", "replicatedJobs"))
     named = by_name(rjobs)
     spares = ((i, rjob) for i, rjob in _objects(rjobs) if isinstance(rjob.get("spareFor"), str))
@@ -89,10 +89,10 @@ def _spare_templates(new: JSON, old: JSON | None) -> Iterator[tuple[Path, Any]]:
 
 
 def _nulls(spec: Any, work: Work) -> Iterator[Path]:
-    """Places of members that are null.
+    """Paths of members that are null.
 
-    The API server drops them from what a client sends, but not from what a server-side apply leaves: of labels that a
-    client has applied, and then applies as `labels: {}`, it leaves `labels: null`, which the schema refuses.
+    The API server drops them from a request, but not from the result of a server-side apply: if a client has applied
+    labels, and then applies `labels: {}`, the result is `labels: null`, which the schema refuses.
     """
     pending: list[tuple[Path, int, Any]] = [(SPEC, 0, spec)] if isinstance(spec, _CONTAINERS) else []
     while pending:
@@ -131,7 +131,7 @@ def _defaults(spec: Any, old: Any) -> Iterator[tuple[Path, Any]]:
 def _empty_names(spec: Any) -> Iterator[tuple[Path, Any]]:
     """Names that the schema requires, where they are absent: empty, as the Go JobSet's webhook leaves them.
 
-    So a ReplicatedJob without a name is stored, and the rules speak of a reference without one.
+    So a ReplicatedJob without a name is stored, and the rules report a reference without one.
     """
     for i, rjob in _objects(dig(spec, "replicatedJobs")):
         path = SPEC.at("replicatedJobs", i)
@@ -143,7 +143,7 @@ def _empty_names(spec: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def _empty_for_null(base: Path, rjob: JSON) -> Iterator[tuple[Path, Any]]:
-    """Metadata of templates that is null (see `_nulls`): a client that applies `metadata: {}` finds it again."""
+    """Metadata of templates that is null (see `_nulls`): a client that applies `metadata: {}` reads the same."""
     for keys in _METADATA:
         parent = dig(rjob, *keys[:-1])
         if isinstance(parent, dict) and parent.get("metadata", {}) is None:

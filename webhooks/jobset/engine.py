@@ -1,8 +1,8 @@
 """Checks a JobSet from the object alone, in one pass: the CRD's schema, its CEL rules, our rules. Pure.
 
-In the API server each layer hides the next one: no validating webhook sees what the schema refuses. Here all layers
-report: values that the schema refuses are repaired in a copy, the other checks read the copy, and their findings about
-the repaired places are dropped as consequences.
+In the API server each layer hides the next one: a validating webhook is not called for an object that the schema
+refuses. Here all layers report: values that the schema refuses are repaired in a copy, the other checks read the copy,
+and their findings about the repaired paths are dropped as consequences.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ _FOUND_ELSEWHERE = {
     managed_by.NOT_SENT: ("spec",),
     managed_by.ALTERED: ("spec",),
 }
-"""Rules that report at one path what they read at another: if the other was repaired, the finding is a consequence."""
+"""Rules that report at one path a fault of another: if the other was repaired, the finding is a consequence."""
 _PRESENCE_RULES = {depends_on.FIRST}
 """Rules about whether a value is present: a repair inside the value does not change what they find."""
 
@@ -46,7 +46,7 @@ _PRESENCE_RULES = {depends_on.FIRST}
 class Findings:
     """Errors and warnings about an object, each by path.
 
-    `object` is the JobSet defaulted and repaired: it can be read whatever the errors.
+    `object` is the JobSet defaulted and repaired: it can be decoded whatever the errors.
     """
 
     errors: tuple[FieldError, ...]
@@ -58,7 +58,7 @@ class Findings:
         return _findings_by_path([*self.errors, *self.warnings, *more], self.object)
 
     def with_findings_elsewhere(self, more: Iterable[FieldError]) -> "Findings":
-        """These findings, and those of `more` at places that have no error yet."""
+        """These findings, and those of `more` at paths without an error."""
         wrong = {error.path for error in self.errors}
         return self.with_findings(error for error in more if error.path not in wrong)
 
@@ -68,7 +68,7 @@ class Findings:
 
     @property
     def hides_other_faults(self) -> bool:
-        """Whether the API server would refuse the object by its schema, and say nothing about the other faults."""
+        """Whether the API server would refuse the object by its schema, without its other faults."""
         return any(error.layer is Layer.SCHEMA for error in self.errors)
 
 
@@ -81,7 +81,7 @@ class Engine:
     limits: SetLimits = DEFAULT_LIMITS
 
     def create(self, obj: JSON, *, defaults: bool = True, work: Work | None = None) -> Findings:
-        """Findings about a new JobSet. `defaults=False`: it is about to be stored as it is."""
+        """Findings about a new JobSet. `defaults=False`: it has its defaults already."""
         work = work or Work()
         if defaults:
             obj = with_defaults(obj, work=work)[0]
@@ -103,7 +103,7 @@ class Engine:
     def may_hide(self, new: JSON, old: JSON | None = None, work: Work | None = None) -> bool:
         """Whether `Findings.hides_other_faults` could be true.
 
-        Quick: sometimes wrongly true, never wrongly false. `new` is defaulted.
+        Fast: sometimes wrongly true, never wrongly false. `new` is defaulted.
         """
         spec = dig(new, "spec")
         if _may_break_cel(spec):
@@ -125,7 +125,7 @@ class Engine:
     def _read(
         self, repaired: JSON, work: Work, findings: Callable[[Subject], Iterator[FieldError]]
     ) -> Iterator[FieldError]:
-        """What `findings` yields for the object; if it cannot be decoded, only that error."""
+        """The findings about the object; if it cannot be decoded, only that error."""
         try:
             js = subject(repaired, self.gates, self.limits, work)
         except Unreadable as unreadable:
@@ -134,7 +134,7 @@ class Engine:
         yield from islice(findings(js), MAX_FINDINGS)
 
     def _new_warnings(self, old: JSON, new: JSON, work: Work) -> list[FieldError]:
-        """Warnings about an update that changes more than `suspend`, without those that held before."""
+        """Warnings about an update that changes more than `suspend`, without those of the stored object."""
         if _apart_from_suspend(old) == _apart_from_suspend(new):
             return []
         found = [error for error in self._create(new, work) if error.is_warning]
@@ -164,7 +164,7 @@ def _without_consequences(faults: Sequence[FieldError], found: Iterable[FieldErr
 
 
 def _new_faults(faults: Sequence[FieldError], old: JSON, new: JSON) -> list[FieldError]:
-    """Faults that the stored object does not have: the API server accepts an invalid value that stays unchanged."""
+    """Faults that the stored object does not have: the API server accepts an invalid value that is unchanged."""
     return [fault for fault in faults if _value_or_parent(new, fault.path) != _value_or_parent(old, fault.path)]
 
 
@@ -202,6 +202,6 @@ def _apart_from_suspend(obj: JSON) -> tuple[Any, Any]:
 
 
 def spec_apart_from_suspend(obj: JSON | None) -> Any:
-    """The spec without `suspend`, which may change at any time; a spec that is not an object stays as it is."""
+    """The spec without `suspend`, which may change at any time; a spec that is not an object is returned unchanged."""
     spec = dig(obj, "spec")
     return {key: value for key, value in spec.items() if key != "suspend"} if isinstance(spec, dict) else spec

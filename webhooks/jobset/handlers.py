@@ -1,8 +1,9 @@
 """The two admission handlers of JobSets, ready for `webhooks.router.create_app`.
 
-The mutating webhook sees an object before the API server's schema does, and what that refuses no validating webhook
-gets to see. So it refuses, with every fault at once, exactly what the schema would refuse a moment later with its own
-faults alone. All else is left to the validating webhook, which is complete by itself.
+The mutating webhook gets an object before the API server checks its schema; an object that the schema refuses never
+reaches a validating webhook. So the mutating webhook refuses, with all faults, exactly those objects that the schema
+would refuse a moment later with only some of the faults. All others are left to the validating webhook, which is
+complete by itself.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -53,7 +54,7 @@ class _Admission:
     policies: "PolicyChecks | None"
 
     def mutate(self, request: AdmissionRequest) -> HandlerAnswer:
-        """Set defaults; refuse what the schema is about to refuse (docs/reference/defaulting.md)."""
+        """Set defaults; refuse objects that the schema would refuse (docs/reference/defaulting.md)."""
         if answer_at_once := _without_check(request):
             return answer_at_once
         draft, old = PatchDraft(request.object or {}, work()), request.stored
@@ -89,7 +90,7 @@ class _Admission:
     def _mutation(
         self, request: AdmissionRequest, obj: JSON, operations: list[JSON], forgotten: tuple[str, ...]
     ) -> HandlerAnswer:
-        """`forgotten`: warnings about fields that are put back."""
+        """`forgotten`: warnings about fields that are restored."""
         old = request.stored
         if self.engine.may_hide(obj, old, work()):
             findings = self._check(obj, old)
@@ -98,7 +99,7 @@ class _Admission:
         return AdmissionResponse(patch=tuple(operations), warnings=forgotten)
 
     def validate(self, request: AdmissionRequest) -> HandlerAnswer:
-        """Refuse what breaks a rule, all faults in one answer (docs/reference/validation.md)."""
+        """Refuse a JobSet that breaks a rule, with all faults in one answer (docs/reference/validation.md)."""
         if answer_at_once := _without_check(request):
             return answer_at_once
         old = request.stored
@@ -108,7 +109,7 @@ class _Admission:
         return self._answer(request, findings, findings.object)
 
     def _check(self, obj: JSON, old: JSON | None) -> Findings:
-        """Findings about an object that is stored as it is."""
+        """Findings about an object that has its defaults."""
         if old is None:
             return self.engine.create(obj, defaults=False, work=work())
         return self.engine.update(old, obj, work())

@@ -1,4 +1,4 @@
-"""Warnings that the author of a JobSet does not want to read again. Pure.
+"""Warnings that the author of a JobSet has suppressed. Pure.
 
 See docs/validate.md#warnings-that-you-do-not-want.
 """
@@ -14,7 +14,7 @@ LONGEST = 4096
 """Characters of the annotation that are read."""
 _BETWEEN = re.compile(r"[\s,]+")
 _OF_POLICIES = "policy-"
-"""What the ids of rules of policies begin with: these are the words of administrators."""
+"""Prefix of ids of rules of policies: administrators write these."""
 
 
 def ignored_rules(obj: Any) -> tuple[str, ...]:
@@ -24,10 +24,10 @@ def ignored_rules(obj: Any) -> tuple[str, ...]:
 
 
 def is_ignored(error: FieldError, ignored: tuple[str, ...]) -> bool:
-    """Whether a finding is a warning that its author has read."""
+    """Whether a finding is a warning that its author has suppressed."""
     return bool(ignored) and error.rule is not None and error.rule.id in ignored and can_be_ignored(error)
 
 
 def can_be_ignored(error: FieldError) -> bool:
-    """Whether the author may leave it out: no error, and nothing that a policy says."""
+    """Whether the author may suppress it: it is no error, and not a finding of a policy."""
     return error.is_warning and error.rule is not None and not error.rule.id.startswith(_OF_POLICIES)

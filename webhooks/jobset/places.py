@@ -1,4 +1,4 @@
-"""Moves findings about absent values to places that exist in the object. Pure."""
+"""Moves findings about absent values to paths that exist in the object. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,11 +12,10 @@ _GENERATE_NAME = Path(("metadata", "generateName"))
 
 
 def at_existing_places(found: Iterable[FieldError], *objects: JSON) -> list[FieldError]:
-    """The findings at places that exist in one of the objects.
+    """The findings at paths that exist in one of the objects.
 
-    A finding about an absent value becomes `Required value`, which says more than `Invalid value: null`. If the object
-    that would hold the value is absent, too, the finding is about that. Findings in the API server's own words stay
-    where they are.
+    A finding about an absent value becomes `Required value`, which is clearer than `Invalid value: null`. If the parent
+    of the value is absent, too, the finding is about the parent. Findings with the API server's own text are not moved.
     """
     return [_at_existing_place(error, objects) for error in found]
 
@@ -34,7 +33,7 @@ def _at_existing_place(error: FieldError, objects: Sequence[JSON]) -> FieldError
 
 
 def _depth(obj: Any, parts: tuple[str | int, ...]) -> int:
-    """How many parts of a place exist in the object; the value there may be null."""
+    """How many parts of a path exist in the object; the value there may be null."""
     for depth, part in enumerate(parts):
         in_object = isinstance(obj, dict) and part in obj
         if not in_object and not (isinstance(obj, list) and isinstance(part, int) and part < len(obj)):

@@ -1,7 +1,7 @@
 """Checks JobSets against the JobSetPolicies of the cluster, and counts the decisions.
 
-The rules are those of `policy`, which the command line uses, too. A rule that fails by a bug does not keep
-the others from being checked, and never lets a JobSet pass in silence (`failurePolicy` in docs/policy/admission.md).
+The rules are those of `policy`, which the command line uses, too. If a rule fails by a bug, the others are still
+checked, and a JobSet never passes without a word (`failurePolicy` in docs/policy/admission.md).
 """
 
 import logging
@@ -44,12 +44,12 @@ MOST_AUDITED = 20
 ERROR: Final = "Error"
 """The action of a rule that could not be checked."""
 EXCEPTED: Final = "Excepted"
-"""The action of a rule that is broken and does not count."""
+"""The action of a violated rule from which an exception exempts."""
 MATCH: Final = "match"
-"""Stands for the rule where it is counted, or cannot be found out, whether a policy is about the JobSet."""
+"""Used instead of a rule: whether a policy matches the JobSet, or that this cannot be decided."""
 
 DEFAULTS: Final = "defaults"
-"""Stands for the rule where defaults are counted, or could not be set."""
+"""Used instead of a rule: defaults that were set, or could not be set."""
 
 UNCHECKED = Rule(
     "policy-rule-unchecked",
@@ -91,7 +91,7 @@ class Failure:
 
     @property
     def warns(self) -> bool:
-        """Whether the author is told: always, unless the policy only records."""
+        """Whether the author gets a warning: always, unless the policy only records."""
         return self.policy.spec.denies or self.policy.spec.warns
 
     @property
@@ -108,7 +108,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Excepted:
-    """A rule that a JobSet breaks, and the exception for which that does not count."""
+    """A rule that a JobSet breaks, and the exception that allows it."""
 
     policy: JobSetPolicy
     rule: str
@@ -124,7 +124,7 @@ class Judgement:
     failures: list[Failure] = field(default_factory=list)
     excepted: list[Excepted] = field(default_factory=list)
     matched: list[PolicyId] = field(default_factory=list)
-    """The policies that are about it."""
+    """The policies that match it."""
 
     @property
     def findings(self) -> list[FieldError]:
@@ -133,7 +133,7 @@ class Judgement:
         return told + [failure.warning for failure in self.failures if failure.warns]
 
     def answer(self, response: AdmissionResponse) -> AdmissionResponse:
-        """The answer of all checks, with what is recorded. One that admits refuses if a rule that denies failed."""
+        """The answer of all checks, with the audit annotations. It becomes a refusal if a rule with Deny failed."""
         refusing = next((failure for failure in self.failures if failure.refuses), None)
         if refusing is not None and response.allowed:
             refused = denied(500, "InternalError", f"internal error ({refusing.error}) in {refusing.place}")
@@ -192,7 +192,7 @@ class Filled:
     put_back: list[PutBack] = field(default_factory=list)
 
     def answer(self, response: AdmissionResponse) -> AdmissionResponse:
-        """The answer of the webhook, with warnings about defaults that were set again or could not be found."""
+        """The answer of the webhook, with warnings about defaults that were set again or could not be computed."""
         judgement = Judgement(failures=self.failures)
         warnings = (*response.warnings, *warning_texts([*judgement.findings, *put_back_warnings(self.put_back)]))
         return judgement.answer(msgspec.structs.replace(response, warnings=warnings))
@@ -201,8 +201,8 @@ class Filled:
 class PolicyChecks:
     """Judges JobSets by the policies in force, and sets their defaults in new ones.
 
-    `trusted`: user names of the controllers of queues. What they change when they admit a JobSet is not judged.
-    `clock`: tells when exceptions have ended.
+    `trusted`: user names of the controllers of queues. Their changes at the admission of a JobSet are not judged.
+    `clock`: for the ends of exceptions.
     """
 
     def __init__(
@@ -241,13 +241,13 @@ class PolicyChecks:
         return filled
 
     def may_keep(self, request: AdmissionRequest) -> bool:
-        """Whether an update may leave out a default that is to be kept: never one by the controller of a queue."""
+        """Whether an update may lack a default that has to be kept: never one by the controller of a queue."""
         if request.stored is None or not self.have_defaults or request.user_info.username in self._trusted:
             return False
         return bool(recorded_defaults(request.stored) or recorded_defaults(request.object))
 
     async def keep(self, request: AdmissionRequest, obj: JSON) -> Filled:
-        """A changed JobSet with the defaults that it has got and that the policies in force would set now."""
+        """A changed JobSet with its earlier defaults that the policies in force would still set."""
         try:
             namespace = await self.source.namespace(request.namespace)
         except (KubeError, TimeoutError) as error:
@@ -275,7 +275,7 @@ class PolicyChecks:
         return Filled(draft.object, draft.operations, set_by, failures)
 
     def concern(self, request: AdmissionRequest) -> bool:
-        """Whether there may be anything to judge: quick, and never wrongly false."""
+        """Whether there may be anything to judge: fast, and never wrongly false."""
         old, new = request.stored, request.object
         if not self.source.in_force or old is None:
             return bool(self.source.in_force)
@@ -345,7 +345,10 @@ class PolicyChecks:
 
 
 def _failure(policy: JobSetPolicy, rule: str, error: Exception) -> Failure:
-    """The failure, which is logged. The text of an exception may quote the object: type and place find the fault."""
+    """The failure, which is logged.
+
+    The exception's text may quote the object, so only its type and location are logged.
+    """
     name = type(error).__name__
     log.error("policy=%s rule=%s failed error=%s at=%s", policy.metadata.name, rule, name, raised_at(error))
     return Failure(policy, rule, name)

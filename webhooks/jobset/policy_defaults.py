@@ -1,8 +1,7 @@
 """Defaults of policies as changes of a JobSet: set when it is created, kept when an update leaves them out. Pure.
 
-They are kept only where the policies in force would set them now.
-The annotation that names them is kept as well. Like `default.py` this works on the JSON as it came: a value that has
-not the shape that the schema wants is left alone.
+They are kept only if the policies in force would set them now. The annotation that names them is kept as well. Like
+`default.py` this works on the original JSON: a value that does not fit the schema is not changed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,7 +35,7 @@ _TERMS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExec
 def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Default]]) -> Record:
     """Set defaults where the JobSet has no value, and write the annotation; returns those that were set.
 
-    The API server may have set those of a policy that it holds by itself, and named them. These names are kept.
+    The API server may have set defaults of a policy that it enforces itself, and named them. These names are kept.
     """
     record: dict[str, list[str]] = {}
     named = recorded_defaults(draft.object)
@@ -55,7 +54,7 @@ def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Defau
 
 
 def _write(draft: PatchDraft, record: Record) -> None:
-    """The annotation says what was set here, whatever the author has copied from another JobSet."""
+    """Write the annotation about the defaults set here, whatever the author has copied from another JobSet."""
     if not isinstance(dig(draft.object, "metadata", "annotations") or {}, dict):
         return
     if record:
@@ -98,12 +97,12 @@ PutBack = tuple[Path, JobSetPolicy, Default]
 
 
 def keep_defaults(draft: PatchDraft, old: JSON, defaults: Iterable[tuple[JobSetPolicy, Default]]) -> list[PutBack]:
-    """Set again what an update leaves out of these defaults, if the stored JobSet has got them and has them still.
+    """Set defaults again that an update leaves out, if the stored JobSet has got them and still has them.
 
-    A client that applies or replaces an unchanged manifest leaves them out, and templates are immutable. An author who
-    wants to be without one removes its name from the annotation as well. The annotation alone keeps nothing: `defaults`
-    are those that the policies in force would set now. Gives the fields of the set that are put back although the
-    update says by the annotation that it knows of them.
+    A client that applies or replaces an unchanged manifest leaves them out, and templates are immutable. To remove a
+    default, an author removes its name from the annotation as well. The annotation alone keeps nothing: `defaults` are
+    those that the policies in force would set now. Returns the fields of the set that are restored although the
+    annotation of the update names them.
     """
     is_known = dig(draft.object, *_ANNOTATION.parts) is not None
     record = recorded_defaults(draft.object if is_known else old)

@@ -1,1 +1,1 @@
-"""What admission asks the cluster about a JobSet, and what the answers mean."""
+"""Requests of admission to the cluster about a JobSet, and the meaning of the answers."""

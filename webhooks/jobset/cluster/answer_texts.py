@@ -1,4 +1,4 @@
-"""Takes apart what the API server says when it refuses a JobSet, or warns of it: by whom, which faults, where. Pure."""
+"""Parses the API server's refusals of JobSets and its warnings: who refuses, the faults, their paths. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from kube.model.field import Path
 from webhooks.jobset.cluster.decode import Parts
 
 _NO_RIGHT = re.compile(r'(\S+ ("[^"]*" )?is forbidden: )?User ')
-"""How the API server's own authorizer begins to say no; with the name of an object that is there."""
+"""The beginning of a refusal by the API server's authorizer; with a name if the object exists."""
 _OUR_WEBHOOK = re.compile(r'admission webhook "[mv]jobset\.kb\.io" denied the request: ')
 _ADMISSION = re.compile(r'admission webhook "[^"]+" denied|ValidatingAdmissionPolicy ')
 _OUR_POLICY = re.compile(
@@ -17,13 +17,13 @@ _OUR_POLICY = re.compile(
 )
 _PLACE = r"(?:spec|metadata)[.\[][^\s:]*"
 _NEXT = re.compile(rf", (?={_PLACE}: [A-Z]|and \d+ more$)")
-"""Between two findings in the message of a compiled policy."""
+"""The separator between two findings in the message of a compiled policy."""
 _MORE = re.compile(r"and \d+ more")
 _PLACED = re.compile(rf"({_PLACE}): (.*)", re.DOTALL)
 
 
 class StatedFault(NamedTuple):
-    """A fault that a refusal names. `ours`: in the words of our webhook or our policies, which name the fix, too."""
+    """A fault in a refusal. `ours`: by our webhook or our policies, whose messages contain the fix."""
 
     path: Path
     text: str
@@ -31,7 +31,7 @@ class StatedFault(NamedTuple):
 
 
 def lacks_right(message: str) -> bool:
-    """Whether something is refused because the user may not do it."""
+    """Whether a request was refused because the user lacks a right."""
     return _NO_RIGHT.match(message) is not None
 
 
@@ -62,12 +62,12 @@ def stated_faults(error: ApiError) -> Iterator[StatedFault]:
 
 
 def path_and_text(text: str) -> tuple[Path | None, str]:
-    """The place with which a text begins, and what follows; None where there is none, or it is cut."""
+    """The path at the beginning of a text, and the rest; None if there is no path, or if it is cut."""
     placed = _PLACED.fullmatch(text)
     return (Path(parts_of(placed[1])), placed[2]) if placed and "..." not in placed[1] else (None, text)
 
 
 def parts_of(field: str) -> Parts:
-    """Parts of a place as the API server writes it: `spec.containers[0].limits[nvidia.com/gpu]`."""
+    """Parts of a path as the API server writes it: `spec.containers[0].limits[nvidia.com/gpu]`."""
     found = re.findall(r"\[([^\]]*)\]|([^.\[\]]+)", field)
     return tuple(int(key) if key.isdigit() else key or name for key, name in found)

@@ -1,8 +1,8 @@
 """Whether a new JobSet needs more at once than all nodes of the cluster have together. Warnings.
 
-What a ReplicatedJob runs at once, or ReplicatedJobs that start together, is compared with all nodes while they are
-idle: what their pods request, and the domains that their exclusive Jobs want. Only who asks with rights of their own is
-told: in a cluster that adds nodes by itself it would be said of many a set that will run.
+The requests of the pods, and the domains of the exclusive Jobs, of a ReplicatedJob or of ReplicatedJobs that start
+together are compared with all nodes while idle. Only checks with the user's own rights have this warning: in a cluster
+with an autoscaler it would be wrong for many sets that will run.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ DOMAINS_TOO_FEW = warning(
 
 
 def exclusive(judged: Judged) -> bool:
-    """Whether Jobs of the set want domains of their own."""
+    """Whether Jobs of the set have exclusive placement."""
     return any(template.jobs and _topology(judged.js, template) for template in judged.templates)
 
 
@@ -74,6 +74,6 @@ def _domain_shortage(
 
 
 def _topology(js: JobSet, template: Template) -> str:
-    """The label whose values its Jobs want for themselves; empty for others, and for the node-selector strategy."""
+    """The topology label of its exclusive Jobs; empty without, and for the node-selector strategy."""
     found = placement_annotations(js, template.rjob)
     return "" if NODE_SELECTOR_STRATEGY in found else found.get(EXCLUSIVE_TOPOLOGY, "")

@@ -6,10 +6,10 @@ sent. Nothing is stored.
 
 A JobSet is refused only for the API server's own verdict on an object: a 422 of its validation and a 400 of its decoder
 (`cluster.verdict` says how to recognise these). Quotas, policies, other webhooks, a missing namespace and an object of
-the same name depend on the moment or on other people: they become warnings. A dry run without an answer becomes a
-warning, too: the API server is busy or away, the time is up, or there are too many objects. The API server's own
-warnings about Jobs (pod security, deprecated fields) are passed on. If a mutating webhook breaks a field that we sent,
-this looks like a fault of the JobSet: the controller would get the same answer.
+the same name may change later: they become warnings. A dry run without an answer becomes a warning, too: the API server
+is busy or unreachable, the time is up, or there are too many objects. The API server's own warnings about Jobs (pod
+security, deprecated fields) are passed on. If a mutating webhook breaks a field that we sent, this looks like a fault
+of the JobSet: the controller would get the same answer.
 
 A set that differs only in its name from one of the last seconds is not sent again (`cluster.memory`).
 
@@ -18,8 +18,8 @@ bounds on requests are reached (`cluster.questions`), that is a warning: the Go 
 neither makes a JobSet invalid there. If it fails for another reason, such as a missing right, the JobSet is refused.
 
 The author of the JobSet may have fewer rights than the manager, and the review may not come from the API server. So
-findings name the author's own objects and fields, and never a value of an object of the cluster. One exception: a
-device of the nodes that has nearly the name which the author wrote (`cluster.nodes`).
+findings name the author's own objects and fields, and never a value of an object of the cluster. One exception: the
+name of a device that resembles the name which the author wrote (`cluster.nodes`).
 """
 
 import asyncio
@@ -72,7 +72,7 @@ _CLAIMS = SPEC.at("volumeClaimPolicies")
 
 
 class ClusterChecks:
-    """Checks JobSets at the API server. One for a process: it bounds what is in flight."""
+    """Checks JobSets at the API server. One instance for a process, since it limits the requests in flight."""
 
     def __init__(
         self,
@@ -86,10 +86,10 @@ class ClusterChecks:
     ) -> None:
         """`budget` is in seconds, for all questions about one JobSet; `dry_run` False leaves only the claims.
 
-        `own_rights`: the client has the rights of the JobSets' author, who may therefore hear what is in an object that
-        is in the way, and which ConfigMaps, Secrets and claims of devices are missing. `looks_up`: which of these are
-        looked up with other rights. `per_review`: requests about one JobSet at most; half of them may be about claims
-        that exist, three eighths about quotas, nodes and what its pods need by name: some are left for its Jobs.
+        `own_rights`: the client has the rights of the JobSets' author, so findings may show contents of conflicting
+        objects, and missing ConfigMaps, Secrets and device claims. `looks_up`: which of these are looked up with other
+        rights. `per_review`: requests about one JobSet at most; half of them may be about existing claims, three
+        eighths about quotas, nodes and named needs of its pods: some are left for its Jobs.
         """
         self._scheduling, self._version = SchedulingApi(), ServerVersion()
         self._dry_run = dry_run
@@ -105,7 +105,7 @@ class ClusterChecks:
         self._nodes = Nodes(budget, own_rights=own_rights)
 
     def has_questions(self, js: JSON, old: JSON | None = None) -> bool:
-        """Whether `create`, or `update` of `old`, may have anything to ask; never wrongly false."""
+        """Whether `create`, or `update` of `old`, may send any request; never wrongly false."""
         if old is None:
             return self._dry_run or bool(dig(js, "spec", "volumeClaimPolicies"))
         return self._dry_run and any(dig(each, "spec", "suspend") is True for each in (old, js))
@@ -113,9 +113,9 @@ class ClusterChecks:
     async def create(
         self, js: JSON, known: Sequence[FieldError], gates: FeatureGates, *, namespace: str
     ) -> list[FieldError]:
-        """Errors and warnings about a new JobSet (defaulted and readable), without what is a consequence of `known`.
+        """Errors and warnings about a new JobSet (defaulted and valid), without consequences of `known`.
 
-        It is about to be stored in `namespace`, whatever it says itself.
+        It is about to be stored in `namespace`, whatever its metadata says.
         """
         read = await compute(_read, js, gates)
         if read is None:
@@ -150,8 +150,8 @@ class ClusterChecks:
     ) -> list[FieldError]:
         """Check an update with the cluster: templates that change while suspended, nothing else.
 
-        A set that is being suspended gets its scheduling fields back as they were: of it, only new amounts are checked.
-        `by_controller`: such as a queue, which knows where pods may run; if it resumes a set, the same holds.
+        When a set is suspended, its scheduling fields are restored, so only new amounts are checked. `by_controller`:
+        by a controller such as a queue, which knows where pods may run; for its resumes, the same holds.
         """
         suspended, suspends = (dig(each, "spec", "suspend") is True for each in (old, js))
         read = await compute(_read, js, gates) if suspended or suspends else None
@@ -186,7 +186,7 @@ class ClusterChecks:
         return Request(client, raw, with_identity(read.js, namespace), deadline, ours, is_stored, needs)
 
     def _asks_about(self, request: Request) -> bool:
-        """Whether the children may be tried: dry runs are on, and our controller will create the children."""
+        """Whether to try the children: dry runs are enabled, and our controller will create the children."""
         return self._dry_run and request.ours
 
     async def _children(
@@ -213,14 +213,14 @@ class ClusterChecks:
         return found
 
     async def _groups(self, request: Request, gates: FeatureGates) -> list[FieldError]:
-        """Warnings about what its groups need and the API server lacks; without the feature gate the set is refused."""
+        """Warnings about APIs that its groups need and the API server lacks (without the gate the set is refused)."""
         js = request.js
         if js.spec.scheduling is None or not gates[GATE] or not self._asks_about(request):
             return []
         return await self._answers(request, [partial(self._scheduling.missing, js, request.client)], path=SCHEDULING)
 
     async def _shortages(self, request: Request) -> list[FieldError]:
-        """Warnings about names that its pods need and that do not exist, and quotas and nodes that are too small."""
+        """Warnings about missing objects that its pods need by name, and about quotas and nodes that are too small."""
         if not self._asks_about(request):
             return []
         need = agent_need(request.js)
@@ -240,7 +240,7 @@ class ClusterChecks:
     async def _answers(
         self, request: Request, asks: Sequence[Ask], path: Path = _CHILDREN, *, most: int | None = None
     ) -> list[FieldError]:
-        """Findings of the first `most` questions, and a warning if some have no answer."""
+        """Findings of the first `most` requests, and a warning if some have no answer."""
         given = await answers(asks[: most or self._per_review], request.deadline)
         found = [error for answer in given if isinstance(answer, list) for error in answer]
         failures = [answer for answer in given if isinstance(answer, Exception)]
@@ -249,7 +249,7 @@ class ClusterChecks:
     def _incomplete_warning(
         self, failures: Sequence[Exception], asked: int, left_out: int, path: Path
     ) -> list[FieldError]:
-        """A warning about the questions without an answer, if there are any."""
+        """A warning about the requests without an answer, if there are any."""
         left_out += sum(isinstance(failure, NotAskedError) for failure in failures)
         whys = [why(failure, self._budget) for failure in failures if not isinstance(failure, NotAskedError)]
         if left_out:
@@ -281,7 +281,7 @@ class ClusterChecks:
 
 
 def _read(raw: JSON, gates: FeatureGates) -> Subject | None:
-    """None for what is not a JobSet at all: that is refused elsewhere."""
+    """The JobSet; None if it cannot be decoded: another check refuses that."""
     try:
         return subject(raw, gates)
     except Unreadable:
@@ -289,12 +289,12 @@ def _read(raw: JSON, gates: FeatureGates) -> Subject | None:
 
 
 def _passes(error: Exception) -> bool:
-    """Whether a question may have an answer a moment later."""
+    """Whether a request may succeed a moment later."""
     return isinstance(error, NotAskedError | BusyError) or busy_or_away(error)
 
 
 def _service_has_its_name(js: JobSet) -> bool:
-    """Whether the Service is named after the set, by a name that a Service may have: a label of DNS (RFC 1035)."""
+    """Whether the Service is named after the set, and that is a valid name of a Service: a DNS label (RFC 1035)."""
     subdomain = js.spec.network and js.spec.network.subdomain
     return not subdomain and not dns1035_label(js.metadata.name)
 
@@ -304,7 +304,7 @@ def _changed_places(old: JSON | None, new: ReplicatedJob) -> Iterator[Parts]:
 
 
 def _worth_saying(found: Iterable[FieldError], known: Sequence[FieldError], request: Request) -> list[FieldError]:
-    """Findings at paths that exist in the object and that `known` errors do not report already."""
+    """Findings at existing paths of the object that are not consequences of `known` errors."""
     return at_existing_places(new_findings(_each_once(found), known, request.js), request.raw)
 
 

@@ -31,8 +31,8 @@ _NAMED = {("labels",), ("annotations",), ("nodeSelector",)}
 class ChildJob:
     """The first Job of a ReplicatedJob.
 
-    `raw` is the JobSet as JSON, for looking up values. `index` is the ReplicatedJob's place; `alike` are the places of
-    all with the same template, itself included. `own` says where the names come from that the controller writes.
+    `raw` is the JobSet as JSON, for looking up values. `index` is that of the ReplicatedJob; `alike` are the indexes of
+    all with the same template, itself included. `own`: the source of names that the controller writes.
     """
 
     raw: JSON
@@ -57,7 +57,7 @@ class ChildJob:
         return spec
 
     def has(self, parts: Parts) -> bool:
-        """Whether we sent the list items on the way to this field: others may have been added by a mutating webhook."""
+        """Whether we sent the list items on the path of this field: a mutating webhook may have added others."""
         return all(
             dig(self.body, *parts[:depth]) is None or part < len(dig(self.body, *parts[:depth]))
             for depth, part in enumerate(parts)
@@ -65,7 +65,7 @@ class ChildJob:
         )
 
     def places(self, parts: Parts, value: str) -> list[Path]:
-        """The paths in the JobSet from which a field of the Job comes, for each ReplicatedJob concerned.
+        """The paths in the JobSet from which a field of the Job comes, for each affected ReplicatedJob.
 
         `value` is the offending text, if known: a name that the controller wrote is about this ReplicatedJob alone.
         """
@@ -105,7 +105,7 @@ class ChildJob:
 
 
 def _template_parts(parts: Parts) -> Parts:
-    """The place below a Job template; the API server leaves `metadata` out of some places in a pod template."""
+    """The path below a Job template; the API server leaves `metadata` out of some paths in a pod template."""
     if parts[:2] == ("spec", "template") and parts[2:3] in {("labels",), ("annotations",)}:
         return ("spec", "template", "metadata", *parts[2:])
     known = parts[:1] == ("spec",) or parts[:2] in {("metadata", "labels"), ("metadata", "annotations")}
@@ -113,12 +113,12 @@ def _template_parts(parts: Parts) -> Parts:
 
 
 def replicated_job(index: int) -> Path:
-    """Place of a ReplicatedJob."""
+    """Path of a ReplicatedJob."""
     return SPEC.at("replicatedJobs", index)
 
 
 def service_name_path(js: JobSet) -> Path:
-    """Where the headless Service gets its name from."""
+    """Path of the value from which the headless Service gets its name."""
     return SPEC.at("network", "subdomain") if js.spec.network and js.spec.network.subdomain else JOBSET_NAME
 
 
@@ -131,7 +131,7 @@ def created_by_us(js: JobSet, errors: Iterable[FieldError]) -> bool:
 
 
 def with_identity(js: JobSet, namespace: str) -> JobSet:
-    """The JobSet with namespace and UID, a placeholder if need be: an object that is not stored yet may lack them."""
+    """The JobSet with namespace and UID, or placeholders: an object that is not stored yet may lack them."""
     meta = js.metadata
     known = msgspec.structs.replace(meta, uid=meta.uid or NO_UID, namespace=namespace)
     return msgspec.structs.replace(js, metadata=known)

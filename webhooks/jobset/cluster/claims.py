@@ -54,7 +54,7 @@ _MAX_DIFFERENCES = 3
 
 
 class LiveClaim(Base, frozen=True, kw_only=True):
-    """A PersistentVolumeClaim as far as it is compared."""
+    """The compared fields of a PersistentVolumeClaim."""
 
     metadata: ObjectMeta
     spec: JSON = {}
@@ -62,7 +62,7 @@ class LiveClaim(Base, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim that a JobSet will use, and the place of its template."""
+    """A claim that a JobSet will use, and the path of its template."""
 
     path: Path
     retention_path: Path
@@ -76,7 +76,7 @@ class Claim:
 
 
 def claims_of(js: JobSet) -> list[Claim]:
-    """Each claim once, without those that have an invalid name: that is refused elsewhere."""
+    """Each claim once, without those with an invalid name, which another rule refuses."""
     found: dict[str, Claim] = {}
     for path, template, base, policy in claim_templates(js):
         short = (template.get("metadata") or {}).get("name") or ""
@@ -89,7 +89,7 @@ def claims_of(js: JobSet) -> list[Claim]:
 def claim_faults(js: JobSet, claim: Claim, live: LiveClaim, *, own_rights: bool) -> Iterator[FieldError]:
     """Why a new JobSet cannot use the existing claim.
 
-    `own_rights`: it was read with the rights of the JobSet's author, who may therefore hear what is in it.
+    `own_rights`: it was read with the rights of the JobSet's author, so the fault may quote it.
     """
     owner = live.metadata.controller()
     earlier = owner is not None and owner.kind == keys.KIND and owner.name == js.metadata.name
@@ -115,9 +115,9 @@ def claim_faults(js: JobSet, claim: Claim, live: LiveClaim, *, own_rights: bool)
 
 
 def differences(wanted: JSON, live: JSON, member: str = "") -> Iterator[tuple[str, Any]]:
-    """Where `live` is not what `wanted` sets, with what it is there; null, empty list and empty map set nothing.
+    """The paths at which `live` differs from `wanted`, with the live value; null, empty list and empty map set nothing.
 
-    `member` is the name of the field that holds both; by it amounts and plain texts are distinguished.
+    `member` is the name of the field, by which amounts and plain texts are distinguished.
     """
     for key, value in wanted.items():
         there = live.get(key)

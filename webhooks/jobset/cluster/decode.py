@@ -1,7 +1,7 @@
-"""Finds the place that the API server means when it cannot read a child Job at all. Pure.
+"""Finds the path of a fault by which the API server cannot decode a child Job. Pure.
 
-Such an answer (400) names Go types and a path without indices, and only the first place that is wrong. Looking the path
-up in what was sent gives the indices back; taking the value out of it lets the next question find the next fault.
+Such an answer (400) has Go types and a path without indices, and only the first fault. Looking the path up in the sent
+object restores the indices; without the bad value the next request finds the next fault.
 """
 
 import re
@@ -34,7 +34,7 @@ _QUANTITIES = frozenset({"sizeLimit", "divisor"})
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Why the API server cannot read a body, what it wants instead (a Go type, if it says), and where: may be empty."""
+    """Why the API server cannot decode a body, the expected Go type if known, and the path, which may be empty."""
 
     why: str
     wanted: str = ""
@@ -58,7 +58,7 @@ def unreadable(body: JSON, message: str) -> Unreadable | None:
 
 
 def _place(body: JSON, names: list[str], kind: str, literal: str | None) -> Parts | None:
-    """The first value of that kind at the path, or directly in what is at the path."""
+    """The path of the first value of that kind at the path, or directly below it."""
     there = list(_at(body, names, ()))
     inside = [(*parts, key) for parts in there for key in _keys(dig(body, *parts))]
     of_kind = [[parts for parts in group if _KINDS.get(type(dig(body, *parts))) == kind] for group in (there, inside)]
@@ -68,7 +68,7 @@ def _place(body: JSON, names: list[str], kind: str, literal: str | None) -> Part
 
 
 def _at(node: Any, names: list[str], parts: Parts) -> Iterator[Parts]:
-    """Every place that a path without indices may mean."""
+    """Every path, with indices, that a path without them may mean."""
     if not names:
         yield parts
     elif isinstance(node, list):

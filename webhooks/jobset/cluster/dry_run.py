@@ -1,6 +1,6 @@
 """Dry runs of the children: sends one child with `dryRun=All` and reads the answer.
 
-`cluster.verdict` tells what an answer means, `cluster.faults` what it says about the JobSet.
+`cluster.verdict` interprets the answer, `cluster.faults` makes findings about the JobSet.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ from webhooks.jobset.cluster.questions import NotAskedError
 from webhooks.jobset.cluster.verdict import DOCS, Verdict, may_want_owner, misses_owner, verdict, warning, why
 
 DECODE_ROUNDS = 8
-"""Times that a Job which cannot be decoded is sent: each time without the values that were refused before."""
+"""Times that a Job which cannot be decoded is sent: each time without the refused values."""
 
 OWNERLESS_SECONDS = 600.0
 """Seconds for which Jobs of a namespace are sent without their owner after a webhook has looked for it."""
 MOST_NAMESPACES = 1024
-"""Namespaces of which that is remembered, the latest."""
+"""Namespaces for which that is remembered, the latest ones."""
 
 API_WARNS = warning(
     "child-warning",
@@ -66,9 +66,9 @@ SERVICE_FOREIGN = warning(
 class Request:
     """One admission request.
 
-    `client` is for the questions about it. `raw` and `js` are the JobSet. `deadline`: when the answer is due, seconds
-    of the event loop. `ours`: whether our controller will create the children. `is_stored`: whether the set is stored
-    already and may have Jobs of its own. `needs`: what the pods of a new set need in the cluster, by name.
+    `client`: for requests about it. `raw` and `js` are the JobSet. `deadline`: when the answer is due, seconds of the
+    event loop. `ours`: whether our controller will create the children. `is_stored`: whether the set is stored already
+    and may have Jobs of its own. `needs`: objects that the pods of a new set need by name.
     """
 
     client: Client
@@ -87,14 +87,14 @@ class Request:
 class DryRuns:
     """Each method returns findings about the JobSet, and raises without an answer.
 
-    `budget`: seconds for one call. `own_rights`: the questions are asked with the rights of the JobSet's author, who
-    may therefore hear whose an object is.
+    `budget`: seconds for one call. `own_rights`: requests have the rights of the JobSet's author, so findings may name
+    the owner of an object.
 
     Another webhook may look for the owner of a Job (Kueue's does), and refuse the Job because its JobSet is not stored
     yet. Such a Job is sent again without an owner, and so are all Jobs of its namespace for `OWNERLESS_SECONDS`.
 
-    Remembered: these namespaces, 1,024 at most. Without it the dry run of one Job is sent twice; where it is wrong a
-    policy about owners is not heard.
+    Remembered: these namespaces, 1,024 at most. Without it the dry run of one Job is sent twice; if it is wrong, the
+    verdict of a policy about owners is missing.
     """
 
     def __init__(self, budget: float, *, own_rights: bool) -> None:
@@ -103,7 +103,7 @@ class DryRuns:
         self._ownerless: Expiring[str, bool] = Expiring(MOST_NAMESPACES)
 
     async def job(self, request: Request, child: ChildJob) -> list[FieldError]:
-        """Try a Job; what cannot be decoded is taken out, so that the rest can be checked too."""
+        """Try a Job; values that cannot be decoded are removed, so that the rest can be checked, too."""
         body = child.body
         found: list[FieldError] = []
         for _ in range(DECODE_ROUNDS):
@@ -139,7 +139,7 @@ class DryRuns:
             self._ownerless.put(request.namespace, True, clock() + OWNERLESS_SECONDS)
         ownerless = {**body, "metadata": {**body["metadata"], "ownerReferences": []}}
         error = await self._dry_create(request, JOBS, ownerless, texts)
-        # A policy that demands an owner lets the Job of the controller pass, which has one.
+        # A policy that demands an owner allows the controller's Job, which has one.
         return None if error is not None and may_want_owner(error) else error
 
     async def _job_answer(self, request: Request, child: ChildJob, error: ApiError) -> list[FieldError]:
@@ -149,7 +149,7 @@ class DryRuns:
             case Verdict.REFUSED:
                 return [REFUSED.at(child.path, what="Jobs", why=why(error, self._budget))]
             case Verdict.EXISTS if request.is_stored:
-                return []  # its own, most likely; the controller reports any other
+                return []  # most likely its own; the controller reports others
             case Verdict.EXISTS:
                 owner = await self._owner(JOBS, child.name, request)
                 relation = f"belongs to {owner}" if self._own_rights else "is not this JobSet's"
@@ -211,9 +211,9 @@ class DryRuns:
         return None
 
     async def _owner(self, resource: Resource, name: str, request: Request) -> str:
-        """Kind and name of the owner of an object; empty when the object is not a conflict.
+        """Kind and name of the owner of an object; empty if the object is not a conflict.
 
-        That is: it is gone by now, it is this JobSet's own, or one of an earlier JobSet of this name, which will be
+        It is none if it was deleted meanwhile, belongs to this JobSet, or to an earlier JobSet of this name and will be
         garbage-collected.
         """
         try:

@@ -1,7 +1,6 @@
 """Faults of the children: converts answers of the API server into findings about the JobSet. Pure.
 
-The API server's own words are kept. What is added is the place in the JobSet, and the fix where the fault is one of
-those that people make.
+The API server's messages are kept; the path in the JobSet is added, and the fix for common faults.
 """
 
 import json
@@ -77,7 +76,7 @@ REFUSED = warning("child-refused-now", "{what} would be refused now: {why}", sou
 
 @dataclass(frozen=True, slots=True)
 class _Mistake:
-    """A fault that people make: how to recognise it by place (without indices) and words, and where names come from."""
+    """A common fault: how to recognise it by path (without indices) and message, and its fix."""
 
     rule: Rule
     place: re.Pattern[str]
@@ -120,7 +119,7 @@ def _a_label(_: ChildJob, message: str) -> str:
 
 
 def _whole(_: ChildJob, message: str) -> str:
-    """How many devices to write for a part of one."""
+    """The whole number of devices to write instead of a fraction."""
     amount = parse_quantity(_first_quoted(message))
     return DEVICES.fix.format(guess=1 if amount is None else math.ceil(amount))
 
@@ -157,14 +156,14 @@ _MISTAKES: tuple[_Mistake, ...] = (
     _mistake(UNSUPPORTED, _ANY, r"^Unsupported value: .*supported values: ", _a_supported),
 )
 MAX_FAULTS = 500
-"""Findings about one child: its fault is one of each ReplicatedJob that it stands for."""
+"""Findings about one child: its faults count for each ReplicatedJob that it stands for."""
 _TYPES = {kind.value: kind for kind in ErrorType}
 _JSON = json.JSONDecoder()
 _INDEX = re.compile(r"\[[^\]]*\]")
 
 
 def job_faults(child: ChildJob, causes: Iterable[Cause]) -> list[FieldError]:
-    """Findings for every ReplicatedJob that the child stands for, each place and text once."""
+    """Findings for every ReplicatedJob that the child stands for, each path and text once."""
     causes = tuple(causes)
     places = {cause.field for cause in causes}
     found: dict[tuple[Path, str], FieldError] = {}
@@ -174,7 +173,7 @@ def job_faults(child: ChildJob, causes: Iterable[Cause]) -> list[FieldError]:
             found[foreign.path, foreign.detail] = foreign
         elif not _follows(child, cause, places):
             for error in islice(_job_fault(child, cause), MAX_FAULTS - len(found)):
-                # The restart policy is checked as a pod's and as a Job's: the later check is the stricter one.
+                # The restart policy is checked for a pod and for a Job: the later check is the stricter one.
                 key = RESTART_POLICY.id if error.rule is RESTART_POLICY else error.verbatim
                 found[error.path, key] = error
         if len(found) >= MAX_FAULTS:
@@ -183,7 +182,7 @@ def job_faults(child: ChildJob, causes: Iterable[Cause]) -> list[FieldError]:
 
 
 def _follows(child: ChildJob, cause: Cause, places: set[str]) -> bool:
-    """Whether this is but a consequence of another fault: of a selector, of a volume that is refused itself."""
+    """Whether this is only a consequence of another fault: of a selector, or of a refused volume."""
     if cause.message.endswith("`selector` does not match template `labels`"):
         return "spec.selector" in places
     return cause.message.startswith("Not found: ") and _first_quoted(cause.message) in _volumes(child)
@@ -199,7 +198,7 @@ def _job_fault(child: ChildJob, cause: Cause) -> Iterator[FieldError]:
 
 
 def _without_object(words: str) -> str:
-    """The API server's message without the list or object that it prints as the value: the path leads there."""
+    """The API server's message without the list or object in it: the path is enough."""
     kind, _, shown = words.partition(": ")
     if not shown.startswith(("{", "[")):
         return words
@@ -211,9 +210,9 @@ def _without_object(words: str) -> str:
 
 
 def _with_index(body: JSON, parts: Parts, value: str) -> Parts:
-    """The place with the index that the API server leaves out of some: that of the item with the offending value.
+    """The path with the index of the item with the offending value, which the API server leaves out of some paths.
 
-    Where no item has it, the place is the list.
+    If no item has the value, it is the path of the list.
     """
     for depth, part in enumerate(parts):
         node = dig(body, *parts[:depth])
@@ -234,7 +233,7 @@ def _fix_for(child: ChildJob, cause: Cause) -> tuple[Rule, str | Callable[[], st
 
 
 def decode_faults(child: ChildJob, problem: Unreadable) -> list[FieldError]:
-    """Findings about a Job that the API server cannot decode; at the template when the place is not known."""
+    """Findings about a Job that the API server cannot decode; at the template if the path is unknown."""
     fix = _as_type(problem.wanted)
     places: tuple[Parts, ...] = problem.places or ((),)
     paths = (path for parts in places for path in child.places(parts, ""))

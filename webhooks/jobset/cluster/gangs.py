@@ -1,10 +1,11 @@
 """Kinds of scheduling.k8s.io that spec.scheduling needs: whether the API server serves them.
 
-This is checked at admission, only for sets with spec.scheduling. What is missing may be switched on later, and the
-controller waits for it: a warning with the flags that are needed. The answer is kept for a minute, so that many sets at
-once cost a few requests.
+This is checked at admission, only for sets with spec.scheduling. A missing kind may be enabled later, and the
+controller waits for it: a warning with the needed flags. The answer is kept for a minute, so that many sets at once
+cost a few requests.
 
-Remembered: what the API server serves of `scheduling.k8s.io`, for 60 s. Where it is wrong a warning is out of date.
+Remembered: the kinds of `scheduling.k8s.io` that the API server serves, for 60 s. If it is wrong, a warning is out of
+date.
 """
 
 from api.gang_api import PROBE, PROBE_NAMESPACE, UNKNOWN, Served, keeps_topology, lacking
@@ -20,7 +21,7 @@ from webhooks.jobset.cluster.verdict import warning
 from webhooks.jobset.rules.scheduling import SCHEDULING
 
 FRESH = 60.0
-"""Seconds for which an answer is good."""
+"""Seconds for which an answer is cached."""
 
 NOT_SERVED = warning(
     "scheduling-not-served",
@@ -60,7 +61,7 @@ async def _look(client: Client) -> Served:
 
 
 async def _keeps_topology(client: Client) -> bool | None:
-    """Whether topology is stored; None when the API server refuses the dry run."""
+    """Whether topology is stored; None if the API server refuses the dry run."""
     try:
         tried: JSON = await client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
     except ApiError:

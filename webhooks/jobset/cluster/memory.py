@@ -1,9 +1,9 @@
 """Remembers which JobSets the API server has just accepted, so that a set that differs only in its name is not sent.
 
-Such sets often come by the dozen, and at once: a sweep of parameters, a queue that admits. Must not do IO.
+Such sets are often created by the dozen at once: a parameter sweep, or admissions by a queue. Does no IO.
 
 Remembered: sets whose children the API server accepted without a warning, by a digest of namespace and spec, for 30 s;
-1,024 at most. Without it the dry runs of one more set are sent; where it is wrong a warning is left out.
+1,024 at most. Without it the dry runs of one more set are sent; if it is wrong, a warning is missing.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ SECONDS = 30.0
 Meanwhile a quota or a policy may change, or an object may take the name of a child: then these warnings are missing.
 """
 WAIT_SECONDS = 0.5
-"""How long a set waits for the answer about another one, before it is sent, too."""
+"""How long a set waits for the answer about another one before its own requests are sent."""
 MOST = 1024
-"""Digests remembered, the latest: some 100 KiB."""
+"""Digests that are remembered, the latest ones: some 100 KiB."""
 
 _OF_KUBECTL = "kubectl.kubernetes.io/last-applied-configuration"
 """An annotation that repeats the manifest, its name included."""
@@ -42,7 +42,7 @@ class AnsweredSets:
 
     @contextlib.asynccontextmanager
     async def turn(self, key: bytes) -> AsyncIterator[bool]:
-        """Whether a set of this digest was accepted. While one is sent, others of its digest wait for the answer.
+        """Whether a set of this digest was accepted. While one is checked, others with its digest wait for the answer.
 
         After one with findings none waits: each set is sent and gets its own findings.
         """

@@ -1,12 +1,12 @@
 """The objects that pods of a JobSet need by name: whether they exist in the cluster or the JobSet's namespace.
 
-Without it each pod is refused or waits, and no status says so. It may be created later: a warning. Names are looked up
-on create only, with one small request for each; answers are kept for a while. Nobody is told about what the client has
-no right to look up. ConfigMaps and Secrets are looked up only for who asks for it: only their users should be able to
-read them. Of everything the metadata alone is sent, so that no data of a Secret is ever here.
+Without it each pod is refused or waits, and no status shows it. It may be created later: a warning. Names are looked up
+on create only, with one small request for each; answers are kept for a while. Without the right to look an object up
+there is no finding. ConfigMaps and Secrets are looked up only if configured: only their users should be able to read
+them. Only metadata is requested, so that no data of a Secret is read.
 
 Remembered: whether a name exists, and which labels of selectors and topologies nodes have, for 60 s, or 5 s while it is
-missing; 1,024 at most. Where it is wrong a warning is out of date.
+missing; 1,024 at most. If it is wrong, a warning is out of date.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -57,7 +57,7 @@ MISSING_FOR = 5.0
 MOST = 1024
 """Names that are remembered, the latest."""
 LONGEST_SELECTOR = 1024
-"""Characters of a node selector, so that its question fits into the address of a request."""
+"""Characters of a node selector, so that it fits into the URL of a request."""
 MOST_CLASSES = 100
 """PriorityClasses that an unknown name is compared with."""
 
@@ -125,7 +125,7 @@ LOOKED_UP_FOR_AUTHORS = tuple(_REFERENCES)
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A name in a JobSet that has to exist: the rule that it breaks otherwise, and its places."""
+    """A name in a JobSet that has to exist: the rule that is broken otherwise, and its paths."""
 
     rule: Rule
     name: str
@@ -137,7 +137,7 @@ class Need:
 def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
     """The needs of the pods of a JobSet, each name once, without invalid names, which other rules refuse.
 
-    `looks_up`: which of ConfigMaps, Secrets and claims of devices, which come last, are included.
+    `looks_up`: which of ConfigMaps, Secrets and device claims are included; these come last.
     """
     found: dict[tuple[Rule, str], dict[Path, None]] = {}
     entries = [entry for entry in js.entries if entry.rjob.replicas]
@@ -180,7 +180,7 @@ def _node_selector(pod: JSON) -> str:
     """The pod's node selector as a label selector; empty without one, or if no node could match it."""
     wanted = pod.get("nodeSelector") or {}
     selector = ",".join(f"{key}={value}" for key, value in sorted(wanted.items()))
-    # The length comes first: it bounds what is looked at label by label.
+    # The length comes first: it limits the checks of single labels.
     if len(selector) > LONGEST_SELECTOR or any(
         not isinstance(value, str) or qualified_name(key) or label_value(value) for key, value in wanted.items()
     ):
@@ -194,7 +194,7 @@ def _reference_needs(looks_up: Collection[Resource], entry: Entry) -> Iterator[t
 
 
 def _valid_names(entry: Entry, found: Iterable[tuple[Rule, Any, Place]]) -> Iterator[tuple[Rule, str, Path]]:
-    """What may be names, with their places in the JobSet."""
+    """Valid names, with their paths in the JobSet."""
     path = entry.pod_path.at("spec")
     for rule, name, place in found:
         if isinstance(name, str) and name and not dns1123_subdomain(name):
@@ -202,7 +202,7 @@ def _valid_names(entry: Entry, found: Iterable[tuple[Rule, Any, Place]]) -> Iter
 
 
 def _pod_needs(pod: JSON) -> Iterator[tuple[Rule, Any, Place]]:
-    """Names in a pod's spec, whatever they are, with their places in it."""
+    """Names in a pod's spec, valid or not, with their paths in it."""
     for rule, field in _OF_POD.items():
         yield rule, pod.get(field), (field,)
     if pod.get("serviceAccountName") != "default":  # Kubernetes creates it with the namespace
@@ -225,7 +225,7 @@ def _level(js: Subject, entry: Entry) -> Path:
 
 
 class _Answer(NamedTuple):
-    """Whether something is there, or the client has no right to know; else, the name of what may have been meant."""
+    """Whether an object exists, or the client has no right to look; else, a similar name that may have been meant."""
 
     there: bool
     meant: str = ""
@@ -241,7 +241,7 @@ class Needs:
         self._classes: Lookups[None, tuple[str, ...]] = Lookups(1)
 
     async def missing(self, need: Need, namespace: str, client: Client) -> list[FieldError]:
-        """A warning at each place if it does not exist; raises when there is no answer."""
+        """A warning at each path if it does not exist; raises without an answer."""
         resource = RESOURCES[need.rule]
         place = namespace if resource.namespaced else ""
         answer = await self._known.get(
@@ -276,7 +276,7 @@ class Needs:
         return _Answer(True)
 
     async def _similar_class(self, need: Need, client: Client) -> str:
-        """The PriorityClass of nearly this name: all users of a cluster may know these; of other kinds nothing."""
+        """A PriorityClass with a similar name: these are no secret in a cluster; empty for other kinds."""
         if need.rule is not PRIORITY_CLASS:
             return ""
         try:

@@ -17,9 +17,9 @@ _NAME = ("metadata", "name")
 def new_findings(found: Iterable[FieldError], known: Iterable[FieldError], js: JobSet) -> list[FieldError]:
     """The findings that `known` errors do not cover.
 
-    A known error covers its place. Where the schema or the decoder refused a value, the object was repaired, and a
-    finding around that place is about the repair. Errors at the names of all ReplicatedJobs cover the JobSet's name; an
-    error at a volume covers the name of the claim that conflicts with it.
+    A known error covers its path. If the schema or the decoder refused a value, the object was repaired, and a finding
+    around that path is about the repair. Errors at the names of all ReplicatedJobs cover the JobSet's name; an error at
+    a volume covers the name of the claim that conflicts with it.
     """
     errors = [error for error in known if not error.is_warning]
     taken = {error.path.parts for error in errors}
@@ -38,6 +38,6 @@ def new_findings(found: Iterable[FieldError], known: Iterable[FieldError], js: J
 
 
 def _near(place: Parts, other: Parts) -> bool:
-    """Whether one place is or holds the other."""
+    """Whether one path equals or contains the other."""
     shorter = min(len(place), len(other))
     return place[:shorter] == other[:shorter]

@@ -1,11 +1,11 @@
 """Whether a pod of a new JobSet requests what no node of the cluster can hold, even while it is idle. Warnings.
 
-Such pods wait for ever, and no status says so. Each resource is compared with the largest amount that a node has
+Such pods wait forever, and no status shows it. Each resource is compared with the largest amount that a node has
 (`status.allocatable`), whatever the node's labels and taints, and whether it is cordoned or not. Somebody may add nodes
-later, also an autoscaler: a warning. Nothing is said of a set in a queue of Kueue, which may ask for nodes when it
-admits the set; nor where the nodes are not known: no right to list them, none there, too many, or no answer in time.
+later, also an autoscaler: a warning. There is no warning for a set in a queue of Kueue, which may request nodes when it
+admits the set; nor if the nodes are unknown: no right to list them, no nodes, too many, or no answer in time.
 
-Remembered: the largest amount of each resource, for 60 s; 256 resources at most. Where it is wrong a warning is out of
+Remembered: the largest amount of each resource, for 60 s; 256 resources at most. If it is wrong, a warning is out of
 date.
 """
 
@@ -29,13 +29,13 @@ from webhooks.jobset.cluster.verdict import warning
 from webhooks.offload import compute
 
 KEPT_FOR = 60.0
-"""Seconds for which the nodes are not read again, also when they did not come in time."""
+"""Seconds for which the nodes are not read again, also after a timeout."""
 MOST_PAGES = 4
 """Requests for the nodes: 2,000 nodes at most."""
 MOST_RESOURCES = 256
 """Resources that nodes offer at most."""
 _SHARE = 3
-"""Part of the budget of one review in which all nodes have to come, so that time is left for other questions."""
+"""Share of the budget of one review for the list of nodes, so that time is left for other requests."""
 MOST_LABELS = 256
 """Labels of nodes whose values are counted at most."""
 
@@ -43,7 +43,7 @@ MOST_LABELS = 256
 class Offers(NamedTuple):
     """Offers of the nodes: for each resource the largest amount of one node, and the sum; for each label its values.
 
-    `total` and `domains` are for who asks with rights of their own; else empty.
+    `total` and `domains` are for checks with the user's own rights; else empty.
     """
 
     largest: Amounts = {}
@@ -76,16 +76,16 @@ class _Metadata(msgspec.Struct, gc=False):
 
 
 class _Node(msgspec.Struct, gc=False):
-    """A node, as far as it is read."""
+    """A node, the fields that are read."""
 
     metadata: _Metadata | None = None
     status: _Status | None = None
 
 
 def unmet(judged: Judged, largest: Amounts, *, own_rights: bool) -> Iterator[FieldError]:
-    """For each ReplicatedJob, the first resource by name that no node offers, and the first that none has enough of.
+    """For each ReplicatedJob, the first resource by name that no node offers, and the first of which none has enough.
 
-    `own_rights`: the author may know how much the largest node has.
+    `own_rights`: findings may have the amount of the largest node.
     """
     for template in judged.templates:
         needs = {name: amount for name, amount in template.requests.items() if amount > 0} if template.pods else {}
@@ -115,13 +115,13 @@ class Nodes:
     """Reads the nodes and remembers the largest amount of each resource that one of them has. One for a process."""
 
     def __init__(self, budget: float, *, own_rights: bool) -> None:
-        """`budget`: seconds for all questions about one review; `own_rights` as for `unmet`."""
+        """`budget`: seconds for all requests about one review; `own_rights` as for `unmet`."""
         self._seconds = budget / _SHARE
         self._own_rights = own_rights
         self._known: Lookups[None, Offers] = Lookups(1)
 
     async def unmet(self, judged: Judged, client: Client) -> list[FieldError]:
-        """Warnings about a new JobSet; raises when there is no answer, but for one that is late."""
+        """Warnings about a new JobSet; raises without an answer, except for a late one."""
         offers = await self._known.get(None, lambda: self._read(client), lambda _: KEPT_FOR)
         return await compute(self._shortages, judged, offers) if offers.largest else []
 
@@ -138,7 +138,7 @@ class Nodes:
 
 
 async def _offers(client: Client, *, in_all: bool) -> Offers:
-    """`in_all`: with what all nodes have together."""
+    """`in_all`: with the sums of all nodes."""
     largest: Amounts = {}
     total: Amounts = {}
     values: dict[str, set[str]] = {}

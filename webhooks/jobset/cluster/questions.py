@@ -1,6 +1,6 @@
-"""Asks the API server questions about one review, within bounds.
+"""Sends requests about one review to the API server, within bounds.
 
-Every request counts, repeats included, whoever makes it: the bounds are those of a transport around the client's own.
+Every request counts, repeats included: a transport around the client's own enforces the bounds.
 """
 
 import asyncio
@@ -18,19 +18,19 @@ PER_REVIEW = 16
 AT_ONCE = 4
 """Requests about one review that are in flight at once."""
 REVIEWS = 16
-"""Reviews about which requests are sent at once: all that are in flight cost at most that many times `PER_REVIEW`."""
+"""Reviews about which requests are sent at once: together they send at most that many times `PER_REVIEW`."""
 TURN_TIMEOUT = 0.5
-"""Seconds that a review waits for its turn: if very many come at once they are answered unchecked, not late."""
+"""Seconds that a review waits for its turn: if very many arrive at once, they are answered unchecked, not late."""
 
 Ask = Callable[[], Awaitable[list[FieldError]]]
 
 
 class NotAskedError(KubeError):
-    """The request was not sent: that many have been sent about this review already."""
+    """The request was not sent: the limit of requests about this review was reached."""
 
 
 class BusyError(KubeError):
-    """The request was not sent: others are in flight about as many reviews as may be."""
+    """The request was not sent: the limit of reviews with requests in flight was reached."""
 
     def __init__(self) -> None:
         super().__init__("other JobSets are being checked")
@@ -38,7 +38,7 @@ class BusyError(KubeError):
 
 @dataclass(slots=True)
 class _Turn:
-    """The transport of one review. Its first request waits for a place among the reviews that ask."""
+    """The transport of one review. Its first request waits for a slot among the reviews with requests."""
 
     transport: Transport
     places: asyncio.Semaphore
@@ -71,24 +71,24 @@ class _Turn:
         return self.transport.stream(request)
 
     async def close(self) -> None:
-        """Give the place back; the transport beneath stays open for others."""
+        """Release the slot; the inner transport stays open for others."""
         if self.entered:
             self.entered = False
             self.places.release()
 
 
 class Questions:
-    """One for a process: it bounds what is asked about all reviews in flight."""
+    """One instance for a process, since it limits the requests about all reviews in flight."""
 
     def __init__(self, client: Client, per_review: int) -> None:
-        """`client`: its limits of rate and concurrency hold for the questions, too."""
+        """`client`: its limits of rate and concurrency apply, too."""
         self._transport = client.transport
         self._per_review = per_review
         self._places = asyncio.Semaphore(REVIEWS)
 
     @contextlib.asynccontextmanager
     async def about_one_review(self) -> AsyncIterator[Client]:
-        """A client for the questions about one review. It repeats no request that got no answer."""
+        """A client for the requests about one review. It does not repeat unanswered requests."""
         turn = _Turn(self._transport, self._places, self._per_review)
         try:
             yield Client(turn, repeats=False)
@@ -97,7 +97,7 @@ class Questions:
 
 
 async def answers(asks: Sequence[Ask], deadline: float) -> list[list[FieldError] | Exception]:
-    """The answer to each question, or why there is none; by the deadline (loop time)."""
+    """The result of each coroutine, or its error; by the deadline (loop time)."""
 
     async def answer(ask: Ask) -> list[FieldError] | Exception:
         try:

@@ -1,13 +1,12 @@
-"""Whether a new JobSet asks at once for more than a ResourceQuota of its namespace allows. A warning.
+"""Whether a new JobSet requests more at once than a ResourceQuota of its namespace allows. A warning.
 
-The API server refuses pods over a quota one by one, and no status says so. Each ReplicatedJob is compared on its own,
-then those that start together; what starts later may run when these have ended. They are compared with the whole quota:
-what others use of it changes. Limits, quotas with scopes, and sets whose pods request nothing are not looked at. A
-quota may be changed later. Its name and amounts are told only to who asks with rights of their own: who creates JobSets
-need not know them.
+The API server refuses pods over a quota one by one, and no status shows it. Each ReplicatedJob is compared on its own,
+then those that start together; later ones may run when these have ended. They are compared with the whole quota, since
+its use by others changes. Limits, quotas with scopes, and sets whose pods request nothing are not checked. A quota may
+be changed later. Only checks with the user's own rights show its name and amounts: authors of JobSets need not have the
+right to read it.
 
-Remembered: what the quotas of a namespace allow, for 30 s; 256 of them at most. Where it is wrong a warning is out of
-date.
+Remembered: the quotas of a namespace, for 30 s; 256 namespaces at most. If it is wrong, a warning is out of date.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -56,14 +55,14 @@ class _Metadata(msgspec.Struct, gc=False):
 
 
 class Quota(msgspec.Struct, gc=False):
-    """A ResourceQuota, as far as it is read."""
+    """A ResourceQuota, the fields that are read."""
 
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
     spec: _Spec | None = None
 
     @property
     def limits(self) -> Amounts:
-        """What pods may request together, by resource; nothing for a quota of some pods only."""
+        """The total requests of pods that it allows, by resource; empty for a quota of some pods only."""
         least: Amounts = {}
         if self.spec is not None and not self.spec.scopes and not self.spec.scope_selector:
             for key, amount in amounts(self.spec.hard).items():
@@ -73,7 +72,7 @@ class Quota(msgspec.Struct, gc=False):
 
 
 def _counts(key: str) -> bool:
-    """Whether this key of a quota is an amount of pods, or of what they request."""
+    """Whether this key of a quota counts pods or their requests."""
     return key in {*_PODS, "cpu", "memory"} or key.startswith(_REQUESTS)
 
 
@@ -102,15 +101,15 @@ def strictest(quotas: Sequence[Quota]) -> Allowed:
 def too_much(judged: Judged, allowed: Allowed, *, named: bool) -> Iterator[FieldError]:
     """Warnings where pods request more than quotas allow; of several resources the first by name.
 
-    `named`: with the quota's name and amount.
+    `named`: whether to show the quota's name and amount.
     """
     return at_once(judged, lambda path, templates: _over(path, templates, allowed, named=named))
 
 
 def at_once(judged: Judged, find: Callable[[Path, Sequence[Template]], FieldError | None]) -> Iterator[FieldError]:
-    """What is found of each ReplicatedJob alone, or else of those that start together, at all of them.
+    """Findings about each ReplicatedJob alone, or else about those that start together.
 
-    `find` gets the place and the templates of what runs at once.
+    `find` gets the path and the templates of the pods that run at once.
     """
     alone = [(template.path, (template,)) for template in judged.templates]
     together = [(Path(("spec", "replicatedJobs")), templates) for templates in _together(judged)]
@@ -122,7 +121,7 @@ def at_once(judged: Judged, find: Callable[[Path, Sequence[Template]], FieldErro
 
 
 def _together(judged: Judged) -> Iterator[tuple[Template, ...]]:
-    """The ReplicatedJobs that start at once: a stage, or else what waits for nothing."""
+    """The ReplicatedJobs that start at once: a stage, or else those that wait for no others."""
     spec = judged.js.spec
     unstarted = iter(judged.templates)
     for stage in stages(spec):
@@ -154,7 +153,7 @@ def needed_by(templates: Sequence[Template]) -> Amounts:
 
 
 class Quotas:
-    """Reads the quotas of namespaces and remembers what they allow. One for a process."""
+    """Reads the quotas of namespaces and remembers their limits. One for a process."""
 
     def __init__(self, budget: float, *, own_rights: bool) -> None:
         """`budget`: seconds for one call. `own_rights`: the client has the rights of the JobSets' author."""
@@ -163,7 +162,7 @@ class Quotas:
         self._known: Lookups[str, Allowed] = Lookups(MOST_NAMESPACES)
 
     async def too_small(self, judged: Judged, client: Client) -> list[FieldError]:
-        """Warnings about a new JobSet; raises when there is no answer. None where the client has no right to read."""
+        """Warnings about a new JobSet; raises without an answer. Empty if the client has no right to read quotas."""
         namespace = judged.js.metadata.namespace
         allowed = await self._known.get(namespace, lambda: self._read(namespace, client), lambda _: KEPT_FOR)
         return await compute(lambda: list(too_much(judged, allowed, named=self._own_rights))) if allowed else []

@@ -1,4 +1,4 @@
-"""The ConfigMaps, Secrets and claims of devices without which a pod does not start, and where it names them. Pure."""
+"""The ConfigMaps, Secrets and device claims that a pod needs to start, and the paths of their names. Pure."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,12 +11,12 @@ _VOLUME = ((CONFIG_MAPS, "configMap", "name"), (SECRETS, "secret", "secretName")
 _SOURCE = ((CONFIG_MAPS, "configMap", "name"), (SECRETS, "secret", "name"))
 _VARIABLE = ((CONFIG_MAPS, "configMapKeyRef", "name"), (SECRETS, "secretKeyRef", "name"))
 _ENVIRONMENT = ((CONFIG_MAPS, "configMapRef", "name"), (SECRETS, "secretRef", "name"))
-"""For each kind of reference: the resource, the field that holds it, and the member with the name."""
+"""For each kind of reference: the resource, its field, and the member with the name."""
 _DEVICES = ((RESOURCE_CLAIMS, "resourceClaimName"), (RESOURCE_CLAIM_TEMPLATES, "resourceClaimTemplateName"))
 
 
 def references(pod: Any) -> Iterator[tuple[Resource, Any, Place]]:
-    """The names in the spec of a pod, by kind, with their paths; nothing that is optional."""
+    """The names in the spec of a pod, by kind, with their paths; without optional ones."""
     for at, volume in _items(pod, "volumes"):
         yield from _references_in(volume, _VOLUME, at)
         for source_at, source in _items(dig(volume, "projected"), "sources"):

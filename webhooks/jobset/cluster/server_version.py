@@ -1,4 +1,4 @@
-"""The version of the API server that a set needs. An older one drops fields that it does not know, silently."""
+"""The version of the API server that a set needs. An older one silently drops fields that it does not know."""
 
 from api.jobset import JobSet
 from api.restart_agent import agent_of
@@ -9,7 +9,7 @@ from webhooks.jobset.cluster.lookups import Lookups
 from webhooks.jobset.cluster.verdict import warning
 
 FRESH = 300.0
-"""Seconds for which a version is good. One that could not be read is asked for again."""
+"""Seconds for which a version is cached. A failed request is repeated."""
 
 AGENT_TOO_NEW = warning(
     "restart-agent-version",
@@ -20,7 +20,7 @@ _REMEDIES = {"mode": "set mode: MainContainer", "imageVolume": "remove the field
 
 
 def agent_need(js: JobSet) -> tuple[str, Feature] | None:
-    """The field of the agent that an older API server has nothing for, and the feature that it needs."""
+    """The field of the agent that an older API server does not support, and the feature that it needs."""
     agent = agent_of(js)
     if agent is None:
         return None
@@ -36,7 +36,7 @@ class ServerVersion:
         self._known: Lookups[str, Version | None] = Lookups(1)
 
     async def shortfalls(self, field: str, feature: Feature, client: Client) -> list[FieldError]:
-        """A warning about this field of the agent, where the API server is too old for its feature."""
+        """A warning about this field of the agent, if the API server is too old for its feature."""
         version = await self._known.get("", client.server_version, lambda _: FRESH)
         text, how = feature.shortfall(version), _REMEDIES[field]
         return [AGENT_TOO_NEW.at(SPEC.at("failurePolicy", "agent", field), text=text, how=how)] if text else []

@@ -5,7 +5,7 @@ Only the API server's own verdict on the object is a fault of the JobSet. A real
 - a ValidatingAdmissionPolicy: 422 as well (its default reason is Invalid), but the message begins with the resource,
   `jobs.batch "name" is forbidden`;
 - a webhook: any code and any details, but the message begins with `admission webhook "..."`;
-- a quota, RBAC, a namespace that goes away: 403; a namespace that is missing: 404.
+- a quota, RBAC, a namespace that is being deleted: 403; a missing namespace: 404.
 Own validation comes before validating webhooks, policies and quotas, so these never hide a fault.
 """
 
@@ -19,7 +19,7 @@ from kube.model.field import ErrorType, Layer, Rule, Severity, shorten
 from kube.resources import JOBS, Resource
 
 DOCS = "docs/reference/validation.md#what-only-the-cluster-knows"
-"""The page of rules about what the cluster has."""
+"""The page of rules about objects of the cluster."""
 MAX_WHY = 70
 """Characters of a reason that are kept: a warning has 256 for everything."""
 
@@ -32,7 +32,7 @@ def warning(
 
 
 class Verdict(Enum):
-    """What became of a question."""
+    """The outcome of a request."""
 
     FAULTY = "the object is at fault, its causes say where"
     EXISTS = "an object of that name is there, and nothing is wrong with this one"
@@ -60,13 +60,13 @@ def verdict(error: ApiError, resource: Resource) -> Verdict:
 
 def misses_owner(error: ApiError, jobset: str) -> bool:
     """Whether a Job is refused because the JobSet that owns it is not stored yet."""
-    # A client with a cache names the kind, the API server the resource.
+    # The message of a client with a cache has the kind, that of the API server the resource.
     names = (f'{keys.KIND}.{keys.GROUP} "{jobset}"', f'{keys.PLURAL}.{keys.GROUP} "{jobset}"')
     return any(f"{name} not found" in error.message for name in names)
 
 
 def may_want_owner(error: ApiError) -> bool:
-    """Whether a Job without an owner may have been refused for that: by a policy or a webhook, not by a quota."""
+    """Whether a Job may have been refused because it has no owner: by a policy or a webhook, not by a quota."""
     return verdict(error, JOBS) is Verdict.REFUSED and "exceeded quota" not in error.message
 
 
@@ -75,7 +75,7 @@ _NO_RIGHT = re.compile(r'User "([^"]*)" cannot (\w+) resource "([^"]+)"(?: in AP
 
 
 def _right(found: re.Match[str]) -> str:
-    """Who lacks which right: verb and resource whole, and the end of a long name of a user."""
+    """The user and the missing right: verb and resource in full, and the end of a long name of a user."""
     user, verb, resource, group = found.groups()
     shown = user if len(user) <= _MAX_USER else f"...{user[3 - _MAX_USER :]}"
     return f'User "{shown}" cannot {verb} {resource}{f".{group}" if group else ""}'
@@ -94,7 +94,7 @@ _NOISE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
 
 
 def why(error: Exception, budget: float) -> str:
-    """The reason in a few words, without the names of the object that was asked about."""
+    """The reason in a few words, without the name of the object."""
     if isinstance(error, TimeoutError):
         return f"no answer within {budget:g} s"
     if isinstance(error, TransportError):

@@ -2,9 +2,9 @@
 
 See docs/reference/validation.md#new-jobsets.
 
-A check takes a `Subject` (and an `Entry`, when it is about one ReplicatedJob) and yields what breaks a `Rule`. It
-assumes nothing about other checks having passed. docs/reference/admission-differences.md says how the rules differ from
-the Go JobSet's.
+A check takes a `Subject` (and an `Entry`, when it is about one ReplicatedJob) and yields findings of a `Rule`. It does
+not assume that other checks have passed. docs/reference/admission-differences.md says how the rules differ from the Go
+JobSet's.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ MOST = 8
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where rules come from: a section of a page, a KEP, a field of ours, or a rule of the CRD that they say again."""
+    """The source of rules: a section of a page, a KEP, a field of ours, or a rule of the CRD that they repeat."""
 
     name: str
     layer: Layer = Layer.WEBHOOK

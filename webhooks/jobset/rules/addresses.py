@@ -1,4 +1,4 @@
-"""Addresses of pods of this set that no pod has. Warnings only. Pure.
+"""Addresses in commands and variables that belong to no pod of the set. Warnings only. Pure.
 
 See docs/reference/validation.md#addresses.
 """
@@ -19,7 +19,7 @@ _NAME = r"[a-z0-9](?:[a-z0-9-]{0,62})"
 _HOST = re.compile(
     rf"(?:(?<=://)|(?<![\w.$(){{}}%/@-]))({_NAME})((?:\.{_NAME}){{0,8}})(:\d+)?(?![\w$({{%.-])", re.ASCII
 )
-"""A host name, and a port. Not a part of a longer word, of a path, or of what a variable completes."""
+"""A host name and a port, not as a part of a longer word, of a path, or beside a variable."""
 _OF_POD = re.compile(r"(?:(.+)-)?(\d{1,9})-(\d{1,9})", re.ASCII)
 _PEER = re.compile(r"(?i)addr|host|endpoint|coordinator")
 """Names of variables and flags whose value is an address."""
@@ -32,7 +32,7 @@ NO_POD = Source("docs/reference/validation.md#addresses").warning(
 
 
 def have_pods(js: Subject) -> Iterator[FieldError]:
-    """Addresses in commands and variables that name this set, and lead to none of its pods."""
+    """Findings about addresses with the name of this set that belong to none of its pods."""
     if not js.js.dns_enabled or not js.name:
         return
     yield from islice((error for entry in js.entries for error in _check_pod(js, entry)), MOST)
@@ -46,7 +46,7 @@ def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def _check_text(js: Subject, entry: Entry, place: Path, text: str, about: str) -> Iterator[FieldError]:
-    """Names in a text. One without a domain counts only with a port, or as the whole value of what is an address."""
+    """Names in a text. One without a domain counts only with a port, or as the whole value of an address variable."""
     completes = entry.job.template.spec.dns_config is not None
     peer = text.rpartition("=")[2] if _PEER.search(about) else ""
     for found in _HOST.finditer(text):
@@ -59,7 +59,7 @@ def _check_text(js: Subject, entry: Entry, place: Path, text: str, about: str) -
 
 
 def _texts(path: Path, container: Container) -> Iterator[tuple[Path, str, str]]:
-    """Texts with their places, and what they are about: the variable, the flag."""
+    """Texts with their paths, and the variable or flag that they belong to."""
     for place, text in values(path, container):
         yield place, text, container.env[int(place.parts[-2])].name
     last = ""
@@ -69,7 +69,7 @@ def _texts(path: Path, container: Container) -> Iterator[tuple[Path, str, str]]:
 
 
 def _is_missing(js: Subject, host: str, domain: list[str], *, bare: bool) -> bool:
-    """Whether a name means a pod of this set that does not exist. Other Services, and other sets, are left alone."""
+    """Whether a name means a pod of this set that does not exist. Names of other Services and sets are ignored."""
     if domain[1:2] == ["svc"]:
         return False
     namespace = js.js.metadata.namespace

@@ -29,7 +29,7 @@ NO_DOMAIN = _SOURCE.warning(
 
 
 def avoid_nodes(subject: Subject) -> Iterator[FieldError]:
-    """The field needs something by which a node fails, and for each option what makes it act."""
+    """The field needs a setting by which nodes fail, and each option the setting that makes it effective."""
     policy = subject.js.spec.failure_policy
     wanted = policy.avoid_nodes if policy is not None else None
     if policy is None or wanted is None:

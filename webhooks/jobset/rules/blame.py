@@ -1,4 +1,4 @@
-"""Which name is to blame for that of a Job or a pod, which is made of two, and what to write instead. Pure."""
+"""Which part of a Job's or pod's name, the JobSet's or the ReplicatedJob's, is at fault, and its correction. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ _SET_PART = re.compile(r"[a-z][-a-z0-9]*")
 _JOB_PART = re.compile(r"[-a-z0-9]*")
 _NAME, _GENERATE_NAME = Path(("metadata", "name")), Path(("metadata", "generateName"))
 _BEFORE_DIGITS = "js-"
-"""Put before a JobSet's name that begins with a digit."""
+"""Prefix for a JobSet's name that begins with a digit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """The JobSet's name and its place; of one that gets a name what it begins with."""
+    """The JobSet's name and its path; generateName if it has no name yet."""
 
     place: Path
     name: str
@@ -32,7 +32,7 @@ def own_name(name: object, prefix: object) -> Own:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Whether the JobSet's name (at `place`) has to change, or that of the ReplicatedJob, and how."""
+    """Whether to change the JobSet's name (at `place`) or that of the ReplicatedJob, and the correction."""
 
     place: Path
     of_set: bool
@@ -41,7 +41,7 @@ class Blame:
 
 
 def of_form(own: Own, job: str) -> Blame:
-    """Blames the name with characters that a Job's name may not have: the JobSet's or the ReplicatedJob's."""
+    """The name with characters that are not allowed in a Job's name: the JobSet's or the ReplicatedJob's."""
     place, name = own.place, own.name
     of_set, of_job = not _SET_PART.fullmatch(name), not _JOB_PART.fullmatch(job)
     changes = []
@@ -54,7 +54,7 @@ def of_form(own: Own, job: str) -> Blame:
 
 
 def of_length(own: Own, job: str, excess: int) -> Blame:
-    """The longer of the two names has to lose what is too much."""
+    """The longer of the two names, which has to be shortened."""
     place, of_set = own.place, len(own.name) >= len(job)
     owner, name = (str(place), own.name) if of_set else ("the ReplicatedJob's name", job)
     shorter = name.encode()[:-excess].decode(errors="ignore").rstrip("-.")
@@ -64,12 +64,12 @@ def of_length(own: Own, job: str, excess: int) -> Blame:
 
 
 def job_part(name: str) -> str:
-    """A ReplicatedJob's name, or the good one that it has to get instead."""
+    """A ReplicatedJob's name, or its correction."""
     return name if _JOB_PART.fullmatch(name) else _nearest_label(name)
 
 
 def _nearest_label(name: str) -> str:
-    """The nearest text of the letters that Jobs' names may have."""
+    """The nearest text with the characters that are allowed in names of Jobs."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:MAX_LABEL].rstrip("-")
 
 

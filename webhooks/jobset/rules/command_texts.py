@@ -1,4 +1,4 @@
-"""The texts of a container in which people write variables and addresses. Pure."""
+"""The texts of a container that may contain variables and addresses. Pure."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ _SCRIPTS = (".sh", ".bash", ".zsh")
 
 
 def words(path: Path, container: Container) -> Iterator[tuple[Path, str]]:
-    """The words of command and arguments with their places."""
+    """The words of command and arguments with their paths."""
     for key, items in (("command", container.command), ("args", container.args)):
         for place, word in path.at(key).each(items):
             if isinstance(word, str):
@@ -18,7 +18,7 @@ def words(path: Path, container: Container) -> Iterator[tuple[Path, str]]:
 
 
 def values(path: Path, container: Container) -> Iterator[tuple[Path, str]]:
-    """The values of variables that are written out, with their places."""
+    """The literal values of variables, with their paths."""
     for place, variable in path.at("env").each(container.env):
         if isinstance(variable.value, str):
             yield place.at("value"), variable.value

@@ -1,4 +1,4 @@
-"""Pod templates that the API server stores and no kubelet can run. Warnings only. Pure.
+"""Pod templates that the API server accepts and no kubelet can run. Warnings only. Pure.
 
 See docs/reference/validation.md#containers.
 """
@@ -26,7 +26,7 @@ MEDIUM = _DOCS.warning("empty-dir-medium", "no kubelet knows this medium: the po
 
 
 def runnable(js: Subject) -> Iterator[FieldError]:
-    """Images, commands and media that no kubelet can use, at most as many as an answer names."""
+    """Images, commands and media that no kubelet can use, at most as many as an answer lists."""
     yield from islice((error for entry in js.entries for error in _check_pod(entry)), MOST)
 
 
@@ -49,12 +49,12 @@ def _check_container(path: Path, container: Container) -> Iterator[FieldError]:
 
 
 def _is_a_line(word: Any) -> bool:
-    """Whether a command of one word is likely a whole command line, since no program has such a name."""
+    """Whether a command of one word is likely a whole command line, since programs have no such names."""
     return isinstance(word, str) and any(char.isspace() for char in word.strip())
 
 
 def _items(line: str) -> str:
-    """The list to write for a command line."""
+    """The list to write instead of a command line."""
     try:
         return f"[{', '.join(map(render_value, as_list('command', line)))}]"
     except ValueError:

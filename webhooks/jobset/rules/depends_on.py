@@ -1,4 +1,4 @@
-"""dependsOn: it names earlier ReplicatedJobs, and these have to reach what it waits for.
+"""dependsOn: it names earlier ReplicatedJobs, which have to be able to reach the state.
 
 See docs/reference/validation.md#dependson.
 """
@@ -14,7 +14,7 @@ from webhooks.jobset.rules.targets import name_suggestion
 from webhooks.jobset.subject import Entry, Subject
 
 MAX_COMPARED = 256
-"""ReplicatedJobs of a set for which it is worked out what has completed before each of them starts."""
+"""Largest number of ReplicatedJobs of a set for which dependencies are checked."""
 
 _DOCS = Source("docs/reference/validation.md#dependson")
 FIRST = _DOCS.error(
@@ -59,7 +59,7 @@ def in_order(subject: Subject) -> Iterator[FieldError]:
 
 
 def not_on_the_first(subject: Subject) -> Iterator[FieldError]:
-    """The first ReplicatedJob has nothing to wait for; even an empty list is refused."""
+    """The first ReplicatedJob cannot wait for others; even an empty list is refused."""
     for entry in subject.entries[:1]:
         if entry.rjob.depends_on is not None:
             yield FIRST.at(entry.path.at("dependsOn"), alternative=partial(_below, subject, entry))
@@ -87,7 +87,7 @@ def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def _below(subject: Subject, entry: Entry) -> str:
-    """Advice to move the first ReplicatedJob down, empty if what it waits for waits for it."""
+    """Advice to move the first ReplicatedJob down; empty if the one that it waits for waits for it."""
     awaited = [other for item in entry.rjob.depends_on or () if (other := subject.by_name.get(item.name))]
     if not awaited or any(_waiting_chain(subject, other, entry) for other in awaited):
         return ""
@@ -101,9 +101,9 @@ def _above(subject: Subject, other: Entry, entry: Entry) -> str:
 
 
 def _waiting_chain(subject: Subject, start: Entry, end: Entry) -> list[str]:
-    """Names from one ReplicatedJob to another that it waits for, both included; empty where it does not.
+    """Names from one ReplicatedJob to another that it waits for, both included; empty if it does not.
 
-    Looks at no more than MAX_COMPARED ReplicatedJobs.
+    Reads at most MAX_COMPARED ReplicatedJobs.
     """
     names, came_from = [start.rjob.name], {start.rjob.name: ""}
     for name in names:
@@ -120,7 +120,7 @@ def _waiting_chain(subject: Subject, start: Entry, end: Entry) -> list[str]:
 
 
 def can_start(subject: Subject) -> Iterator[FieldError]:
-    """A ReplicatedJob that waits for what completes the whole set is never run."""
+    """A ReplicatedJob that waits for the Jobs that complete the whole set never runs."""
     if len(subject.entries) > MAX_COMPARED:
         return
     is_done_with = completion(subject)

@@ -36,7 +36,7 @@ LONG_HOST_NAME = _DOCS.warning(
 
 
 def resolves(subject: Subject) -> Iterator[FieldError]:
-    """Without DNS names a coordinator's address and the names below a subdomain do not resolve."""
+    """Findings if DNS names are off: a coordinator's address and names below a subdomain do not resolve."""
     network = subject.js.spec.network
     if network is None or network.enable_dns_hostnames is not False:
         return
@@ -47,7 +47,7 @@ def resolves(subject: Subject) -> Iterator[FieldError]:
 
 
 def of_pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Fields of pods by which the names of the set do not resolve, or no pod starts."""
+    """Findings about fields of pods with which names of the set do not resolve, or no pod starts."""
     pod, path, own = entry.job.template.spec, entry.pod_path.at("spec"), subdomain(subject.js)
     if subject.js.dns_enabled:
         if _asks_node(entry) and subject.pod_count > 1:

@@ -1,4 +1,4 @@
-"""Elastic ReplicatedJobs: the fewest Jobs have to be enough for all that counts on them. Pure.
+"""Elastic ReplicatedJobs: the smallest number of Jobs has to suffice for all fields that depend on it. Pure.
 
 See docs/reference/validation.md#elastic-replicas.
 """
@@ -60,7 +60,7 @@ def gate(subject: Subject) -> Iterator[FieldError]:
 
 
 def bounds(subject: Subject) -> Iterator[FieldError]:
-    """The number of Jobs is within its bounds, and the coordinator is there with the fewest; holds for updates, too."""
+    """The number of Jobs is within its bounds, and the coordinator exists with the fewest; applies to updates, too."""
     if not subject.gates[GATE]:
         return
     for entry in subject.entries:
@@ -96,7 +96,7 @@ def enough(subject: Subject) -> Iterator[FieldError]:
 
 
 def no_capacity(subject: Subject) -> Iterator[FieldError]:
-    """A set that may continue with fewer Jobs has some that it may leave out, and its pods are scheduled one by one."""
+    """A set that may continue with fewer Jobs has elastic ReplicatedJobs, and its pods are scheduled one by one."""
     if not (_has_policy(subject) and subject.gates[GATE]):
         return
     if subject.js.spec.scheduling is not None:

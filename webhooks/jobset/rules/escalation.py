@@ -1,4 +1,4 @@
-"""Rules of the failure policy that say `then`: every step has to be reached, and to do more than the one before it.
+"""Rules of the failure policy with `then`: every step has to be reachable, and to do more than the one before it.
 
 See docs/reference/validation.md#escalation.
 """
@@ -15,7 +15,7 @@ from webhooks.jobset.subject import Subject
 
 _GATE = "JobSetFailureEscalation"
 MOST_RULES = 8
-"""Rules with `then`: the status keeps for each how far it has come."""
+"""Rules with `then`: the status has the step of each."""
 _SOURCE = Source("docs/reference/validation.md#escalation")
 
 NO_GATE = _SOURCE.gate("escalation-gate", _GATE, "the rule takes the same action each time")
@@ -56,7 +56,7 @@ IN_PLACE_NEVER = _SOURCE.error(
 
 
 def in_place(subject: Subject) -> Iterator[FieldError]:
-    """A limit of restarts in place has to be reached before that of all restarts."""
+    """The limit of restarts in place has to be reached before that of all restarts."""
     policy, path = subject.failure_policy, FAILURE.at("inPlaceRestarts")
     most = policy.in_place_restarts
     if most is None:
@@ -110,7 +110,7 @@ def _check_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterat
 
 
 def _comes(used: int, limit: int, *, limited: bool) -> bool:
-    """Whether that many restarts are allowed, and after them an action that is `limited`, too, or not."""
+    """Whether that many restarts are allowed, followed by an action that may be `limited`, too."""
     return used < limit or (used == limit and not limited)
 
 

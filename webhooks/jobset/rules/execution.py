@@ -1,4 +1,4 @@
-"""Stages (spec.executionPolicy): they exclude other orders of start, and no stage may wait for ever."""
+"""Stages (spec.executionPolicy): they exclude other orders of start, and no stage may wait forever."""
 
 from collections.abc import Iterator
 
@@ -77,7 +77,7 @@ def one_order(subject: Subject) -> Iterator[FieldError]:
 
 
 def state(subject: Subject) -> Iterator[FieldError]:
-    """The CRD's own rules on what a stage has to reach."""
+    """The CRD's own rules on the state that a stage has to reach."""
     policy = subject.js.spec.execution_policy
     if policy is None or policy.replicated_jobs_status in STAGE_STATES:
         return
@@ -92,7 +92,7 @@ def state(subject: Subject) -> Iterator[FieldError]:
 
 
 def not_in_place(subject: Subject) -> Iterator[FieldError]:
-    """Pods that wait for the whole set at one barrier would wait for pods that come only after them."""
+    """Pods that wait for the whole set at one barrier would wait for pods that are created only after them."""
     if staged(subject.js.spec) and subject.failure_policy.restart_strategy == IN_PLACE:
         yield IN_PLACE_RESTART.at(ORDER, "InOrder")
 

@@ -76,7 +76,7 @@ RULE_CONTAINER = _CODES.error(
 
 
 def exit_code_policy(_: Subject, entry: Entry) -> Iterator[FieldError]:
-    """The demands of the exitCodePolicy of a ReplicatedJob on its Job."""
+    """Findings about the Job of a ReplicatedJob with an exitCodePolicy."""
     policy = entry.rjob.exit_code_policy
     if policy is None:
         return
@@ -101,12 +101,12 @@ def _too_many(entry: Entry, own: int) -> Iterator[FieldError]:
     path = entry.job_path.at("podFailurePolicy", "rules")
     count = len(pod_failure_rules(entry.rjob.job_spec, entry.rjob.exit_code_policy))
     surplus = count - MAX_POD_FAILURE_RULES
-    if surplus > 0 and own <= MAX_POD_FAILURE_RULES:  # with more of its own, the Job API says it
+    if surplus > 0 and own <= MAX_POD_FAILURE_RULES:  # with more rules of its own, the Job API reports it
         yield RULES_TOO_MANY.at(path, count, count=count, added=count - own, surplus=surplus)
 
 
 def _taken_before(path: Path, policy: ExitCodePolicy, own: list[JSON]) -> Iterator[FieldError]:
-    """The Job's own rules come first, and the first match wins."""
+    """Findings about codes that the Job's own rules, which come first, match already."""
     permanent, retryable = meanings(policy)
     left = {*permanent, *retryable}
     for i, rule in enumerate(own[:MAX_POD_FAILURE_RULES]):
@@ -125,7 +125,7 @@ def _decides(rule: JSON, code: int, container: str) -> bool:
 
 
 def failure_rules(subject: Subject) -> Iterator[FieldError]:
-    """The demands of a rule with onExitCodes on its target Jobs."""
+    """Findings about the target Jobs of a rule with onExitCodes."""
     if all(rule.on_exit_codes is None for rule in subject.failure_policy.rules):
         return
     restarting = _without_codes(subject.js, subject.entries)
@@ -148,7 +148,7 @@ def failure_rules(subject: Subject) -> Iterator[FieldError]:
 
 
 def _without_codes(js: JobSet, entries: Iterable[Entry]) -> tuple[str, ...]:
-    """Names of those whose pods have no exit codes that count, and no agent that reports them."""
+    """Names of those whose pods have neither exit codes that count nor an agent that reports them."""
     return tuple(e.rjob.name for e in entries if not (e.never_restarts or reporting_container(js, e.rjob)))
 
 

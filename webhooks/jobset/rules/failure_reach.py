@@ -16,7 +16,7 @@ from webhooks.jobset.subject import Entry, Subject
 MAX_COMPARED = 100
 """Rules that are compared with each other."""
 MAX_PATTERNS = 64
-"""Patterns of a JobSet that are tried."""
+"""Patterns of a JobSet that are compiled."""
 
 _FAILURE_POLICY = Source("docs/reference/failure-policy.md#failure-policy")
 MAX_RESTARTS = _FAILURE_POLICY.warning("max-restarts-negative", "below 0 means 0: no restart", "write 0 or more")
@@ -53,7 +53,7 @@ CODES_NEVER = Source("failurePolicy.rules[].onExitCodes").warning(
 
 
 def rules_can_match(subject: Subject) -> Iterator[FieldError]:
-    """Rules that no failed Job will ever reach."""
+    """Findings about rules that no failed Job can reach."""
     policy = subject.failure_policy
     if policy.max_restarts < 0:
         yield MAX_RESTARTS.at(FAILURE.at("maxRestarts"), policy.max_restarts)
@@ -84,7 +84,7 @@ def _patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldError]:
 
 
 def _reasons_can_come(path: Path, rule: FailurePolicyRule, subject: Subject) -> Iterator[FieldError]:
-    """A Job fails for some reasons only where it asks for it."""
+    """Findings about reasons for which a Job fails only with certain fields."""
     for place, reason in path.each(rule.on_job_failure_reasons[:MAX_COMPARED]):
         field, _ = _ASKED_BY.get(reason, ("", None))
         if field and not any(_asks(entry, reason) for entry in subject.targets(rule.target_replicated_jobs)):
@@ -97,7 +97,7 @@ _ASKED_BY = {
     "MaxFailedIndexesExceeded": ("maxFailedIndexes", "max_failed_indexes"),
     "DeadlineExceeded": ("activeDeadlineSeconds", "active_deadline_seconds"),
 }
-"""For each reason the field of the Job that can lead to it, on the wire and in the record."""
+"""For each reason the field of the Job that can lead to it, in JSON and in the record."""
 
 
 def _asks(entry: Entry, reason: str) -> bool:
@@ -108,7 +108,7 @@ def _asks(entry: Entry, reason: str) -> bool:
 
 
 def _codes_can_come(path: Path, rule: FailurePolicyRule, subject: Subject) -> Iterator[FieldError]:
-    """A pod decides about a failed Job only if its exit code was not one to try again after."""
+    """Findings about exit codes after which the Job starts a pod again, so that they do not fail the Job."""
     codes = rule.on_exit_codes
     if codes is None or not codes.values:
         return
@@ -154,12 +154,12 @@ def _matches_whatever(wide: FailurePolicyRule, narrow: FailurePolicyRule) -> boo
 
 
 def _takes_all(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
-    """Whether any of `wide` fits wherever any of `narrow` does; none given fits everywhere."""
+    """Whether every match of `narrow` is a match of `wide`; empty matches everything."""
     return not wide or (bool(narrow) and set(wide) >= set(narrow))
 
 
 def _takes_all_codes(wide: OnExitCodes | None, narrow: OnExitCodes | None) -> bool:
-    """Whether `wide` matches every exit code that `narrow` does. In never matches as many as NotIn."""
+    """Whether `wide` matches every exit code that `narrow` does. `In` never matches as many as `NotIn`."""
     if wide is None or narrow is None:
         return wide is None
     if wide.container_name not in {"", narrow.container_name}:

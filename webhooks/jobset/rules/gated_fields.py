@@ -36,12 +36,12 @@ _FIELDS: tuple[tuple[Path, str, Rule], ...] = (
 
 
 def without_gate(subject: Subject) -> Iterator[FieldError]:
-    """The fields that are set while the feature gate that they need is off."""
+    """Findings about fields whose feature gate is off."""
     return _without_gate(subject, _FIELDS)
 
 
 def deadline(subject: Subject) -> Iterator[FieldError]:
-    """The deadline without its gate; of these fields an update may change only this one."""
+    """The deadline without its gate; the only one of these fields that an update may change."""
     return _without_gate(subject, _FIELDS[:1])
 
 

@@ -24,7 +24,7 @@ IN_A_ROW = Source("docs/concepts/recovery.md#how-long-pods-take-to-end").warning
 
 
 def in_a_row(subject: Subject) -> Iterator[FieldError]:
-    """A restart that waits for one grace period after the other, where somebody has made one longer.
+    """Findings about a restart that waits for one grace period after the other, if one was made longer.
 
     The two default ones do not cause a warning: nearly every set has them, and most programs end at SIGTERM.
     """
@@ -40,6 +40,6 @@ def in_a_row(subject: Subject) -> Iterator[FieldError]:
 
 
 def _seconds(entry: Entry) -> int:
-    """The grace period of the pods, as far as it can be read."""
+    """The grace period of the pods, if it is valid."""
     seconds = dig(entry.rjob.pod_spec, "terminationGracePeriodSeconds")
     return seconds if isinstance(seconds, int) else _DEFAULT_SECONDS

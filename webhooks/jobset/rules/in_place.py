@@ -1,4 +1,4 @@
-"""In-place restart: what it needs of the Jobs.
+"""In-place restart: its requirements of Jobs.
 
 See docs/reference/validation.md#in-place-restart.
 """
@@ -45,7 +45,7 @@ def gate(subject: Subject) -> Iterator[FieldError]:
 
 
 def job_template(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Jobs must keep their pods, replace them only once they failed, and run all of them at once; not spares."""
+    """Jobs must keep their pods, replace them only once they have failed, and run all at once; not for spares."""
     if subject.failure_policy.restart_strategy != IN_PLACE or entry.rjob.spare_for:
         return
     job, path, name = entry.job, entry.job_path, entry.rjob.name

@@ -56,7 +56,7 @@ ALTERED = _COPIES.error(
 
 
 def travelling_fields(subject: Subject) -> Iterator[FieldError]:
-    """Fields that the Go JobSet does not have, of a set that MultiKueue copies, and of a copy."""
+    """Findings about fields that the Go JobSet does not have, in a set that MultiKueue copies, or in a copy."""
     labels, annotations = subject.js.metadata.labels, subject.js.metadata.annotations
     is_sent = subject.js.spec.managed_by == MULTIKUEUE
     if not is_sent and not (MULTIKUEUE_ORIGIN in labels and OWN_FIELDS_COPY in annotations):
@@ -73,7 +73,7 @@ def travelling_fields(subject: Subject) -> Iterator[FieldError]:
 
 
 def jobs(_: Subject, entry: Entry) -> Iterator[FieldError]:
-    """A Job that is left to another controller than Kubernetes' own."""
+    """Findings about Jobs that are managed by another controller than that of Kubernetes."""
     name = entry.job.managed_by
     if name and name != JOB_CONTROLLER and entry.rjob.replicas:
         yield JOBS.at(entry.job_path.at("managedBy"), name, name=name)

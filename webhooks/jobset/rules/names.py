@@ -82,7 +82,7 @@ def group_name(_: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def has_a_name(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """The schema requires one, and the webhook's defaults make it an empty one, which works."""
+    """The name is not empty. The schema requires it; the webhook sets an empty one, with which rules work."""
     if not entry.rjob.name:
         yield UNNAMED.at(entry.path.at("name"), first=job_name(subject.name, "", 0))
 
@@ -111,7 +111,7 @@ def pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def set_to_blame(error: FieldError, own: blame.Own, job: str) -> bool:
-    """Whether the JobSet's own name alone makes the names of a ReplicatedJob's Jobs and pods wrong."""
+    """Whether only the JobSet's name makes the names of a ReplicatedJob's Jobs and pods invalid."""
     if error.rule is JOB:
         form = blame.of_form(own, job)
         return form.of_set and not form.of_job

@@ -30,7 +30,7 @@ QUEUE = Source("docs/reference/validation.md#labels-and-annotations").warning(
 
 
 def misplaced_queue(js: Subject) -> Iterator[FieldError]:
-    """The label of a queue of Kueue on a template of a set that has none: the set runs without quota, or never."""
+    """The label of a queue of Kueue on a template of a set that has none: the set runs without a quota, or never."""
     if QUEUE_NAME in js.js.metadata.labels:
         return
     for entry in js.entries[:MOST]:

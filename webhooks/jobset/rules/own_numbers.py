@@ -1,4 +1,4 @@
-"""What every schema takes, and what the JobSet's own numbers make impossible. Warnings only. Pure.
+"""Numbers that every schema accepts and that contradict each other. Warnings only. Pure.
 
 See docs/reference/validation.md#own-numbers.
 """
@@ -20,9 +20,9 @@ from webhooks.jobset.subject import Entry, Subject
 
 _TOPOLOGY, _CHIPS = "cloud.google.com/gke-tpu-topology", "google.com/tpu"
 _LARGEST_HOST = 8
-"""Chips of the largest node that is a whole slice: only of a larger topology is it known that it has several nodes."""
+"""Chips of the largest node that is a whole slice: only a larger topology has certainly several nodes."""
 _MOST_TERMS = 8
-"""Constraints and terms of a pod that are looked at."""
+"""Constraints and terms of a pod that are checked."""
 _NARROWING = ("matchLabelKeys", "mismatchLabelKeys", "namespaceSelector", "namespaces", "nodeAffinityPolicy")
 
 _DOCS = Source("docs/reference/validation.md#own-numbers")
@@ -50,7 +50,7 @@ CHIPS = _DOCS.warning(
 
 
 def can_hold(js: Subject) -> Iterator[FieldError]:
-    """Numbers that contradict each other, at most as many as an answer names."""
+    """Findings about numbers that contradict each other, at most as many as an answer lists."""
     limit, timeout = js.js.spec.active_deadline_seconds, js.failure_policy.start_timeout_seconds
     if limit is not None and timeout is not None and timeout >= limit:
         yield START_TIMEOUT_NEVER.at(FAILURE.at("startTimeoutSeconds"), timeout, seconds=limit)
@@ -58,7 +58,7 @@ def can_hold(js: Subject) -> Iterator[FieldError]:
 
 
 def never_end(js: Subject) -> Iterator[FieldError]:
-    """Containers that always restart, in Jobs for which the success policy waits."""
+    """Findings about containers that always restart, in Jobs that the success policy waits for."""
     policy = js.js.spec.success_policy
     if policy and (policy.operator == "Any" or policy.min_succeeded is not None):
         return
@@ -83,7 +83,7 @@ def _check_entry(js: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def _apart(js: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Terms that keep pods of a Job out of the one domain that is theirs."""
+    """Findings about terms that keep pods of a Job out of its own domain."""
     topology, pods = by_affinity(js, entry), pods_at_once(entry.job)
     if topology is None or pods < 2:
         return
@@ -101,7 +101,7 @@ def _anti_affinity(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:
 
 
 def _spread(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:
-    """Those that ask for several domains: with one alone, any number of pods fits."""
+    """Findings about constraints that need several domains: in a single one, any number of pods fits."""
     key = "topologySpreadConstraints"
     for place, term in path.at(key).each(items(spec, key)[:_MOST_TERMS]):
         skew, domains = dig(term, "maxSkew"), dig(term, "minDomains")
@@ -111,7 +111,7 @@ def _spread(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:
 
 
 def _selects(term: Any, labels: dict[str, Any]) -> bool:
-    """Whether a term of labels alone, with nothing that narrows it, selects these pods."""
+    """Whether a term that has only labels selects these pods."""
     selector = dig(term, "labelSelector")
     wanted = dig(selector, "matchLabels")
     narrowed = dig(selector, "matchExpressions") or any(dig(term, key) for key in _NARROWING)
@@ -121,7 +121,7 @@ def _selects(term: Any, labels: dict[str, Any]) -> bool:
 
 
 def _chips(js: Subject, entry: Entry) -> Iterator[FieldError]:
-    """A TPU slice of several nodes, of which its pods do not make whole ones; in exclusive placement those of a Job."""
+    """Findings about pods that do not fill TPU slices of several nodes; in exclusive placement, those of a Job."""
     topology = dig(entry.rjob.pod_spec, "nodeSelector", _TOPOLOGY)
     sides = topology[:40].split("x") if isinstance(topology, str) else []
     if not sides or not all(side.isascii() and side.isdigit() for side in sides):
@@ -134,7 +134,7 @@ def _chips(js: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def _chips_of_pod(entry: Entry) -> int:
-    """Chips that the containers of a pod ask for; 0 where that is not a whole number."""
+    """Chips that the containers of a pod request; 0 if that is not a whole number."""
     count = 0
     for container in items(entry.rjob.pod_spec, "containers"):
         amount = parse_quantity(str(dig(container, "resources", "limits", _CHIPS) or 0)[:20])

@@ -2,9 +2,9 @@
 
 See docs/reference/validation.md#exclusive-placement.
 
-The JobSet's and the Job template's annotations are put on the pods by the controller; those on the pod template are
-there anyway. The node-selector annotation counts for the controller only beside an exclusive-topology annotation on the
-same level.
+The JobSet's and the Job template's annotations are put on the pods by the controller; those on the pod template are on
+the pods anyway. The node-selector annotation counts for the controller only beside an exclusive-topology annotation on
+the same level.
 """
 
 from collections.abc import Iterator
@@ -108,7 +108,7 @@ def by_affinity(subject: Subject, entry: Entry) -> str | None:
 
 
 def _alone(path: Path, annotations: dict[str, str], topology: str | None) -> FieldError:
-    """The finding about a node-selector annotation with no topology beside it, where another level has one or not."""
+    """The finding about a node-selector annotation without a topology on its level."""
     at = path.at(NODE_SELECTOR_STRATEGY)
     return LEVELS.at(at) if topology is None else MIXED.at(at, annotations[NODE_SELECTOR_STRATEGY], topology=topology)
 

@@ -1,4 +1,4 @@
-"""Numbers and ranks that programs are started with and that do not fit the pods. Warnings only. Pure.
+"""Numbers and ranks in commands that do not fit the pods. Warnings only. Pure.
 
 See docs/reference/validation.md#ranks.
 """
@@ -23,7 +23,7 @@ _FLAG = re.compile(r"--nnodes(?:=|[ \t]+)[\"']?(\d{1,9})(?![\w:.])", re.ASCII)
 _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 _NODES = "PET_NNODES"
 _OTHER_RANK = re.compile(r"(?i)hostname|(?<![a-z])job[-_](?:(?:global|group)[-_])?(?:index|name)|metadata\.name\b")
-"""How a program may learn which Job its pod is of."""
+"""Texts by which a program may find out the Job of its pod."""
 
 _DOCS = Source("docs/reference/validation.md#ranks")
 NODES = _DOCS.warning(
@@ -49,7 +49,7 @@ def ranks_fit(js: Subject) -> Iterator[FieldError]:
 
 
 class _Together:
-    """How many pods may form a group: those of a Job, of a ReplicatedJob, of those that say how many, of the set."""
+    """Possible sizes of a group of pods: those of a Job, of a ReplicatedJob, of several of these, of the set."""
 
     def __init__(self, js: Subject) -> None:
         self.js = js
@@ -82,7 +82,7 @@ def _wrong_number(together: _Together, entry: Entry, place: Path, count: int) ->
 
 
 def _numbers(entry: Entry) -> Iterator[tuple[Path, int]]:
-    """Numbers of nodes that torchrun gets; ranges, which it may get too, are left alone."""
+    """Numbers of nodes that torchrun gets; ranges are ignored."""
     for path, container in entry.each_container():
         for place, variable in path.at("env").each(container.env):
             if variable.name == _NODES and isinstance(variable.value, str) and _NUMBER.fullmatch(variable.value):
@@ -96,7 +96,7 @@ def _numbers(entry: Entry) -> Iterator[tuple[Path, int]]:
 
 
 def _zeros(entry: Entry) -> Iterator[FieldError]:
-    """The first use of the index in each container that does not know its Job either."""
+    """The first use of the index in each container that does not use the index of its Job."""
     if any(_OTHER_RANK.search(path) for path in _fields(entry)):
         return
     for path, container in entry.each_container():
@@ -116,7 +116,7 @@ def _uses_of_index(path: Path, container: Container, texts: list[tuple[Path, str
 
 
 def _fields(entry: Entry) -> Iterator[str]:
-    """Fields of the pod that its containers read, by variables or files."""
+    """Fields of the pod in variables or files of its containers."""
     for _, container in entry.each_container():
         yield from (variable.field for variable in container.env)
     for _, volume in entry.each_volume():
@@ -125,7 +125,7 @@ def _fields(entry: Entry) -> Iterator[str]:
 
 
 def _restarts_alone(together: _Together, entry: Entry) -> Iterator[FieldError]:
-    """A container that restarts in its pod, of pods that work together, before the set may restart."""
+    """Findings about containers that restart in their pod, of pods that work together, before the set may restart."""
     policy, job = together.js.failure_policy, entry.job
     if not policy.max_restarts or policy.restart_strategy == IN_PLACE or pods_at_once(job) < 2:
         return

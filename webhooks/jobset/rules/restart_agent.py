@@ -80,7 +80,7 @@ def strategy(subject: Subject) -> Iterator[FieldError]:
 
 
 def pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """The demands of the agent on the pods that get it."""
+    """Findings about pods that get the agent."""
     agent = agent_of(subject.js)
     if agent is None or entry.rjob.name in subject.without_agent:
         return
@@ -97,7 +97,7 @@ def pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def rights(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Pods that restart in place need an agent, and this one an account with rights."""
+    """Pods that restart in place need an agent, and the agent needs an account with rights."""
     without = not subject.js.restarts_in_place or not subject.gates["InPlaceRestart"]
     if without or entry.rjob.name in subject.without_agent:
         return
@@ -115,7 +115,7 @@ def rights(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def _may_have_agent(entry: Entry) -> bool:
-    """Whether a container gets the name of its pod, as every agent needs it, may read it in a file, or is called so."""
+    """Whether a container may be an agent: it has the name of its pod as a variable or a file, or an agent's name."""
     if any((volume.downward_api or volume.projected) is not None for _, volume in entry.each_volume()):
         return True
     containers = entry.job.template.spec.all_containers
@@ -138,11 +138,11 @@ def watchdog(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def _why_unread(subject: Subject, entry: Entry, container: Container) -> tuple[str, str] | None:
-    """Why no agent reads the variables of this container, which names none itself, and the remedy."""
+    """Why no agent reads the variables of this container, and the remedy."""
     agent = agent_of(subject.js)
     if agent is None or entry.rjob.name in subject.without_agent:
         if not container.command:
-            return None  # the image may begin with an agent
+            return None  # the entry point of the image may be an agent
         return "nothing in this container is one", "start the worker by the agent, or remove the variable"
     if agent.mode != "MainContainer":
         return "one that runs beside a worker cannot end it", "set failurePolicy.agent.mode: MainContainer"
@@ -174,7 +174,7 @@ def _sidecar(subject: Subject, entry: Entry, agent: RestartAgent) -> Iterator[Fi
 
 
 def _who_waits(subject: Subject, entry: Entry) -> str:
-    """What starts only once this ReplicatedJob is ready, as a clause; empty if nothing does."""
+    """The ReplicatedJobs that start only once this one is ready, as a clause; empty if there are none."""
     startup = subject.js.spec.startup_policy
     if startup is not None and startup.startup_policy_order == "InOrder" and entry is not subject.entries[-1]:
         return "startupPolicy InOrder starts the next"

@@ -33,7 +33,7 @@ _BOTH = f"{GATE}=true,{LEVELS_GATE}=true"
 
 
 def _literal(text: str) -> str:
-    """A text as a template that says it."""
+    """A text as a template without placeholders."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
@@ -115,7 +115,7 @@ class Level:
 
     @property
     def topology(self) -> str:
-        """The key; empty where there is none."""
+        """The key; empty if there is none."""
         return self.constraints.topology[0].key if self.constraints is not None and self.constraints.topology else ""
 
     @property
@@ -151,7 +151,7 @@ def levels(subject: Subject) -> Iterator[Level]:
 
 
 def gates(subject: Subject) -> Iterator[FieldError]:
-    """Without its gates the field is refused; with the first alone it may have one level, as in the Go JobSet."""
+    """Without its gates the field is refused; with only the first one it may have one level, as in the Go JobSet."""
     spec = subject.js.spec.scheduling
     if spec is None or subject.gates[LEVELS_GATE]:
         return

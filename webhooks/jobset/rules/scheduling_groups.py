@@ -156,9 +156,9 @@ def _groups(path: Path, wanted: int, there: int) -> Iterator[FieldError]:
 
 
 def _below_root(subject: Subject) -> int:
-    """Groups directly below the set's own; 0 where there is none."""
+    """Number of groups directly below the set's own; 0 if there is none."""
     roots = subject.shape.roots if subject.shape is not None else ()
-    # The groups of single Jobs are as many as there are Jobs, of which a shape has but one.
+    # There is a group for each Job, and a shape has only one Job.
     return sum(
         subject.by_name[child.replicated_jobs[0]].rjob.replicas if child.template.startswith("job-") else 1
         for root in roots
@@ -193,7 +193,7 @@ def _apart(subject: Subject, group: Group) -> Iterator[FieldError]:
 
 
 def _place(subject: Subject, group: Group) -> Path:
-    """The level that a group of several ReplicatedJobs comes from."""
+    """The path of the level that a group of several ReplicatedJobs comes from."""
     spec = subject.js.spec.scheduling
     entries = spec.replicated_jobs if spec is not None else ()
     if group.template == ROOT and (not entries or (spec is not None and spec.scheduling_policy is not None)):
@@ -204,7 +204,7 @@ def _place(subject: Subject, group: Group) -> Path:
 
 
 def _waiting(subject: Subject, members: frozenset[str]) -> tuple[str, str] | None:
-    """(one member, another that starts only after it); None where all can start together."""
+    """A pair of members of which the second starts only after the first; None if all can start together."""
     spec = subject.js.spec
     if in_order(spec):
         ordered = [name for name in subject.names if name in members]

@@ -132,7 +132,7 @@ def kueue(subject: Subject) -> Iterator[FieldError]:
 
 
 def few_pod_sets(subject: Subject) -> Iterator[FieldError]:
-    """Kueue never admits a set with more ReplicatedJobs than a Workload has room for."""
+    """Kueue never admits a set with more ReplicatedJobs than a Workload may have pod sets."""
     count = len(subject.entries)
     if count > MOST_POD_SETS and subject.js.metadata.labels.get(QUEUE_NAME):
         yield POD_SETS.at(SPEC.at("replicatedJobs"), count=count, most=MOST_POD_SETS, label=QUEUE_NAME)
@@ -153,7 +153,7 @@ def kai_stages(subject: Subject) -> Iterator[FieldError]:
 
 
 def _missing_at_first(subject: Subject, placed: Collection[str]) -> int:
-    """ReplicatedJobs without pods for KAI while it has placed none: they wait for it, or have another scheduler."""
+    """ReplicatedJobs without pods for KAI at the start: they wait for others, or have another scheduler."""
     missing, behind, next_stage_waits = 0, set[str](), False
     for stage in stages.stages(subject.js.spec) or (subject.js.spec.replicated_jobs,):
         for rjob in (rjob for rjob in stage if rjob.replicas):

@@ -33,7 +33,7 @@ STORED = _DOCS.warning(
     ErrorType.TOO_LONG,
 )
 NEAR = ETCD_LIMIT * 9 // 10
-"""Bytes from which on a set is near the limit: other clients have entries in its managedFields, too."""
+"""Bytes from which a set is near the limit: other clients have entries in its managedFields, too."""
 
 
 def size(js: Subject) -> Iterator[FieldError]:

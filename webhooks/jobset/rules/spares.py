@@ -1,4 +1,4 @@
-"""Spares: groups that hold places for the pods of another group, and run no part of the program. Pure.
+"""Spares: groups that hold places for the pods of another group, and do not run the program. Pure.
 
 See docs/reference/validation.md#spares.
 """
@@ -66,7 +66,7 @@ def gate(subject: Subject) -> Iterator[FieldError]:
 
 
 def groups(subject: Subject) -> Iterator[FieldError]:
-    """Each group of spares is for an existing group that is not one of spares and whose pods find their nodes."""
+    """Each group of spares is for an existing group, which is not one of spares, and has a template that fits it."""
     entries = list(_spares(subject))
     if len(entries) > MOST_GROUPS:
         yield MANY.at(entries[MOST_GROUPS].path.at("spareFor"), entries[MOST_GROUPS].rjob.spare_for, most=MOST_GROUPS)
@@ -103,7 +103,7 @@ def _group(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def _difference(path: Path, own: JSON, wanted: JSON) -> Path | None:
-    """The first place where a template asks for other than a place needs; None if there is none."""
+    """The first path at which a template of spares differs from the pods that they replace; None if there is none."""
     job = path.at("template", "spec")
     for field in ("parallelism", "completions"):
         if dig(own, "spec", field) != dig(wanted, "spec", field):
@@ -126,7 +126,7 @@ _POD = ("spec", "template", "spec")
 
 
 def references(subject: Subject) -> Iterator[FieldError]:
-    """Nothing that counts Jobs, or waits for them, names a spare; a spare waits for nothing."""
+    """No field that counts Jobs, or waits for them, names a spare; a spare does not wait for others."""
     spares = {entry.rjob.name for entry in _spares(subject)}
     if spares:
         for path, name in islice(((path, name) for path, name in _references(subject) if name in spares), MOST):
@@ -134,7 +134,7 @@ def references(subject: Subject) -> Iterator[FieldError]:
 
 
 def _references(subject: Subject) -> Iterator[tuple[Path, str]]:
-    """Every name of a ReplicatedJob, with its place. What waits for another one is named by itself."""
+    """Every reference to a ReplicatedJob, with its path. A ReplicatedJob that waits counts as a reference to itself."""
     spec, policy = subject.js.spec, subject.js.spec.success_policy
     rules = SPEC.at("failurePolicy", "rules")
     yield from SUCCESS_TARGETS.each(policy.target_replicated_jobs if policy is not None else ())

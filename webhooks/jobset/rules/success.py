@@ -1,4 +1,4 @@
-"""The success policy: its targets have to exist, and it has to be possible to meet it.
+"""The success policy: its targets have to exist, and it has to be satisfiable.
 
 See docs/reference/validation.md#success-policy.
 """
@@ -80,7 +80,7 @@ def not_any(subject: Subject) -> Iterator[FieldError]:
 
 
 def min_succeeded(subject: Subject) -> Iterator[FieldError]:
-    """A number or a share, of something that can be counted and is enough."""
+    """Findings about minSucceeded: a number or percentage, of Jobs or pods that can be counted and are enough."""
     policy = subject.js.spec.success_policy
     if policy is None or policy.min_succeeded is None:
         if policy is not None and policy.unit:
@@ -126,7 +126,7 @@ def _between(low: int, number: int, high: int) -> int:
 
 
 def can_come(subject: Subject) -> Iterator[FieldError]:
-    """A set whose targets have no Jobs, or Jobs that run no pods, waits for ever."""
+    """A set whose targets have no Jobs, or Jobs without pods, waits forever."""
     policy = subject.js.spec.success_policy
     names = policy.target_replicated_jobs if policy else ()
     if any(name not in subject.by_name for name in names):
@@ -146,7 +146,7 @@ def can_come(subject: Subject) -> Iterator[FieldError]:
 
 
 def completion(subject: Subject) -> Callable[[Collection[str]], bool]:
-    """A function of names of ReplicatedJobs: whether the set is Completed once all their Jobs have succeeded."""
+    """A function that tells whether the set is Completed once all Jobs of these ReplicatedJobs have succeeded."""
     policy = subject.js.spec.success_policy or SuccessPolicy()
     counted = {
         entry.rjob.name: entry for entry in subject.targets(policy.target_replicated_jobs) if entry.rjob.replicas

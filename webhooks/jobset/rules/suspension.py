@@ -1,4 +1,4 @@
-"""Annotations by which the Jobs of a set are suspended otherwise. Pure.
+"""Annotations that change how the Jobs of a set are suspended. Pure.
 
 See docs/reference/validation.md#suspension.
 """
@@ -34,7 +34,7 @@ def left_to_others(subject: Subject) -> Iterator[FieldError]:
 
 
 def have_effect(subject: Subject) -> Iterator[FieldError]:
-    """Those annotations without the gate, or with a value that says nothing."""
+    """Findings about those annotations without the gate, or with a value that has no effect."""
     for key in (SKIP_SUSPEND, DELETE_ON_SUSPEND):
         value, path = subject.js.metadata.annotations.get(key), Path(("metadata", "annotations", key))
         if value is not None and value not in {"true", "false"}:

@@ -1,4 +1,4 @@
-"""Names of ReplicatedJobs that fields of the set refer to: which are wrong, and which are meant. Pure."""
+"""Names of ReplicatedJobs in fields of the set: wrong ones, and the likely right ones. Pure."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -23,7 +23,7 @@ def name_suggestion(
 ) -> str:
     """The ReplicatedJob that `wanted` may mean, other than `but`. `none`: the text if there are no others.
 
-    One whose name makes no good name of a Job goes by the name that it has to get.
+    An invalid name of a ReplicatedJob is replaced by its correction.
     """
     alternatives = ((name, job_part(name)) for name in subject.names if name != but)
     if renamed := next((name for name, good in islice(alternatives, MAX_CANDIDATES) if good == wanted and wanted), ""):

@@ -2,8 +2,8 @@
 
 See docs/reference/validation.md#variables.
 
-Kubernetes replaces `$(NAME)` in `command`, `args` and `env`, and only a shell replaces `$NAME`. What is not known there
-stays as it is: every pod has the text, whatever its index.
+Kubernetes replaces `$(NAME)` in `command`, `args` and `env`, and only a shell replaces `$NAME`. Unknown variables are
+not replaced: every pod has the same text, whatever its index.
 """
 
 import re
@@ -19,7 +19,7 @@ from webhooks.jobset.rules.command_texts import is_run_by_shell, words
 from webhooks.jobset.subject import Container, Entry, Subject
 
 INDEX = "JOB_COMPLETION_INDEX"
-"""The variable that the Job controller adds behind all others of an Indexed Job."""
+"""The variable that the Job controller adds after all others of an Indexed Job."""
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]{0,127})\)", re.ASCII)
 """`$(NAME)`; before it `$$`, which stands for one `$`."""
 _OF_SHELL = re.compile(r"\$\$|\$(?:\{([A-Z_][A-Z0-9_]{0,127})\}|([A-Z_][A-Z0-9_]{0,127})(?!\w))", re.ASCII)
@@ -33,12 +33,12 @@ _OWN_DOLLAR = frozenset(
 )  # fmt: skip
 """Programs that read `$` themselves, or run a shell."""
 _CODE = frozenset({"-c", "-e", "--eval", "--command"})
-"""Flags behind which a program stands."""
+"""Flags that are followed by a program."""
 _INJECTED = re.compile(
     r"(?:AWS|AZURE|GOOGLE|HOSTNAME|JOBSET|KUBERNETES|MEGASCALE|NEURON|NVIDIA|TPU)(?:_|$)|.*_(?:SERVICE_HOST|(?:SERVICE_)?PORT(?:_|$))",
     re.ASCII,
 )
-"""Variables that Kubernetes makes of Services, and those that webhooks of clouds add to pods."""
+"""Variables that Kubernetes sets for Services, and those that webhooks of clouds add to pods."""
 
 _DOCS = Source("docs/reference/validation.md#variables")
 UNEXPANDED = _DOCS.warning(
@@ -51,7 +51,7 @@ LATER = _DOCS.warning("variable-later", "$({name}) stays a text: {why}", "{how}"
 
 
 def are_replaced(js: Subject) -> Iterator[FieldError]:
-    """Variables that are not replaced, at most as many as an answer names."""
+    """Findings about variables that are not replaced, at most as many as an answer lists."""
     yield from islice((error for entry in js.entries for error in _check_pod(entry)), MOST)
 
 
@@ -64,7 +64,7 @@ def _check_pod(entry: Entry) -> Iterator[FieldError]:
 
 
 def _check_env(entry: Entry, path: Path, container: Container) -> Iterator[FieldError]:
-    """A value may name the variables before it, and those of `envFrom`."""
+    """Findings about values; a value may refer to earlier variables, and to those of `envFrom`."""
     before: set[str] = set()
     names = {variable.name for variable in container.env}
     for place, variable in path.at("env").each(container.env):
@@ -85,7 +85,7 @@ def _check_env(entry: Entry, path: Path, container: Container) -> Iterator[Field
 
 
 def _check_command(entry: Entry, path: Path, container: Container) -> Iterator[FieldError]:
-    """Words that no shell reads: there `$(NAME)` is a variable, and `$NAME` a text."""
+    """Findings about words that no shell reads: `$(NAME)` is a variable there, and `$NAME` is text."""
     if is_run_by_shell(container):
         return
     known = {variable.name for variable in container.env}

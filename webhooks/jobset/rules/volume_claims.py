@@ -1,6 +1,6 @@
 """Volume claim templates.
 
-See docs/reference/validation.md#volume-claims. What asks the cluster is in cluster.py.
+See docs/reference/validation.md#volume-claims. Checks with the cluster are in webhooks/jobset/cluster.
 """
 
 from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""The structural schema of the CRD as a judge of JobSets, and its words."""
+"""Validation of JobSets by the CRD's structural schema, and its messages."""

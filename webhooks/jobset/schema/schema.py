@@ -1,7 +1,7 @@
-"""The CRD's structural schema as a judge of JobSets: in microseconds for a good one, with every fault for a bad one.
+"""Validates JobSets by the CRD's structural schema: microseconds for a valid one, all faults for an invalid one.
 
-The library says quickly that an object is surely good; what it does not say that of is walked (walk.py), and the
-walk's word counts. Knows nothing of JobSets: the schema is given. Pure; never raises, whatever the object.
+A library quickly finds objects that are certainly valid; all others are walked (walk.py), which gives the verdict. The
+schema is an argument. Pure; never raises, whatever the object.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ _KNOWN = {
     "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-validations",
 }  # fmt: skip
 _LARGE = 100
-"""Nodes from which a list's items get a check of their own."""
+"""Size of a schema, in nodes, from which a list's items get a check of their own."""
 _Check = Callable[[Any], bool]
 _Parts = dict[bytes, tuple[str, JSON]]
 """Schemas and their names, by their JSON."""
@@ -46,15 +46,13 @@ class Schema:
 
     @cached_property
     def _sure(self) -> dict[int, _Check]:
-        """Checks of the large items; made when the first bad object comes, for they take 2 MiB."""
+        """Checks of large items; created with the first invalid object, as they take 2 MiB."""
         return {number: _good(node) for number, node in self._large.items()}
 
     def faults(self, obj: JSON, work: Work | None = None) -> list[FieldError]:
-        """The errors of the API server's schema validation, at most 500; empty for a good object.
+        """The errors of the API server's schema validation, at most 500; empty for a valid object.
 
-        Of a list that has too many items no more are looked at than it may have.
-
-        `status` is not looked at: the API server replaces it before it validates.
+        Items of a list beyond its limit are not checked, nor is `status`: the API server replaces it before validation.
         """
         if self._is_good(obj):
             return []
@@ -67,15 +65,15 @@ class Schema:
         return self._unknown.find(obj)
 
     def respelt(self, obj: JSON) -> tuple[JSON, list[tuple[FieldError, str]]]:
-        """The object with misspelt fields spelled as they were meant, and for each a finding with its right name."""
+        """The object with misspelt fields renamed as they were meant, and for each a finding with its right name."""
         return self._unknown.respelt(obj)
 
     def repair(self, obj: JSON, faults: Sequence[FieldError], work: Work | None = None) -> JSON:
-        """The object without what is wrong in it, as far as that leaves something to look at; shares what is right.
+        """The object without its invalid parts, so that other checks can read it; shares the valid parts.
 
-        A wrong member is removed, and given the plainest value of its type where it must be there; so is a wrong item.
-        Unsupported values and duplicates stay. An object with more faults than are named is left empty: nothing else
-        said about it would help.
+        An invalid member or item is removed, or gets the simplest value of its type if it is required. Unsupported
+        values and duplicates stay. An object with more faults than are reported becomes empty: further findings would
+        not help.
         """
         if not faults:
             return obj
@@ -117,7 +115,7 @@ def _size(node: JSON) -> int:
 
 
 def _good(node: JSON) -> _Check:
-    """Whether a value is surely what the node wants; quick."""
+    """A check whether a value is certainly valid for the node; fast."""
     parts: _Parts = {}
     schema = _json_schema(node, parts)
     schema = {**schema, "$defs": dict(parts.values())}
@@ -127,17 +125,17 @@ def _good(node: JSON) -> _Check:
     def good(value: Any) -> bool:
         try:
             return is_valid(value) and is_unique(value)
-        except ValueError:  # nested deeper than the library goes, or a text that is not Unicode
+        except ValueError:  # nested too deeply for the library, or a text that is not Unicode
             return False
 
     return good
 
 
 def _json_schema(node: JSON, parts: _Parts, *, nullable: bool = False) -> JSON:
-    """JSON Schema that takes nothing that the walk refuses; null stands wherever the API server takes it as absent.
+    """JSON Schema that accepts nothing that the walk refuses; null is allowed where the API server reads it as absent.
 
-    Objects with members stand in `parts`, each once, however often a JobSet has their like: containers have most of it,
-    and all that is compiled stays in memory.
+    Schemas of objects are stored in `parts`, each once, however often it occurs (most are of containers), since a
+    compiled schema stays in memory.
     """
     types = ["integer", "string"] if INT_OR_STRING in node else [node["type"]]
     null = ["null"] if nullable else []
@@ -170,7 +168,7 @@ def _json_schema(node: JSON, parts: _Parts, *, nullable: bool = False) -> JSON:
 def _uniqueness(node: JSON) -> _Check | None:
     """Whether the items of every list of type map differ in their keys, for values that are valid otherwise.
 
-    JSON Schema has no word for that. None where there is no such list. May take different items for the same.
+    JSON Schema has no keyword for that. None if there is no such list. Different items may count as equal.
     """
     if node.get("type") == "array":
         return _unique_items(node, _uniqueness(node["items"]))

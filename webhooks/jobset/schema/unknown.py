@@ -1,7 +1,7 @@
 """Unknown fields: those that the CRD's schema does not have, and what was likely meant.
 
-The API server drops such fields unless asked to be strict, so that a manifest with one does less than its author
-thinks. For use before sending: what reaches a webhook has been pruned already.
+The API server drops such fields unless validation is strict, so that a manifest with one does less than its author
+thinks. For use before sending: an object in a webhook has been pruned already.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from webhooks.jobset.schema.words import INT_OR_STRING, type_name
 MAX_UNKNOWN = 500
 _SOURCE = "CRD schema"
 _SURE = 0.85
-"""Likeness of two names that are surely the same one, spelled differently."""
+"""Similarity of two names at which one counts as a misspelling of the other."""
 
 _MESSAGE = 'unknown field "{field}"'
 UNKNOWN = Rule("schema-unknown-field", ErrorType.INVALID, _MESSAGE, "{guess}", _SOURCE, Layer.SCHEMA)
@@ -35,11 +35,11 @@ _TRAINING = {
     "pytorchReplicaSpecs": "a PyTorchJob", "mpiReplicaSpecs": "an MPIJob", "tfReplicaSpecs": "a TFJob",
     "xgbReplicaSpecs": "an XGBoostJob", "runPolicy": "a training job such as PyTorchJob",
 }  # fmt: skip
-"""Fields in the spec of training jobs, which resemble none of ours, and whose they are."""
+"""Fields in the spec of other training jobs, which resemble none of ours, with the kind that has them."""
 _CONVERT = "it belongs to {kind}: `jobset init --from FILE` makes a JobSet of a PyTorchJob, an MPIJob or a Job"
 _Parts = tuple[str | int, ...]
 _Place = tuple[str, ...]
-"""Where a node is in the schema: member names, `*` for the items of a list or the values of a map."""
+"""The path of a node in the schema: member names, `*` for the items of a list or the values of a map."""
 
 
 class UnknownFields:
@@ -64,10 +64,10 @@ class UnknownFields:
         return list(islice(self._walk(obj, self._schema, ()), MAX_UNKNOWN))
 
     def respelt(self, obj: Any) -> tuple[Any, list[tuple[FieldError, str]]]:
-        """The object with misspelt fields under the names that were meant, and a finding with that name for each.
+        """The object with misspelt fields renamed as they were meant, and a finding with the name for each.
 
-        A field gets the name that is suggested for it where that one is absent and takes values of its type. Paths of
-        findings lead through names as they were meant. Looks at no more than 500 unknown fields.
+        A field gets the suggested name if that one is absent and accepts its type. Paths of findings have the right
+        names. Checks at most 500 unknown fields.
         """
         respelling = _Respelling(self._right_name)
         return respelling.respell(obj, self._schema, Path()), respelling.found
@@ -90,7 +90,7 @@ class UnknownFields:
                 child = known.get(name, extra)
                 if child is not None:
                     yield from self._walk(member, child, (*path, name))
-                elif name not in training[1:]:  # one field says whose spec this is
+                elif name not in training[1:]:  # one field is enough to recognise the kind
                     yield self._finding(name, member, known, Path(path))
 
     def _finding(self, name: str, value: Any, known: JSON, path: Path) -> FieldError:
@@ -109,7 +109,7 @@ class UnknownFields:
         return replace(found, verbatim=found.detail)
 
     def _belongs(self, name: str, value: Any, path: Path) -> str:
-        """The nearest object that has such a field, for a value of this type; empty where there is none."""
+        """The nearest object that has such a field, for a value of this type; empty if there is none."""
         here = tuple("*" if isinstance(part, int) else part for part in path.parts)
         fitting = [each for each in self._places.get(name, ()) if _fits(value, each[1]) and each[0] != here]
         if not fitting:
@@ -135,7 +135,10 @@ def _meant(name: str, known: JSON) -> str:
 
 
 class _Respelling:
-    """Spells one object as it was meant. `meant`: the finding about a member and its name, None where that stays."""
+    """Renames the misspelt fields of one object.
+
+    `meant`: the finding about a member and its name, None if it is kept.
+    """
 
     def __init__(self, meant: Callable[[str, JSON, JSON, Path], tuple[FieldError, str] | None]) -> None:
         self.found: list[tuple[FieldError, str]] = []
@@ -168,15 +171,15 @@ def _fits(value: Any, node: JSON) -> bool:
 
 
 def _common(here: _Place, there: _Place) -> int:
-    """Number of leading parts that two places have in common."""
+    """Number of leading parts that two paths have in common."""
     pairs = zip(here, there, strict=False)
     return next((i for i, (mine, other) in enumerate(pairs) if mine != other), min(len(here), len(there)))
 
 
 def _distance(here: _Place, there: _Place, *, chosen: bool) -> tuple[int, bool, int]:
-    """Steps from one place to the other. `chosen`: the value is one of those that the field there lists.
+    """Steps from one path to the other. `chosen`: whether the value is one of the field's enum there.
 
-    Of equally far places those are nearer, then the one with fewer steps up.
+    With equal distance, those count as nearer, then the one with fewer steps up.
     """
     up = len(here) - _common(here, there)
     return up + len(there) - _common(here, there), not chosen, up

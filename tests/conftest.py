@@ -32,7 +32,7 @@ from dev.hack.node_images import locate_images
 from tests.support import distribution
 from tests.support.cluster import rights
 from tests.support.cluster.helm import Helm
-from tests.support.cluster.requests import drop_namespace, lent, new_namespace
+from tests.support.cluster.requests import OwnCluster, drop_namespace, lent, new_namespace
 from tests.support.processor_time import ProcessorTime
 
 # looptime's plugin asks the policy for a loop even around a synchronous test; if none was ever set, the policy makes one
@@ -210,18 +210,21 @@ def crd_validators() -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
-def shared_api_server(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+def own_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> OwnCluster:
+    return lambda spec: running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp(spec.name))
+
+
+@pytest.fixture(scope="session")
+def shared_api_server(own_cluster: OwnCluster) -> Iterator[Cluster]:
     """etcd and kube-apiserver: up in about 4 s. No controllers: Jobs make no pods, namespaces do not empty."""
-    spec = ClusterSpec(name="api", profile="api")
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("api")) as cluster:
+    with own_cluster(ClusterSpec(name="api", profile="api")) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def shared_jobset_server(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+def shared_jobset_server(own_cluster: OwnCluster) -> Iterator[Cluster]:
     """Another one that serves JobSets, with the rights of the manager; no webhook is asked."""
-    spec = ClusterSpec(name="jobsets", profile="api")
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("jobsets")) as cluster:
+    with own_cluster(ClusterSpec(name="jobsets", profile="api")) as cluster:
         local.install(cluster, webhook_port=None)
         yield cluster
 
@@ -241,10 +244,9 @@ def jobset_server(shared_jobset_server: Cluster) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def shared_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+def shared_cluster(own_cluster: OwnCluster) -> Iterator[Cluster]:
     """Everything, with 20 fake nodes in two racks (label `rack`: rack-0, rack-1): up in about 6 s."""
-    spec = ClusterSpec(name="full", nodes=FakeNodes(count=20, label_every={"rack": 10}))
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("full")) as cluster:
+    with own_cluster(ClusterSpec(name="full", nodes=FakeNodes(count=20, label_every={"rack": 10}))) as cluster:
         yield cluster
 
 
@@ -256,12 +258,11 @@ def full_cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def shared_real_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+def shared_real_cluster(own_cluster: OwnCluster) -> Iterator[Cluster]:
     """Two real nodes (real-0, real-1), each a rack of its own: up in about 15 s. Skips where nodes cannot run."""
     if missing := real_nodes_missing():
         pytest.skip(missing)
-    spec = ClusterSpec(name="real", real_nodes=2, nodes=FakeNodes(label_every={"rack": 1}))
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("real")) as cluster:
+    with own_cluster(ClusterSpec(name="real", real_nodes=2, nodes=FakeNodes(label_every={"rack": 1}))) as cluster:
         yield cluster
 
 

@@ -7,12 +7,11 @@ import pytest
 import yaml
 
 from dev import local
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import Cluster, running
+from dev.cluster.cluster import Cluster
 from dev.demo.demo import SPEC
 from dev.demo.stories import STORIES
 from tests.support.cluster.jobs import Sets
-from tests.support.cluster.requests import empty, kubectl, listed, new_namespace, wait_for
+from tests.support.cluster.requests import OwnCluster, empty, kubectl, listed, new_namespace, wait_for
 from tests.support.pages.files import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -38,9 +37,9 @@ FILES = [
 
 
 @pytest.fixture(scope="module")
-def demo_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+def demo_cluster(own_cluster: OwnCluster) -> Iterator[Cluster]:
     """What `make demo KEEP=1` leaves."""
-    with running(SPEC, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("demo")) as cluster:
+    with own_cluster(SPEC) as cluster:
         local.keep(cluster, flags=STORIES["training"].flags)
         yield cluster
 

@@ -7,8 +7,6 @@ import pytest
 import urllib3
 
 from api import keys
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec
 from manifests import files
 from tests.support.cluster.agents import ACCOUNT, account_rights_of, rights
@@ -63,10 +61,9 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, binaries):
+def server(own_cluster):
     """A control plane of its own: the policy concerns pods of every namespace."""
-    spec = ClusterSpec(name="agents", profile="api")
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("agents")) as cluster:
+    with own_cluster(ClusterSpec(name="agents", profile="api")) as cluster:
         rights(cluster, "default")
         account_rights_of(cluster, "default", "other")
         for name, account in (("one", ACCOUNT), ("two", ACCOUNT), ("else", "other")):

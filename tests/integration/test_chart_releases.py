@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from dev.local import SERVED
 from manifests import files
@@ -33,11 +31,8 @@ FOREIGN = {
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory, binaries):
-    spec = ClusterSpec(name="chart", nodes=FakeNodes(count=2))
-    with running(
-        spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("chart")
-    ) as running_cluster:
+def cluster(own_cluster):
+    with own_cluster(ClusterSpec(name="chart", nodes=FakeNodes(count=2))) as running_cluster:
         kubectl(running_cluster, "create", "namespace", NAMESPACE)
         yield running_cluster
 

@@ -9,8 +9,6 @@ import sys
 import pytest
 import yaml
 
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec
 from manifests import files, install_objects
 from tests.support.cluster.jobs import JOBSETS
@@ -25,10 +23,9 @@ PODS = f"{NAMESPACE}/pods"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, binaries):
+def server(own_cluster):
     """An API server of its own with install.yaml applied: its webhooks have nobody behind them."""
-    spec = ClusterSpec(name="install", profile="api")
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("install")) as cluster:
+    with own_cluster(ClusterSpec(name="install", profile="api")) as cluster:
         kubectl(cluster, "apply", "--server-side", "-f", str(INSTALL))
         yield cluster
 

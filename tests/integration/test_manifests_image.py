@@ -16,8 +16,6 @@ import pytest
 import yaml
 
 from dev import local
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec
 from dev.hack import sbom
 from tests.support.cluster.jobs import JOBSETS, group, manifest
@@ -123,10 +121,9 @@ def test_every_package_is_there(root):
 
 
 @pytest.fixture
-def cluster(tmp_path_factory, binaries):
+def cluster(own_cluster):
     """An API server of its own, as the manager takes its webhooks."""
-    spec = ClusterSpec(name="image", profile="api")
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("image")) as cluster:
+    with own_cluster(ClusterSpec(name="image", profile="api")) as cluster:
         yield cluster
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from dev import local
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import Cluster, running
+from dev.cluster.cluster import Cluster
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from manifests import NAMESPACE
 from tests.support.cluster.helm import Helm
-from tests.support.cluster.requests import serve
+from tests.support.cluster.requests import OwnCluster, serve
 from tests.support.pages.commands import HELM, INSTALLS
 from tests.support.pages.files import commands
 from tests.support.pages.reader import Reader
@@ -34,9 +33,8 @@ QUICK_START, CHANGING_OVER = "docs/quick-start.md", "manifests/README.md"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
-    spec = ClusterSpec(name="installs", nodes=FakeNodes(count=2))
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("installs")) as found:
+def cluster(own_cluster: OwnCluster) -> Iterator[Cluster]:
+    with own_cluster(ClusterSpec(name="installs", nodes=FakeNodes(count=2))) as found:
         serve(found, "PrometheusRule", "monitoring.coreos.com/v1")
         yield found
 

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from api.exclusive import NoDomain, TermForm
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec
 from httpserver.address import bind
 from httpserver.server import Server
@@ -121,10 +119,9 @@ MODES = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, binaries):
+def server(own_cluster):
     """An API server of its own: what is installed here concerns the pods of every namespace."""
-    spec = ClusterSpec(name="policies", profile="api")
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("policies")) as cluster:
+    with own_cluster(ClusterSpec(name="policies", profile="api")) as cluster:
         for name in NAMESPACES:
             send(cluster, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
         for name, value in PRIORITY_CLASSES.items():

@@ -6,8 +6,6 @@ from functools import partial
 
 import pytest
 
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec
 from manifests import files, install_objects
 from tests.support.cluster.requests import kubectl, replace_object, request
@@ -21,9 +19,8 @@ POLICIES = {"jobset-pod-checks", "jobset-pod-follower", "jobset-pod-leader", "jo
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, binaries):
-    spec = ClusterSpec(name="overlays", profile="api")
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("overlays")) as cluster:
+def server(own_cluster):
+    with own_cluster(ClusterSpec(name="overlays", profile="api")) as cluster:
         yield cluster
 
 

@@ -9,8 +9,6 @@ import pytest
 from api.children import build_job
 from api.jobset import JobSet
 from api.layout import layout_of
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from manifests import pod_policies
 from tests.support.cluster import requests as support
@@ -24,10 +22,9 @@ SELECTOR = "jobset.sigs.k8s.io/jobset-name"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory, binaries):
+def cluster(own_cluster):
     nodes = FakeNodes(count=RACKS * NODES_A_RACK, label_every={"rack": NODES_A_RACK})
-    spec = ClusterSpec(name="alone", nodes=nodes)
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("alone")) as cluster:
+    with own_cluster(ClusterSpec(name="alone", nodes=nodes)) as cluster:
         yield cluster
 
 

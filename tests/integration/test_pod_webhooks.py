@@ -9,20 +9,18 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from api import keys
 from api.exclusive import Domain, NoDomain, TermForm
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import Cluster, running
+from dev.cluster.cluster import Cluster
 from dev.cluster.spec import ClusterSpec
 from httpserver.address import bind
 from httpserver.server import Server
 from manifests import webhook_configurations
-from tests.support.cluster.requests import drop_namespace, new_namespace, request, wait_for
+from tests.support.cluster.requests import OwnCluster, drop_namespace, new_namespace, request, wait_for
 from tests.support.objects.jobsets import JSON, jobset, rjob
 from tests.support.objects.pods import KNOWN, RACK, UNKNOWN, exclusive, pod_of
 from tests.support.tls import context_with, material
@@ -102,12 +100,12 @@ def install(cluster: Cluster, configurations: list[JSON]) -> None:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[tuple[Cluster, Played]]:
+def served(own_cluster: OwnCluster) -> Iterator[tuple[Cluster, Played]]:
     """An API server of its own with our pod webhooks behind it."""
     spec = ClusterSpec(name="pods", profile="api")
     played = Played()
     with (
-        running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("pods")) as cluster,
+        own_cluster(spec) as cluster,
         answering(played) as configurations,
     ):
         install(cluster, configurations)
@@ -118,12 +116,11 @@ def served(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator
 
 
 @pytest.fixture(scope="module")
-def deserted(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+def deserted(own_cluster: OwnCluster) -> Iterator[Cluster]:
     """An API server of its own with pod webhooks that nobody answers."""
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-    spec = ClusterSpec(name="deserted", profile="api")
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("deserted")) as cluster:
+    with own_cluster(ClusterSpec(name="deserted", profile="api")) as cluster:
         url = f"https://127.0.0.1:{port}"
         install(cluster, webhook_configurations(url_base=url, ca_bundle=material().authorities))
         wait_for(lambda: dry(cluster, exclusive_pod(0))[0] == 500, what="the webhooks")

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 import yaml
 
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec
 from manifests import files
 from tests.integration.test_chart_releases import VALUES
@@ -45,10 +43,9 @@ KUSTOMIZATIONS = sorted(path.parent for path in files.ROOT.rglob("kustomization.
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory, binaries, cert_manager):
+def cluster(cert_manager, own_cluster):
     """An API server with all CRDs that the renderings use."""
-    spec = ClusterSpec(name="renderings", profile="api")
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("renderings")) as cluster:
+    with own_cluster(ClusterSpec(name="renderings", profile="api")) as cluster:
         crd = files.ROOT / "crd" / "jobsets.jobset.x-k8s.io.yaml"
         kubectl(cluster, "apply", "--server-side", "-f", str(crd), "-f", str(cert_manager.parent))
         yield cluster

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from api import keys
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec
 from manifests import files
 from tests.support.cluster.requests import MERGE, kubectl, request, wait_for
@@ -39,10 +37,9 @@ def job(name: str, labels: JSON, *, suspend: bool = False) -> JSON:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, binaries):
+def server(own_cluster):
     """A control plane of its own, with the Job controller: what is installed concerns pods of every namespace."""
-    spec = ClusterSpec(name="reserved")
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("reserved")) as cluster:
+    with own_cluster(ClusterSpec(name="reserved")) as cluster:
         wait_for(
             lambda: request(cluster, "GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 200,
             what="the account of pods",

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import Cluster, running
+from dev.cluster.cluster import Cluster
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from manifests import files
 from tests.support.cluster.helm import CHART, NAMESPACE, RELEASE, Helm
-from tests.support.cluster.requests import history, kubectl, request, wait_for
+from tests.support.cluster.requests import OwnCluster, history, kubectl, request, wait_for
 
 pytestmark = pytest.mark.slow
 """Helm is built first, for some minutes."""
@@ -29,9 +28,8 @@ SELECTOR = re.compile(
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
-    spec = ClusterSpec(name="takeover", nodes=FakeNodes(count=2))
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("takeover")) as found:
+def cluster(own_cluster: OwnCluster) -> Iterator[Cluster]:
+    with own_cluster(ClusterSpec(name="takeover", nodes=FakeNodes(count=2))) as found:
         yield found
 
 

@@ -17,13 +17,12 @@ from api.keys import CONTROLLER_NAME
 from api.own_fields import OWN_FIELDS
 from app.engine import engine
 from cli.rollback.run import Options, run
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import Cluster, running
+from dev.cluster.cluster import Cluster
 from dev.cluster.spec import ClusterSpec
 from kube.model.jsontree import items
 from manifests import crd
 from tests.support.cluster.jobs import JOBSETS
-from tests.support.cluster.requests import MERGE, listed, replace_object, request, wait_for
+from tests.support.cluster.requests import MERGE, OwnCluster, listed, replace_object, request, wait_for
 from tests.support.corpus.go_crd import ACTIONS, go_crd
 from tests.support.corpus.manifests import cases
 from tests.support.objects.jobsets import jobset, rjob, stored
@@ -76,9 +75,8 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterator[World]:
-    spec = ClusterSpec(name="back", profile="api")
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("back")) as cluster:
+def world(own_cluster: OwnCluster) -> Iterator[World]:
+    with own_cluster(ClusterSpec(name="back", profile="api")) as cluster:
         answered(201, cluster, "POST", DEFINITIONS, crd())
         wait_for(lambda: request(cluster, "GET", PATH)[0] == 200, what="the CRD to be served")
         create_all(cluster)

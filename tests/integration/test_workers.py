@@ -16,19 +16,17 @@ from dev import local
 from dev.bench import proc
 from dev.bench.load_generator import Load, run
 from dev.bench.saturation import reviews
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import Cluster, running
+from dev.cluster.cluster import Cluster
 from dev.cluster.spec import ClusterSpec
 from manifests import NAMESPACE
-from tests.support.cluster.requests import apply, listed, new_namespace, request, wait_for
+from tests.support.cluster.requests import OwnCluster, apply, listed, new_namespace, request, wait_for
 from tests.support.objects.jobsets import jobset, rjob
 from webhooks.jobset.handlers import MUTATE_PATH
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
-    spec = ClusterSpec(name="workers", profile="api")
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("api")) as cluster:
+def cluster(own_cluster: OwnCluster) -> Iterator[Cluster]:
+    with own_cluster(ClusterSpec(name="workers", profile="api")) as cluster:
         local.install(cluster, webhook_port=None)
         yield cluster
 

@@ -1,21 +1,19 @@
 """A cluster of its own for gangs: two zones, each of two superslices of two cubes of two nodes with four TPUs."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from dev import local
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import Cluster, running
+from dev.cluster.cluster import Cluster
 from tests.support.cluster.gangs import GATES, SPEC, GangNamespace, create_priorities
 from tests.support.cluster.manager import ManagerProcess
-from tests.support.cluster.requests import lent
+from tests.support.cluster.requests import OwnCluster, lent
 
 
 @pytest.fixture(scope="package")
-def shared_gang_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
-    with running(SPEC, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("gangs")) as cluster:
+def shared_gang_cluster(own_cluster: OwnCluster) -> Iterator[Cluster]:
+    with own_cluster(SPEC) as cluster:
         create_priorities(cluster)
         yield cluster
 

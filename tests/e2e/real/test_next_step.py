@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from dev import local
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import Cluster, running
+from dev.cluster.cluster import Cluster
 from dev.cluster.real import faults
 from dev.cluster.real.enter import CTR, run_in_node
 from dev.cluster.real.layout import real_nodes
@@ -33,7 +32,7 @@ from tests.e2e.real.test_lost_nodes import IN_PLACE, account, tainted_at
 from tests.e2e.real.test_three_nodes import leader
 from tests.support.cluster import registry, training
 from tests.support.cluster.jobs import Sets, group, manifest
-from tests.support.cluster.requests import MERGE, kubectl, listed, new_namespace, request, wait_for
+from tests.support.cluster.requests import MERGE, OwnCluster, kubectl, listed, new_namespace, request, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 GATES = ("ElasticJobSet", "InPlaceRestart", "JobSetElasticReplicas", "JobSetNodeFailure", "JobSetSpares")
@@ -109,7 +108,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory, own_cluster: OwnCluster) -> Iterator[Place]:
     """The nodes, with the manager on the first: a minute."""
     if missing := real_nodes_missing():
         pytest.skip(missing)
@@ -119,7 +118,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[
     spec = ClusterSpec(name="six", real_nodes=6)
     try:
         with (
-            running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("six")) as cluster,
+            own_cluster(spec) as cluster,
             registry.serving(cluster, {**images, IMAGE: large}) as served,
         ):
             found = Place(cluster, served, {IMAGE: large, AGENT: images[AGENT]})

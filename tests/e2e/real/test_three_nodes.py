@@ -1,14 +1,12 @@
 """Sets on three real nodes: exclusive Jobs, gangs, volumes with data, and two managers."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dev import local
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import Cluster, running
+from dev.cluster.cluster import Cluster
 from dev.cluster.kubectl import run_kubectl
 from dev.cluster.real import faults
 from dev.cluster.real.layout import find_node
@@ -20,7 +18,7 @@ from tests.e2e.real.test_life import managers
 from tests.support.cluster import real
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.racks import condition
-from tests.support.cluster.requests import create_volume, kubectl, listed, new_namespace, request, wait_for
+from tests.support.cluster.requests import OwnCluster, create_volume, kubectl, listed, new_namespace, request, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 NODES = ["real-0", "real-1", "real-2"]
@@ -39,12 +37,11 @@ raise SystemExit(starts < 2)
 
 
 @pytest.fixture(scope="module")
-def three_nodes(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+def three_nodes(own_cluster: OwnCluster) -> Iterator[Cluster]:
     """Three real nodes, each a rack of its own, and manifests/install.yaml with feature gates: half a minute."""
     if missing := real_nodes_missing():
         pytest.skip(missing)
-    spec = ClusterSpec(name="three", real_nodes=3, nodes=FakeNodes(label_every={"rack": 1}))
-    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("three")) as cluster:
+    with own_cluster(ClusterSpec(name="three", real_nodes=3, nodes=FakeNodes(label_every={"rack": 1}))) as cluster:
         for name, layout in locate_images().items():
             load_image(cluster.plan, layout, name)
         local.install_in_pods(cluster, gates=GATES)

@@ -20,9 +20,11 @@ import urllib3
 from dev.cluster import rest
 from dev.cluster.cluster import Cluster
 from dev.cluster.components import ADMIN
-from dev.cluster.spec import Layout
+from dev.cluster.spec import ClusterSpec, Layout
 
 T = TypeVar("T")
+OwnCluster = Callable[[ClusterSpec], contextlib.AbstractContextManager[Cluster]]
+"""Starts a control plane that nothing else uses, and stops it at the end."""
 
 MERGE = "application/merge-patch+json"
 

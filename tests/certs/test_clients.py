@@ -18,6 +18,7 @@ from certs.clients import ClientAuthority
 from certs.source import Live
 from certs.tls import CertificateError, server_context
 from httpserver.asgi import Message, Receive, Send, respond
+from tests.support.beside import beside
 from tests.support.tls import DAY, NOW, context_with, material, serving, trusting, until
 
 PAIR, OTHER_PAIR = material(), material()
@@ -64,10 +65,8 @@ async def demanding(file: Path) -> AsyncIterator[tuple[ClientAuthority, Live, in
     live = Live(context_with(PAIR), certificate=PAIR.certificate, key=PAIR.key)
     clients = ClientAuthority(file, live, server_context, poll=0.01)
     clients.load()
-    async with serving(app, clients.context) as server, asyncio.TaskGroup() as group:
-        task = group.create_task(clients.run())
+    async with serving(app, clients.context) as server, beside(clients.run()):
         yield clients, live, server.port
-        task.cancel()
 
 
 async def answered(port: int, certificate: Path | None, authorities: bytes = PAIR.authorities) -> bool:

@@ -16,6 +16,7 @@ from certs.source import Live, Unobserved
 from certs.tls import server_context
 from kube.clock import rfc3339
 from tests.certs.test_tls import app
+from tests.support.beside import beside
 from tests.support.tls import NOW, material, serial, served_serial, serving, until
 
 PAIR, OTHER = material(), material()
@@ -31,10 +32,8 @@ def write(folder: Path, pair: Material) -> None:
 async def following(folder: Path) -> AsyncIterator[tuple[FileCertificates, int]]:
     context = server_context()
     source = FileCertificates(folder, Live(context), poll=0.01, first_pair_timeout=10)
-    async with serving(app, context) as server, asyncio.TaskGroup() as group:
-        task = group.create_task(source.run())
+    async with serving(app, context) as server, beside(source.run()):
         yield source, server.port
-        task.cancel()
 
 
 async def test_files_may_come_late_and_change(tmp_path: Path):

@@ -28,6 +28,7 @@ from kube.client import Client
 from tests.certs.test_files import Notices
 from tests.certs.test_tls import app
 from tests.support.bad_certificates import BAD
+from tests.support.beside import beside
 from tests.support.model.memory_api import MemoryApi
 from tests.support.tls import DAY, HOSTS, NOW, material, serial, served_serial, serving, until
 
@@ -81,11 +82,8 @@ def manager(api: Api, context: ssl.SSLContext, clock: Clock | None = None, **opt
 
 @contextlib.asynccontextmanager
 async def running(*managers: CertManager) -> AsyncIterator[None]:
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one.run()) for one in managers]
+    async with beside(*(one.run() for one in managers)):
         yield
-        for task in tasks:
-            task.cancel()
 
 
 async def test_the_first_start_fills_the_secret_and_the_ca_bundles():

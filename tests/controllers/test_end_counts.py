@@ -14,6 +14,7 @@ from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.errors import TransportError
 from kube.informer import Informer
+from tests.support.beside import beside
 from tests.support.model.faults import FaultyTransport, LostAnswer
 from tests.support.model.memory_api import MemoryApi
 from tests.support.model.tally import Tally
@@ -54,11 +55,9 @@ class Leader:
 async def leader(api: MemoryApi) -> AsyncIterator[Leader]:
     """A process whose caches are synced and that does not lead yet."""
     process = Leader(api)
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(process.informer.run())
+    async with beside(process.informer.run()):
         await process.informer.wait_synced(60)
         yield process
-        running.cancel()
 
 
 @pytest.mark.looptime

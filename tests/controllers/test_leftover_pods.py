@@ -18,6 +18,7 @@ from kube.controller import Request
 from kube.options import METADATA, METADATA_LIST
 from kube.transport import Request as Call
 from kube.workqueue import WorkQueue
+from tests.support.beside import beside
 from tests.support.model.faults import FaultyTransport, Refused
 from tests.support.model.memory_api import MemoryApi
 from tests.support.objects.stored_sets import jobset, rjob
@@ -78,14 +79,8 @@ async def running(transport: object) -> AsyncIterator[Running]:
     memories, queue = Memories(), WorkQueue[Request]()
     of = LeftoverPods(Client(transport), memories)
     of.feed(queue)
-    task = asyncio.create_task(of.run())
-    try:
+    async with beside(of.run()):
         yield Running(of, memories, queue)
-        assert not task.done(), "it ended by itself"
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
     assert asyncio.all_tasks() == before
 
 

@@ -17,6 +17,7 @@ from kube.client import Client
 from kube.informer import Informer
 from kube.options import METADATA
 from kube.resources import JOBS
+from tests.support.beside import beside
 from tests.support.model.blind import RecordedEvents
 from tests.support.model.memory_api import MemoryApi
 from tests.support.model.placement_bench import job_of
@@ -56,12 +57,9 @@ class Cluster:
 @contextlib.asynccontextmanager
 async def watching() -> AsyncIterator[Cluster]:
     cluster = Cluster()
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(cluster.watches.run())
+    async with beside(cluster.watches.run()):
         await cluster.watches.wait_synced(20)
         yield cluster
-        assert not task.done()
-        task.cancel()
 
 
 async def test_nodes_and_followers_are_asked_for_by_metadata_leaders_in_full():

@@ -1,8 +1,7 @@
 """When stored JobSets are audited, what is asked and written for it, and that nothing else waits for it."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +20,7 @@ from policy.audit import Audit
 from policy.exception_types import JobSetPolicyException
 from policy.judged import Judged, Namespace
 from policy.types import JobSetPolicy
+from tests.support.beside import beside
 from tests.support.model.memory_api import MemoryApi
 from tests.support.objects.jobsets import jobset, rjob, stored
 from tests.support.objects.policies import policy
@@ -76,16 +76,6 @@ class Played:
     @property
     def writes(self) -> list[str]:
         return [request.path.rpartition("/jobsetpolicies/")[2] for request in self.api.requests]
-
-
-@contextlib.asynccontextmanager
-async def running(audits: PolicyAudits) -> AsyncIterator[None]:
-    task = asyncio.create_task(audits.run())
-    yield
-    assert not task.done()
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
 
 
 async def test_one_write_for_each_policy_and_no_other_request():
@@ -165,7 +155,7 @@ async def test_a_bug_that_one_jobset_shows_keeps_no_other_from_being_audited(
 async def test_without_policies_nothing_is_asked_or_written():
     played = Played()
     played.add(1)
-    async with running(played.audits(0.01)):
+    async with beside(played.audits(0.01).run()):
         await asyncio.sleep(0.1)
     assert (played.asked, played.api.requests) == ([], [])
 
@@ -175,14 +165,14 @@ async def test_audits_follow_each_other_and_a_change_of_policies(monkeypatch: py
     monkeypatch.setattr(module, "SOON", 0.01)
     played = Played(policy(maxJobs={"max": 1}))
     played.add(1)
-    async with running(played.audits(3600)):
+    async with beside(played.audits(3600).run()):
         await until(lambda: played.audited() != {})
         played.set(policy(maxJobs={"max": 1}), policy("queues", requiredQueue={}))
         await until(lambda: played.audited("queues") != {})
         audits = len(played.writes)
         await asyncio.sleep(0.05)
         assert len(played.writes) == audits, "nothing has changed"
-    async with running(played.audits(0.02)):
+    async with beside(played.audits(0.02).run()):
         await until(lambda: len(played.writes) > audits + 4)
 
 

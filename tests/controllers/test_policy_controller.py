@@ -1,6 +1,5 @@
 """Conditions and events of policies and exceptions on a model of the API server, and when they are looked at again."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from kube.model.meta import JSON
 from kube.workqueue import WorkQueue
 from policy.conditions import Held
 from policy.status_types import ANYONE, API_SERVER, FORGEABLE
+from tests.support.beside import beside
 from tests.support.objects.policies import exception, manifest, setting
 from tests.support.tls import until
 from tests.webhooks.test_policy_watches import SHORT, Cluster
@@ -89,14 +89,8 @@ async def running(played: Played) -> AsyncIterator[tuple[PolicyReconciler, WorkQ
     reconciler = PolicyReconciler(client, FeatureGates(), played, played, now=lambda: played.time)
     reconciler.source = watches = PolicyWatches(client, on_watch=partial(reconciler.feed, queue), pauses=SHORT)
     controller = Controller("policies", queue, reconciler.reconcile, workers=2)
-    tasks = [asyncio.create_task(part) for part in (watches.run(), controller.run())]
-    try:
+    async with beside(watches.run(), controller.run()):
         yield reconciler, queue
-        assert not any(task.done() for task in tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def test_an_exception_counts_ends_and_says_so_once():

@@ -1,6 +1,5 @@
 """Which pods of earlier attempts a restart waits for, by what a real API server stores and sends of them."""
 
-import asyncio
 import contextlib
 from typing import Any
 
@@ -14,6 +13,7 @@ from kube.client import Client
 from kube.controller import Request
 from kube.resources import PODS
 from kube.workqueue import WorkQueue
+from tests.support.beside import beside
 from tests.support.cluster.kube_client import connected
 from tests.support.cluster.requests import eventually
 from tests.support.objects.stored_sets import jobset, rjob
@@ -42,14 +42,9 @@ async def following(client: Client, js: JobSet):
     memories.get_or_create(Request(js.metadata.namespace, "js"), "js-uid")
     leftovers = LeftoverPods(client, memories)
     leftovers.feed(queue)
-    task = asyncio.create_task(leftovers.run())
-    leftovers.follow(js, relist=True)
-    try:
+    async with beside(leftovers.run()):
+        leftovers.follow(js, relist=True)
         yield leftovers
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 async def until(leftovers: LeftoverPods, js: JobSet, names: set[str]) -> None:

@@ -20,6 +20,7 @@ from kube.informer import Informer
 from kube.options import METADATA, METADATA_LIST
 from kube.resources import NODES, PODS
 from kube.transport import Request
+from tests.support.beside import beside
 from tests.support.cluster.kube_client import connected, synced
 from tests.support.model.faults import FaultyTransport
 from tests.support.objects.kube_objects import Thing
@@ -118,11 +119,9 @@ async def nodes(client: Client, key: str, values: dict[str, str]) -> AsyncIterat
 async def watching(client: Client) -> AsyncIterator[PlacementWatches]:
     watches = PlacementWatches(client)
     watches.begin()
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(watches.run())
+    async with beside(watches.run()):
         await watches.wait_synced(20)
         yield watches
-        task.cancel()
 
 
 @pytest.mark.parametrize("streaming", [True, False])

@@ -1,7 +1,6 @@
 """The Event recorder: one Event with a series, never in the way."""
 
 import asyncio
-import contextlib
 import logging
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 
 from kube.client import Client
 from kube.events import NOTE_LIMIT, QUEUE_LIMIT, EventRecorder, Reference, truncate
+from tests.support.beside import beside
 from tests.support.model.faults import Answer, FaultyTransport, LostAnswer, Refused, SlowAnswer
 from tests.support.model.memory_api import MemoryApi, refuse
 
@@ -26,14 +26,6 @@ def recorder(transport) -> EventRecorder:
     return EventRecorder(Client(transport), reporting_controller="jobset", reporting_instance="jobset-host")
 
 
-@contextlib.asynccontextmanager
-async def running(events: EventRecorder):
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(events.run())
-        yield
-        task.cancel()
-
-
 def stored(api: MemoryApi) -> list[dict]:
     return list(api.objects("events").values())
 
@@ -41,7 +33,7 @@ def stored(api: MemoryApi) -> list[dict]:
 async def test_an_event_names_its_object_reason_and_reporter():
     api = MemoryApi()
     events = recorder(api)
-    async with running(events):
+    async with beside(events.run()):
         events.record(about(7), "Warning", "JobCreationFailed", 'job "a" failed with 100%s')
         await asyncio.sleep(1)
     [event] = stored(api)
@@ -65,7 +57,7 @@ async def test_an_event_names_its_object_reason_and_reporter():
 async def test_repeated_trouble_on_a_changing_object_is_one_event_with_a_series():
     api = MemoryApi()
     events = recorder(api)
-    async with running(events):
+    async with beside(events.run()):
         for attempt in range(5):
             events.record(about(attempt), "Warning", "JobCreationFailed", f"attempt {attempt}")
             await asyncio.sleep(10)
@@ -79,7 +71,7 @@ async def test_repeated_trouble_on_a_changing_object_is_one_event_with_a_series(
 async def test_a_long_series_is_written_every_half_hour():
     api = MemoryApi()
     events = recorder(api)
-    async with running(events):
+    async with beside(events.run()):
         for _ in range(40):
             events.record(about(), "Warning", "R", "n")
             await asyncio.sleep(60)
@@ -91,7 +83,7 @@ async def test_a_long_series_is_written_every_half_hour():
 async def test_another_reason_type_object_or_a_later_time_makes_another_event():
     api = MemoryApi()
     events = recorder(api)
-    async with running(events):
+    async with beside(events.run()):
         events.record(about(), "Warning", "A", "n")
         events.record(about(), "Normal", "A", "n")
         events.record(about(), "Warning", "B", "n")
@@ -121,7 +113,7 @@ async def test_an_unreachable_server_is_tried_for_two_minutes():
     api = MemoryApi()
     transport = FaultyTransport(api)
     events = recorder(transport)
-    async with running(events):
+    async with beside(events.run()):
         rule = transport.inject(Refused(), times=1000)
         events.record(about(), "Normal", "A", "n")
         await asyncio.sleep(110)
@@ -136,7 +128,7 @@ async def test_a_refused_event_is_dropped_counted_and_not_tried_again():
     api = MemoryApi()
     transport = FaultyTransport(api)
     events = recorder(transport)
-    async with running(events):
+    async with beside(events.run()):
         transport.inject(Answer(403))
         events.record(about(), "Normal", "A", "n")
         await asyncio.sleep(200)
@@ -146,7 +138,7 @@ async def test_a_refused_event_is_dropped_counted_and_not_tried_again():
 async def test_an_event_in_a_namespace_that_is_being_deleted_is_dropped_without_a_warning(caplog):
     caplog.set_level(logging.DEBUG, "kube.events")
     events = recorder(MemoryApi(answering=refuse(403, details={"causes": [{"reason": "NamespaceTerminating"}]})))
-    async with running(events):
+    async with beside(events.run()):
         events.record(about(), "Normal", "A", "n")
         await asyncio.sleep(1)
     assert events.dropped == 1
@@ -158,7 +150,7 @@ async def test_a_create_whose_answer_was_lost_is_not_made_twice():
     transport = FaultyTransport(api)
     transport.inject(LostAnswer(), verb="create")
     events = recorder(transport)
-    async with running(events):
+    async with beside(events.run()):
         events.record(about(), "Normal", "A", "n")
         events.record(about(), "Normal", "A", "n")
         await asyncio.sleep(100)
@@ -173,7 +165,7 @@ async def test_a_second_occurrence_while_the_first_is_being_written_is_written_t
     for fault in (SlowAnswer(5), LostAnswer()):
         transport.inject(fault, verb="create")
         events = recorder(transport)
-        async with running(events):
+        async with beside(events.run()):
             events.record(about(), "Normal", type(fault).__name__, "n")
             await asyncio.sleep(1)
             events.record(about(), "Normal", type(fault).__name__, "n")
@@ -185,7 +177,7 @@ async def test_a_second_occurrence_while_the_first_is_being_written_is_written_t
 async def test_an_event_the_server_has_forgotten_is_created_again():
     api = MemoryApi()
     events = recorder(api)
-    async with running(events):
+    async with beside(events.run()):
         events.record(about(), "Normal", "A", "n")
         await asyncio.sleep(1)
         [event] = stored(api)
@@ -206,14 +198,14 @@ async def test_a_full_queue_drops_and_counts_and_never_blocks():
 async def test_a_clean_stop_writes_what_waits_and_open_counts_within_its_time():
     api = MemoryApi()
     events = recorder(api)
-    async with running(events):
+    async with beside(events.run()):
         for _ in range(9):
             events.record(about(), "Normal", "A", "n")
             await asyncio.sleep(1)
         await events.flush(5)
         assert stored(api)[0]["series"]["count"] == 9
     stuck = recorder(FaultyTransport(api, choose=lambda _: Refused()))
-    async with running(stuck):
+    async with beside(stuck.run()):
         stuck.record(about(), "Normal", "B", "n")
         start = asyncio.get_running_loop().time()
         await stuck.flush(5)

@@ -11,6 +11,7 @@ import pytest
 from api.keys import MANAGER_SELECTOR
 from kube.client import Client
 from kube.peers import CHECK_PERIOD, LIST_EVERY, SILENT, is_reachable, watch_peers
+from tests.support.beside import beside
 from tests.support.model.memory_api import MemoryApi
 
 LABEL, _, VALUE = MANAGER_SELECTOR.partition("=")
@@ -40,11 +41,8 @@ async def watching(api: MemoryApi, answering: set[str], silence: float = 0) -> A
             await asyncio.sleep(silence)
         return address in answering
 
-    task = asyncio.create_task(watch_peers(Client(api), "ns", MANAGER_SELECTOR, probe))
-    yield asked
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    async with beside(watch_peers(Client(api), "ns", MANAGER_SELECTOR, probe)):
+        yield asked
 
 
 @pytest.mark.looptime

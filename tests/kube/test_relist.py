@@ -13,6 +13,7 @@ from kube.informer import Informer
 from kube.model.meta import Identity
 from kube.store import ChangeKind, Dropped, Store, Unreadable
 from kube.transport import Request
+from tests.support.beside import beside
 from tests.support.model.faults import Cut, FaultyTransport, Refused
 from tests.support.model.memory_api import MemoryApi
 from tests.support.objects.kube_objects import THINGS, Thing, thing, versions
@@ -146,13 +147,10 @@ async def watching() -> AsyncIterator[Bench]:
     bench.api.put("things", "a", size=1)
     bench.api.put("things", "b", size=2)
     bench.api.put("things", "unwanted", size=0)
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(bench.informer.run())
+    async with beside(bench.informer.run()):
         await bench.informer.wait_synced(20)
         bench.reported.clear()
         yield bench
-        assert not task.done()
-        task.cancel()
 
 
 class TestInformer:

@@ -13,6 +13,7 @@ from kube.client import Client
 from kube.clock import now, rfc3339
 from kube.errors import from_response
 from kube.transport import Request, Response
+from tests.support.beside import beside
 from tests.support.explain.objects import exclusive, job_of, made, pod_of
 from tests.support.model.faults import status_body
 from tests.support.model.memory_api import MemoryApi
@@ -49,14 +50,9 @@ class Api(MemoryApi):
 async def watched(api: Api, namespace: str | None = None) -> AsyncIterator[tuple[Caches, Board]]:
     board = Board("e")
     caches = Caches(Client(api), namespace, board)
-    task = asyncio.create_task(caches.run())
-    try:
+    async with beside(caches.run()):
         await asyncio.sleep(LOADED)
         yield caches, board
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 def api_with_a_set() -> Api:

@@ -14,6 +14,7 @@ from kube.errors import KubeError, NotFound
 from kube.informer import SyncTimeoutError
 from kube.transport import Request, Response
 from policy.judged import Namespace
+from tests.support.beside import beside
 from tests.support.model.faults import status_body
 from tests.support.model.memory_api import MemoryApi
 from tests.support.objects.policies import exception, manifest
@@ -59,16 +60,10 @@ class Cluster(MemoryApi):
 
 
 @contextlib.asynccontextmanager
-async def running(cluster: Cluster, *beside: Beside) -> AsyncIterator[PolicyWatches]:
-    watches = PolicyWatches(Client(cluster), beside=beside, pauses=SHORT)
-    task = asyncio.create_task(watches.run())
-    try:
+async def running(cluster: Cluster, *others: Beside) -> AsyncIterator[PolicyWatches]:
+    watches = PolicyWatches(Client(cluster), beside=others, pauses=SHORT)
+    async with beside(watches.run()):
         yield watches
-        assert not task.done()
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 def names(watches: PolicyWatches) -> list[str]:

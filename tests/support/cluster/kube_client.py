@@ -1,6 +1,5 @@
 """A `kube` client of a real test cluster, closed after use."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +8,7 @@ from kube.client import Client
 from kube.config import load
 from kube.informer import Informer
 from kube.transport import HttpTransport
+from tests.support.beside import beside
 from tests.support.model.faults import FaultyTransport
 
 
@@ -28,10 +28,7 @@ async def connected(
 @contextlib.asynccontextmanager
 async def synced(*informers: Informer) -> AsyncIterator[None]:  # type: ignore[type-arg]  # of any type
     """Informers that run and have listed."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(informer.run()) for informer in informers]
+    async with beside(*(informer.run() for informer in informers)):
         for informer in informers:
             await informer.wait_synced(20)
         yield
-        for task in tasks:
-            task.cancel()

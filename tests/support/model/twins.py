@@ -27,6 +27,7 @@ from dev.simulator.storage import Plain
 from kube.client import Client
 from kube.controller import Request
 from kube.informer import Informer
+from tests.support.beside import beside
 from tests.support.cluster.kube_client import synced
 from tests.support.model.blind import RecordedEvents
 from tests.support.model.memory_api import MemoryApi
@@ -218,14 +219,8 @@ class Scene:
 
 @contextlib.asynccontextmanager
 async def running(scene: Scene) -> AsyncIterator[None]:
-    leftovers = asyncio.create_task(scene.reconciler.leftover_pods.run())
-    try:
-        async with synced(*scene.informers):
-            yield
-    finally:
-        leftovers.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await leftovers
+    async with beside(scene.reconciler.leftover_pods.run()), synced(*scene.informers):
+        yield
 
 
 def play(strangers: Strangers = lambda _: None) -> list[str]:

@@ -4,7 +4,7 @@ It holds the pod's worker behind a barrier until all pods of the JobSet have rep
 that attempt is over, so that the kubelet starts the containers again in the existing pod. It can also end a worker that
 hangs (docs/reference/watchdog.md).
 
-The agent imports only the standard library and no other package: thousands of copies run beside workers, in images
-with nothing but Python. Each copy has to start in well under a second and use little memory (the figures are in
+The agent imports only the standard library and no other package: thousands of copies run beside workers, in images with
+only Python. Each copy has to start in well under a second and use little memory (the figures are in
 docs/reference/in-place-restart.md#what-it-costs).
 """

@@ -1,7 +1,7 @@
 """The requests that the agent sends: list its JobSet, watch it, report on its pod.
 
-One connection at a time, used again for the next request. Token and authority are read again whenever they may have
-been rotated. Everything that can go wrong comes out as `ApiError`; whether and when to try again is the caller's.
+One connection at a time, reused for the next request. Token and CA are read again whenever they may have been rotated.
+Every failure raises `ApiError`; the caller decides about retries.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ FAILURE = "jobset.sigs.k8s.io/in-place-restart-failure"
 ACKNOWLEDGED = "jobset.sigs.k8s.io/maintenance-acknowledged"
 MANAGER = "in-place-restart-agent"
 REQUEST_SECONDS = 10.0
-# Between these many seconds the API server ends a watch; chance keeps thousands of agents from coming back together.
+# The API server ends a watch after a random number of seconds between these, so that thousands of agents do not
+# reconnect together.
 WATCH_SECONDS = (300, 600)
-# More than the API server can store of one object, written out.
+# More than the API server can store of one object, as JSON.
 LONGEST_ANSWER = 16 << 20
 LONGEST_ERROR = 64 << 10
 
@@ -47,10 +48,7 @@ JSON = dict[str, Any]
 
 
 class ApiError(Exception):
-    """A request that did not work. `pause`: seconds the API server asked to wait, 0 if it did not.
-
-    `forbidden`: it was understood and refused.
-    """
+    """A failed request. `pause`: seconds of Retry-After, or 0. `forbidden`: whether a right is missing."""
 
     def __init__(self, text: str, pause: float = 0.0, *, forbidden: bool = False) -> None:
         super().__init__(text)
@@ -98,7 +96,7 @@ class Api:
             self._connection = None
 
     def interrupt(self) -> None:
-        """Make the request that is open fail."""
+        """Make the open request fail."""
         if (sock := self._sock) is not None:
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(
@@ -106,7 +104,7 @@ class Api:
                 )  # SSLSocket.shutdown would change state that the other thread reads
 
     def list(self) -> JSON | None:
-        """The JobSet, read from storage and not from a watch cache; None if it does not exist."""
+        """The JobSet, read from etcd and not from the watch cache; None if it does not exist."""
         with self._request_errors(f"reading jobset {self._settings.jobset}"):
             answer = self._request("GET", f"{self._path}?{urlencode(self._select)}", REQUEST_SECONDS)
             found = self._decode(answer.read(self._longest_answer + 1))
@@ -116,7 +114,7 @@ class Api:
     def watch(self, is_wanted: Callable[[], bool] = lambda: True) -> Iterator[JSON | None]:
         """Each later state of the JobSet; None once it is deleted. The watch ends from time to time.
 
-        It raises ApiError when it is not wanted any more. Whoever changes that calls `interrupt` afterwards.
+        It raises ApiError when `wanted` returns False; after changing that, call `interrupt`.
         """
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreads load, protects nothing
         query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
@@ -124,7 +122,7 @@ class Api:
             url = f"{self._path}?{urlencode({**self._select, **query, 'resourceVersion': self._version})}"
             # The keep-alive notices a dead network long before; this is for an API server that hangs.
             answer = self._request("GET", url, seconds + REQUEST_SECONDS)
-            _check(is_wanted)  # what interrupts later finds the connection of this watch
+            _check(is_wanted)  # a later interrupt finds the connection of this watch
             while line := answer.readline(self._longest_answer + 1):
                 event = self._decode(line)
                 kind, item = event["type"], event["object"]
@@ -134,17 +132,20 @@ class Api:
                 if kind != "BOOKMARK":
                     yield None if kind == "DELETED" else item
             _check(is_wanted)
-            answer.read()  # its end, without which the connection takes no other request
+            answer.read()  # its end, without which the connection cannot be reused
 
     def report(self, attempt: int, failure: str = "") -> None:
-        """Write the attempt on the pod, and how the worker failed if that is why. Doing it again changes nothing."""
+        """Write the attempt into an annotation of the pod, and how the worker failed if that is the reason.
+
+        Idempotent.
+        """
         annotations: JSON = {ANNOTATION: str(attempt)}
         if self._settings.restart_failed:
             annotations[FAILURE] = failure or None  # removes what an earlier agent wrote
         self._annotate(f"reporting attempt {attempt}", annotations)
 
     def acknowledge(self, notice: str) -> None:
-        """Write on the pod that its worker is ready to move. Doing it again changes nothing."""
+        """Write into an annotation of the pod that its worker is ready to move. Idempotent."""
         self._annotate("acknowledging the notice", {ACKNOWLEDGED: notice})
 
     def _annotate(self, doing: str, annotations: JSON) -> None:
@@ -157,7 +158,7 @@ class Api:
 
     @contextlib.contextmanager
     def _request_errors(self, doing: str) -> Iterator[None]:
-        """Turn every failure of a request into ApiError, and drop the connection, whose state is then unknown."""
+        """Turn every failure of a request into ApiError, and close the connection, whose state is then unknown."""
         done = False
         try:
             yield
@@ -179,7 +180,7 @@ class Api:
         if body is not None:
             # An apply takes the API server a third longer.
             headers["Content-Type"] = "application/merge-patch+json"
-        sock = self._sock = connection.sock  # the connection forgets it where the server announces the end
+        sock = self._sock = connection.sock  # the connection drops its socket if the server closes
         sock.settimeout(REQUEST_SECONDS)
         connection.request(method, path, body, headers)
         answer = self._answer = connection.getresponse()

@@ -2,8 +2,8 @@
 
 See docs/reference/in-place-restart.md#how-it-works.
 
-It reads the JobSet as JSON and knows no clock, no network and no process. Acting on an old JobSet does no harm: an
-attempt that is over stays over, and a barrier lifted for an attempt that has just ended is followed by that end.
+It reads the JobSet as JSON, without clock, network and processes. Acting on an old JobSet is safe: an ended attempt
+stays ended, and a barrier that is lifted for an attempt that has just ended is followed by that end.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Action(enum.Enum):
 class Own(NamedTuple):
     """The progress of this agent in its attempt.
 
-    `attempt` is chosen once: a report whose answer was lost may have been counted, and a second, higher one would make
-    everybody restart. `failed`: the worker of the attempt before has failed, and the agent has not ended with it.
+    `attempt` is chosen once: a report whose answer was lost may have been counted, and a second, higher one would
+    restart all workers. `failed`: the worker of the earlier attempt has failed, and the agent continues.
     """
 
     attempt: int | None = None
@@ -48,7 +48,7 @@ class Own(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """The set is about to leave nodes. `time` tells one notice from another; `signal`: a name such as SIGUSR1."""
+    """The set is about to leave nodes. `time` identifies the notice; `signal`: a name such as SIGUSR1."""
 
     time: str
     signal: str

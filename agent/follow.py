@@ -1,7 +1,7 @@
-"""Watches the JobSet and reports due actions. It writes nothing but the annotation of the pod.
+"""Watches the JobSet and reports due actions. It only writes the annotation of the pod.
 
-The order of one round is what makes it safe: list (never from a cache: an attempt chosen from an old state would let
-this worker start alone), report, then watch from the version of the list. So no decision is made before the report is
+The order of one round makes it safe: list (never from a cache: an attempt chosen from an old state would let this
+worker start alone), report, then watch from the version of the list. So no decision is made before the report is
 stored, and nothing that happens meanwhile is missed. Any error leads back to the list.
 """
 
@@ -35,8 +35,8 @@ class NextAttempt(NamedTuple):
 class JobSetWatcher:
     """One agent's view of its JobSet. `act` gets LIFT, RESTART and FAIL when they are due; RESTART and FAIL come last.
 
-    With `following` there is no RESTART: the worker is ended, and the next attempt is reported. `notify` gets the
-    notice of maintenance that is open, or None, with each state of the JobSet.
+    With `following` there is no RESTART: it ends the worker, and reports the next attempt. `notify` gets the notice of
+    maintenance that is open, or None, with each state of the JobSet.
     """
 
     def __init__(
@@ -59,15 +59,18 @@ class JobSetWatcher:
         self._failure = ""
 
     def report_failure(self, failure: str) -> None:
-        """Have the next attempt reported, and how the worker of this one failed; for another thread.
+        """Request a report of the next attempt and of the worker's failure; for another thread.
 
-        FAIL follows instead where the API server does not take that, or where the end of the container is to tell it.
+        FAIL follows instead if the API server refuses that, or if the end of the container has to report it.
         """
         self._new_failure = failure
         self._api.interrupt()
 
     def run(self) -> None:
-        """Until this attempt is over. Errors are logged and retried, with pauses that double up to a limit."""
+        """Follow the JobSet until this attempt is over.
+
+        Errors are logged and retried, with pauses that double up to a limit.
+        """
         while not self._over:
             try:
                 self._round()
@@ -113,7 +116,7 @@ class JobSetWatcher:
             due = self._settle(jobset)
             if due is not Action.WAIT:
                 return due
-        if not seen:  # a server that ends watches at once must not be asked in a tight loop
+        if not seen:  # no tight loop if a server ends watches at once
             self._sleep(_somewhat_less(FIRST_PAUSE))
         return Action.WAIT
 
@@ -129,7 +132,7 @@ class JobSetWatcher:
             self._following.end_worker()
             self._failure, self._new_failure = self._new_failure, ""  # the worker may have failed meanwhile
             self.own = Own(failed=self.own.failed or bool(self._failure))
-            # Higher than any attempt that this pod has reported, so an old state of the JobSet does no harm here.
+            # Higher than any attempt that this pod has reported, so an old state of the JobSet is harmless here.
             with closing(self._following.api) as api:
                 self._report(api, following_attempt(jobset))
             return Action.WAIT
@@ -143,7 +146,7 @@ class JobSetWatcher:
 
 
 def say(text: str) -> None:
-    """One line for `kubectl logs`, in one write: threads must not mix their lines."""
+    """One line for `kubectl logs`, in one write, so that lines of threads do not mix."""
     sys.stderr.write(f"in-place-restart-agent: {text}\n")
     sys.stderr.flush()
 

@@ -11,14 +11,14 @@ from agent import worker
 from agent.follow import say
 from agent.watchdog_settings import WatchdogSettings
 
-# A handler such as faulthandler's writes at once. Nothing tells when it has finished.
+# A handler such as faulthandler's writes at once. It does not report when it has finished.
 SIGNAL_SECONDS = 1.0
 
 
 def end(settings: WatchdogSettings, shell: str, pid: int, ended: threading.Event) -> None:
-    """Dump the stacks of worker `pid`, ask it to end, and return when its time is over; for a thread of its own.
+    """Dump the stacks of worker `pid`, ask it to end, and return after its time limit; for a thread of its own.
 
-    `ended` is set if that is before.
+    `ended` is set if it ends earlier.
     """
     if settings.dump_signal is not None:
         _dump_by_signal(settings.dump_signal, pid)
@@ -31,7 +31,7 @@ def end(settings: WatchdogSettings, shell: str, pid: int, ended: threading.Event
 
 
 def _dump_by_signal(number: signal.Signals, pid: int) -> None:
-    """Only processes that handle the signal get it: it would end the others before they could be looked at."""
+    """Send the signal only to processes that handle it: it would end others before they can be inspected."""
     found = [process for process in worker.descendants() if worker.handles(process, number)]
     if not found:
         say(

@@ -11,10 +11,10 @@ from pathlib import Path
 from agent.follow import say
 from agent.watchdog_settings import PATTERN
 
-# A process that runs looks several times a second, even on a busy node. If it has not looked for that long, it was
+# A running agent checks several times a second, even on a busy node. If it has not checked for that long, it was
 # stopped: SIGSTOP, a frozen container, a machine that was suspended or moved. The worker was stopped with it.
 LONGEST_GAP = 5.0
-# A pattern such as (a+)+$ can take longer than a year for one line. Meanwhile nothing else of the agent runs.
+# A pattern such as (a+)+$ can take longer than a year for one line. Meanwhile the rest of the agent is blocked.
 MATCH_SECONDS = 0.5
 _READ_BYTES = 64 << 10
 _READS = 16
@@ -47,7 +47,7 @@ class HeartbeatFile:
     """A file whose changes are heartbeats, or a named pipe that is read.
 
     Changes are noticed by comparison with the last check, so no clock of a file system is compared with another clock.
-    What was there before the worker, such as the file of an earlier attempt, is not a heartbeat.
+    A file from before the worker, such as that of an earlier attempt, is not a heartbeat.
     """
 
     def __init__(self, path: Path) -> None:
@@ -87,7 +87,7 @@ class HeartbeatFile:
             self.close()
             self._pipe = (found.st_dev, found.st_ino, os.open(self._path, os.O_RDONLY | os.O_NONBLOCK))
         came = False
-        for _ in range(_READS):  # a worker that writes without end must not keep the watchdog here
+        for _ in range(_READS):  # a worker that writes endlessly must not block the watchdog here
             try:
                 if not os.read(self._pipe[2], _READ_BYTES):
                     break
@@ -98,7 +98,7 @@ class HeartbeatFile:
 
 
 class Matcher:
-    """Looks for a pattern in lines, for a limited time. For the main thread: only there a signal interrupts a match."""
+    """Looks for a pattern in lines, for a limited time. For the main thread: a signal interrupts a match only there."""
 
     def __init__(self, pattern: re.Pattern[bytes]) -> None:
         """Takes SIGALRM for itself."""
@@ -107,7 +107,7 @@ class Matcher:
         signal.signal(signal.SIGALRM, self._give_up)
 
     def any(self, lines: list[bytes]) -> bool:
-        """Whether a line has a match. If that takes too long, none has."""
+        """Whether a line has a match; False if that takes too long."""
         self._matching = True
         signal.setitimer(signal.ITIMER_REAL, MATCH_SECONDS)
         try:

@@ -18,7 +18,7 @@ READ_BYTES = 64 << 10
 LONGEST_LINE = 4096
 """Bytes of a line in which the pattern is looked for."""
 DRAIN_SECONDS = 5.0
-"""Seconds after the worker's end within which its last output is still passed on, if somebody reads it."""
+"""Seconds after the worker's end within which its last output is still passed on, if it is read."""
 LAST_BYTES = 1000
 """Bytes of the end of stderr that are kept for the termination message."""
 _ENDS = re.compile(rb"[\r\n]")  # progress bars end their lines with a carriage return
@@ -65,7 +65,10 @@ class WorkerLog:
         """The ends for the worker, by the descriptor that each is for."""
 
     def run(self) -> None:
-        """Until all writers are closed; for a thread of its own. To be started once the worker has its ends."""
+        """Pass output on until all writers are closed; for a thread of its own.
+
+        Start it once the worker has its ends.
+        """
         for descriptor in self.writers.values():
             os.close(descriptor)
         lines = {descriptor: Lines() for descriptor in self._readers}
@@ -104,7 +107,7 @@ class WorkerLog:
         self._matched.release()
 
     def drain(self, seconds: float) -> None:
-        """Match no more, and wait until what the worker has printed is passed on."""
+        """Stop matching, and wait until the worker's output is passed on."""
         self._draining = True
         self._matched.release()
         self._ended.wait(seconds)

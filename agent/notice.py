@@ -1,7 +1,7 @@
 """Passes a notice of maintenance on to the worker, and reports when the worker is ready to move.
 
-See docs/concepts/node-maintenance.md. The worker says so by a file. Processes that do not handle the signal do not get
-it: it would end them. Those that the worker starts meanwhile get it, too, once they handle it.
+See docs/concepts/node-maintenance.md. The worker reports that by a file. Processes that do not handle the signal do not
+get it: it would end them. New processes of the worker get it, too, once they handle it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RETRY_SECONDS = 2.0
 
 
 class Notices:
-    """The notice that is open. `receive` is for the thread that follows the JobSet, `run` is a thread of its own."""
+    """The open notice. `receive` is for the thread that follows the JobSet, `run` is a thread of its own."""
 
     def __init__(self, file: Path, api: Api) -> None:
         self._file = file
@@ -29,7 +29,7 @@ class Notices:
         self._changed = threading.Event()
 
     def receive(self, notice: Notice | None) -> None:
-        """Begin with another notice, or end with the last one."""
+        """Begin another notice, or end the last one."""
         if notice != self._open:
             self._open = notice
             self._changed.set()
@@ -73,7 +73,7 @@ class Notices:
                 return
 
     def _state(self) -> tuple[int, ...] | None:
-        """What changes when the file is written; None without it."""
+        """A value that changes when the file is written; None without the file."""
         try:
             found = self._file.stat()
         except OSError:

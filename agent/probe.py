@@ -1,7 +1,7 @@
 """The startup probe of sidecar mode: 503 while the barrier is up, 200 once it is lifted.
 
 The kubelet starts the other containers of the pod when the probe succeeds. One small request at a time, each with a
-deadline: whoever else can reach the port can neither fill the agent's memory nor hold up the kubelet for long.
+deadline: other clients of the port can neither fill the agent's memory nor delay the kubelet for long.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LONGEST_REQUEST = 4096
 
 
 class Probe:
-    """Listens from the start, so that a taken port shows at once and not when the barrier falls."""
+    """Listens from the start, so that a port in use is reported at once and not when the barrier is lifted."""
 
     def __init__(self, port: int, path: str) -> None:
         """`port` 0 picks a free one. Raises OSError."""
@@ -29,7 +29,7 @@ class Probe:
         self._lifted.set()
 
     def serve(self) -> None:
-        """Answer requests for ever; for a thread of its own."""
+        """Answer requests forever; for a thread of its own."""
         while True:
             connection, _ = self._server.accept()
             with connection:
@@ -38,7 +38,7 @@ class Probe:
                     connection.sendall(self._answer(connection.recv(LONGEST_REQUEST)))
                     connection.shutdown(socket.SHUT_RDWR)
                 except OSError:
-                    continue  # the other side went away or dawdled; the kubelet asks again
+                    continue  # the client disconnected or was too slow; the kubelet repeats its probe
 
     def _answer(self, request: bytes) -> bytes:
         words = request.split(b" ", 2)

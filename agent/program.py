@@ -1,6 +1,6 @@
 """The agent's main loop: events of the API server, the worker and the kubelet, one after the other.
 
-The main thread alone decides when the program ends and with which code. The others only wait: one for the API server,
+Only the main thread decides when the program ends and with which code. Other threads only wait: one for the API server,
 one for the probe or the worker, and with a watchdog one for heartbeats and one for the worker's output.
 """
 
@@ -42,7 +42,7 @@ class Ended(NamedTuple):
 
 
 class AllGone(NamedTuple):
-    """Nothing that the worker started is left."""
+    """No process of the worker is left."""
 
 
 class Broken(NamedTuple):
@@ -76,7 +76,7 @@ class Restart(NamedTuple):
 
 
 class OfWorker(NamedTuple):
-    """An event of the worker with the number `run`. Events of earlier workers are dropped."""
+    """An event of the worker number `run`. Events of earlier workers are dropped."""
 
     run: int
     event: WorkerEvent
@@ -89,7 +89,7 @@ class Agent:
     """One run of the agent. The queue is safe to fill from a signal handler."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises SettingsError where the probe's port is taken."""
+        """Raises SettingsError if the probe's port is in use."""
         self._settings = settings
         self._events: SimpleQueue[Event] = SimpleQueue()
         self._worker: int | None = None
@@ -112,7 +112,7 @@ class Agent:
                 ) from error
 
     def run(self) -> int:
-        """The exit code, once all is over."""
+        """Run the agent. Returns the exit code."""
         for number in SIGNALS:
             signal.signal(number, lambda caught, _: self._events.put(Signal(caught)))
         if self._probe is not None:
@@ -133,7 +133,7 @@ class Agent:
                 return code
 
     def _handle(self, event: Event) -> int | None:
-        """Do what the event asks for; the exit code if that is the end."""
+        """Handle an event. Returns the exit code if the agent ends."""
         match event:
             case Signal(number):
                 return None if self._hanging else self._stop(number)
@@ -184,7 +184,7 @@ class Agent:
         return None
 
     def _end_run(self, code: int, reason: str) -> int | None:
-        """The worker has ended, or hangs: start it again in the next attempt if it failed and the settings want that.
+        """The worker has ended, or hangs: start it again in the next attempt if it failed and settings ask for it.
 
         Else the container ends with it.
         """
@@ -196,7 +196,7 @@ class Agent:
         return None
 
     def _end_worker(self) -> None:
-        """For the thread that follows the JobSet: returns once nothing of the worker is left."""
+        """End the worker, for the thread that follows the JobSet; returns once no process of it is left."""
         gone = threading.Event()
         self._events.put(Restart(gone))
         gone.wait()
@@ -210,11 +210,11 @@ class Agent:
         return None
 
     def _clear_worker(self) -> bool:
-        """Kill what is left of the worker; whether all is gone, and another one can start."""
+        """Kill the remaining processes of the worker. Returns whether none is left, so that another one can start."""
         if self._worker is not None and not worker.kill(self._worker):
             return False
         if self._reaper is not None:
-            self._reaper.join()  # it would take the next worker for a process of this one
+            self._reaper.join()  # it would confuse the next worker with a process of this one
         self._drain(0)
         self._run += 1
         self._worker = self._reaper = self._watchdog = None
@@ -222,7 +222,7 @@ class Agent:
         return True
 
     def _stop(self, number: int) -> int | None:
-        """Hand the signal on and give the worker its time; the kubelet's grace period limits it."""
+        """Pass the signal on and wait for the worker; the kubelet's grace period limits that."""
         if self._worker is None:
             return 128 + number if self._failed is None else self._finish(self._failed)
         say(f"{signal.Signals(number).name}: waiting for the worker to end")
@@ -300,7 +300,7 @@ class Agent:
                 say(f"this is a bug, please report it:\n{traceback.format_exc()}")
                 self._events.put(Broken())
 
-        # A thread inherits what is blocked: signals are for the main thread, which alone can handle them.
+        # A thread inherits blocked signals: only the main thread can handle signals.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
@@ -323,4 +323,4 @@ def main() -> None:
         sys.exit(1)
     code = agent.run()
     sys.stderr.flush()
-    os._exit(code)  # threads are waiting on sockets; nothing is left that they or the interpreter would have to tidy up
+    os._exit(code)  # threads wait on sockets; neither they nor the interpreter have anything to clean up

@@ -64,14 +64,14 @@ SIGTERM; 1 for settings it cannot work with.
 
 
 class SettingsError(Exception):
-    """The agent cannot work like this. The text names every problem and what to set."""
+    """The settings are invalid. The text has every problem and what to set."""
 
 
 class Settings(NamedTuple):
     """All settings of the agent. `worker` is a program with its arguments in main container mode, None beside a worker.
 
-    Without `in_place` the agent never asks the API server, and the fields for that are empty. `shell` is empty if
-    nothing is run by one.
+    Without `in_place` the agent never asks the API server, and the fields for that are empty. `shell` is empty if none
+    is needed.
     """
 
     in_place: bool

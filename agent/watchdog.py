@@ -18,7 +18,7 @@ LOOK_SECONDS = 0.25
 
 
 class Watchdog:
-    """Watches one worker. To be created before the worker starts: an older file is not a heartbeat.
+    """Watches one worker. Create it before the worker starts: an older file is not a heartbeat.
 
     `hang` is called once, with the reason as a sentence. Lines of the worker's output are for `match`.
     """
@@ -44,7 +44,7 @@ class Watchdog:
             self._beat = True
 
     def end(self, pid: int) -> None:
-        """Dump the stacks of worker `pid`, ask it to end, and return when its time for that is over."""
+        """Dump the stacks of worker `pid`, ask it to end, and return after its time limit."""
         hang.end(self._settings, self._shell, pid, self._stopped)
 
     def stop(self) -> None:

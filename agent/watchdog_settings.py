@@ -15,7 +15,7 @@ FILE = "JOBSET_HEARTBEAT_FILE"
 PATTERN = "HEARTBEAT_LOG_PATTERN"
 DEFAULT_DUMP_SECONDS = "10"
 DEFAULT_TERMINATION_SECONDS = "10"
-# What timeout(1) ends with. No table of retryable or permanent codes that is in use lists it.
+# The exit code of timeout(1), which is in no common table of retryable or permanent codes.
 DEFAULT_HANG_EXIT_CODE = "124"
 # A week.
 MOST_SECONDS = 604800
@@ -30,7 +30,7 @@ OPTIONS = (
     "TERMINATION_SECONDS",
     "HANG_EXIT_CODE",
 )
-"""Options that mean nothing without a deadline."""
+"""Options that have no effect without a deadline."""
 
 HELP = f"""\
 to end a worker that makes no progress any more (watchdog; main container mode only):
@@ -65,7 +65,7 @@ class WatchdogSettings(NamedTuple):
 
 
 def read_watchdog(env: Mapping[str, str], problems: list[str], *, worked: bool) -> WatchdogSettings | None:
-    """None without a deadline. `worked`: the agent starts the worker. What is wrong is added to `problems`."""
+    """None without a deadline. `worked`: the agent starts the worker. Faults are added to `problems`."""
     if not env.get(DEADLINE):
         problems += [f"{name} is set without {DEADLINE}: set both or none" for name in OPTIONS if env.get(name)]
         return None
@@ -108,7 +108,7 @@ def _pattern(env: Mapping[str, str], problems: list[str]) -> re.Pattern[bytes] |
     if not text:
         return None
     try:
-        # A pattern that matches an empty line would take any output for progress.
+        # With a pattern that matches an empty line, any output would count as progress.
         pattern = re.compile(text.encode(errors="surrogateescape"))
         empty = pattern.search(b"") is not None
     except (re.error, OverflowError, RecursionError) as error:

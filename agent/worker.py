@@ -33,7 +33,7 @@ def start(
 ) -> int:
     """Start a program with its arguments in a process group of its own, with signals as if the kubelet had started it.
 
-    `output` maps its stdout (1) and stderr (2) to open descriptors. Gives its process id, which is also the group's.
+    `output` maps its stdout (1) and stderr (2) to open descriptors. Returns its process id, which is also the group's.
     Raises OSError.
     """
     return os.posix_spawnp(
@@ -50,8 +50,8 @@ def start(
 def reap(worker: int, ended: Callable[[int], None], all_gone: Callable[[], None]) -> None:
     """Wait for the worker and its orphans; for a thread of its own.
 
-    `ended` gets the worker's exit code, 128 + signal where a signal ended it; `all_gone` is called when no descendant
-    is left.
+    `ended` gets the worker's exit code, 128 + signal if a signal ended it; `all_gone` is called when no descendant is
+    left.
     """
     while True:
         try:
@@ -89,7 +89,7 @@ def wait_for_group(group: int, seconds: float) -> bool:
 
 
 def descendants() -> list[int]:
-    """All processes below this one; none where the kernel does not list them."""
+    """All processes below this one; none if the kernel does not list them."""
     found = _children()
     for pid in found:  # grows meanwhile
         found += _children(str(pid))
@@ -107,10 +107,11 @@ def handles(pid: int, number: int) -> bool:
 
 
 def kill(worker: int) -> bool:
-    """Kill the worker and everything it started, sessions of their own included; whether all are gone.
+    """Kill the worker and all its descendants, also in other sessions. Returns whether all are gone.
 
-    Needs `reap` to run. Something that even SIGKILL cannot end (a driver that hangs) is left after a while, and ends
-    with the container.
+    Needs `reap` to run.
+
+    A process that even SIGKILL cannot end (a hanging driver) is abandoned after a while, and ends with the container.
     """
     send_signal(worker, signal.SIGKILL)
     deadline = time.monotonic() + KILL_SECONDS
@@ -124,7 +125,7 @@ def kill(worker: int) -> bool:
 
 
 def _children(pid: str = "self") -> list[int]:
-    """Processes whose parent is this one, or `pid`; none where the kernel does not list them."""
+    """Processes whose parent is this one, or `pid`; none if the kernel does not list them."""
     found: list[int] = []
     for name in glob.glob(f"/proc/{pid}/task/*/children"):  # noqa: PTH207 - lists of threads that end are not errors
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
 """Certificates of the webhook server: a CA of our own kept in a Secret, or files given in a folder.
 
-Imports `kube`; `app` imports it. Must not know what a JobSet is: the caller passes the names of objects.
+Imports `kube`; `app` imports it. The caller passes the names of objects.
 """

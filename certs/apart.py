@@ -1,4 +1,4 @@
-"""Work that needs the cryptography library, in a process that ends with it: whoever loads it has 15 MiB less."""
+"""Runs functions that need the cryptography library in a child process, since loading it takes 15 MiB."""
 
 import pickle
 import subprocess
@@ -27,9 +27,8 @@ except ValueError as error:
     sys.exit(str(error))
 pickle.dump(result, sys.stdout.buffer)
 """
-"""Modules are found where this process finds them: in the image only the entry point knows where the program is.
-
-Arguments are read last: their types are found by that path."""
+"""The child uses the module path of this process: in the image only the entry point knows where the program is.
+Arguments are read last, since their types are imported by that path."""
 
 
 def pause(failures: int, first: float = RETRY_AFTER) -> float:
@@ -38,9 +37,9 @@ def pause(failures: int, first: float = RETRY_AFTER) -> float:
 
 
 def call(module: str, function: str, *arguments: object, seconds: float = SECONDS) -> Any:
-    """What a function gives. Blocks until the process has ended.
+    """The result of a function. Blocks until the process has ended.
 
-    Raises `CertificateError`: the text of a ValueError of the function, or how else the process has failed.
+    Raises `CertificateError` with the text of a ValueError of the function, or of another failure of the process.
     """
     task = pickle.dumps((sys.path, module, function, pickle.dumps(arguments)))
     command = [sys.executable, "-IS", "-c", _CODE]  # neither the environment nor the folder changes what is imported

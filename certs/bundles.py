@@ -1,7 +1,7 @@
-"""The CA bundles in webhook configurations: who writes them, and what they hold. Pure.
+"""The CA bundles in webhook configurations: their writers and their content. Pure.
 
-A configuration may ask a program such as cert-manager's ca-injector to write `caBundle`. It does so in an annotation.
-Two programs that write one field undo each other's work, so the manager only reads such a configuration.
+By an annotation, a configuration may ask a program such as cert-manager's ca-injector to write `caBundle`. Two writers
+of one field would undo each other's work, so the manager only reads such a configuration.
 """
 
 import base64
@@ -18,11 +18,11 @@ INJECTORS = (
     "cert-manager.io/inject-apiserver-ca",
     "service.beta.openshift.io/inject-cabundle",
 )
-"""Annotations by which a configuration asks somebody else to write `caBundle`."""
+"""Annotations by which a configuration asks another program to write `caBundle`."""
 
 
 def injector(configuration: JSON) -> str:
-    """The annotation by which somebody else writes `caBundle`; "" if there is none."""
+    """The annotation by which another program writes `caBundle`; "" if there is none."""
     annotations = (configuration.get("metadata") or {}).get("annotations") or {}
     return next((key for key in INJECTORS if annotations.get(key) not in {None, "", "false"}), "")
 
@@ -46,5 +46,5 @@ def names_service(configuration: JSON) -> bool:
 
 
 def trusts(configuration: JSON, authority: bytes) -> bool:
-    """Whether the bundles of all its webhooks hold this CA, DER."""
+    """Whether the bundles of all its webhooks contain this CA, DER."""
     return all(authority in blocks(bundle_of(hook)) for hook in configuration.get("webhooks") or [])

@@ -1,4 +1,4 @@
-"""Clients of our server have to show a certificate of a CA in a file (`tls.clientCAFile`), which is followed."""
+"""Requires client certificates of a CA in a file (`tls.clientCAFile`), which is read again when it changes."""
 
 import asyncio
 import logging
@@ -15,9 +15,9 @@ log = logging.getLogger(__name__)
 
 
 class CurrentContext(ssl.SSLContext):
-    """Stands for the context that `live` has when a connection begins.
+    """Delegates to the context that `live` has when a connection begins.
 
-    A context cannot stop trusting a CA, so that another CA takes another context.
+    A context cannot stop trusting a CA, so another CA needs another context.
     """
 
     live: Live
@@ -61,7 +61,7 @@ class ClientAuthority:
             self.problem = problem
 
     def load(self) -> None:
-        """Take over what the file holds. Raises `CertificateError` and changes nothing if that is not a CA."""
+        """Use the content of the file. Raises `CertificateError` and changes nothing if that is not a CA."""
         try:
             authorities = self._file.read_bytes()
         except OSError as error:

@@ -1,7 +1,7 @@
-"""What of the Secret is good for nothing, why, and what takes its place (docs/reference/manager.md#certificates).
+"""Finds unusable parts of the Secret, the reasons, and their replacement (docs/reference/manager.md#certificates).
 
-Whoever may write the Secret may write anything into it. Whatever it is: it is named and replaced, and no chain that
-the API server refuses is ever stored. Pure: the time and what is random come in from outside.
+Users with the right to write the Secret may write anything into it. Any fault is reported and replaced, and no chain
+that the API server refuses is ever stored. Pure: time and randomness are arguments.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,9 +29,9 @@ _SERVER_USAGES = {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.ANY_EXTEN
 
 
 def decide(material: Material, hosts: Sequence[str], now: datetime) -> Decision:
-    """What to renew so that clients accept all for another 90 days and the certificate names every host.
+    """What to renew so that clients accept the chain for another 90 days and the certificate names every host.
 
-    Raises nothing, whatever the material is. `hosts` is not empty.
+    Never raises, whatever the material is. `hosts` is not empty.
     """
     reason = _run_check("the CA", lambda: _authority_fault(material, now))
     if reason:
@@ -41,9 +41,9 @@ def decide(material: Material, hosts: Sequence[str], now: datetime) -> Decision:
 
 
 def heal(material: Material, hosts: Sequence[str], fresh: Fresh, served: bytes = b"") -> tuple[Decision, Material]:
-    """What was decided about the material, and what to use: itself, or what has been renewed (see `certs.pki.renew`).
+    """The decision about the material, and the material to use: the same, or the renewed one (see `certs.pki.renew`).
 
-    ValueError if even a new CA cannot make what is needed, such as for a host that is not a name.
+    Raises ValueError if even a new CA cannot sign it, such as for an invalid host name.
     """
     decision = decide(material, hosts, fresh.now)
     trusted = renew(material, Renewal.BUNDLE, hosts, fresh, served)
@@ -97,7 +97,7 @@ def _serving_fault(material: Material, hosts: Sequence[str], now: datetime) -> s
     fault = _fault("serving certificate", leaf, now)
     if fault:
         return fault
-    # OpenSSL, where it is strict, wants every CA to have a key usage; the API server does not.
+    # Strict OpenSSL requires a key usage of every CA; the API server does not.
     strict = usage_of(authority) is not None
     refused = refusal(material.certificate, material.key, material.authorities, hosts[0], strict=strict)
     return f"clients refuse the serving certificate: {refused}" if refused else ""
@@ -120,7 +120,7 @@ def _serves(leaf: x509.Certificate) -> bool:
 
 
 def _fault(subject: str, certificate: x509.Certificate, now: datetime) -> str:
-    """What may be wrong with either certificate."""
+    """Faults that both kinds of certificates may have."""
     if serial_number(certificate) < 0:
         return f"the {subject} has a negative serial number, which the API server does not read"
     if certificate.not_valid_before_utc <= now and now + RENEW_BEFORE < certificate.not_valid_after_utc:

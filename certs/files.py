@@ -1,6 +1,6 @@
 """A serving certificate given as `tls.crt` and `tls.key` in a folder (`webhook.certDir`), followed as the files change.
 
-Files are polled: a mounted Secret changes by renaming a link somewhere above, which no file watch is sure to see.
+Files are polled: a mounted Secret changes by renaming a link somewhere above, which a file watch may miss.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ FIRST_PAIR_TIMEOUT = 60.0
 
 
 class MissingFilesError(CertificateError):
-    """There is no usable pair in the folder; one line says which folder, what is missing and how to fix it."""
+    """There is no usable pair in the folder; the text is one line with the folder, the fault and the fix."""
 
 
 class FileCertificates:
     """A `certs.source.CertificateSource` that reads a folder.
 
-    What the API server will not accept is served all the same, and named: nothing better is there. `hosts` are the
-    names by which it may call; none: they are not known.
+    A certificate that the API server will not accept is served nevertheless, and reported: there is no better one.
+    `hosts`: names by which it may call; none: unknown.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class FileCertificates:
             ) from None
 
     async def look_after(self, resource: Resource, name: str) -> None:
-        """Nothing: whoever makes the files has the API server trust them."""
+        """Do nothing: the owner of the files makes the API server trust them."""
 
     async def _follow(self, deadline: asyncio.Timeout) -> None:
         while True:
@@ -77,7 +77,7 @@ class FileCertificates:
             await asyncio.sleep(self._poll)
 
     def _look(self) -> bool:
-        """Take over what the files hold; False while nothing has been served yet."""
+        """Use the content of the files; False while nothing has been served yet."""
         problem = ""
         try:
             certificate, key = ((self._folder / name).read_bytes() for name in ("tls.crt", "tls.key"))
@@ -99,7 +99,7 @@ class FileCertificates:
         return self.ready.is_set()
 
     def _refusal(self) -> str:
-        """Why the API server does not accept what is served; "" where nothing is known against it."""
+        """Why the API server does not accept the served certificate; "" if no reason is known."""
         faults = [self._misnamed] if self._misnamed else []
         if self._live.certificate and (end := not_after(self._live.certificate)) <= self._clock():
             faults.insert(0, f"has expired at {rfc3339(end)}")

@@ -1,7 +1,7 @@
-"""Whether a client would accept a serving certificate, found out by a handshake in memory.
+"""Whether a client would accept a serving certificate, by a TLS handshake in memory.
 
-OpenSSL knows many more reasons to refuse a chain than are worth a check of their own. Dates are not looked at: the
-caller knows which time it is. Needs no network; its answer depends on nothing but the arguments.
+OpenSSL has many more reasons to refuse a chain than are worth separate checks. Dates are not checked: the caller does
+that. Uses no network; the result only depends on the arguments.
 """
 
 import ssl
@@ -12,13 +12,13 @@ NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
 """X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for."""
 
 _TURNS = 8
-"""Times that each side may speak; TLS 1.3 takes two."""
+"""Rounds of the handshake; TLS 1.3 needs two."""
 
 
 def refusal(certificate: bytes, key: bytes, authorities: bytes, host: str, *, strict: bool = True) -> str:
     """Why a client that trusts `authorities` and calls `host` refuses this PEM pair; "" if it accepts it.
 
-    `strict` asks for all that RFC 5280 does; the API server takes certificates without key identifiers, too.
+    `strict` requires all that RFC 5280 does; the API server also accepts certificates without key identifiers.
     """
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -39,7 +39,7 @@ def refusal(certificate: bytes, key: bytes, authorities: bytes, host: str, *, st
 
 
 def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> None:
-    """Raises ssl.SSLError where one side does not want to go on."""
+    """Raises ssl.SSLError if one side refuses."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = [
         client.wrap_bio(to_client, to_server, server_hostname=host),

@@ -1,8 +1,8 @@
 """Certificates of our own making, shared by all replicas through one Secret (docs/reference/manager.md#certificates).
 
-Every replica runs this. Who renews first wins by the Secret's resourceVersion; the others take the winner's. A new CA
-is stored in the webhook configurations, beside the old one, before anything signed by it is served: no review is
-ever turned away.
+Every replica runs this. The first renewal succeeds by the Secret's resourceVersion; the other replicas use its result.
+A new CA is stored in the webhook configurations, beside the old one, before a certificate signed by it is served, so
+that no review is lost.
 
 Secret and webhook configurations are written by PUT of the JSON that was just read: nothing of it can be lost, a write
 in between is noticed, and the rights that the Go JobSet is installed with (update, no patch) are enough.
@@ -40,7 +40,7 @@ class MissingSecretError(KubeError):
 
 
 class NotTrustedError(KubeError):
-    """A webhook configuration lacks the CA: what it signed cannot be served yet."""
+    """A webhook configuration lacks the CA: its certificates cannot be served yet."""
 
 
 class _Watched(Base, frozen=True, kw_only=True):
@@ -49,12 +49,12 @@ class _Watched(Base, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class CertOptions:
-    """Where certificates live and whom they are for. Times in seconds.
+    """Where certificates are stored, and their hosts. Times in seconds.
 
     `hosts` are the names and addresses under which the API server calls us. `mutating` and `validating` name the
-    webhook configurations that get the CA. `key_algorithm` is for new keys: those that are there stay. `settle` is how
-    long a new CA may take to be in force in every API server. `local`: only this machine reaches us, so that no Service
-    leads here.
+    webhook configurations that get the CA. `key_algorithm` is for new keys: existing ones stay. `settle`: how long a
+    new CA may take until every API server uses it. `local`: only this machine can reach the server, so no Service leads
+    to it.
     """
 
     namespace: str
@@ -85,12 +85,12 @@ class CertOptions:
 
 
 def service_hosts(service: str, namespace: str, *extra: str) -> tuple[str, ...]:
-    """Names of a Service as the API server dials it, and whatever else the webhook is called by."""
+    """Names of a Service as the API server dials it, and other hosts of the webhook."""
     return (f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local", *extra)
 
 
 class CertManager:
-    """A `certs.source.CertificateSource` that makes what it serves and keeps it in a Secret."""
+    """A `certs.source.CertificateSource` that issues its certificate and keeps it in a Secret."""
 
     def __init__(
         self, client: Client, live: Live, options: CertOptions, *, clock: Callable[[], datetime] = now
@@ -125,7 +125,7 @@ class CertManager:
                     continue
 
     async def look_after(self, resource: Resource, name: str) -> None:
-        """Store the CA in one more webhook configuration, until cancelled. What is wrong with it is only logged."""
+        """Store the CA in one more webhook configuration, until cancelled. Its faults are only logged."""
         more: Informer[_Watched] = Informer(self._client, resource, _Watched, field_selector=f"metadata.name={name}")
         more.on_event(lambda *_: self._changed.set())
         self._more.add((resource, name))
@@ -135,7 +135,7 @@ class CertManager:
             self._more.discard((resource, name))
 
     async def unreachable_service(self) -> str | None:
-        """A check of readiness: fails while a configuration has the API server call a Service, and none leads here."""
+        """A check of readiness: fails while the API server has to call a Service, and none leads here."""
         if not (self._options.local and self._by_service):
             return None
         names = ", ".join(sorted(self._by_service))
@@ -163,7 +163,7 @@ class CertManager:
         self.problem = problem
 
     async def check(self) -> None:
-        """Renew what is due, store the CA where it belongs, serve the pair. Safe to repeat; raises on API errors."""
+        """Renew what is due, store the CA in the configurations, serve the pair. Idempotent; raises API errors."""
         material = await self._current()
         authority = blocks(material.authorities)[0]
         bundle = base64.b64encode(material.authorities).decode()
@@ -184,11 +184,11 @@ class CertManager:
         self._live.observer.on_authority(not_after(material.authorities).timestamp())
 
     async def _current(self) -> Material:
-        """What the Secret holds once it is good; renewed and stored if it was not."""
+        """The valid content of the Secret; renewed and stored if it was not valid."""
         while True:
             secret = await self._secret()
             material, now = material_of(secret), self._clock()
-            # A bundle that the Secret holds as well adds nothing.
+            # Not needed if the Secret has the same bundle.
             served = self._served_authorities if self._served_authorities != material.authorities else b""
             checked = material, served, now.date()
             if checked == self._good:
@@ -221,7 +221,7 @@ class CertManager:
             ) from error
 
     async def _inject(self, resource: Resource, name: str, bundle: str, authority: bytes) -> None:
-        """Store the bundle in one configuration, unless that has somebody else write it."""
+        """Store the bundle in one configuration, unless another program writes it."""
         while True:
             try:
                 config = await self._client.get(resource, name)
@@ -246,7 +246,7 @@ class CertManager:
             return
 
     def _note(self, resource: Resource, name: str, webhooks: int, fault: str, remedy: str) -> None:
-        """Say once that nothing is called by a configuration, and once that it is again."""
+        """Log once that a configuration lists no webhooks, and once that it does again."""
         before = self._registered.get(name)
         if webhooks == before:
             return
@@ -259,7 +259,7 @@ class CertManager:
             log.info("%s %s lists %d webhooks again", resource.kind, name, webhooks)
 
     def _note_service(self, name: str, config: JSON) -> None:
-        """Remember whether a configuration names a Service; say it once where none leads here."""
+        """Remember whether a configuration names a Service; log it once if none leads here."""
         if not names_service(config):
             self._by_service.discard(name)
         elif name not in self._by_service:

@@ -1,4 +1,4 @@
-"""What the Secret of the certificates holds, and what is decided about it: only data, without the cryptography library.
+"""The content of the Secret of certificates, and decisions about it: only data, without the cryptography library.
 
 See docs/reference/manager.md#certificates.
 """
@@ -43,7 +43,7 @@ class Decision:
 
 
 def material_of(secret: JSON) -> Material:
-    """Contents of the Secret; what is not base64 counts as absent."""
+    """Contents of the Secret; invalid base64 counts as absent."""
     data = secret.get("data") or {}
     fields = {}
     for key, field_name in _KEYS.items():

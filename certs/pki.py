@@ -1,9 +1,9 @@
-"""A CA and a serving certificate signed by it: how they are made and read.
+"""Creates and reads a CA and a serving certificate signed by it. `certs.decision` decides when.
 
-`certs.decision` says when. See docs/reference/manager.md#certificates.
+See docs/reference/manager.md#certificates.
 
-Pure: times, serial numbers and private keys come in from outside. Certificates made by the Go JobSet are read and kept
-for as long as they are good.
+Pure: times, serial numbers and private keys are arguments. Certificates of the Go JobSet are read and kept while they
+are valid.
 """
 
 import ipaddress
@@ -36,10 +36,10 @@ RENEW_BEFORE = timedelta(days=90)
 
 CURVES = ("secp256r1", "secp384r1", "secp521r1")
 RSA_BITS = range(2048, 8192 + 1)
-"""Keys that both ends take: Go, in the API server, takes no other curves and no larger keys, OpenSSL no smaller."""
+"""Sizes of keys that both ends accept: the API server (Go) accepts no larger ones, OpenSSL no smaller ones."""
 
 MOST_AUTHORITIES = 8
-"""CAs in a bundle, the newest. Replicas that are behind may still serve what an older one has signed."""
+"""CAs in a bundle, the newest. Outdated replicas may still serve certificates of an older one."""
 
 MOST_KEPT_HOSTS = 32
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """What a new certificate is made of that is not decided here."""
+    """Inputs of a new certificate: time, keys, serial numbers."""
 
     now: datetime
     new_key: Callable[[], PrivateKey]
@@ -60,11 +60,11 @@ class Fresh:
 
 
 def renew(material: Material, renewal: Renewal, hosts: Collection[str], fresh: Fresh, served: bytes = b"") -> Material:
-    """New material; names and CAs of the old one are kept beside the new where they are fit for it.
+    """New material; usable names and CAs of the old one are kept.
 
-    The names, so that two programs that share the Secret and want different hosts do not undo each other's work; the
-    CAs, so that what they signed stays trusted. `served` is the bundle with the CA of what is served at the moment: it
-    is kept, too, since the Secret may have lost it.
+    The names, so that two programs that share the Secret with different hosts do not undo each other's work; the CAs,
+    so that their certificates stay trusted. `served` is the bundle with the CA of the served certificate: it is kept,
+    too, since the Secret may have lost it.
     """
     if renewal is Renewal.NOTHING:
         return material
@@ -74,7 +74,7 @@ def renew(material: Material, renewal: Renewal, hosts: Collection[str], fresh: F
     if renewal is Renewal.ALL:
         key = fresh.new_key()
         authority = _authority(key, fresh)
-        # As they follow each other, not by their dates: the clock of the replica that made one may be ahead.
+        # In list order, not by their dates: the clock of the replica that created one may be ahead.
         kept = _kept_authorities([*certificates(material.authorities), *certificates(served)], fresh.now)
         newest = _pem(list(dict.fromkeys([authority, *kept]))[:MOST_AUTHORITIES])
         authorities = _trusting(newest, served, fresh.now)
@@ -89,9 +89,9 @@ def renew(material: Material, renewal: Renewal, hosts: Collection[str], fresh: F
 
 
 def _trusting(authorities: bytes, served: bytes, now: datetime) -> bytes:
-    """The bundle; if it lacks the first CA of the bundle `served`, and that is still fit, then with it.
+    """The bundle, with the first CA of the bundle `served` added if that is still usable.
 
-    Whoever replaces the CA in the Secret by one of their own does not know what replicas serve at that moment.
+    A user who replaces the CA in the Secret does not know what replicas serve at that moment.
     """
     bundle = certificates(authorities)
     missing = [old for old in _kept_authorities(certificates(served)[:1], now) if old not in bundle]
@@ -105,7 +105,7 @@ def certificates(pem: bytes) -> list[x509.Certificate]:
 
 
 def serial_number(certificate: x509.Certificate) -> int:
-    """The serial number, which only RFC 5280 wants to be positive."""
+    """The serial number; only RFC 5280 requires it to be positive."""
     with _any_serial_number():
         return certificate.serial_number
 
@@ -119,14 +119,14 @@ def read_key(pem: bytes) -> PrivateKey:
 
 
 def used(key: object) -> bool:
-    """Whether the API server's TLS takes this kind of public key."""
+    """Whether the API server's TLS accepts this kind of public key."""
     if isinstance(key, rsa.RSAPublicKey):
         return key.key_size in RSA_BITS
     return isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in CURVES
 
 
 def signs(certificate: x509.Certificate) -> bool:
-    """Whether this is the certificate of a CA, as RFC 5280 (4.2.1.3, 4.2.1.9) has them: key usage is optional."""
+    """Whether this is the certificate of a CA by RFC 5280 (4.2.1.3, 4.2.1.9): key usage is optional."""
     try:
         if not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
             return False
@@ -137,7 +137,7 @@ def signs(certificate: x509.Certificate) -> bool:
 
 
 def usage_of(certificate: x509.Certificate) -> x509.KeyUsage | None:
-    """What its key may do; None: the certificate does not say."""
+    """Its key usage; None if the certificate has none."""
     try:
         return certificate.extensions.get_extension_for_class(x509.KeyUsage).value
     except x509.ExtensionNotFound:
@@ -145,7 +145,7 @@ def usage_of(certificate: x509.Certificate) -> x509.KeyUsage | None:
 
 
 def hosts_of(certificate: x509.Certificate) -> list[str]:
-    """Names and addresses that a certificate is for."""
+    """Host names and addresses of a certificate."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -154,7 +154,7 @@ def hosts_of(certificate: x509.Certificate) -> list[str]:
 
 
 def readable(read: Callable[[], T], otherwise: T) -> T:
-    """What `read` gives, or `otherwise` for what it cannot read: nothing that a Secret holds may end the manager."""
+    """The result of `read`, or `otherwise` if it raises: no content of a Secret may end the manager."""
     try:
         return read()
     except Exception:  # noqa: BLE001 -- the library has a dozen errors for this, without a common base
@@ -170,17 +170,17 @@ def _any_serial_number() -> Iterator[None]:
 
 
 def _kept_hosts(pem: bytes) -> list[str]:
-    """Names of the old certificate that a new one can have, too."""
+    """Host names of the old certificate that a new one can have, too."""
     none: list[str] = []
     names = [name for old in certificates(pem)[:1] for name in readable(partial(hosts_of, old), none)]
     return [name for name in names if _DNS_NAME.fullmatch(name) or _address(name)][:MOST_KEPT_HOSTS]
 
 
 def _kept_authorities(candidates: list[x509.Certificate], now: datetime) -> list[x509.Certificate]:
-    """The old CAs, each for as long as what it signed may be trusted."""
+    """The old CAs that are still valid."""
 
     def trusted(old: x509.Certificate) -> bool:
-        # One that OpenSSL cannot read would make it refuse the whole bundle.
+        # OpenSSL would refuse the whole bundle because of a CA that it cannot read.
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=_pem([old]).decode("ascii"))
         return used(old.public_key()) and signs(old) and old.not_valid_after_utc > now
 
@@ -212,7 +212,7 @@ def _leaf(
     fresh: Fresh,
 ) -> x509.Certificate:
     authority, authority_key = issuer
-    # A common name holds 64 characters at most; clients read the alternative names alone.
+    # A common name holds 64 characters at most; clients only read the alternative names.
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
     public = key.public_key()
     return (

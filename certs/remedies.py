@@ -1,4 +1,4 @@
-"""What to do about objects of an installation that are missing, or are not as they were installed. Pure."""
+"""Fixes for objects of an installation that are missing, or have changed. Pure."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ _START_DEMO = "that of a demo is started again: jobset cluster down --name demo 
 APPLY_AGAIN = (
     f"apply again what you have installed (your kustomization or chart, or manifests/install.yaml); {_START_DEMO}"
 )
-"""The fix of most that is missing: install.yaml alone would put back its own image and number of replicas."""
+"""The fix for most missing objects: install.yaml alone would reset image and number of replicas."""
 
 NOT_BY_SERVICE = (
     "apply again what you have installed, but not manifests/install.yaml, which has a Service called in place of a URL;"
@@ -18,12 +18,12 @@ NOT_BY_SERVICE = (
 
 
 def apply_again(configurations: Iterable[JSON | None]) -> str:
-    """The fix for what is missing beside these webhook configurations."""
+    """The fix for missing objects beside these webhook configurations."""
     return NOT_BY_SERVICE if any(called_by_url(each) for each in configurations if each) else APPLY_AGAIN
 
 
 def write_by_manager(kind: str, name: str, annotation: str) -> str:
-    """What to do about a program that is asked to write `caBundle` and has not written the CA of the manager there."""
+    """The fix if another program writes `caBundle` and has not written the manager's CA."""
     return (
         f"annotation {annotation} asks another program to write caBundle: see its log, or have the manager write it:"
         f" kubectl annotate {kind.lower()} {name} {annotation}-"
@@ -31,5 +31,5 @@ def write_by_manager(kind: str, name: str, annotation: str) -> str:
 
 
 def make_secret(namespace: str, name: str) -> str:
-    """The command that makes the Secret of the certificates again, whatever it was installed by."""
+    """The command that creates the Secret of the certificates again, for any kind of installation."""
     return f"kubectl create secret generic -n {namespace} {name}"

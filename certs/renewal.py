@@ -1,4 +1,4 @@
-"""Certificates that are made now, with new keys. Called by `certs.apart` in a process of its own."""
+"""Renews certificates now, with new keys. Called by `certs.apart` in a child process."""
 
 from collections.abc import Sequence
 from datetime import datetime

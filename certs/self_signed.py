@@ -1,4 +1,4 @@
-"""A certificate for a server that was given none. Apart, so that a process that needs none loads no library for it."""
+"""A certificate for a server without one. A separate file, so that other processes do not load the library."""
 
 import datetime as dt
 
@@ -9,7 +9,7 @@ from cryptography.x509.oid import NameOID
 
 
 def self_signed() -> tuple[bytes, bytes]:
-    """PEM certificate and key for localhost, when none was given: encrypts, proves nothing."""
+    """PEM certificate and key for localhost, for encryption only: no client can verify it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = dt.datetime.now(dt.UTC)

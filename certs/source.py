@@ -1,4 +1,4 @@
-"""What both origins of certificates have in common: readiness, and putting a pair into the live context."""
+"""Shared by both sources of certificates: readiness, and loading a pair into the live context."""
 
 import asyncio
 import ssl
@@ -11,7 +11,7 @@ from kube.resources import Resource
 
 
 class CertificateSource(Protocol):
-    """Keeps a TLS context supplied. `ready` is set once a pair is served; `problem` says what is wrong now, or ""."""
+    """Keeps a TLS context supplied. `ready` is set once a pair is served; `problem`: the current fault, or ""."""
 
     ready: asyncio.Event
     problem: str
@@ -20,11 +20,11 @@ class CertificateSource(Protocol):
         """Work until cancelled."""
 
     async def look_after(self, resource: Resource, name: str) -> None:
-        """Until cancelled, have the API server trust the certificate in one more webhook configuration, too."""
+        """Make the API server trust the certificate in one more webhook configuration, until cancelled."""
 
 
 class Observer(Protocol):
-    """Hears what becomes of certificates and of a CA of our own. `not_after` is Unix time in seconds.
+    """Called with events of certificates and of our own CA. `not_after` is Unix time in seconds.
 
     `on_registration`: how many webhooks a configuration lists; 0 also if it does not exist.
     """
@@ -39,7 +39,7 @@ class Observer(Protocol):
 
 
 class Unobserved:
-    """Nobody listens."""
+    """Ignores all events."""
 
     def on_load(self, not_after: float) -> None: ...
 
@@ -63,7 +63,7 @@ class Live:
         return (self.certificate, self.key) == (certificate, key)
 
     def install(self, certificate: bytes, key: bytes) -> None:
-        """Raises `certs.tls.CertificateError` and keeps serving the old pair when the new one is none."""
+        """Raises `certs.tls.CertificateError` and keeps serving the old pair if the new one is invalid."""
         install(self.context, certificate, key)
         self.certificate, self.key = certificate, key
         self.observer.on_load(not_after(certificate).timestamp())

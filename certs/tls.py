@@ -26,7 +26,7 @@ CIPHERS = {
     "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
     "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
 }
-"""Go's suite names in the words of OpenSSL."""
+"""OpenSSL's names of cipher suites by Go's names."""
 
 _ALIASES = {
     "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
@@ -43,11 +43,11 @@ _OUTDATED = (
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
     "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
 )
-"""Known to Go and taken by the Go JobSet, but never offered here."""
+"""Known to Go and accepted by the Go JobSet, but never offered here."""
 
 
 class TLSOptionsError(ValueError):
-    """The options cannot be honoured; the text is a list joined by `; `, each part as the Go JobSet words it."""
+    """The options cannot be honoured; the text is a list joined by `; `, each part as in the Go JobSet."""
 
 
 class CertificateError(ValueError):
@@ -75,7 +75,7 @@ def openssl_ciphers(names: Sequence[str]) -> str:
 
 
 def check_options(min_version: str, cipher_suites: Sequence[str]) -> None:
-    """Raises `TLSOptionsError` for what `server_context` would not take."""
+    """Raises `TLSOptionsError` for options that `server_context` would refuse."""
     faults = []
     if min_version in {"VersionTLS10", "VersionTLS11"}:
         faults.append(f"invalid minVersion: {min_version} is not supported. Please use VersionTLS12 or VersionTLS13")
@@ -106,7 +106,7 @@ def server_context(min_version: str = "", cipher_suites: Sequence[str] = ()) -> 
 
 
 def install(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Serve this PEM pair from the next handshake on; raises `CertificateError`, and changes nothing, if it is none.
+    """Serve this PEM pair from the next handshake on; raises `CertificateError`, and changes nothing, if it is invalid.
 
     The pair is tried on a context of its own first: a mismatched one would break the live context.
     """
@@ -126,7 +126,7 @@ def _no_password() -> str:
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path from which OpenSSL can read `content`: in memory where the system can, since a root may be read-only."""
+    """A path from which OpenSSL can read `content`; in memory if possible: the file system may be read-only."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("pem")
         try:

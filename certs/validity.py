@@ -1,6 +1,6 @@
-"""Which certificates a bundle holds, and until when one is good, read without the cryptography library (`certs.apart`).
+"""The certificates of a bundle, and the end of their validity, read without the cryptography library (`certs.apart`).
 
-Must not judge anything: who needs more than this one date has `certs.pki`.
+For anything else there is `certs.pki`.
 """
 
 import base64
@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 _BLOCK = re.compile(b"-----BEGIN CERTIFICATE-----([^-]*)-----END CERTIFICATE-----")
 _VERSION = 0xA0
 _FORMS = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
-"""UTCTime and GeneralizedTime by their tags, as RFC 5280 (4.1.2.5) wants them written."""
+"""UTCTime and GeneralizedTime by their tags, in the forms of RFC 5280 (4.1.2.5)."""
 
 
 def blocks(pem: bytes) -> list[bytes]:
-    """The certificates of a bundle, DER, without those that are no base64."""
+    """The certificates of a bundle, DER, without those that are not valid base64."""
     found = []
     for block in _BLOCK.findall(pem):
         with contextlib.suppress(ValueError):
@@ -24,7 +24,7 @@ def blocks(pem: bytes) -> list[bytes]:
 
 
 def not_after(pem: bytes) -> datetime:
-    """The end of the first certificate's validity; ValueError where there is none to be read."""
+    """The end of the first certificate's validity; raises ValueError if there is none."""
     found = blocks(pem)
     if not found:
         raise ValueError("there is no PEM certificate")
@@ -46,7 +46,7 @@ def _not_after(der: bytes) -> datetime:
 
 
 def _content(der: bytes, at: int) -> tuple[int, int]:
-    """Where the content of the value at this place begins and ends."""
+    """Start and end of the content of the value at this offset."""
     length, start = der[at + 1], at + 2
     if length >= 0x80:
         start += length - 0x80

@@ -1,4 +1,4 @@
-"""Changes of an object as JSON-patch operations (RFC 6902), collected one by one. Pure; the original stays as it is.
+"""Changes of an object as JSON-patch operations (RFC 6902), collected one by one. Pure; the original is not changed.
 
 Null is the same as absent, so an absent member is added, and so are its parents.
 """
@@ -48,7 +48,7 @@ class PatchDraft:
         del self._open(path.parts[:-1])[path.parts[-1]]
 
     def append(self, path: Path, item: JSON) -> None:
-        """Add `item` to the end of a list unless it is in it, creating the list where it is missing."""
+        """Add `item` to the end of a list unless it is in it, creating the list if it is missing."""
         present = dig(self.object, *path.parts)
         if present is None:
             self.put(path, [item])
@@ -91,7 +91,7 @@ class PatchDraft:
         return node
 
     def _writable(self, node: Any) -> Any:
-        """A copy that this draft may change: one for each container, however much is changed below it."""
+        """A copy of a container that this draft may change: one for each, however many changes there are."""
         if id(node) not in self._copies:
             node = node.copy()
             self._copies[id(node)] = node  # a reference, so that no other object gets this id

@@ -1,4 +1,4 @@
-"""Where admission counts. Without what serves it: who counts for other processes need not import that."""
+"""Metrics of admission as protocols, so that worker processes do not import the metrics library."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from policy.kinds import PolicyId
 
 
 class WebhookMetrics(Protocol):
-    """Where requests are counted. `code` is that of the answer inside the review; times in seconds.
+    """Counts requests. `code` is that of the answer inside the review; times in seconds.
 
     `on_refusal` is called once for each rule that a refused object breaks.
     """
@@ -19,9 +19,9 @@ class WebhookMetrics(Protocol):
 
 
 class PolicyMetrics(Protocol):
-    """Where decisions are counted, once for each review, policy, rule and action; and who hears of exceptions."""
+    """Counts decisions, once for each review, policy, rule and action; and records uses of exceptions."""
 
     def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None: ...
 
     def used(self, namespace: str, name: str, uid: str) -> None:
-        """A rule that a JobSet breaks does not count because of this exception. Not called for dry runs."""
+        """Count an exception that has allowed a JobSet to break a rule. Not called for dry runs."""

@@ -1,7 +1,6 @@
-"""Pure work on a costly review is done in a thread, so that the event loop goes on answering others.
+"""Runs pure work on a costly review in a thread, so that the event loop can answer others.
 
-`body.py` decides what is costly; handlers hand their work to `compute` and need not know. It must not be given work
-that touches the event loop.
+`body.py` decides what is costly; handlers pass their work to `compute`. That work must not use the event loop.
 """
 
 import asyncio
@@ -19,12 +18,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_PASSED = 16
-"""Cheaper ones that may pass the one that has waited longest."""
+"""Cheaper reviews that may overtake the longest waiting one."""
 
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """A turn that was asked for. `called` becomes True when it has come, False if it never will."""
+    """A requested turn. `called` becomes True when it has come, False if it never will."""
 
     cost: int
     called: asyncio.Future[bool]
@@ -32,7 +31,7 @@ class Turn:
 
 
 class Turns:
-    """Calls `count` at a time, the cheapest first. The one that has waited longest is passed a few times only."""
+    """Grants `count` turns at a time, the cheapest first. The longest waiting one is overtaken only a few times."""
 
     def __init__(self, count: int = 1) -> None:
         self._count = self._free = count
@@ -44,14 +43,14 @@ class Turns:
         return self._free == self._count and not self._waiting
 
     def ask(self, cost: int) -> Turn:
-        """A turn for later, or for now; `leave` ends it."""
+        """Request a turn, which may begin at once; `leave` ends it."""
         turn = Turn(cost, asyncio.get_running_loop().create_future())
         self._waiting.append(turn)
         self._call_next()
         return turn
 
     def leave(self, turn: Turn) -> None:
-        """Give a turn back, or up. A second time does nothing."""
+        """End a turn, or cancel it. A second call does nothing."""
         if turn in self._waiting:
             self._waiting.remove(turn)
         elif turn.called.done() and not turn.called.cancelled() and turn.called.result():
@@ -74,17 +73,17 @@ class Turns:
 
 @dataclass(slots=True, eq=False)
 class Costly:
-    """A review whose work is done in a thread, in turns with others."""
+    """A review whose work runs in a thread, in turns with others."""
 
     turns: Turns
     cost: int
     work: Work = field(default_factory=lambda: Work(STEPS))
     running: asyncio.Task[Any] | None = None
-    """The work that a thread does now. It cannot be cancelled: it ends by itself with its next step after
+    """The work that runs in a thread now. It cannot be cancelled: it ends by itself with its next step after
     `work.stop`."""
 
     async def compute(self, call: Callable[[], T]) -> T:
-        """What `call` returns or raises. The turn ends with the thread, not with who waits for it."""
+        """What `call` returns or raises. The turn ends with the thread, not with its caller."""
         turn = self.turns.ask(self.cost)
         try:
             await turn.called
@@ -119,13 +118,13 @@ class Costly:
 
 
 def _discard(done: asyncio.Task[Any]) -> None:
-    """Drop the result of a thread that nobody waits for: Python would report a coroutine that is never awaited."""
+    """Drop the result of a thread without a waiting caller: Python would report a coroutine that is never awaited."""
     if not done.cancelled() and done.exception() is None and inspect.iscoroutine(made := done.result()):
         made.close()
 
 
 costly: ContextVar[Costly | None] = ContextVar("costly", default=None)
-"""How work on the review of this task is done in a thread; None if it is cheap."""
+"""The costly review of this task; None if it is cheap."""
 
 
 def work() -> Work:
@@ -135,7 +134,7 @@ def work() -> Work:
 
 
 async def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `function` returns or raises: at once for a cheap review; in a thread, in its turn, for a costly one."""
+    """Call `function`: at once for a cheap review; in a thread, when its turn comes, for a costly one."""
     present = costly.get()
     if present is None:
         return function(*args, **kwargs)
@@ -144,14 +143,14 @@ async def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
 
 
 _threads = 0
-"""How many threads work, so that the last one turns collections on again."""
+"""Number of running threads; the last one enables garbage collection again."""
 
 
 @contextlib.contextmanager
 def _no_collections() -> Iterator[None]:
-    """A collection would stop every thread to look at a million objects, among which there is no garbage.
+    """Disable garbage collection, which would stop all threads to check a million objects without garbage.
 
-    Only the event loop calls this.
+    Only for the event loop.
     """
     global _threads  # noqa: PLW0603 -- collections are the process's, too
     _threads += 1

@@ -2,7 +2,7 @@
 
 See docs/reference/validation.md#answers.
 
-Every input gets a well-formed answer. Nothing of a request's content may appear in an error text made here.
+Every input gets a well-formed answer. Error messages of this file never quote the request.
 """
 
 import base64
@@ -28,13 +28,13 @@ _MAX_REASON = 200
 
 
 class UserInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks, as the API server has authenticated it."""
+    """The user of the request, as authenticated by the API server."""
 
     username: str = ""
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """admission.k8s.io AdmissionRequest, the fields in use. Objects are raw JSON; null on the side that is none."""
+    """admission.k8s.io AdmissionRequest, the fields in use. Objects are raw JSON, or null."""
 
     uid: str
     operation: str = ""
@@ -53,18 +53,18 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     @property
     def is_by_controller(self) -> bool:
-        """Whether a ServiceAccount asks, and not a person."""
+        """Whether the user is a ServiceAccount."""
         return self.user_info.username.startswith("system:serviceaccount:")
 
     @property
     def field_manager(self) -> str:
-        """The field manager that the request names, as each server-side apply does; empty if it names none."""
+        """The field manager of the request, which each server-side apply has; empty if there is none."""
         manager = dig(self.options, "fieldManager")
         return manager if isinstance(manager, str) else ""
 
 
 class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What a handler decides: a refusal carries a metav1.Status, `patch` holds JSON-patch operations.
+    """The answer of a handler: a refusal has a metav1.Status; `patch` has JSON-patch operations.
 
     `rules`: ids of the rules that the object breaks, which are counted and not sent.
     """
@@ -86,17 +86,17 @@ class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 HandlerAnswer = AdmissionResponse | Awaitable[AdmissionResponse]
 Handler = Callable[[AdmissionRequest], HandlerAnswer]
-"""Decides at once, or gives what has to be awaited for it. For a costly review the call is made in a thread: what it
-does itself is pure, and what touches the event loop is left to the awaitable."""
+"""Returns the answer, or an awaitable of it. For a costly review the call runs in a thread: it has to be pure, and
+leaves uses of the event loop to the awaitable."""
 
 
 async def decided(answer: HandlerAnswer) -> AdmissionResponse:
-    """The answer of a handler, awaited if need be."""
+    """The answer of a handler, awaited if necessary."""
     return answer if isinstance(answer, AdmissionResponse) else await answer
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A request with the API version in which its answer is to be."""
+    """A request with the API version of its answer."""
 
     api_version: Literal["admission.k8s.io/v1", "admission.k8s.io/v1beta1"]
     kind: Literal["AdmissionReview"]
@@ -104,9 +104,9 @@ class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ReviewError(Exception):
-    """A request brings no review that could be decided. `code` and `reason` are those of a metav1.Status.
+    """A request has no valid review. `code` and `reason` are those of a metav1.Status.
 
-    `api_version` and `uid` are those to answer with; `close` says that the rest of the request is not read.
+    `api_version` and `uid`: for the answer. `close`: whether the rest of the request is not read.
     """
 
     def __init__(
@@ -144,12 +144,12 @@ _head_decoder = msgspec.json.Decoder(_Head)
 
 
 def fields_of(body: bytes) -> int:
-    """About how many fields and items there are in a review: what work on it takes goes by that, not by size."""
+    """The approximate number of fields and items of a review, which determines the work on it, not its size."""
     return body.count(b":") + body.count(b",")
 
 
 def check_fields(body: bytes, fields: int) -> None:
-    """Raises `ReviewError` if a review has too many fields to be decoded: no other thread runs while that is done."""
+    """Raises `ReviewError` if a review has too many fields to be decoded: decoding blocks all other threads."""
     if fields <= MOST_FIELDS:
         return
     try:
@@ -184,7 +184,7 @@ def _unreadable(message: str, api_version: str = V1) -> ReviewError:
 
 
 def _version(body: bytes) -> str:
-    """The version asked for, if that much of a bad review can be read."""
+    """The API version of an invalid review, if it can be read."""
     try:
         asked = _version_decoder.decode(body).api_version
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -220,10 +220,9 @@ def nothing_to_check(request: AdmissionRequest) -> AdmissionResponse | None:
 
 
 def outside_namespace(request: AdmissionRequest) -> AdmissionResponse | None:
-    """The refusal of a review that is for no namespace, or of an object in another one than the review is for.
+    """The refusal of a review without a namespace, or with an object of another namespace.
 
-    What is asked of the cluster is asked in the namespace of the request: the one to which the API server has
-    authorized the author.
+    Requests to the cluster are in the namespace of the review, for which the API server has authorized the author.
     """
     if not request.namespace:
         return denied(400, "BadRequest", "request.namespace is empty: this webhook is for objects in a namespace")

@@ -1,7 +1,7 @@
-"""One line of the log for each review, with what joins it to the lines of the controller: the UID of the object.
+"""One log line for each review, with the UID of the object, which relates it to lines of the controller.
 
-Of an object only its identity is written, and of that only what can be a name, a UID or a number: whoever reaches the
-port can send anything.
+Only the identity of an object is written, and only valid names, UIDs and numbers: anybody who reaches the port can send
+any text.
 """
 
 import logging
@@ -38,7 +38,7 @@ def write(request: AdmissionRequest, answer: AdmissionResponse, *, decides: bool
 
 
 def identity(request: AdmissionRequest) -> dict[str, str | int]:
-    """Fields of the log: the review's UID, namespace and name; the object's UID and generation where it has them.
+    """Fields of the log: the review's UID, namespace and name; the object's UID and generation if it has them.
 
     The API server gives a new object its UID, and a name made of `generateName`, before it asks a validating webhook.
     """
@@ -57,5 +57,5 @@ def identity(request: AdmissionRequest) -> dict[str, str | int]:
 
 
 def shown(text: Any) -> str:
-    """A name or UID; "?" for what cannot be one."""
+    """A name or UID; "?" for an invalid one."""
     return text if isinstance(text, str) and _NAME.fullmatch(text) else "?"

@@ -1,8 +1,8 @@
 """The ASGI application that serves admission reviews.
 
-Bodies are read raw (`body.py`) and decoded by hand: a typed body parameter of FastAPI would hold whatever is sent, and
-answer what is malformed with a page of its own where the API server expects an AdmissionReview. What is refused before
-it is a review is answered by an exception handler. Nothing of a body is ever logged but the identity of the object.
+Bodies are read raw (`body.py`) and decoded explicitly: a typed body parameter of FastAPI would buffer any amount, and
+answer an invalid body with an error that is not an AdmissionReview. An exception handler answers requests without a
+valid review. Of a body, only the identity of the object is logged.
 """
 
 import logging
@@ -32,7 +32,7 @@ from webhooks.review_log import identity, shown
 from webhooks.work import TOO_MUCH_WORK, TooMuchWorkError
 
 CLIENT_LEFT = 499
-"""Counts as the code of a request whose client has left before the answer."""
+"""The code in metrics for a request whose client disconnected before the answer."""
 
 log = logging.getLogger(__name__)
 
@@ -53,13 +53,13 @@ def create_app(
     app.state.bodies = bodies = Bodies(limits)
     for path, handler in handlers.items():
         webhook = _Webhook(path, handler, bodies, metrics, decides=path in decides)
-        # A plain route: there is nothing for FastAPI to inject, and finding that out costs 30 microseconds a request.
+        # A plain route: FastAPI's dependency injection is not needed, and costs 30 microseconds a request.
         app.add_route(path, webhook.serve, methods=["POST"])
     return app
 
 
 async def _refused(_: Request, error: ReviewError) -> Response:
-    """The answer to a request without a review: an AdmissionReview nevertheless."""
+    """The answer to a request without a review, as an AdmissionReview."""
     headers = {"connection": "close"} if error.close else None
     return _response(error.encode(), headers)
 
@@ -83,7 +83,7 @@ class _Webhook:
     decides: bool
 
     async def serve(self, request: Request) -> Response:
-        """The ASGI request, whose body may come slowly, or be large, or never end."""
+        """Handle an ASGI request, whose body may arrive slowly, be large, or never end."""
         begun, code = self._begin(), CLIENT_LEFT
         try:
             async with Body(self.bodies) as body:
@@ -98,7 +98,7 @@ class _Webhook:
         return _response(data)
 
     async def _answer(self, review: Review, answer: Awaitable[HandlerAnswer]) -> _Answer:
-        """A handler's answer, or the one that it failed."""
+        """A handler's answer, or an error answer if it fails."""
         try:
             response = await decided(await answer)
             review_log.write(review.request, response, decides=self.decides)
@@ -117,7 +117,7 @@ class _Webhook:
             return _encoded(denied(400, "BadRequest", "the object is nested too deeply"), review)
         uid = shown(review.request.uid)
         for each in leaves(error):
-            # The text of an exception may quote the object: its type and place are enough to find the fault.
+            # The text of an exception may quote the object: its type and location are enough to find the fault.
             name, where = type(each).__name__, raised_at(each)
             log.error("webhook failed path=%s uid=%s error=%s at=%s", self.path, uid, name, where)
         message = f"internal error ({type(error).__name__}) in webhook {self.path}"
@@ -134,6 +134,6 @@ class _Webhook:
 
 
 def _encoded(answer: AdmissionResponse, review: Review, *, audit: bool = False) -> _Answer:
-    """In the version and with the UID of the review that it answers."""
+    """The encoded answer, in the version and with the UID of its review."""
     data = encode_review(answer, uid=review.request.uid, api_version=review.api_version, audit=audit)
     return answer.code, data

@@ -1,8 +1,8 @@
 """How much work one review may take, in steps. Pure.
 
 Steps are counted, and not seconds, so that the same JobSet gets the same answer on a busy machine, and decisions read
-no clock. A step is about a tenth of a microsecond. Whoever goes through what an author wrote spends for each part what
-that takes, before or while it does so.
+no clock. A step is about a tenth of a microsecond. Code that processes a user's data spends the steps of each part,
+before or while it does so.
 """
 
 import math
@@ -19,7 +19,7 @@ TOO_MUCH_WORK = (
 
 
 class TooMuchWorkError(BaseException):
-    """The steps are spent, or the client has left.
+    """The steps are spent, or the client has disconnected.
 
     Not an `Exception`: a review must not pass because a handler catches it.
     """
@@ -39,5 +39,5 @@ class Work:
             raise TooMuchWorkError
 
     def stop(self) -> None:
-        """Let the next step be too much. May be called from another thread."""
+        """Make the next step fail. May be called from another thread."""
         self.stopped = True

@@ -56,7 +56,7 @@ class Stalled:
 
 
 def stalled_trees(observed: Observed) -> Stalled:
-    """The stalled trees as the caches show them: their PodGroups never had a condition."""
+    """The stalled trees by the caches: their PodGroups never had a condition."""
     js, known = observed.jobset, observed.groups
     wanted = forest(js)
     if wanted is None or known is None or not _waits(js):
@@ -93,7 +93,7 @@ def _waits(js: JobSet) -> bool:
 
 
 def _in(leaf: Group, job: Job | None) -> bool:
-    """Whether the Job runs, and its pods name this group: they do not if they were created before the groups."""
+    """Whether the Job runs, and its pods name this group: not those that were created before the groups."""
     if job is None or job.outcome or job.spec.suspend or job.metadata.deletion_timestamp is not None:
         return False
     return job.spec.template.spec.pod_group == leaf.name
@@ -110,7 +110,7 @@ def _age(jobs: Iterable[Job], now: str) -> float:
 
 
 NO_EVENTS: frozenset[Event] = frozenset()
-"""The one that all JobSets share: each that `frozenset()` makes takes 216 bytes."""
+"""One shared empty set: each new `frozenset()` takes 216 bytes."""
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class Reports:
 
 
 class StalledGangs:
-    """Looks at the pods of stalled gangs, and warns once for as long as the reason stays the same."""
+    """Checks the pods of stalled gangs, and warns once for each reason."""
 
     def __init__(self, client: Client, record: Callable[[JobSet, Event], None]) -> None:
         self._client = client

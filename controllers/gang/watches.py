@@ -1,7 +1,6 @@
 """Looks up which kinds of scheduling groups the API server serves, and watches those.
 
-The API is off by default and may be turned on while the manager runs, so the look-up is repeated. Must not decide
-anything about groups.
+The API is off by default and may be turned on while the manager runs, so the look-up is repeated.
 """
 
 import asyncio
@@ -59,13 +58,12 @@ class GroupWatches:
         }
         self._handlers: list[Callable[[], None]] = []
         self.served = Served(enabled=gates[GATE])
-        """What the API server serves of `scheduling.k8s.io`.
+        """The kinds of `scheduling.k8s.io` that the API server serves.
 
-        Remembered: for 15 s, or 5 minutes if it serves all. Gangs wait up to that long.
-        """
+        Remembered: for 15 s, or 5 minutes if it serves all. Gangs wait up to that long."""
 
     def keep(self, kind: str, stored: JSON) -> None:
-        """Take in an object as the API server gave it."""
+        """Store an object that the API server has returned."""
         self.by_kind[kind].store.overlay(convert(RECORDS[kind], stored))
 
     def known_groups(self, js: JobSet, error: tuple[str, str] | None) -> KnownGroups | None:
@@ -77,12 +75,12 @@ class GroupWatches:
         return KnownGroups(self.served, self._required, error, found[WORKLOAD], found[COMPOSITE], found[POD_GROUP])
 
     def feed(self, queue: WorkQueue[Request], owners: Callable[[Identity], Iterable[Request]]) -> None:
-        """From now on, put the JobSet of every change into the queue."""
+        """Put the JobSet of every change into the queue."""
         for informer in self.by_kind.values():
             informer.enqueue(queue, lambda group: owners(group.metadata))
 
     def on_change(self, handler: Callable[[], None]) -> None:
-        """Call the handler when the API server serves other kinds than before."""
+        """Call the handler when the served kinds have changed."""
         self._handlers.append(handler)
 
     async def run(self) -> None:

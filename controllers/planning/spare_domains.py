@@ -1,8 +1,8 @@
 """Which Jobs in exclusive placement get the domains of spares. See docs/concepts/spares.md#domains.
 
 A domain changes hands in two steps. First the leader of a Job gets the place of the leader of a spare, while the other
-pods of that spare take the key of the Job. So the leader can go there and nowhere else, and the leaders of all other
-Jobs keep away. When the leader has a node, its followers get the places of these pods, one by one.
+pods of that spare take the key of the Job. So the leader can only go there, and the leaders of all other Jobs keep
+away. When the leader has a node, its followers get the places of these pods, one by one.
 """
 
 from collections import defaultdict
@@ -21,8 +21,8 @@ from controllers.planning.spare_places import Place, free_places, places
 class Handover:
     """What to do about the pods of one ReplicatedJob.
 
-    `leaders`: those that get domains. `followers`: those that get places in the domain of their leader. `over`: pods of
-    spares that hold a domain which no Job waits for. `let_go`: pods that are held back, and get nothing.
+    `leaders`: those that get domains. `followers`: those that get places in the domain of their leader. `over`: spare
+    pods that hold a domain for no waiting Job. `let_go`: gated pods that get nothing.
     """
 
     leaders: list[Place] = field(default_factory=list)
@@ -57,7 +57,7 @@ def hand_over(ctx: Context, name: str) -> Handover:
             found.over.extend(keepers)
         if (leader.gated or fails) and not child.job.status.ready:
             wanting.append(leader)
-        elif leader.gated:  # it goes to where its followers are
+        elif leader.gated:  # it joins its followers
             found.let_go.append(leader)
     found.leaders.extend(places(wanting, free_places(ctx, name)))
     given = {place.pod.uid for place in found.leaders}
@@ -68,7 +68,7 @@ def hand_over(ctx: Context, name: str) -> Handover:
 
 
 def _serve_followers(ctx: Context, child: Child, pods: list[PoolPod], keepers: list[PoolPod], found: Handover) -> None:
-    """Followers get places when their leader has a node. Some may not be there yet: what is left waits for them."""
+    """Followers get places when their leader has a node. Some may not exist yet: the other places wait for them."""
     given = places((pod for pod in pods if pod.gated or pod.uid not in ctx.observed.served_pods), keepers)
     found.followers.extend(given)
     served = {uid for place in given for uid in (place.pod.uid, place.spare.uid)}
@@ -78,7 +78,7 @@ def _serve_followers(ctx: Context, child: Child, pods: list[PoolPod], keepers: l
 
 
 def followers(ctx: Context, jobs: Collection[str]) -> dict[str, list[tuple[str, str]]]:
-    """The pods, as (name, UID), of the Jobs of these UIDs but for their leaders, by Job."""
+    """The pods, as (name, UID), of the Jobs of these UIDs, without their leaders, by Job."""
     found: dict[str, list[tuple[str, str]]] = {uid: [] for uid in jobs}
     for pod in ctx.observed.spare_pods:
         if pod.job_uid in found and not pod.leads:

@@ -1,7 +1,7 @@
 """Which pods get the places of spares. See docs/concepts/spares.md#when-a-place-is-given.
 
-A failure promises places to the pods that come in the place of those that are lost. The status has the promise before
-anything is deleted, so admission holds these pods back by a scheduling gate until they have a place.
+A failure promises places to the replacements of lost pods. The status has the promise before anything is deleted, so
+admission gives these pods a scheduling gate until they have a place.
 """
 
 from collections import Counter
@@ -32,10 +32,10 @@ class Place(NamedTuple):
 
 
 def places(waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]:
-    """Which pods get which places, each at most one: the oldest spares give way first.
+    """Which pods get which places, each at most one: the oldest spares are used first.
 
-    A pod that is nominated to a node comes first, and gets the spare on that node or none; then those that are held
-    back; then the oldest.
+    A pod that is nominated to a node comes first, and gets the spare on that node or none; then gated pods; then the
+    oldest.
     """
     free: dict[str, list[PoolPod]] = {}
     for spare in sorted(spares, key=_age):
@@ -82,7 +82,7 @@ def free_places(ctx: Context, name: str) -> list[PoolPod]:
 
 
 def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTaintedNode]) -> None:
-    """Promise places to the pods that come in the place of `lost`, and of those that failed on avoided nodes."""
+    """Promise places to the replacements of `lost` pods, and of those that failed on avoided nodes."""
     if not ctx.gates[GATE] or draft.status.terminal_state:
         return
     js = replace(ctx.js, status=draft.status)
@@ -117,7 +117,7 @@ def note_given(ctx: Context, draft: StatusDraft, name: str, given: Iterable[Plac
 
 
 def promised_pods(ctx: Context, name: str) -> tuple[str, ...]:
-    """The ranks that are promised places of the spares of that ReplicatedJob."""
+    """The ranks with a promised place of a spare of that ReplicatedJob."""
     return _entry(ctx, ctx.draft(), name).promised_to
 
 

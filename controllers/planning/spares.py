@@ -1,7 +1,7 @@
 """Spares beside the set that runs. See docs/concepts/spares.md.
 
-Every step but those about spares plans for a JobSet without them. So they can hold up nothing: neither the end of the
-set nor a restart, a stage or a count.
+All steps except those about spares plan for a JobSet without them. So spares cannot delay anything: neither the end of
+the set nor a restart, a stage or a count.
 """
 
 from collections.abc import Iterable
@@ -20,8 +20,8 @@ from controllers.planning.observed import Observed, Spares
 
 
 def set_apart(observed: Observed) -> Observed:
-    """The observation with spares in a place of their own; the same object if the set has none."""
-    for rjob in observed.jobset.spec.replicated_jobs:  # a loop: each plan of every set comes by here
+    """The observation with spares in a field of their own; the same object if the set has none."""
+    for rjob in observed.jobset.spec.replicated_jobs:  # a loop for speed: every plan runs this
         if rjob.spare_for:
             return _apart(observed)
     return observed
@@ -44,7 +44,7 @@ def _apart(observed: Observed) -> Observed:
 
 
 def by_index(js_name: str, spares: Spares) -> dict[int, Job]:
-    """Its Jobs by index. One that is not of the group by label and name is not among them."""
+    """Its Jobs by index. Jobs whose label or name does not belong to the group are left out."""
     prefix = job_name_prefix(js_name, spares.group.name)
     found = ((integer(job.metadata.labels.get(keys.JOB_INDEX)), job) for job in spares.jobs)
     return {index: job for index, job in found if index is not None and job.metadata.name == f"{prefix}{index}"}
@@ -67,7 +67,7 @@ def spare_counts(observed: Observed) -> tuple[SpareStatus, ...]:
 def with_entries(status: JobSetStatus) -> JobSetStatus:
     """Adds an entry for each group of spares to a status that is about to be written; it is not a reason to write one.
 
-    A queue that waits for all pods of a set (Kueue's `waitForPodsReady`) adds up the ready Jobs of all entries.
+    A queue that waits for all pods of a set (Kueue's `waitForPodsReady`) sums the ready Jobs of all entries.
     """
     entries = (
         ReplicatedJobStatus(name=e.name, ready=e.ready, active=e.ready, succeeded=0, failed=0, suspended=0)
@@ -78,7 +78,7 @@ def with_entries(status: JobSetStatus) -> JobSetStatus:
 
 
 def deletions(jobs: Iterable[Job]) -> list[DeleteJob]:
-    """Delete those that are not in deletion."""
+    """Delete the Jobs that are not being deleted yet."""
     there = (job.metadata for job in jobs if job.metadata.deletion_timestamp is None)
     return [DeleteJob(meta.name, meta.uid) for meta in there]
 

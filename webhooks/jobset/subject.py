@@ -1,7 +1,7 @@
-"""A JobSet as the checks read it: typed, with names resolved, and the raw JSON beside it for messages. Pure.
+"""A JobSet as the checks read it: typed, with resolved names, and its raw JSON for messages. Pure.
 
-The API server's schema has normally checked the object before. If it has not, a value that cannot be read becomes a
-field error.
+Normally the API server's schema has checked the object before. If not, a value that cannot be decoded becomes a field
+error.
 """
 
 import re
@@ -26,7 +26,7 @@ from webhooks.work import Work
 
 MAX_GENERATED_BASE = 58
 GENERATED_SUFFIX = "xxxxx"
-"""Stands for the five random characters of a name to come, so that the same manifest always gets the same answer."""
+"""Replaces the five random characters of a generated name, so that the same manifest always gets the same answer."""
 
 UNREADABLE = Rule(
     id="unreadable",
@@ -56,7 +56,7 @@ class Volume(Named, frozen=True, kw_only=True):
 
 
 class Annotated(Base, frozen=True, kw_only=True):
-    """Metadata of a template as far as admission reads it."""
+    """Metadata of a template, the fields that admission reads."""
 
     annotations: dict[str, str] = {}
     labels: JSON = {}
@@ -90,7 +90,7 @@ class Variable(Base, frozen=True, kw_only=True):
 
 
 class Container(Base, frozen=True, kw_only=True):
-    """A container as far as admission reads it."""
+    """A container, the fields that admission reads."""
 
     name: str = ""
     image: Any = ""
@@ -105,7 +105,7 @@ class Container(Base, frozen=True, kw_only=True):
 
 
 class PodSpec(Base, frozen=True, kw_only=True):
-    """A pod as far as admission reads it."""
+    """A pod, the fields that admission reads."""
 
     automount_service_account_token: bool | None = None
     dns_config: Any = None
@@ -168,7 +168,7 @@ class ClaimTemplate(Base, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Entry:
-    """One ReplicatedJob: its place, its own fields, and the Job it makes."""
+    """One ReplicatedJob: its path, its own fields, and its Job."""
 
     index: int
     path: Path
@@ -189,12 +189,12 @@ class Entry:
 
     @property
     def never_restarts(self) -> bool:
-        """Whether containers that end are not started again in their pod: only then a pod has exit codes that count."""
+        """Whether ended containers are not restarted in their pod: only then a pod has exit codes that count."""
         return self.job.template.spec.restart_policy == "Never"
 
     @cached_property
     def steps(self) -> int:
-        """Cost of one check, in steps: one for each item that it may look at, and a few to begin with."""
+        """Cost of one check, in steps: one for each item that it may read, and a few more."""
         pod = self.job.template.spec
         steps = 5 + len(pod.volumes)
         for each in pod.all_containers:  # every review does this: a sum over a generator takes twice as long
@@ -240,7 +240,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One volume claim template and its place."""
+    """One volume claim template and its path."""
 
     path: Path
     name: str
@@ -249,7 +249,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class SetLimits:
-    """What one JobSet may have: Jobs, and pods at once."""
+    """Limits of one JobSet: Jobs, and pods at once."""
 
     jobs: int = 100_000
     pods: int = 2**31 - 1
@@ -260,7 +260,7 @@ DEFAULT_LIMITS = SetLimits()
 
 @dataclass(frozen=True)
 class Subject:
-    """A JobSet with all that a check may read. `js.metadata.name` is the name that the object has or will have.
+    """A JobSet with all data that a check may read. `js.metadata.name` is the name that the object has or will have.
 
     `size`: bytes of its JSON without the status.
     """
@@ -284,7 +284,7 @@ class Subject:
 
     @cached_property
     def steps(self) -> int:
-        """Cost of one check, in steps: one for each item that it may look at, and a few to begin with."""
+        """Cost of one check, in steps: one for each item that it may read, and a few more."""
         rules, success = self.failure_policy.rules, self.js.spec.success_policy
         targets = sum(1 + len(rule.target_replicated_jobs) for rule in rules)
         targets += len(success.target_replicated_jobs) if success else 0
@@ -312,7 +312,7 @@ class Subject:
 
     @cached_property
     def shape(self) -> Forest | None:
-        """The groups that spec.scheduling leads to, each ReplicatedJob with one Job."""
+        """The groups of spec.scheduling as if each ReplicatedJob had one Job."""
         return shape(self.js)
 
     @cached_property
@@ -337,7 +337,7 @@ def subject(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS, 
     """Read a JobSet; raises `Unreadable`."""
     parts = {"metadata": dig(obj, "metadata") or {}, "spec": dig(obj, "spec") or {}}
     encoded = _as_json(parts)
-    # Never without the word where there is a null; and encoding is far quicker than walking the tree in Python.
+    # A null always shows in the encoded text, and encoding is much faster than a walk in Python.
     js = _read(without_nulls(parts) if encoded is None or b"null" in encoded else parts, JobSet, Path())
     meta = js.metadata
     if not meta.name and meta.generate_name:
@@ -355,7 +355,7 @@ def subject(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS, 
 
 
 def _as_json(value: Any) -> bytes | None:
-    """The value as JSON; None where it cannot be written, as with lone surrogates."""
+    """The value as JSON; None if it cannot be encoded, as with lone surrogates."""
     try:
         return msgspec.json.encode(value)
     except ValueError:
@@ -377,7 +377,7 @@ def _claims(js: JobSet) -> Iterator[Claim]:
 
 def _read(value: Any, kind: type[T], base: Path) -> T:
     try:
-        # Not strict, for the whole numbers that are written 2.0: all else of a wrong type the schema has found.
+        # Not strict, for integers written as 2.0: the schema has found all other wrong types.
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
         complaint, _, where = str(error).partition(" - at `")
@@ -387,5 +387,5 @@ def _read(value: Any, kind: type[T], base: Path) -> T:
 
 
 def _parts(where: str) -> list[str | int]:
-    """Parts of a place as msgspec writes it: `$.spec.rules[0].name`."""
+    """Parts of a path as msgspec writes it: `$.spec.rules[0].name`."""
     return [int(index) if index else key for key, index in re.findall(r"\.([A-Za-z][^.\[`]*)|\[(\d+)\]", where)]

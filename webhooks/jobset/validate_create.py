@@ -59,7 +59,7 @@ SCHEDULING: tuple[SubjectCheck, ...] = (
     scheduling_pods.alike,
     scheduling_pods.kueue,
 )
-"""Groups: looked at again on every update that could change them."""
+"""Groups: checked again on every update that could change them."""
 BEFORE: tuple[SubjectCheck, ...] = (
     depends_on.in_order,
     execution.one_order,

@@ -1,7 +1,7 @@
 """The two admission handlers of pods, ready for `webhooks.router.create_app`.
 
-The webhook configurations choose the pods; the handlers leave all other pods alone. They refuse pods that can never
-run: a follower that only has to wait is gated.
+The webhook configurations select the pods; the handlers do not change other pods. They refuse pods that can never run;
+a follower that has to wait is gated.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,17 +22,17 @@ VALIDATE_PATH = "/validate--v1-pod"
 
 
 class Domains(Protocol):
-    """Where the leaders of exclusive Jobs are. `job_uid` is that of the pods' controlling owner."""
+    """The domains of exclusive Jobs. `job_uid`: of the pods' controlling owner."""
 
     def find(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
-        """What is known now."""
+        """The domain as known now."""
 
     async def settle(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
-        """What is known now or, after a wait that is bounded well below the webhook's timeout, soon."""
+        """The domain after a short wait, well below the webhook's timeout."""
 
 
 class Promises(Protocol):
-    """To which pods a JobSet has promised places of spares."""
+    """The pods that a JobSet has promised places of spares to."""
 
     async def has(self, namespace: str, jobset: str, uid: str, promises: frozenset[str]) -> bool:
         """Whether the JobSet has made one of these promises."""
@@ -41,7 +41,7 @@ class Promises(Protocol):
 def pod_handlers(
     domains: Domains, form: Callable[[], TermForm], promises: Promises | None = None
 ) -> Mapping[str, Handler]:
-    """Handlers by URL path. `form` is asked for each leader: the form of anti-affinity that this API server knows.
+    """Handlers by URL path. `form` returns the form of anti-affinity that this API server supports.
 
     `promises` None: there are no spares.
     """
@@ -56,7 +56,7 @@ class _Admission:
     promises: Promises | None
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Label, terms, node selector or gate; refuses what waiting would not help."""
+        """Add label, affinity terms, node selector or gate; refuse pods that can never run."""
         pod = await _possible(request)
         if isinstance(pod, AdmissionResponse):
             return pod
@@ -87,7 +87,7 @@ class _Admission:
 
 
 async def _possible(request: AdmissionRequest) -> Pod | AdmissionResponse:
-    """The pod of the request, or the answer where nothing is left to decide."""
+    """The pod of the request, or the answer if nothing is left to decide."""
     if request.operation != "CREATE":
         return AdmissionResponse()
     if request.object is None:

@@ -1,4 +1,4 @@
-"""What a pod of a JobSet gets, as JSON-patch operations. Pure; must not refuse anything.
+"""Changes of a pod of a JobSet, as JSON-patch operations. Pure; refuses nothing.
 
 See docs/reference/pod-webhooks.md#what-a-pod-gets.
 
@@ -27,10 +27,10 @@ def mutations(
     answer: Domain | NoDomain | None,
     held: bool = False,
 ) -> list[JSON]:
-    """Operations on the pod as it came; none for a pod that is left alone or has it all.
+    """Operations on the pod of the request; none if it needs no changes.
 
-    `answer` is about the domain of a follower's Job; without one it is not known. Of null parents the API thinks as of
-    absent ones, and so does this. `held`: it waits for the place of a spare. Raises `UnreadablePodError`.
+    `answer`: the domain of a follower's Job, if known. Null parents count as absent, as in the API. `held`: it waits
+    for the place of a spare. Raises `UnreadablePodError`.
     """
     subject = read(pod)
     if not subject.ours:
@@ -61,7 +61,7 @@ def _follow(draft: PatchDraft, pod: Pod, topology: str, answer: Domain | NoDomai
     gated = pod.is_gated
     if isinstance(answer, Domain):
         draft.put(SPEC.at("nodeSelector", topology), answer.value)
-    elif not pod.spec.node_name:  # the API has no gates for a pod that is bound already
+    elif not pod.spec.node_name:  # the API refuses gates of a bound pod
         draft.append(_GATES, {"name": keys.PLACEMENT_GATE})
         gated = True
     if gated:

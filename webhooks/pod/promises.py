@@ -1,9 +1,9 @@
-"""Which pods are held back until they have the place of a spare: the status of their JobSet says it.
+"""Finds pods that have to wait for the place of a spare, by the status of their JobSet.
 
 See docs/concepts/spares.md#when-a-place-is-given.
 
-It is read from the API server, not from a cache: the manager writes a promise a moment before the pod is created. A pod
-about which nothing is known in time is not held back. One that is held back by mistake is let go by the manager.
+It is read from the API server, not from a cache: the manager writes a promise a moment before the pod is created.
+Without an answer in time a pod is not gated. The manager removes the gate of a pod that does not need it.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ log = logging.getLogger(__name__)
 
 JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, keys.PLURAL)
 ANSWER = 1.0
-"""Seconds for the answer: the webhook has two."""
+"""Seconds for the answer: the webhook's timeout is two."""
 SHARED = 0.25
-"""Seconds that the next read of a JobSet waits at most for the one under way."""
+"""Longest wait of a read of a JobSet for the running one, in seconds."""
 AT_ONCE = 16
-"""JobSets that are read at the same time; others wait for their turn, and that long."""
+"""JobSets that are read at the same time; others wait up to `ANSWER`."""
 
 
 _Key = tuple[str, str]
@@ -48,7 +48,7 @@ class Promises:
         self._client = Client(client.transport, repeats=False)
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._waiting: dict[_Key, asyncio.Task[_JobSet | None]] = {}
-        """Reads that have not begun, at most one of each JobSet."""
+        """Reads that have not begun, at most one for each JobSet."""
         self._begun: dict[_Key, asyncio.Task[_JobSet | None]] = {}
 
     async def has(self, namespace: str, jobset: str, uid: str, promises: frozenset[str]) -> bool:
@@ -63,9 +63,9 @@ class Promises:
         return js is not None and js.metadata.uid == uid and not promises.isdisjoint(made)
 
     def _read(self, namespace: str, jobset: str) -> asyncio.Task[_JobSet | None]:
-        """A read that begins from now on, shared by all who ask before it does: the next one after that under way.
+        """A read that has not begun yet, shared by all callers until it begins: the next one after a running one.
 
-        It does not wait longer than `SHARED` for that: of a slow answer, too, enough of the time is left.
+        It waits at most `SHARED` for the running one, so that enough time is left after a slow answer.
         """
         key = namespace, jobset
         if key not in self._waiting:

@@ -1,6 +1,6 @@
 """A pod as its webhooks read it: only the fields that they need. Pure.
 
-The API server has normally decoded the pod before; where it has not, what cannot be read is reported, never guessed.
+The API server has normally decoded the pod before; if not, an invalid value is an error.
 """
 
 import msgspec
@@ -25,7 +25,7 @@ class Affinity(Base, frozen=True, kw_only=True):
 
 
 class PodSpec(Base, frozen=True, kw_only=True):
-    """core/v1 PodSpec as far as placement goes. `priority` is resolved by the API server."""
+    """core/v1 PodSpec, the fields for placement. `priority` is resolved by the API server."""
 
     priority: int | None = None
     node_name: str = ""
@@ -64,12 +64,12 @@ class Pod(Base, frozen=True, kw_only=True):
 
     @property
     def follows(self) -> bool:
-        """Whether it goes to the domain that another pod has found."""
+        """Whether it follows a leader to its domain."""
         return self.topology is not None and not exclusive.leads(self.metadata.annotations)
 
     @property
     def is_gated(self) -> bool:
-        """Whether it waits for the controller to say where it goes."""
+        """Whether it waits for the controller to set its domain."""
         return any(gate.name == keys.PLACEMENT_GATE for gate in self.spec.scheduling_gates)
 
     @property

@@ -2,8 +2,7 @@
 
 See docs/reference/pod-webhooks.md#what-is-refused.
 
-Sentences that clients of the Go JobSet may look for stand first, each where the Go JobSet says it; what they leave open
-follows: which pod, which leader, why, and the fix.
+Messages begin with the sentences of the Go JobSet, which clients may match; pod, leader, reason and fix follow.
 """
 
 from api import keys
@@ -14,7 +13,7 @@ _TRANSIENT = "this is an expected, transient error"
 
 
 def impossible(pod: Pod) -> str | None:
-    """Why waiting will not help this pod of an exclusive Job; None for every other pod."""
+    """Why this pod of an exclusive Job can never run; None for every other pod."""
     if pod.topology is None:
         return None
     if keys.JOB_KEY not in pod.metadata.labels:
@@ -39,7 +38,7 @@ def is_stranded(pod: Pod) -> bool:
 
 
 def refusal(pod: Pod, answer: Domain | NoDomain) -> str:
-    """What to say of a stranded pod."""
+    """The message about a stranded pod."""
     missing = "follower pod node selector not set"
     if isinstance(answer, NoDomain) and answer.leader and not answer.node:
         missing = f"leader pod not yet scheduled, not creating follower pod. {_TRANSIENT}"

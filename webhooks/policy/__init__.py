@@ -1,1 +1,1 @@
-"""JobSetPolicies: what admission knows of them."""
+"""Admission of JobSetPolicies, and the watches of policies."""

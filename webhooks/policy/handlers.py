@@ -1,9 +1,9 @@
 """Admission of JobSetPolicies and of exceptions: one with a fault is refused, with all its faults at once.
 
-A policy that conflicts with another one, or does what was hardly meant, is admitted with warnings.
+A policy that conflicts with another one, or has a likely unintended effect, is admitted with warnings.
 
-The same handler serves a mutating webhook, which sees a policy before the API server's schema does and says more than
-that, and a validating one, which sees what other webhooks have made of it.
+The same handler serves a mutating webhook, which is called before the API server checks the schema and has better
+messages, and a validating one, which gets the result of other webhooks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ class Schemas:
 def policy_handlers(
     schemas: Schemas, source: PolicySource, gates: FeatureGates, clock: Clock = now
 ) -> Mapping[str, Handler]:
-    """The handlers by URL path. `source`: what is stored already."""
+    """The handlers by URL path. `source`: the stored policies."""
     return {
         POLICY_PATH: partial(_validate, schemas.policy, source, gates),
         EXCEPTION_PATH: partial(_validate_exception, schemas.exception, source, clock),
@@ -51,10 +51,10 @@ def policy_handlers(
 
 
 def faults_of(schema: Schema, obj: JSON, known: Sequence[FieldError] = ()) -> tuple[list[FieldError], JobSetPolicy]:
-    """The faults of a policy, and the policy itself, which can be read whatever its faults are.
+    """The faults of a policy, and the policy itself, which can be decoded whatever its faults are.
 
-    `known`: what the API server itself says before any webhook, for a caller that comes before it: unknown fields, a
-    wrong name.
+    `known`: faults that the API server finds before any webhook, for a caller before it: unknown fields, an invalid
+    name.
     """
     obj = without_nulls(obj)
     refused = schema.faults(obj)
@@ -75,7 +75,7 @@ def _consequence(found: tuple[str | int, ...], wrong: tuple[str | int, ...]) -> 
 def _validate(
     schema: Schema, source: PolicySource, gates: FeatureGates, request: AdmissionRequest
 ) -> AdmissionResponse:
-    """Refuse a policy with faults, whether it is created or changed; warn of what it was hardly meant to do."""
+    """Refuse a policy with faults, whether it is created or changed; warn of likely unintended effects."""
     if answer_at_once := nothing_to_check(request):
         return answer_at_once
     found, policy = faults_of(schema, request.object or {})
@@ -94,7 +94,7 @@ def _answer(found: Sequence[FieldError], kind: str, request: AdmissionRequest) -
 async def _validate_exception(
     schema: Schema, source: PolicySource, clock: Clock, request: AdmissionRequest
 ) -> AdmissionResponse:
-    """Refuse an exception with faults, or one that its policy does not allow, unless its spec stays as it is."""
+    """Refuse an exception with faults, or one that its policy does not allow, unless its spec is unchanged."""
     if answer_at_once := nothing_to_check(request):
         return answer_at_once
     if request.stored is not None and dig(request.stored, "spec") == dig(request.object, "spec"):

@@ -1,10 +1,10 @@
-"""Watches JobSetPolicies, exceptions from them, and namespaces as far as policies read them, while these are served.
+"""Watches JobSetPolicies, exceptions, and the namespace data that policies read, while the API server serves policies.
 
 The CRD of policies may be installed and removed while the manager runs, so the look-up is repeated. Without it nothing
-is watched. Must not decide anything about JobSets.
+is watched.
 
-Remembered: these objects, as the watches show them. A process that has not listed its policies yet serves nothing; a
-namespace that is not known is read.
+Remembered: these objects, as the watches show them. A process that has not listed the policies yet does not serve; an
+unknown namespace is read.
 """
 
 import asyncio
@@ -39,10 +39,10 @@ READS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """Seconds until the next look-up: while no answer came yet, without the CRD of policies, and with it.
+    """Seconds until the next look-up: before the first answer, without the CRD of policies, and with it.
 
-    `log_every`: the least time between two reports that policies cannot be listed. `number`: between two lines that say
-    how many are in force.
+    `log_every`: least time between two log lines that policies cannot be listed. `number`: between two with the number
+    of policies.
     """
 
     unanswered: float = 1.0
@@ -63,8 +63,8 @@ OnWatch = Callable[
 class PolicyWatches:
     """The policies in force, exceptions, and namespaces. One for each process that serves admission.
 
-    `beside`: what else runs, until it is cancelled, while the API server serves policies. `on_watch`: gets the caches
-    whenever policies and exceptions are listed in new ones. `says_number`: whether the log says how many are in force.
+    `beside`: further coroutines that run while the API server serves policies. `on_watch`: called with the caches
+    whenever new ones are created. `says_number`: whether the number of policies is logged.
     """
 
     def __init__(
@@ -92,9 +92,9 @@ class PolicyWatches:
         """By name."""
 
     async def wait_settled(self, timeout: float) -> None:
-        """Wait until the policies are known, or it is known that the API server serves none.
+        """Wait until the policies are known, or the API server is known not to serve them.
 
-        Raises `SyncTimeoutError` after `timeout` seconds: without them admission would let pass what they deny.
+        Raises `SyncTimeoutError` after `timeout` seconds: without policies, admission would admit what they deny.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -103,7 +103,7 @@ class PolicyWatches:
             raise SyncTimeoutError(f"{JOBSET_POLICIES}: not known after {timeout:g} s: {self._problem}") from None
 
     async def namespace(self, name: str) -> Namespace:
-        """A namespace as policies read it: from the cache, or from the API server if it is too new for that.
+        """A namespace as policies read it: from the cache, or from the API server if it is not there yet.
 
         Raises `KubeError` or `TimeoutError`.
         """

@@ -1,7 +1,7 @@
-"""One walk over an object along a CRD's structural schema: names what the API server would refuse, and repairs it.
+"""One walk over an object along a CRD's structural schema: finds what the API server would refuse, and repairs it.
 
-Decides as the API server does after it has pruned unknown fields and set the schema's defaults: a null member is an
-absent one, and an absent one that has a default is there. Rules in CEL are not looked at.
+Decides like the API server after it has pruned unknown fields and set the schema's defaults: a null member is an absent
+one, and an absent one with a default is present. CEL rules are not checked.
 """
 
 import operator
@@ -17,7 +17,7 @@ from webhooks.jobset.schema import words
 from webhooks.work import Work
 
 MAX_FAULTS = 500
-"""Faults that are named: enough for any person, and a bound for what an object can cost."""
+"""Faults that are reported: enough for any reader, and a limit of the work for an object."""
 INTEGERS: Final = {None: 64, "int32": 32, "int64": 64}
 """Bits of an integer by its format."""
 DATE_TIME: Final = (
@@ -26,7 +26,7 @@ DATE_TIME: Final = (
 )
 _GONE: Final[Any] = object()
 _NO_KEY: Final = [None]
-# Go's patterns are RE2's; to Python's own, a `$` also stands before a line feed at the end.
+# Go's patterns are RE2's; in Python's own, `$` also matches before a line feed at the end.
 _compiled = cache(re2.compile)
 
 
@@ -37,7 +37,7 @@ def bounds(node: JSON) -> tuple[int, int]:
 
 
 def pattern(node: JSON) -> str:
-    """Regular expression for the node's texts; empty where every text will do."""
+    """Regular expression for the node's texts; empty if every text is valid."""
     return DATE_TIME if node.get("format") == "date-time" else node.get("pattern", "")
 
 
@@ -47,13 +47,13 @@ def required_members(node: JSON) -> list[str]:
 
 
 def list_keys(node: JSON) -> dict[str, Any]:
-    """Members that tell the items of a list apart, with their defaults (None: no default)."""
+    """Members that distinguish the items of a list, with their defaults (None: no default)."""
     members = node.get("items", {}).get("properties", {})
     return {key: members.get(key, {}).get("default") for key in node.get("x-kubernetes-list-map-keys", ())}
 
 
 def zero(node: JSON) -> Any:
-    """The plainest value that a node takes."""
+    """The simplest valid value of a node."""
     match node.get("type", "integer"):
         case "object":
             return {name: zero(node["properties"][name]) for name in required_members(node)}
@@ -78,19 +78,19 @@ class _EnoughError(Exception):
 
 
 class Walk:
-    """A walk and the faults that it has met, at most MAX_FAULTS: there it ends, to stay quick whatever is sent."""
+    """A walk and its faults, at most MAX_FAULTS: then it ends, to be fast whatever is sent."""
 
     def __init__(self, sure: Mapping[int, Callable[[Any], bool]], work: Work | None = None) -> None:
-        """`sure` says of some nodes, by their id, quickly whether a value is surely right; such are not walked."""
+        """`sure`: fast checks of some nodes, by their id; values that pass them are not walked."""
         self.faults: list[FieldError] = []
         self._sure = sure
         self._work = work or Work()
 
     def repair(self, value: Any, node: JSON) -> Any:
-        """The value with everything wrong taken out of it or set to its plainest value; itself where it is right.
+        """The value with invalid parts removed or set to their simplest value; the same object if it is valid.
 
-        Unsupported values and duplicates stay. Items that are too many are taken out unseen. The plainest value where
-        nothing can be kept. A whole number that was written as 2.0 becomes 2.
+        Unsupported values and duplicates stay. Items beyond the limit are removed without a check. The simplest value
+        if nothing can be kept. A whole number that was written as 2.0 becomes 2.
         """
         try:
             repaired = self._visit(value, node, ())
@@ -153,7 +153,7 @@ class Walk:
         return [zero(items) if item is _GONE else item for item in repaired]
 
     def _duplicates(self, node: JSON, path: _Parts) -> Callable[[int, Any], None]:
-        """Takes the items of one list with their indices, and reports those that were there before."""
+        """A function that gets the items of one list with their indices, and reports duplicates."""
         kind = node.get("x-kubernetes-list-type")
         if kind not in {"map", "set"}:
             return _ignore
@@ -163,7 +163,7 @@ class Walk:
         def look(i: int, item: Any) -> None:
             own = [item] if kind == "set" else _key(item, keys)
             try:
-                # True, 1 and 1.0 are equal to Python and not to the API server.
+                # True, 1 and 1.0 are equal in Python but not for the API server.
                 first = seen.setdefault((*own, *map(type, own)), i)
             except TypeError:  # a list or an object
                 return
@@ -220,7 +220,7 @@ def _ignore(_: int, __: Any) -> None:
 
 
 def _key(item: Any, keys: Mapping[str, Any]) -> list[Any]:
-    """Values that tell an item apart from others; None for what it lacks."""
+    """Values of the keys of an item; None for absent ones."""
     if not isinstance(item, dict):
         return _NO_KEY
     return [default if (own := item.get(key)) is None else own for key, default in keys.items()]

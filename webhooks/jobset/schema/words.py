@@ -1,7 +1,7 @@
 """Values that the CRD's schema refuses: the rules, and fixes for common mistakes.
 
-Pure words: walk.py finds the places. Where the API server has helpful sentences of its own, they are kept, so
-that its answers and those of the webhook are the same.
+Only messages: walk.py finds the paths. Helpful messages of the API server are kept, so that its answers and those of
+the webhook are the same.
 """
 
 import math
@@ -98,7 +98,7 @@ _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,18}\s*", re.ASCII)
 
 
 def type_name(value: Any) -> str:
-    """The JSON type of a value; a number with nothing behind the point is an integer."""
+    """The JSON type of a value; a number without a fraction is an integer."""
     if isinstance(value, float):
         return "integer" if math.isfinite(value) and value.is_integer() else "number"
     return _NAMES.get(type(value), "object")
@@ -112,7 +112,7 @@ def wrong_type(path: Path, value: Any, node: JSON) -> FieldError:
 
 
 def _how_devices(value: Any, path: Path) -> str:
-    """The amount to write for a part of a device; empty where it is not an amount of devices."""
+    """The fix for a fraction of a device; empty if it is not an amount of devices."""
     of_devices = path.parts[-2:-1] in (("requests",), ("limits",)) and not is_native(str(path.parts[-1]))
     if not of_devices or not isinstance(value, float) or not 0 < value < MAX_INT32:
         return ""
@@ -148,13 +148,13 @@ def _how(value: Any, node: JSON, field: str) -> str:
 
 
 def _how_mode(value: Any, path: Path) -> str:
-    """The number for the rights of a file that were written in octal; empty for anything else."""
+    """The fix for a file mode that was written in octal; empty for anything else."""
     is_mode = path.parts[-1:] in {("mode",), ("defaultMode",)} and isinstance(value, str)
     return f"{int(value, 8)} without quotes, which is {value} octal" if is_mode and _OCTAL.fullmatch(value) else ""
 
 
 def _how_selector(value: Any, node: JSON, field: str) -> str:
-    """The label selector for names of namespaces; empty for other fields, and where no name is given."""
+    """The fix for names of namespaces: a label selector; empty for other fields, and without a name."""
     if not {"matchLabels", "matchExpressions"} <= node.get("properties", {}).keys() or "namespace" not in field.lower():
         return ""
     names = value if isinstance(value, list) else [value]
@@ -169,7 +169,7 @@ def _how_selector(value: Any, node: JSON, field: str) -> str:
 
 
 def _how_member(value: Any, node: JSON) -> str:
-    """The object whose one member was written in its place, or which needs none; empty where neither is clear."""
+    """The fix for a value in place of an object with one member, or without any; empty if neither is clear."""
     members = node.get("properties", {})
     if value is True and members.get("required", {}).get("type") != "boolean":
         return "{}: its fields are optional" if _is_optional(node) else ""
@@ -189,13 +189,13 @@ def _takes_list(node: JSON, value: Sequence[Any]) -> bool:
 
 
 def _is_optional(node: JSON) -> bool:
-    """Whether an object of such a schema says something without any field: none is required or an object itself."""
+    """Whether an object of such a schema may be empty: no field is required or an object itself."""
     kinds = [member.get("items", member).get("type") for member in node.get("properties", {}).values()]
     return bool(kinds) and "required" not in node and all(kind in {"boolean", "string"} for kind in kinds)
 
 
 def _as_yaml(value: Any) -> str:
-    """A value, or a short list of texts, as it stands in a manifest; an ellipsis in place of other lists."""
+    """A value, or a short list of texts, in YAML; an ellipsis for other lists."""
     if isinstance(value, str):
         return value if _PLAIN.fullmatch(value) and value.lower() not in {*_TRUE, *_FALSE, "null"} else quote(value)
     if not isinstance(value, list):
@@ -205,7 +205,7 @@ def _as_yaml(value: Any) -> str:
 
 
 def _how_number_or_text(value: Any, node: JSON) -> str:
-    """Amounts may have fractions, and counts may not; elsewhere a fraction was meant for a percentage."""
+    """The fix for a fraction: allowed for amounts, not for counts; elsewhere it was meant as a percentage."""
     if node.get("pattern") == WHOLE_PATTERN:
         return "a whole number such as 8"
     if isinstance(value, float) and "pattern" in node:
@@ -242,17 +242,17 @@ def _how_boolean(value: Any) -> str:
 def _how_text(value: Any) -> str:
     if isinstance(value, list | dict):
         return _LIKE["string"]
-    # YAML has read 0777 as 511 and yes as true: what was written stands in the user's file alone.
+    # YAML has read 0777 as 511 and yes as true: the original text is only in the user's file.
     return f'it in quotes, as it stands in your file (it was read as "{_scalar_text(value)}")'
 
 
 def _scalar_text(value: Any) -> str:
-    """A scalar as it stands in a manifest; an ellipsis for anything else."""
+    """A scalar in YAML; an ellipsis for anything else."""
     if isinstance(value, str):
         return value
     try:
         return "..." if isinstance(value, list | dict) else render_value(value)
-    except ValueError:  # more digits than Python writes
+    except ValueError:  # more digits than Python converts
         return "..."
 
 
@@ -289,7 +289,7 @@ _HOW: Mapping[str, Callable[[Any], str]] = {
 
 
 def missing_member(path: Path, node: JSON) -> FieldError:
-    """`path` is the place where the missing member belongs."""
+    """`path`: of the missing member."""
     if values := node.get("enum"):
         wanted = f"one of {_quoted_list(values)}"
     else:
@@ -307,7 +307,7 @@ def _choice(value: str, values: Sequence[str]) -> str:
 
 
 def _some(values: Sequence[str]) -> str:
-    """As many values as a message has room for, and how many more there are."""
+    """As many values as fit into a message, and the number of the others."""
     text = _quoted_list(values)
     if len(text) <= MAX_SHOWN_WORD:
         return text
@@ -326,7 +326,7 @@ _UNITS = {"cpu": "", "cpus": "", "core": "", "cores": "", "kb": "k", "kib": "Ki"
 
 
 def wrong_text(path: Path, value: str, node: JSON) -> FieldError:
-    """For a text that its node's pattern or format does not allow."""
+    """The error of a text that the node's pattern or format does not allow."""
     if INT_OR_STRING in node:
         if _IN_SECONDS in node.get("description", ""):
             seconds = _seconds(value)
@@ -351,7 +351,7 @@ def _likely_quantities(text: str) -> Iterator[str]:
 
 
 def duplicate(path: Path, first: int, keys: Mapping[str, Any]) -> FieldError:
-    """For an item of a list whose `keys` the item number `first` has already; `path` leads to the first of them."""
+    """The error of an item whose `keys` equal those of item number `first`; `path`: of the first key."""
     several = " and ".join(quote(name) for name in keys)
     own = several if len(keys) == 1 else f"combination of {several}"
     return DUPLICATE_KEY.at(path, next(iter(keys.values())), first=first, key=own)

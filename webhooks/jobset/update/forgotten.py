@@ -1,10 +1,10 @@
-"""Fields that the client of an update has left out because its types do not have them: put back as stored. Pure.
+"""Restores fields that the client of an update has left out because its types do not have them. Pure.
 
 See docs/reference/validation.md#fields-that-a-client-leaves-out.
 
 A client that is built on the types of the Go JobSet, or of an older Kubernetes, reads a JobSet, forgets the fields that
-it does not know, and writes the rest back: with a PUT, or with a merge patch of a whole list, as Kueue does. It has not
-meant to remove them. Who applies a manifest, with kubectl or server-side, means what is absent.
+it does not know, and writes the rest back: with a PUT, or with a merge patch of a whole list, as Kueue does. It does
+not intend to remove them. With an applied manifest, by kubectl or server-side, absent fields are intended.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ FORGOTTEN = Source("docs/reference/validation.md#fields-that-a-client-leaves-out
     "to remove it, apply the manifest without it, or name it in annotation {key}",
 )
 MOST_PUT_BACK = 1000
-"""Fields that are put back in one object. What is absent beyond that is refused, or missing, as it was sent."""
+"""Fields that are put back in one object. Further absent fields are handled as sent: refused, or removed."""
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _USER, _FILES = frozenset({"user"}), frozenset({"defaultUser"})
 _CONTAINER = frozenset({"restartPolicyRules"})
@@ -51,20 +51,19 @@ NEWER: Mapping[str, frozenset[str]] = {
     "valueFrom": frozenset({"fileKeyRef"}),
     "volumeMounts": frozenset({"bindMountOptions"}),
 }
-"""The fields of Jobs and pods that Kubernetes 1.37 has and 1.33 has not, by the member that holds them.
+"""The fields of Jobs and pods that Kubernetes 1.37 has and 1.33 lacks, by the member that contains them.
 
-`make test-kubernetes VERSION=1.33` compares them with the API descriptions of both API servers.
-"""
+`make test-kubernetes VERSION=1.33` compares them with the API descriptions of both API servers."""
 _STEPS = 60
-"""Steps of looking at one place."""
+"""Steps of work for one path."""
 _LONGEST = 4096
 """Characters of the annotation that are read."""
 
 
 def put_back(draft: PatchDraft, old: JSON, manager: str = "") -> list[FieldError]:
-    """Put back what the client has forgotten; returns a warning for each of the first fields.
+    """Restore fields that the client has left out; returns a warning for each of the first ones.
 
-    `old`: as it is stored. `manager`: the field manager that the request names.
+    `old`: as it is stored. `manager`: the field manager of the request.
     """
     new = draft.object
     if _is_applied(old, new, manager) or dig(old, "spec") == dig(new, "spec"):
@@ -79,9 +78,9 @@ def put_back(draft: PatchDraft, old: JSON, manager: str = "") -> list[FieldError
 
 
 def _is_applied(old: JSON, new: JSON, manager: str) -> bool:
-    """Whether the update is that of a manifest that somebody applies: then what is absent is meant to be.
+    """Whether the update applies a manifest: then absent fields are intended.
 
-    A review does not say how an object was written. A server-side apply names its manager, who has an entry for it.
+    A review does not have the method of the write. A server-side apply has a field manager with an entry for Apply.
     """
     if dig(old, "metadata", "annotations", _APPLIED) != dig(new, "metadata", "annotations", _APPLIED):
         return True
@@ -94,7 +93,7 @@ def _is_applied(old: JSON, new: JSON, manager: str) -> bool:
 def _removed_on_purpose(old: JSON, new: JSON) -> frozenset[str]:
     """The fields that the update adds to the annotation of removed fields. A client that copies it removes nothing.
 
-    A deadline that a policy has set is removed together with its name in the annotation of the policies.
+    A deadline from a policy is removed together with its name in the annotation of the policies.
     """
     names = _removed_fields(new) - _removed_fields(old)
     if dig(new, "metadata", "annotations", DEFAULTS) is not None and _has_default(old) and not _has_default(new):
@@ -114,7 +113,7 @@ def _has_default(obj: JSON) -> bool:
 
 
 _Places = Iterator[tuple[Sequence[str | int], Path]]
-"""Places in the stored object, each with where the same is in the new one, whose parent is there."""
+"""Paths in the stored object, each with its path in the new one, in which the parent exists."""
 
 
 def _own_places(old: JSON, new: JSON, draft: PatchDraft) -> _Places:
@@ -153,7 +152,7 @@ def _left_out(old: JSON, new: JSON, place: tuple[str | int, ...], path: Path, dr
 
 
 def _pairs(before: Any, after: Any) -> Iterator[tuple[int, int]]:
-    """Indexes of the same items of two lists: of one name, or without names of one place in lists of one length."""
+    """Indexes of matching items of two lists: of equal names or, without names, of equal index and length."""
     if not (isinstance(before, list) and isinstance(after, list)):
         return
     names, others = ([dig(item, "name") for item in listed] for listed in (before, after))

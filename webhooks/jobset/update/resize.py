@@ -3,7 +3,7 @@
 See docs/reference/validation.md#sizes.
 
 Pure. Two sizes: the pods of a running Indexed Job, and the number of Jobs of a ReplicatedJob, whatever its completion
-mode. Neither may go below what other parts of the JobSet count on. What else may change is said in `validate.py`.
+mode. Neither may fall below what other parts of the JobSet need. `validate.py` has the other fields that may change.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ from webhooks.jobset.subject import Subject
 PODS: tuple[tuple[str, ...], ...] = (("template", "spec", "parallelism"), ("template", "spec", "completions"))
 JOBS = ("replicas",)
 _DEFAULT_REPLICAS = 1
-"""The CRD's; objects that were not stored yet may lack the number."""
+"""The CRD's; objects that are not stored yet may lack the number."""
 
 _DOCS = Source("docs/reference/validation.md#sizes")
 _KEP_463 = Source("KEP-463")
@@ -73,7 +73,7 @@ REPLICAS_LAST = _SUCCESS.error(
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One ReplicatedJob that is in both objects; `index` is its place in the new one."""
+    """One ReplicatedJob of both objects; `index`: in the new one."""
 
     index: int
     old: JSON
@@ -105,7 +105,7 @@ def _replicas(rjob: JSON) -> int:
 
 
 def sizes(change: Change) -> tuple[tuple[str, ...], ...]:
-    """The fields of the ReplicatedJob that hold a size which may change."""
+    """The fields of the ReplicatedJob with a size that may change."""
     return (JOBS, *(PODS if change.is_elastic else ()))
 
 
@@ -140,7 +140,7 @@ def _pods(change: Change) -> Iterator[FieldError]:
 def _still_needed(js: Subject, emptied: Iterable[Change]) -> Iterator[FieldError]:
     """ReplicatedJobs must keep a Job if others wait for it, or if the set could never complete without it.
 
-    A ReplicatedJob that had no Jobs before is let be: whatever waits for it does so already.
+    A ReplicatedJob that had no Jobs before is ignored: others wait for it already.
     """
     waiting = {item.name: entry.rjob.name for entry in reversed(js.entries) for item in entry.rjob.depends_on or ()}
     awaited = {rjob.name for stage in stages(js.js.spec)[:-1] for rjob in stage}

@@ -14,7 +14,7 @@ _AMOUNTS = ("requests", "limits")
 
 
 def is_amount(place: tuple[str | int, ...]) -> bool:
-    """Whether this place of a ReplicatedJob is among the requests and limits of a container."""
+    """Whether this path of a ReplicatedJob is one of the requests and limits of a container."""
     match place[len(_POD_SPEC) :]:
         case (kind, int(), "resources", amounts, *_):
             return place[: len(_POD_SPEC)] == _POD_SPEC and kind in _KINDS and amounts in _AMOUNTS
@@ -24,8 +24,7 @@ def is_amount(place: tuple[str | int, ...]) -> bool:
 def with_amounts_of(old: JSON, new: JSON) -> JSON:
     """The ReplicatedJob `new` with the requests and limits of `old`, container by container.
 
-    They are paired by place. Containers that are added, removed, renamed or reordered differ all the same: in length,
-    or in a name.
+    They are paired by index. Added, removed, renamed or reordered containers still differ: in length, or in a name.
     """
     for kind in _KINDS:
         before, after = (dig(rjob, *_POD_SPEC, kind) for rjob in (old, new))
@@ -43,6 +42,6 @@ def _with_amounts(before: list[JSON], after: list[JSON]) -> Iterator[JSON]:
 
 
 def restore(new: JSON, old: JSON, keys: tuple[str, ...]) -> JSON:
-    """`new` with what `old` has at `keys`."""
+    """`new` with the value of `old` at `keys`."""
     ours, theirs = dig(new, *keys), dig(old, *keys)
     return new if ours == theirs else set_in(new, keys, theirs)

@@ -2,8 +2,8 @@
 
 See docs/reference/validation.md#updates.
 
-Both objects are raw JSON; they are compared after defaulting, so that leaving out what equals the default is no change.
-Checks of creation are made again for what an update is allowed to change.
+Both objects are raw JSON; they are compared after defaulting, so that omitting a default value is no change. Checks of
+creation are repeated for fields that an update may change.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from webhooks.jobset.update.resources import is_amount, restore, with_amounts_of
 from webhooks.jobset.validate_create import scheduling_findings
 
 MAX_PLACES = 20
-"""Changed places that are named for one ReplicatedJob or policy."""
+"""Changed paths that are reported for one ReplicatedJob or policy."""
 
 POLICIES = (
     "network",
@@ -54,7 +54,7 @@ _SCHEDULING: tuple[tuple[str, ...], ...] = (
     (*_POD, "spec", "tolerations"),
     (*_POD, "spec", "schedulingGates"),
 )
-"""What queueing controllers change while the set is suspended."""
+"""Fields that queueing controllers change while the set is suspended."""
 
 _IMMUTABLE = "field is immutable"
 _DOCS = Source("docs/reference/validation.md#what-does-not-change")
@@ -137,13 +137,13 @@ _NEVER = {
     POLICY,
     POLICY_PRESENCE,
 }
-"""Rules about fields that keep their value as long as there is this JobSet, or this manager."""
+"""Rules about fields that never change in this JobSet, or with this manager."""
 
 
 def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterator[FieldError]:
-    """Findings about an update, in discovery order; with how to replace the set where only that helps.
+    """Findings about an update, in discovery order; with how to replace the set if only that helps.
 
-    `new` is defaulted, and `js` is what it reads as.
+    `new` is defaulted; `js`: the decoded `new`.
     """
     never = False
     for error in _findings(js, old, new, gates):
@@ -173,7 +173,7 @@ def _findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterato
         rule = POLICY_PRESENCE if before is None or after is None else POLICY
         for place in islice(differences(before, after), MAX_PLACES):
             yield rule.at(SPEC.at(policy, *place), dig(after, *place), policy=policy)
-    if dig(old, "spec", "executionPolicy") is None:  # the CRD's rule on changes says nothing about what is added
+    if dig(old, "spec", "executionPolicy") is None:  # the CRD's rule on changes does not cover additions
         yield from execution.one_order(js)
         yield from execution.state(js)
     if sized or not semantically_equal(dig(old, "spec", "coordinator"), dig(new, "spec", "coordinator")):
@@ -197,7 +197,7 @@ def _is_finished(old: JSON) -> bool:
 
 
 def _replicated_jobs(old: JSON, new: JSON, changes: Sequence[Change], gates: FeatureGates) -> Iterator[FieldError]:
-    """Changes of ReplicatedJobs beyond those that an update may make, one finding for each changed place."""
+    """Changes of ReplicatedJobs that an update may not make, one finding for each changed path."""
     before, after = ([dig(r, "name") for r in items(js, "spec", "replicatedJobs")] for js in (old, new))
     if before != after:
         path, known = SPEC.at("replicatedJobs"), ", ".join(map(str, before[:MAX_PLACES])) or "none"
@@ -212,7 +212,7 @@ def _replicated_jobs(old: JSON, new: JSON, changes: Sequence[Change], gates: Fea
 
 
 def _revert_mutable(change: Change, gates: FeatureGates, *, suspended: bool) -> JSON:
-    """The new ReplicatedJob with all that may change put back to what it was."""
+    """The new ReplicatedJob with all mutable fields restored to the old values."""
     mutable = list(_SCHEDULING) if suspended else []
     if gates["ElasticJobSet"]:
         mutable += sizes(change)
@@ -227,10 +227,10 @@ def _revert_mutable(change: Change, gates: FeatureGates, *, suspended: bool) -> 
 
 
 def _immutable(change: Change, place: tuple[str | int, ...], gates: FeatureGates) -> Rule:
-    """The rule that a change at this place of a ReplicatedJob breaks."""
+    """The rule that a change at this path of a ReplicatedJob breaks."""
     if place[:1] == ("dependsOn",):
         added_or_removed = any(dig(rjob, "dependsOn") is None for rjob in (change.old, change.new))
-        return DEPENDS_ON_PRESENCE if added_or_removed else DEPENDS_ON  # the CRD's rule compares what both have
+        return DEPENDS_ON_PRESENCE if added_or_removed else DEPENDS_ON  # the CRD's rule compares fields of both
     if place in PODS:
         return SIZE
     if place == JOBS:

@@ -5,8 +5,9 @@ import signal
 
 import pytest
 
-from agent.settings import HELP, SettingsError, read
+from agent.settings import HELP, read
 from agent.watchdog_settings import OPTIONS
+from tests.agent.test_settings import problems
 
 
 @pytest.fixture
@@ -18,12 +19,6 @@ def env(tmp_path):
         "PROGRESS_DEADLINE_SECONDS": "300",
         "JOBSET_HEARTBEAT_FILE": str(tmp_path / "beat"),
     }
-
-
-def problems(env):
-    with pytest.raises(SettingsError) as caught:
-        read(env)
-    return str(caught.value)
 
 
 def test_defaults(env):

@@ -72,21 +72,18 @@ class TestLeader:
         assert kept.live is (phase not in {"Succeeded", "Failed"} and not deleted)
         assert kept.succeeded is (phase == "Succeeded" and not deleted)
 
-    def test_the_message_of_the_scheduler(self):
-        kept = read_leader(pod_json(status={"phase": "Pending", "conditions": [UNSCHEDULED]}))
-        assert (kept.reason, kept.since) == ("0/20 nodes are available", moment(7))
-
-    def test_the_reason_where_there_is_no_message(self):
-        kept = read_leader(pod_json(status={"conditions": [{**UNSCHEDULED, "message": ""}]}))
-        assert kept.reason == "Unschedulable"
-
-    def test_no_message_of_a_pod_that_is_scheduled(self):
-        kept = read_leader(pod_json(status={"conditions": [{**UNSCHEDULED, "status": "True"}]}))
-        assert (kept.reason, kept.since) == ("", "")
-
-    def test_a_long_message_is_cut(self):
-        kept = read_leader(pod_json(status={"conditions": [{**UNSCHEDULED, "message": "x" * 30000}]}))
-        assert len(kept.reason) == LONGEST_REASON
+    @pytest.mark.parametrize(
+        ("condition", "reason", "since"),
+        [
+            pytest.param({}, "0/20 nodes are available", moment(7), id="the message of the scheduler"),
+            pytest.param({"message": ""}, "Unschedulable", moment(7), id="the reason where there is no message"),
+            pytest.param({"status": "True"}, "", "", id="no message of a pod that is scheduled"),
+            pytest.param({"message": "x" * 30000}, "x" * LONGEST_REASON, moment(7), id="a long message is cut"),
+        ],
+    )
+    def test_why_it_has_no_node(self, condition, reason, since):
+        kept = read_leader(pod_json(status={"phase": "Pending", "conditions": [UNSCHEDULED | condition]}))
+        assert (kept.reason, kept.since) == (reason, since)
 
     @pytest.mark.parametrize(
         ("text", "attempt"),

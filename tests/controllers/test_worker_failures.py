@@ -155,15 +155,17 @@ class TestReports:
         self.report(world, (1, "7 Error\nTraceback:\n\tx\x1b[31m\x00\nRuntimeError: boom\n"))
         assert world.status.attempt_history[0].termination_message == "Traceback:\n x[31m\nRuntimeError: boom"
 
-    @pytest.mark.parametrize("fields", [{"deleting": True}, {"phase": "Failed"}])
-    def test_a_pod_that_has_ended_says_nothing_more(self, fields):
+    @pytest.mark.parametrize(
+        ("reports", "fields"),
+        [
+            pytest.param([(1, "7 Error")], {"deleting": True}, id="of a pod in deletion"),
+            pytest.param([(1, "7 Error")], {"phase": "Failed"}, id="of a pod that has failed"),
+            pytest.param([(0, None), (0, "7 Error"), (0, None)], {}, id="of an attempt that runs or is over"),
+        ],
+    )
+    def test_reports_that_say_nothing(self, reports, fields):
         world = self.running({"name": "stop", "action": "FailJobSet", "onExitCodes": {"operator": "In", "values": [7]}})
-        self.report(world, (1, "7 Error"), **fields)
-        assert (world.status.terminal_state, world.status.attempt_history) == ("", ())
-
-    def test_a_pod_says_nothing_of_an_attempt_that_runs_or_is_over(self):
-        world = self.running({"name": "stop", "action": "FailJobSet", "onExitCodes": {"operator": "In", "values": [3]}})
-        self.report(world, (0, None), (0, "3 Error"), (0, None))
+        self.report(world, *reports, **fields)
         assert (world.status.terminal_state, world.status.attempt_history) == ("", ())
 
 

@@ -240,24 +240,15 @@ TERMINAL = [
 ]
 
 
-@pytest.mark.parametrize("error", RETRIED, ids=repr)
-async def test_transient_errors_are_tried_again(error):
+@pytest.mark.parametrize(
+    ("error", "outcome", "queued"),
+    [*((error, "error", 1) for error in RETRIED), *((error, "error", 0) for error in TERMINAL), (ENDS, "success", 0)],
+    ids=repr,
+)
+async def test_transient_errors_are_tried_again_others_and_the_end_of_a_namespace_not(error, outcome, queued):
     queue = WorkQueue[Request]()
-    assert settle(queue, KEY, error) == "error"
-    assert len(queue) == 1
-
-
-@pytest.mark.parametrize("error", TERMINAL, ids=repr)
-async def test_permanent_errors_are_not_tried_again(error):
-    queue = WorkQueue[Request]()
-    assert settle(queue, KEY, error) == "error"
-    assert len(queue) == 0
-
-
-async def test_the_end_of_a_namespace_is_not_tried_again():
-    queue = WorkQueue[Request]()
-    assert settle(queue, KEY, ENDS) == "success"
-    assert len(queue) == 0
+    assert settle(queue, KEY, error) == outcome
+    assert len(queue) == queued
 
 
 async def test_the_longest_wait_a_server_asked_for_is_kept():

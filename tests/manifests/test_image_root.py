@@ -96,16 +96,17 @@ def test_the_layout_holds_all_files_and_no_others(image, unpacked):
     same(image.root, unpacked)
 
 
-def test_the_entry_point_starts_in_it(unpacked):
-    done = inside(unpacked, "/manager", "--help")
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [
+        pytest.param(["/manager", "--help"], "--zap-log-level", id="the entry point"),
+        pytest.param(["/jobset", "ui", "--help"], "--allow-host", id="another command"),
+    ],
+)
+def test_commands_start_in_it(unpacked, command, flag):
+    done = inside(unpacked, *command)
     assert done.returncode == 0, done.stderr
-    assert "--zap-log-level" in done.stdout
-
-
-def test_other_commands_start_in_it(unpacked):
-    done = inside(unpacked, "/jobset", "ui", "--help")
-    assert done.returncode == 0, done.stderr
-    assert "--allow-host" in done.stdout
+    assert flag in done.stdout
 
 
 def test_every_module_can_be_imported_in_it(unpacked):

@@ -1,23 +1,21 @@
 """A cluster of racks for exclusive placement alone: it is exclusive cluster-wide, so other tests would be in the way."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from dev import local
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import Cluster, running
+from dev.cluster.cluster import Cluster
 from tests.support.cluster.manager import ManagerProcess
 from tests.support.cluster.racks import SPEC, Nodes, RackNamespace, create_classes
-from tests.support.cluster.requests import lent
+from tests.support.cluster.requests import OwnCluster, lent
+from tests.support.played.agents import Lose, losing
 
 
 @pytest.fixture(scope="package")
-def shared_racks(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+def shared_racks(own_cluster: OwnCluster) -> Iterator[Cluster]:
     """Everything, with the fake nodes and the priority classes of `tests.support.cluster.racks`."""
-    state = tmp_path_factory.mktemp("racks")
-    with running(SPEC, sources=Sources(assets=binaries), state_root=state) as cluster:
+    with own_cluster(SPEC) as cluster:
         create_classes(cluster)
         yield cluster
 
@@ -69,3 +67,9 @@ def rack_namespaces(
 def rack_namespace(rack_namespaces: Callable[[], RackNamespace]) -> RackNamespace:
     """A namespace with nothing else in the cluster, and a running manager."""
     return rack_namespaces()
+
+
+@pytest.fixture
+def lose(rack_namespace: RackNamespace) -> Iterator[Lose]:
+    with losing(rack_namespace) as make:
+        yield make

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster.racks import PER_RACK, RackNamespace, exclusive, label, pending_because
+from tests.support.cluster.racks import PER_RACK, RackNamespace, exclusive, pending_because
 from tests.support.cluster.requests import uids
-from tests.support.played.agents import GATES, JOB, POLICY, Lose, PlayedAgents, losing, played
+from tests.support.played.agents import GATES, JOB, POLICY, Lose, PlayedAgents, played
 
 JSON = dict[str, Any]
 MOVES = {**GATES, "JobSetStartTimeout": True, "JobSetAvoidNodes": True, "RestartJob": True}
@@ -24,12 +24,6 @@ MOVE = {
 def agents(rack_namespace: RackNamespace) -> Iterator[PlayedAgents]:
     with played(rack_namespace) as of_set:
         yield of_set
-
-
-@pytest.fixture
-def lose(rack_namespace: RackNamespace) -> Iterator[Lose]:
-    with losing(rack_namespace) as make:
-        yield make
 
 
 def apply(rack_namespace: RackNamespace, *, pods: int, **policy: Any) -> None:
@@ -50,17 +44,13 @@ def runs(rack_namespace: RackNamespace, agents: PlayedAgents, attempt: int, *, p
     return rack_namespace.runs(pods=pods)
 
 
-def of_job(rack_namespace: RackNamespace, job: str) -> list[JSON]:
-    return [pod for pod in rack_namespace.pods() if label(pod, "job-name") == job]
-
-
 def test_a_lost_follower_and_a_lost_leader_come_back_in_their_racks(
     rack_namespace: RackNamespace, agents: PlayedAgents, lose: Lose
 ) -> None:
     apply(rack_namespace, pods=3)
     before = runs(rack_namespace, agents, 0, pods=6)
     jobs, pods = uids(rack_namespace.jobs()), rack_namespace.pods()
-    lost = [of_job(rack_namespace, "js-w-0")[1], of_job(rack_namespace, "js-w-1")[0]]
+    lost = [rack_namespace.of_job("js-w-0")[1], rack_namespace.of_job("js-w-1")[0]]
     lose(*lost)
     assert runs(rack_namespace, agents, 1, pods=6) == before
     assert uids(rack_namespace.jobs()) == jobs
@@ -78,20 +68,20 @@ def test_where_the_rack_has_no_room_the_job_alone_moves_as_a_whole(
 ) -> None:
     apply(rack_namespace, pods=PER_RACK, **MOVE)
     before = runs(rack_namespace, agents, 0, pods=8)
-    jobs, moved, stay = rack_namespace.jobs(), of_job(rack_namespace, "js-w-0"), of_job(rack_namespace, "js-w-1")
+    jobs, moved, stay = rack_namespace.jobs(), rack_namespace.of_job("js-w-0"), rack_namespace.of_job("js-w-1")
     lose(moved[index])
 
     def waits() -> JSON | None:
-        found = (pod for pod in of_job(rack_namespace, "js-w-0") if pending_because(pod).startswith("Unschedulable"))
+        found = (pod for pod in rack_namespace.of_job("js-w-0") if pending_because(pod).startswith("Unschedulable"))
         return next(found, None)
 
     rack_namespace.until(waits, "the new pod, which finds no node")
-    assert uids(moved) - uids(of_job(rack_namespace, "js-w-0")) == uids([moved[index]]), "the others wait for it"
+    assert uids(moved) - uids(rack_namespace.of_job("js-w-0")) == uids([moved[index]]), "the others wait for it"
     rack_namespace.wait_explained(f"rack {before['js-w-0']}, where its Job is", "Insufficient cpu")
 
     after = runs(rack_namespace, agents, 1, pods=8)
     assert after["js-w-0"] not in before.values()
     assert after["js-w-1"] == before["js-w-1"]
-    assert uids(of_job(rack_namespace, "js-w-1")) == uids(stay)
+    assert uids(rack_namespace.of_job("js-w-1")) == uids(stay)
     assert len(uids(jobs) & uids(rack_namespace.jobs())) == 1
     assert rack_namespace.status()["restarts"] == 0

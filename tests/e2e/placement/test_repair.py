@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from api import keys
-from tests.support.cluster.racks import RACKS, RackNamespace, condition, exclusive, gates, label, pending_because
+from tests.support.cluster.racks import RACKS, RackNamespace, condition, exclusive, gates, pending_because
 from tests.support.cluster.requests import request, uids
 
 MANY_RETRIES = {"backoffLimit": 20}
@@ -62,9 +62,7 @@ def test_only_followers_that_are_elsewhere_than_their_leader_are_moved(rack_name
     rack_namespace.apply(exclusive(jobs=2, pods=3, job=MANY_RETRIES))
     before = rack_namespace.runs(pods=6)
     rack_namespace.nodes.cordon(*crowded, on=False)
-    moved, kept = (
-        [pod for pod in rack_namespace.pods() if label(pod, "job-name") == job] for job in ("js-w-0", "js-w-1")
-    )
+    moved, kept = rack_namespace.of_job("js-w-0"), rack_namespace.of_job("js-w-1")
     watched = moved[1]
     rack_namespace.patch_pod(watched, {"metadata": {"finalizers": [*watched["metadata"]["finalizers"], KEPT]}})
     there = other(before.values())

@@ -1,6 +1,5 @@
 """The domain of a spare goes to a Job that has lost its own, and to no other (docs/concepts/spares.md#domains)."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from api import keys
 from tests.support.cluster.racks import LITTLE, PER_RACK, RackNamespace, exclusive, label
 from tests.support.cluster.requests import uids
-from tests.support.played.agents import Lose, losing
+from tests.support.played.agents import Lose
 
 JSON = dict[str, Any]
 GATES = {"JobSetSpares": True, "JobSetNodeFailure": True, "JobSetAvoidNodes": True, "RestartJob": True}
@@ -16,12 +15,6 @@ pytestmark = [pytest.mark.manager(featureGates=GATES), pytest.mark.slow]
 LOST = {"nodeFailure": {"afterSeconds": 0, "forceDeletePods": True}}
 ALONE = {"rules": [{"name": "alone", "action": "RestartJob"}]}
 SPARE = {"name": "spare", "replicas": 1, "spareFor": "w", "template": {}}
-
-
-@pytest.fixture
-def lose(rack_namespace: RackNamespace) -> Iterator[Lose]:
-    with losing(rack_namespace) as make:
-        yield make
 
 
 def apply(rack_namespace: RackNamespace, pods: int, **policy: Any) -> None:
@@ -58,10 +51,6 @@ def running(rack_namespace: RackNamespace, name: str) -> int:
     return sum(ready[job] == size == racks[job].total() for job, size in sizes.items() if job in racks)
 
 
-def of_job(rack_namespace: RackNamespace, job: str) -> list[JSON]:
-    return [pod for pod in rack_namespace.pods() if label(pod, "job-name") == job]
-
-
 def compete(rack_namespace: RackNamespace) -> None:
     """Little Jobs that want a rack each, and fit onto any node: one gets a rack, the others wait."""
     rack_namespace.apply(exclusive("greedy", jobs=6, pods=1, cpu=LITTLE))
@@ -76,17 +65,15 @@ def test_the_domain_of_a_spare_goes_to_the_job_that_lost_its_own(
     apply(rack_namespace, pods, **LOST, **ALONE)
     before = settled(rack_namespace, 0)
     compete(rack_namespace)
-    stay = uids(of_job(rack_namespace, "js-w-1"))
-    lose(of_job(rack_namespace, "js-w-0")[index])
+    stay = uids(rack_namespace.of_job("js-w-1"))
+    lose(rack_namespace.of_job("js-w-0")[index])
     rack_namespace.until(lambda: spares(rack_namespace)[2] == 1, "the spare gives way")
     after = settled(rack_namespace, 1, ready=0)
     assert after["js-w-0"] == before["js-spare-0"]
-    assert uids(of_job(rack_namespace, "js-w-1")) == stay
-    [key] = {label(pod, keys.JOB_KEY) for pod in of_job(rack_namespace, "js-w-0")}
+    assert uids(rack_namespace.of_job("js-w-1")) == stay
+    [key] = {label(pod, keys.JOB_KEY) for pod in rack_namespace.of_job("js-w-0")}
     kept = "no pod of a spare has the key of the Job any more"
-    rack_namespace.until(
-        lambda: key not in {label(p, keys.JOB_KEY) for p in of_job(rack_namespace, "js-spare-0")}, kept
-    )
+    rack_namespace.until(lambda: key not in {label(p, keys.JOB_KEY) for p in rack_namespace.of_job("js-spare-0")}, kept)
     [event] = rack_namespace.jobset_events("js", "SpareUsed")
     assert "comes in the place of one that lost its node" in event["note"]
     rack_namespace.until(lambda: "promisedTo" not in rack_namespace.status()["spares"][0], "the promise is over")
@@ -97,7 +84,7 @@ def test_a_job_that_finds_no_domain_gets_that_of_a_spare(rack_namespace: RackNam
     before = settled(rack_namespace, 0)
     compete(rack_namespace)
     rack_namespace.nodes.cordon(*rack_namespace.nodes.of(before["js-w-0"]))
-    rack_namespace.fail(of_job(rack_namespace, "js-w-0")[1])
+    rack_namespace.fail(rack_namespace.of_job("js-w-0")[1])
     rack_namespace.until(lambda: spares(rack_namespace)[2] == 1, "the spare gives way")
     after = settled(rack_namespace, 1, ready=0)
     assert after["js-w-0"] == before["js-spare-0"]
@@ -110,7 +97,7 @@ def test_in_a_restart_only_the_job_that_lost_its_domain_moves_to_that_of_the_spa
 ) -> None:
     apply(rack_namespace, PER_RACK, **LOST, avoidNodes={"scope": "Domain"})
     before = settled(rack_namespace, 0)
-    lose(of_job(rack_namespace, "js-w-0")[0])
+    lose(rack_namespace.of_job("js-w-0")[0])
     rack_namespace.until(lambda: spares(rack_namespace)[2] == 1, "the spare gives way")
     after = settled(rack_namespace, 1)
     assert after["js-w-0"] == before["js-spare-0"]

@@ -8,12 +8,6 @@ from tests.support.cluster.crd_calls import JOBSETS, STRICT
 from tests.support.cluster.requests import MERGE, request
 
 
-@pytest.fixture(scope="module")
-def server(jobset_server):
-    """The API server that serves JobSets, lent to the tests of one file."""
-    return jobset_server
-
-
 @pytest.fixture
 def jobset(server, request_name):
     """Create, change and drop one JobSet; `send` answers (status, body) and `stored` demands success."""

@@ -9,12 +9,6 @@ from tests.support.cluster.admission import GROUPS
 from tests.support.cluster.manager import USER
 
 
-@pytest.fixture(scope="module")
-def server(jobset_server: Cluster) -> Cluster:
-    """The API server that serves JobSets, lent to the tests of one file."""
-    return jobset_server
-
-
 @pytest.fixture
 def manager(server: Cluster) -> Path:
     return server.kubeconfig_for(USER, GROUPS)

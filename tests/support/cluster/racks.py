@@ -190,6 +190,9 @@ class RackNamespace(Sets):
         ]
         return sorted(found, key=lambda pod: (label(pod, "job-name"), index(pod)))
 
+    def of_job(self, job: str) -> list[JSON]:
+        return [pod for pod in self.pods() if label(pod, "job-name") == job]
+
     def leaders(self, name: str = "js") -> list[JSON]:
         return [pod for pod in self.pods(name) if index(pod) == "0"]
 

@@ -112,14 +112,8 @@ SET_BY_USERS = (
 )
 """Keys of our own that users write."""
 OUR_KEYS = frozenset(
-    {
-        *SET_BY_USERS, JOBSET_NAME, JOBSET_UID, REPLICATED_JOB_NAME, RESTART_ATTEMPT, JOB_RESTART_ATTEMPT,
-        REPLICATED_JOB_REPLICAS, GLOBAL_REPLICAS, JOB_INDEX, JOB_KEY, JOB_GLOBAL_INDEX, GROUP_NAME, GROUP_REPLICAS,
-        JOB_GROUP_INDEX, COORDINATOR, PRIORITY, NAMESPACED_JOB, NO_SCHEDULE_TAINT, EXECUTION_ATTEMPT,
-        IN_PLACE_RESTART_ATTEMPT, IN_PLACE_RESTART_FAILURE, AWAITS_LEADER, AVOIDED_NODES,
-        OWN_FIELDS_COPY, MAINTENANCE_ACKNOWLEDGED, PLACEHOLDER, SPARES,
-    }
-)  # fmt: skip
+    text for text in tuple(globals().values()) if isinstance(text, str) and text.startswith(OUR_PREFIXES)
+) - {CONTROLLER_NAME, NOT_READY, *OUR_GATES}
 """All keys of labels and annotations with our prefixes that this program or the Go JobSet writes or reads."""
 
 # Condition types.

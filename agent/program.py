@@ -35,7 +35,7 @@ class Signal(NamedTuple):
     number: int
 
 
-class Ended(NamedTuple):
+class WorkerEnded(NamedTuple):
     """The worker has ended."""
 
     code: int
@@ -45,7 +45,7 @@ class AllGone(NamedTuple):
     """No process of the worker is left."""
 
 
-class Broken(NamedTuple):
+class ThreadFailed(NamedTuple):
     """A thread has failed."""
 
 
@@ -59,13 +59,13 @@ class Overdue(NamedTuple):
     """A worker that hangs has not ended by itself."""
 
 
-class Printed(NamedTuple):
+class LinesPrinted(NamedTuple):
     """The worker has printed these lines."""
 
     lines: list[bytes]
 
 
-WorkerEvent = Ended | AllGone | Hang | Overdue | Printed
+WorkerEvent = WorkerEnded | AllGone | Hang | Overdue | LinesPrinted
 Tell = Callable[[WorkerEvent], None]
 
 
@@ -82,7 +82,7 @@ class OfWorker(NamedTuple):
     event: WorkerEvent
 
 
-Event = Action | Signal | Broken | Restart | OfWorker
+Event = Action | Signal | ThreadFailed | Restart | OfWorker
 
 
 class Agent:
@@ -137,7 +137,7 @@ class Agent:
         match event:
             case Signal(number):
                 return None if self._hanging else self._stop(number)
-            case Broken():
+            case ThreadFailed():
                 return self._finish(1)
             case OfWorker(run, about):
                 return self._heed(about) if run == self._run else None
@@ -147,15 +147,15 @@ class Agent:
 
     def _heed(self, event: WorkerEvent) -> int | None:
         """Handle an event of the current worker."""
-        if self._stopping and not isinstance(event, Printed):
+        if self._stopping and not isinstance(event, LinesPrinted):
             return self._drain(128 + self._stopping) if isinstance(event, AllGone) else None
-        if isinstance(event, Ended):
+        if isinstance(event, WorkerEnded):
             return None if self._hanging else self._end_run(event.code, "Error")
         return None if self._watchdog is None else self._guard(self._watchdog, event)
 
-    def _guard(self, watchdog: Watchdog, event: Printed | Hang | AllGone | Overdue) -> int | None:
+    def _guard(self, watchdog: Watchdog, event: LinesPrinted | Hang | AllGone | Overdue) -> int | None:
         """Handle an event of the watchdog. The agent ends once a worker that hangs is gone, or overdue."""
-        if isinstance(event, Printed):
+        if isinstance(event, LinesPrinted):
             watchdog.match(event.lines)
             if self._log is not None:
                 self._log.release()
@@ -250,7 +250,7 @@ class Agent:
     def _reap(self, child: int, tell: Tell) -> None:
         def report_end(code: int) -> None:
             say(f"the worker ended with exit code {code}")
-            tell(Ended(code))
+            tell(WorkerEnded(code))
 
         worker.reap(child, report_end, lambda: tell(AllGone()))
 
@@ -266,7 +266,7 @@ class Agent:
         if settings is None and not self._settings.restart_failed:
             return worker.start(command, env)
         matched = settings is not None and settings.pattern is not None
-        log = self._log = WorkerLog((lambda lines: tell(Printed(lines))) if matched else None)
+        log = self._log = WorkerLog((lambda lines: tell(LinesPrinted(lines))) if matched else None)
         if settings is not None:
             self._watchdog = Watchdog(settings, self._settings.shell, hang=lambda reason: tell(Hang(reason)))
         child = worker.start(command, env, log.writers)
@@ -298,7 +298,7 @@ class Agent:
                 work()
             except BaseException:  # noqa: BLE001 - an agent without one of its threads must not sit there for ever
                 say(f"this is a bug, please report it:\n{traceback.format_exc()}")
-                self._events.put(Broken())
+                self._events.put(ThreadFailed())
 
         # A thread inherits blocked signals: only the main thread can handle signals.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)

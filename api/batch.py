@@ -73,7 +73,7 @@ class JobSpec(Base, frozen=True, kw_only=True):
     template: PodTemplate = PodTemplate()
 
 
-class Sized(Protocol):
+class JobSize(Protocol):
     """A Job's spec or its template: how many pods it runs and how many have to succeed. None = unset."""
 
     @property
@@ -83,7 +83,7 @@ class Sized(Protocol):
     def completions(self) -> int | None: ...
 
 
-def pods_at_once(job: Sized) -> int:
+def pods_at_once(job: JobSize) -> int:
     """Pods that one Job has at once: its parallelism (1 where it is unset), and no more than have to succeed."""
     parallelism = 1 if job.parallelism is None else job.parallelism
     return parallelism if job.completions is None else min(parallelism, job.completions)
@@ -189,7 +189,7 @@ class Job(Base, frozen=True, kw_only=True):
         return true.get(JOB_FAILED) or true.get(JOB_FAILURE_TARGET)
 
 
-class Owned(Base, frozen=True, kw_only=True):
+class OwnedObject(Base, frozen=True, kw_only=True):
     """An object of which only the owner is read."""
 
     metadata: Identity

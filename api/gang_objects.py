@@ -96,10 +96,10 @@ def dropped_fields(body: JSON, stored: Mapping[str, object]) -> list[str]:
 
 def _dropped_template_fields(sent: JSON, stored: object) -> Iterator[str]:
     """Fields missing from one level of templates and from the levels below it."""
-    kept = stored if isinstance(stored, Mapping) else {}
-    yield from (name for name in (*RULES, *TEMPLATES) if sent.get(name) and not kept.get(name))
+    stored_fields = stored if isinstance(stored, Mapping) else {}
+    yield from (name for name in (*RULES, *TEMPLATES) if sent.get(name) and not stored_fields.get(name))
     for name in TEMPLATES:
-        by_name = {entry["name"]: entry for entry in kept.get(name) or ()}
+        by_name = {entry["name"]: entry for entry in stored_fields.get(name) or ()}
         for template in sent.get(name, ()):
             yield from _dropped_template_fields(template, by_name.get(template["name"]))
 

@@ -236,8 +236,8 @@ class _Compiler:
             dressed = _with_constraints(group, entry.scheduling_constraints, entry.disruption_mode)
             return (replace(dressed, claims=entry.resource_claims),)
         jobs = tuple(self._jobs(entry, entry.job))
-        said = entry.scheduling_policy or entry.scheduling_constraints or entry.disruption_mode
-        if not (said or below_root):
+        has_fields = entry.scheduling_policy or entry.scheduling_constraints or entry.disruption_mode
+        if not (has_fields or below_root):
             return jobs
         policy = entry.scheduling_policy or GANG
         return _some(self._composite(template, jobs, policy, entry.scheduling_constraints, entry.disruption_mode))
@@ -347,8 +347,8 @@ def _min_count(policy: PodsPolicy | None, pods: int) -> int | None:
 
 def _with_constraints(group: Group, constraints: SchedulingConstraints | None, mode: DisruptionMode | None) -> Group:
     topology = constraints.topology[0].key if constraints is not None and constraints.topology else ""
-    said = "" if mode is None else "all" if mode.all is not None else "single"
-    return replace(group, topology=topology, mode=said)
+    mode_name = "" if mode is None else "all" if mode.all is not None else "single"
+    return replace(group, topology=topology, mode=mode_name)
 
 
 def _inherit(group: Group, mode: str) -> Group:

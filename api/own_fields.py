@@ -13,7 +13,7 @@ def _is_set(value: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedField:
     """A field that the Go JobSet does not know. `acts`: whether this value changes what the set does."""
 
     happens: str
@@ -21,7 +21,7 @@ class Dropped:
     acts: Callable[[Any], bool] = _is_set
 
 
-Fields = Mapping[tuple[str, ...], Dropped]
+Fields = Mapping[tuple[str, ...], DroppedField]
 
 _IMMUTABLE = "let the JobSet finish, or delete it and create it again without the field"
 OTHER_POLICY = "let the JobSet finish, or delete it and create it again with a policy of the Go JobSet"
@@ -30,67 +30,69 @@ _PATTERN = (
 )
 
 OWN_FIELDS: Fields = {
-    ("executionPolicy",): Dropped(
+    ("executionPolicy",): DroppedField(
         "all stages start together",
         "let the JobSet finish, or create it again with dependsOn",
         lambda value: dig(value, "executionPolicyOrder") == "InOrder",
     ),
-    ("scheduling",): Dropped(
+    ("scheduling",): DroppedField(
         "pods that are created from then on are scheduled one by one, without gangs and topology",
         "suspend the JobSet and remove spec.scheduling, or let it finish",
     ),
-    ("activeDeadlineSeconds",): Dropped(
+    ("activeDeadlineSeconds",): DroppedField(
         "the set has no deadline before version 0.13 of the Go JobSet, nor without its feature gate"
         " JobSetActiveDeadlineSeconds",
         "let the JobSet finish, or set the deadline on its Jobs",
     ),
-    ("successPolicy", "minSucceeded"): Dropped("every targeted Job has to succeed", OTHER_POLICY),
-    ("successPolicy", "unit"): Dropped("Jobs are counted, not pods", OTHER_POLICY, lambda value: value == "Pod"),
-    ("failurePolicy", "failOn"): Dropped(
+    ("successPolicy", "minSucceeded"): DroppedField("every targeted Job has to succeed", OTHER_POLICY),
+    ("successPolicy", "unit"): DroppedField("Jobs are counted, not pods", OTHER_POLICY, lambda value: value == "Pod"),
+    ("failurePolicy", "failOn"): DroppedField(
         "a Job counts as failed only when the last of its pods is gone",
         _IMMUTABLE,
         lambda value: value == "FailureTarget",
     ),
-    ("failurePolicy", "inPlaceRestarts"): Dropped("maxRestarts alone limits restarts in place", _IMMUTABLE),
-    ("failurePolicy", "startTimeoutSeconds"): Dropped(
+    ("failurePolicy", "inPlaceRestarts"): DroppedField("maxRestarts alone limits restarts in place", _IMMUTABLE),
+    ("failurePolicy", "startTimeoutSeconds"): DroppedField(
         "pods that do not run are waited for without a limit", _IMMUTABLE
     ),
-    ("failurePolicy", "nodeFailure"): Dropped(
+    ("failurePolicy", "nodeFailure"): DroppedField(
         "pods of nodes that fail are waited for until Kubernetes ends them", _IMMUTABLE
     ),
-    ("failurePolicy", "maintenance"): Dropped(
+    ("failurePolicy", "maintenance"): DroppedField(
         "pods stay on nodes with a taint of maintenance until somebody ends them, and that counts as a failure",
         _IMMUTABLE,
     ),
-    ("failurePolicy", "agent"): Dropped(
+    ("failurePolicy", "agent"): DroppedField(
         "pods that are created from then on have no agent, and the set waits for their reports",
         "let the JobSet finish, or create it again with the agent in its pod templates",
     ),
-    ("failurePolicy", "avoidNodes"): Dropped(
+    ("failurePolicy", "avoidNodes"): DroppedField(
         "pods that are created from then on may go back to nodes that failed",
         _IMMUTABLE,
     ),
-    ("failurePolicy", "rules", "*", "onExitCodes"): Dropped(
+    ("failurePolicy", "rules", "*", "onExitCodes"): DroppedField(
         "the rule matches whatever the exit code is; with no other condition it matches every failure",
         _PATTERN,
     ),
-    ("failurePolicy", "rules", "*", "onPodReasons"): Dropped(
+    ("failurePolicy", "rules", "*", "onPodReasons"): DroppedField(
         "the rule matches whatever the pod says; with no other condition it matches every failure",
         _PATTERN,
     ),
-    ("failurePolicy", "rules", "*", "maxRestarts"): Dropped(
+    ("failurePolicy", "rules", "*", "maxRestarts"): DroppedField(
         "the rule restarts without a limit of its own", OTHER_POLICY
     ),
-    ("failurePolicy", "rules", "*", "then"): Dropped("the rule takes the same action each time", OTHER_POLICY, bool),
-    ("replicatedJobs", "*", "exitCodePolicy"): Dropped(
+    ("failurePolicy", "rules", "*", "then"): DroppedField(
+        "the rule takes the same action each time", OTHER_POLICY, bool
+    ),
+    ("replicatedJobs", "*", "exitCodePolicy"): DroppedField(
         "Jobs that are created from then on, after a restart too, treat all exit codes alike",
         "let the JobSet finish, or create it again with a podFailurePolicy in the Job template",
     ),
-    ("replicatedJobs", "*", "elastic"): Dropped(
+    ("replicatedJobs", "*", "elastic"): DroppedField(
         "replicas never changes, and a set that runs with fewer Jobs gets the missing ones without a restart",
         "let the JobSet finish, or suspend it and resume it afterwards",
     ),
-    ("replicatedJobs", "*", "spareFor"): Dropped(
+    ("replicatedJobs", "*", "spareFor"): DroppedField(
         "the spares count as workers, and never complete",
         _IMMUTABLE,
     ),
@@ -98,7 +100,7 @@ OWN_FIELDS: Fields = {
 """By the path below `spec`; `*` stands for each item of a list whose items have names."""
 
 
-def own_places(spec: Any, fields: Fields = OWN_FIELDS) -> Iterator[tuple[str, Path, Dropped, Any]]:
+def own_places(spec: Any, fields: Fields = OWN_FIELDS) -> Iterator[tuple[str, Path, DroppedField, Any]]:
     """The paths of these fields in a spec: a readable name, the path, the field, and its value, None if absent.
 
     The readable name has names of items instead of indexes, as in `replicatedJobs[workers].exitCodePolicy`.

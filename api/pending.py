@@ -51,12 +51,14 @@ def trouble(container: ContainerStatus) -> Trouble | None:
     state, restarts = container.state, container.restart_count
     ended = state.terminated or container.last_state.terminated
     end = "" if ended is None else exit_words(ended)
-    said = "" if ended is None else clean_words(ended.message)
+    message = "" if ended is None else clean_words(ended.message)
     if state.waiting is not None and state.waiting.reason not in _STARTING:
-        return Trouble(container.name, state.waiting.reason, restarts, end, said or clean_words(state.waiting.message))
+        return Trouble(
+            container.name, state.waiting.reason, restarts, end, message or clean_words(state.waiting.message)
+        )
     if ended is None or ended.exit_code == 0 or ended.reason == _IN_PLACE or container.ready:
         return None
-    return Trouble(container.name, CRASH_LOOP if restarts else "Terminated", restarts, end, said)
+    return Trouble(container.name, CRASH_LOOP if restarts else "Terminated", restarts, end, message)
 
 
 def first_trouble(pod: DetailedPod) -> Trouble | None:
@@ -69,8 +71,8 @@ def why_pending(pod: DetailedPod) -> str:
     """Why a pod of phase Pending does not run yet; never empty."""
     scheduled = pod.status.condition("PodScheduled")
     if not pod.spec.node_name:
-        said = [scheduled.reason, scheduled.message] if scheduled is not None else []
-        return ": ".join(filter(None, said)) or "the scheduler has said nothing about it"
+        parts = [scheduled.reason, scheduled.message] if scheduled is not None else []
+        return ": ".join(filter(None, parts)) or "the scheduler has said nothing about it"
     containers = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     starting = next((c for c in containers if c.state.waiting is not None and c.state.waiting.reason), None)
     word = "" if starting is None or starting.state.waiting is None else starting.state.waiting.reason
@@ -80,8 +82,13 @@ def why_pending(pod: DetailedPod) -> str:
 
 def is_unschedulable(pod: DetailedPod) -> bool:
     """Whether the scheduler has said that it finds no node for a pod."""
-    said = pod.status.condition("PodScheduled")
-    return not pod.spec.node_name and said is not None and said.status == "False" and said.reason == "Unschedulable"
+    scheduled = pod.status.condition("PodScheduled")
+    return (
+        not pod.spec.node_name
+        and scheduled is not None
+        and scheduled.status == "False"
+        and scheduled.reason == "Unschedulable"
+    )
 
 
 def may_lack_a_node(pod: DetailedPod) -> bool:
@@ -91,6 +98,6 @@ def may_lack_a_node(pod: DetailedPod) -> bool:
 
     Messages of other schedulers are not understood: this is then True for any pod without a node.
     """
-    said = pod.status.condition("PodScheduled")
-    words = said.message if said is not None else ""
+    scheduled = pod.status.condition("PodScheduled")
+    words = scheduled.message if scheduled is not None else ""
     return not pod.spec.node_name and (not _COUNTS.match(words) or "affinity/selector" in words)

@@ -18,11 +18,11 @@ from api.spares import HOLD
 from kube.model.jsontree import items
 from kube.model.meta import JSON, MAX_INT32
 
-MOST: Final = 50
+MOST_PLACEHOLDERS: Final = 50
 """Placeholders of one ReplicatedJob at a time."""
 
 _NOTHING: Final = ("sh", "-c", ":")
-_KEPT: Final = ("parallelism", "completions", "completionMode")
+_JOB_FIELDS: Final = ("parallelism", "completions", "completionMode")
 _PROGRAM_FIELDS: Final = frozenset(
     {"args", "command", "lifecycle", "livenessProbe", "readinessProbe", "restartPolicy", "restartPolicyRules"}
     | {"startupProbe"}
@@ -33,7 +33,7 @@ def places(js: JobSet) -> Mapping[str, range]:
     """The indexes that a smaller set may have placeholders for, by ReplicatedJob. `js`: the set with all its Jobs."""
     wanted = {rjob.name: rjob.replicas for rjob in js.spec.replicated_jobs}
     found = ((entry.name, entry.replicas) for entry in js.status.reduced_replicas)
-    return {name: range(size, min(wanted.get(name, 0), size + MOST)) for name, size in found}
+    return {name: range(size, min(wanted.get(name, 0), size + MOST_PLACEHOLDERS)) for name, size in found}
 
 
 def placeholders_of(js: JobSet, jobs: Iterable[Job]) -> tuple[Job, ...]:
@@ -52,8 +52,8 @@ def placeholders_of(js: JobSet, jobs: Iterable[Job]) -> tuple[Job, ...]:
 def _is_at(job: Job, attempt: str, place: tuple[str, str] | None) -> bool:
     """Whether the labels are those of a placeholder of that attempt, at that ReplicatedJob and index."""
     labels = job.metadata.labels
-    said = labels.get(keys.REPLICATED_JOB_NAME), labels.get(keys.JOB_INDEX)
-    return labels.get(keys.PLACEHOLDER) == "true" and labels.get(keys.RESTART_ATTEMPT) == attempt and said == place
+    position = labels.get(keys.REPLICATED_JOB_NAME), labels.get(keys.JOB_INDEX)
+    return labels.get(keys.PLACEHOLDER) == "true" and labels.get(keys.RESTART_ATTEMPT) == attempt and position == place
 
 
 def as_placeholder(job: JSON) -> JSON:
@@ -68,7 +68,7 @@ def as_placeholder(job: JSON) -> JSON:
         **job,
         "metadata": {**meta, "labels": {**meta["labels"], **mark}},
         "spec": {
-            **{key: spec[key] for key in _KEPT if spec.get(key) is not None},
+            **{key: spec[key] for key in _JOB_FIELDS if spec.get(key) is not None},
             "backoffLimit": MAX_INT32,
             "template": {**pods, "metadata": {**pods["metadata"], "labels": labels}, "spec": _holding(pods["spec"])},
         },
@@ -86,8 +86,8 @@ def _holding(pod: JSON) -> JSON:
         elif each.get("name") == AGENT:
             before.append(each)  # it copies itself: its image may have no shell
         else:
-            held = _with_command(each, HOLD if beside else _NOTHING)
-            before.append({**held, "restartPolicy": "Always"} if beside else held)
+            holding = _with_command(each, HOLD if beside else _NOTHING)
+            before.append({**holding, "restartPolicy": "Always"} if beside else holding)
     held_pod = {
         **{key: value for key, value in pod.items() if key not in {"activeDeadlineSeconds", "initContainers"}},
         **({"initContainers": before} if before else {}),
@@ -99,5 +99,5 @@ def _holding(pod: JSON) -> JSON:
 
 
 def _with_command(container: JSON, command: Iterable[str]) -> JSON:
-    kept = {key: value for key, value in container.items() if key not in _PROGRAM_FIELDS}
-    return {**kept, "command": [*command]}
+    fields = {key: value for key, value in container.items() if key not in _PROGRAM_FIELDS}
+    return {**fields, "command": [*command]}

@@ -38,7 +38,7 @@ _LOGS: Final = {"terminationMessagePolicy": "FallbackToLogsOnError"}
 
 LISTS: Final = ("containers", "initContainers", "volumes")
 
-_WHO: Final[list[JSON]] = [
+_IDENTITY_VARIABLES: Final[list[JSON]] = [
     {"name": "JOBSET_NAME", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{keys.JOBSET_NAME}']"}}},
     {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
 ]
@@ -105,8 +105,8 @@ def with_held_sidecar(pod: JSON, sidecar: JSON) -> JSON:
     has the kubelet pull the image. Where this mode works, kubelets know such volumes.
     """
     first: JSON = next(iter(pod.get("containers") or []), {})
-    kept: JSON = {key: sidecar[key] for key in ("name", "resources", "securityContext") if key in sidecar}
-    waiting: JSON = {**kept, "image": first.get("image"), "command": first.get("command"), "restartPolicy": "Always"}
+    fields: JSON = {key: sidecar[key] for key in ("name", "resources", "securityContext") if key in sidecar}
+    waiting: JSON = {**fields, "image": first.get("image"), "command": first.get("command"), "restartPolicy": "Always"}
     return {
         **pod,
         "initContainers": [*(pod.get("initContainers") or []), waiting],
@@ -130,7 +130,7 @@ def _beside(agent: RestartAgent, pod: JSON) -> JSON:
         "image": agent.image,
         "restartPolicy": "Always",
         "restartPolicyRules": [_restart_all("In", EXIT_CODE)],
-        "env": [*_WHO, {"name": "STARTUP_PROBE_PORT", "value": str(port)}],
+        "env": [*_IDENTITY_VARIABLES, {"name": "STARTUP_PROBE_PORT", "value": str(port)}],
         # Pods may be scheduled hours apart; the agent waits for the last of them.
         "startupProbe": {
             "httpGet": {"path": "/barrier-is-down", "port": port},
@@ -189,6 +189,6 @@ def _run_by_agent(container: JSON, mount: dict[str, Any]) -> JSON:
         **_LOGS,
         **container,
         "command": ["python3", "-IBS", f"{FOLDER}/agent.pyz", "--", *(container.get("command") or [])],
-        "env": [*(container.get("env") or []), *_WHO, *restarts],
+        "env": [*(container.get("env") or []), *_IDENTITY_VARIABLES, *restarts],
         "volumeMounts": [*(container.get("volumeMounts") or []), {**mount, "readOnly": True}],
     }

@@ -12,7 +12,7 @@ from api.failure_actions import ACTIONS
 from api.indexes import Indexes, parse_indexes
 from api.keys import CONTROLLER_NAME, DELETE_ON_SUSPEND, OUR_GATES, SKIP_SUSPEND
 from api.names import job_name
-from api.own_fields import OTHER_POLICY, OWN_FIELDS, Dropped, own_places
+from api.own_fields import OTHER_POLICY, OWN_FIELDS, DroppedField, own_places
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 
@@ -36,13 +36,13 @@ def _is_true(value: Any) -> bool:
     return bool(value == "true")
 
 
-UNREAD_ANNOTATIONS: Mapping[str, Dropped] = {
-    SKIP_SUSPEND: Dropped(
+UNREAD_ANNOTATIONS: Mapping[str, DroppedField] = {
+    SKIP_SUSPEND: DroppedField(
         "Jobs that another controller suspends are resumed at once",
         "have that controller suspend the whole JobSet, or let the JobSet finish",
         _is_true,
     ),
-    DELETE_ON_SUSPEND: Dropped(
+    DELETE_ON_SUSPEND: DroppedField(
         "a suspension keeps the Jobs, and pods of indexes that have succeeded do not come back",
         "let the JobSet finish, or do not suspend it",
         _is_true,
@@ -50,7 +50,7 @@ UNREAD_ANNOTATIONS: Mapping[str, Dropped] = {
 }
 """Annotations of a JobSet that the Go JobSet does not read."""
 
-_ACTION = Dropped(
+_ACTION = DroppedField(
     "the Go JobSet does not know the action: its controller reports an error for ever when the rule matches",
     OTHER_POLICY,
     lambda value: value not in _GO_ACTIONS,
@@ -81,9 +81,9 @@ def completed_job_concerns(js: JSON, jobs: AbstractSet[str]) -> Iterator[Concern
     """Completed Jobs that only the status remembers: the Go JobSet looks at Jobs. `jobs`: names of those that exist."""
     meta = js["metadata"]
     for path, rjob, indexes in _completed_jobs(js):
-        gone = [name for index in indexes if (name := job_name(meta["name"], rjob, index)) not in jobs]
-        if gone:
-            happens = f"completed Jobs that are gone are run again: {len(gone)}, the first of them {gone[0]}"
+        deleted = [name for index in indexes if (name := job_name(meta["name"], rjob, index)) not in jobs]
+        if deleted:
+            happens = f"completed Jobs that are gone are run again: {len(deleted)}, the first of them {deleted[0]}"
             yield Concern("JobSet", meta["namespace"], meta["name"], path, happens, "let the JobSet finish")
 
 

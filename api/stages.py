@@ -2,7 +2,7 @@
 
 from api.jobset import JobSetSpec, ReplicatedJob
 
-_SHOWN = 3
+_MOST_NAMES = 3
 """ReplicatedJobs of a stage that are named; the rest is counted."""
 
 Stage = tuple[ReplicatedJob, ...]
@@ -35,5 +35,5 @@ def stages(spec: JobSetSpec) -> tuple[Stage, ...]:
 
 def stage_name(stage: Stage) -> str:
     """Its ReplicatedJobs, in words."""
-    names = ", ".join(rjob.name for rjob in stage[:_SHOWN])
-    return f"{names} and {len(stage) - _SHOWN} more" if len(stage) > _SHOWN else names
+    names = ", ".join(rjob.name for rjob in stage[:_MOST_NAMES])
+    return f"{names} and {len(stage) - _MOST_NAMES} more" if len(stage) > _MOST_NAMES else names

@@ -12,7 +12,7 @@ from api.gang_status import StoredGroup
 from api.gangs import Group
 from api.pod import DEFAULT_SCHEDULER
 
-NAMED = 3
+MOST_NAMES = 3
 """Objects that a message names; the others are counted."""
 
 GATES = NO_COMPOSITES.gates
@@ -74,11 +74,11 @@ def released_groups(tree: Tree) -> Iterator[Group]:
 
 
 def _missing(tree: Tree) -> StallCause | None:
-    gone = [f"{group.kind} {group.name}" for group in released_groups(tree) if group.name not in tree.there]
-    if not gone:
+    absent = [f"{group.kind} {group.name}" for group in released_groups(tree) if group.name not in tree.there]
+    if not absent:
         return None
     problem = (
-        f"{_some(gone)} {'is' if len(gone) == 1 else 'are'} missing: no pod of the whole tree is scheduled without"
+        f"{_some(absent)} {'is' if len(absent) == 1 else 'are'} missing: no pod of the whole tree is scheduled without"
     )
     return StallCause(
         "group-missing", problem, "the manager creates missing groups again: does it run, and may it create them?"
@@ -91,8 +91,8 @@ def _gate(tree: Tree) -> StallCause | None:
         return None
     gates = ", ".join(sorted({gate for member in gated for gate in member.gates}))
     pods = _some([f"pod {member.name}" for member in gated])
-    held = f"{'is' if len(gated) == 1 else 'are'} held back by scheduling gate {gates}"
-    problem = f"{pods} {held}: one such pod holds the whole tree"
+    is_gated = f"{'is' if len(gated) == 1 else 'are'} held back by scheduling gate {gates}"
+    problem = f"{pods} {is_gated}: one such pod holds the whole tree"
     return StallCause("pod-gated", problem, "the controller that the gate is named after has to lift it")
 
 
@@ -103,9 +103,9 @@ def _short(tree: Tree) -> StallCause | None:
     short = [group for group in released_groups(tree) if not group.composite and not _ready(tree, group)]
     short_groups = [
         f"PodGroup {group.name} needs {required_members(tree, group)} pods, {_pods(tree, group)} exist"
-        for group in short[:NAMED]
+        for group in short[:MOST_NAMES]
     ]
-    more = f" and {len(short) - NAMED} more groups likewise" if len(short) > NAMED else ""
+    more = f" and {len(short) - MOST_NAMES} more groups likewise" if len(short) > MOST_NAMES else ""
     lacking = [
         f"{job} ({tree.pods.get(job, 0)} of {pods})"
         for group in short
@@ -168,5 +168,5 @@ def _pods(tree: Tree, group: Group) -> int:
 
 
 def _some(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{', '.join(names[:NAMED])}{more}"
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{more}"

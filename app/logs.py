@@ -24,7 +24,7 @@ from kube import log_fields
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
 STACKTRACE_LEVELS: Final = {"info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
 ENCODERS: Final = ("json", "console")
-QUIET: Final = ("uvicorn", "asyncio", "aiohttp")
+QUIET_LIBRARIES: Final = ("uvicorn", "asyncio", "aiohttp")
 """Libraries of which only warnings are logged."""
 
 _OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
@@ -118,7 +118,7 @@ def configure(settings: LogSettings, stream: TextIO | None = None) -> None:
 def set_level(level: int) -> None:
     """Write records of this level of `logging` and above from now on."""
     logging.getLogger().setLevel(level)
-    for name in QUIET:
+    for name in QUIET_LIBRARIES:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
 
 
@@ -158,13 +158,13 @@ def _console(line: dict[str, Any], *, colors: bool) -> str:
     """One line for people, and a traceback below it."""
     level, when, logger, message = (line.pop(key) for key in ("level", "ts", "logger", "msg"))
     trace = line.pop("stacktrace", "")
-    shown = f"[{level:<8}]"
+    level_text = f"[{level:<8}]"
     if colors:
-        shown = f"\x1b[{_COLORS.get(level, '31')}m{shown}\x1b[0m"
+        level_text = f"\x1b[{_COLORS.get(level, '31')}m{level_text}\x1b[0m"
     # A message that quotes others' text must not look like two lines.
     message = escape(message.replace("\n", "\\n").replace("\r", "\\r"))
     fields = "".join(f" {key}={_plain(value)}" for key, value in line.items())
-    return f"{when} {shown} {message:<30} [{logger}]{fields}" + (f"\n{escape(trace)}" if trace else "")
+    return f"{when} {level_text} {message:<30} [{logger}]{fields}" + (f"\n{escape(trace)}" if trace else "")
 
 
 def _plain(value: Any) -> str:

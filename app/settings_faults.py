@@ -59,8 +59,8 @@ _WORDS = {
 
 
 def _in_words(message: str) -> str:
-    for said, meant in _WORDS.items():
-        message = message.replace(said, meant)
+    for phrase, meant in _WORDS.items():
+        message = message.replace(phrase, meant)
     return message
 
 

@@ -35,7 +35,7 @@ class CheckError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class PreparedManifest:
     """A manifest as the webhook would receive it, and the faults that the API server would have found before."""
 
     object: JSON
@@ -67,17 +67,17 @@ class Checks:
             )
         return replace(document, value=value)
 
-    def prepare(self, manifest: JSON) -> Sent:
+    def prepare(self, manifest: JSON) -> PreparedManifest:
         """The object as the API server has it before validation."""
         faults, obj = check_object(manifest, self._namespace)
-        return Sent(with_defaults(obj, crd_schema()), (*faults, *self.engine.schema.unknown(obj)))
+        return PreparedManifest(with_defaults(obj, crd_schema()), (*faults, *self.engine.schema.unknown(obj)))
 
-    def create(self, sent: Sent, *, children: bool = True) -> Findings:
+    def create(self, sent: PreparedManifest, *, children: bool = True) -> Findings:
         """Findings about a new JobSet; `children` False leaves out its Jobs, which the API server checks then."""
         findings = self.engine.create(sent.object)
         return merge_faults(sent, with_job_faults(findings, self.gates, jobs=children))
 
-    def update(self, stored: JSON, sent: Sent) -> Findings:
+    def update(self, stored: JSON, sent: PreparedManifest) -> Findings:
         """Findings about an update of a stored JobSet.
 
         A refused update also gets the errors of a new JobSet, since its author may have to create one, but not errors
@@ -86,12 +86,14 @@ class Checks:
         found = merge_faults(sent, self.engine.update(stored, sent.object))
         if not found.errors:
             return found
-        known = {(error.rule, error.path) for error in (*found.errors, *self.create(Sent(stored, ())).errors)}
+        known = {
+            (error.rule, error.path) for error in (*found.errors, *self.create(PreparedManifest(stored, ())).errors)
+        }
         new = self.create(sent).errors
         return found.with_findings(error for error in new if (error.rule, error.path) not in known)
 
 
-def merge_faults(sent: Sent, findings: Findings) -> Findings:
+def merge_faults(sent: PreparedManifest, findings: Findings) -> Findings:
     """The findings of both layers; errors about fields that the first one refused are left out as consequences."""
     refused = {error.path for error in sent.faults}
     if any(path.parts[:-1] == SPEC.parts for path in refused):
@@ -107,8 +109,8 @@ def locate_findings(document: Document, findings: Findings | None = None) -> lis
     """
     errors = _each_once((*findings.errors, *findings.warnings)) if findings else []
     ignored = ignored_rules(document.value)
-    said = [fault for fault in document.faults if not is_ignored(fault.error, ignored)]
-    texts = [locate(document, fault.error, fault.span) for fault in said]
+    faults = [fault for fault in document.faults if not is_ignored(fault.error, ignored)]
+    texts = [locate(document, fault.error, fault.span) for fault in faults]
     unread = {fault.error.path for fault in document.faults if fault.error.rule not in KEYS_TWICE}
     left = [error for error in errors if error.path not in unread]
     return [*texts, *(_locate(document, error, findings) for error in _report_name_once(left, findings))]
@@ -123,11 +125,11 @@ def _locate(document: Document, error: FieldError, findings: Findings | None) ->
 
 def _report_name_once(errors: Sequence[FieldError], findings: Findings | None) -> list[FieldError]:
     """The errors; one that the JobSet's own name causes is reported for its first ReplicatedJob only."""
-    kept: dict[object, FieldError] = {}
+    first_errors: dict[object, FieldError] = {}
     for i, error in enumerate(errors):
         own = None if findings is None else _name_to_blame(error, findings.object)
-        kept.setdefault((error.rule, error.fix) if own else i, error)
-    return list(kept.values())
+        first_errors.setdefault((error.rule, error.fix) if own else i, error)
+    return list(first_errors.values())
 
 
 def _name_to_blame(error: FieldError, obj: JSON) -> Path | None:

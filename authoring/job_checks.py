@@ -22,7 +22,7 @@ from webhooks.jobset.cluster.new_findings import new_findings
 from webhooks.jobset.engine import MAX_FINDINGS, Findings
 from webhooks.jobset.subject import Unreadable, subject
 
-LATER = Rule(
+UNUSED_TEMPLATE = Rule(
     "template-unused",
     ErrorType.INVALID,
     "with more replicas than 0 the API server refuses it: {why}",
@@ -77,7 +77,7 @@ def _with_jobs(js: JobSet) -> JobSet:
 
 
 def _later(error: FieldError) -> FieldError:
-    return LATER.at(error.path, error.value, why=error.complaint, how=error.fix)
+    return UNUSED_TEMPLATE.at(error.path, error.value, why=error.complaint, how=error.fix)
 
 
 def _cause(error: FieldError) -> Cause:

@@ -76,24 +76,24 @@ def check_object(obj: JSON, namespace: str = "") -> tuple[list[FieldError], JSON
             TEXT.at(_METADATA, metadata, wanted="a mapping", fix="write `metadata:` and `name: NAME` under it")
         )
         metadata = {"name": STAND_IN}
-    kept: JSON = {key: value for key, value in metadata.items() if key not in {"labels", "annotations"}}
+    other_fields: JSON = {key: value for key, value in metadata.items() if key not in {"labels", "annotations"}}
     if name_faults := list(_name_faults(metadata)):
         found += name_faults
-        kept["name"] = STAND_IN
+        other_fields["name"] = STAND_IN
     where = _METADATA.at("namespace")
-    if not isinstance(kept.get("namespace", ""), str | None):
-        found.append(_text(where, kept.pop("namespace")))
-    elif own := kept.get("namespace"):
+    if not isinstance(other_fields.get("namespace", ""), str | None):
+        found.append(_text(where, other_fields.pop("namespace")))
+    elif own := other_fields.get("namespace"):
         found += [NAME.at(where, own, complaint=complaint) for complaint in dns1123_label(own)]
     for key in ("labels", "annotations"):
         faults, good = _pairs(key, metadata.get(key))
         found += faults
-        kept |= {key: good} if good else {}
-    if namespace and (kept.get("namespace") or namespace) != namespace:
-        found.append(NAMESPACE.at(where, kept["namespace"], asked=namespace))
+        other_fields |= {key: good} if good else {}
+    if namespace and (other_fields.get("namespace") or namespace) != namespace:
+        found.append(NAMESPACE.at(where, other_fields["namespace"], asked=namespace))
     elif namespace:
-        kept["namespace"] = namespace
-    return found, {**obj, "apiVersion": API_VERSION, "kind": KIND, "metadata": kept}
+        other_fields["namespace"] = namespace
+    return found, {**obj, "apiVersion": API_VERSION, "kind": KIND, "metadata": other_fields}
 
 
 def _type_faults(obj: JSON) -> Iterator[FieldError]:

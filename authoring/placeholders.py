@@ -15,7 +15,7 @@ from webhooks.jobset.rules.variables import UNEXPANDED
 
 MOST_NAMES = 8
 """Placeholders that a finding names."""
-_LONGEST = 1000
+_LONGEST_VALUE = 1000
 """Characters of a value that are looked at."""
 _PLACEHOLDER = re.compile(
     r"\$\{[A-Za-z_]\w{0,99}\}|\$[A-Z_][A-Z0-9_]{0,99}|<[A-Za-z][\w .-]{0,99}>|\w{0,99}PLACEHOLDER\w{0,99}"
@@ -59,7 +59,7 @@ def _names(finding: Finding, value: Any) -> list[str]:
     """The placeholders in the value of a finding, or in the text of the document at its path."""
     given = finding.error.value
     texts = [*([given] if isinstance(given, str) else ()), *_texts(dig(value, *finding.error.path.parts))]
-    return [found[0] for text in texts for found in _PLACEHOLDER.finditer(text[:_LONGEST])]
+    return [found[0] for text in texts for found in _PLACEHOLDER.finditer(text[:_LONGEST_VALUE])]
 
 
 def _texts(value: Any) -> list[str]:

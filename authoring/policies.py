@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from api.features import FeatureGates
 from api.keys import NAMESPACE_NAME
 from app.engine import exception_schema, policy_schema
-from authoring.checks import Sent
+from authoring.checks import PreparedManifest
 from authoring.documents import Document
 from authoring.findings import Report, line_of, locate
 from authoring.manifest_files import Inputs
@@ -25,7 +25,7 @@ from policy.exception_faults import exception_warnings, own_faults
 from policy.exception_types import JobSetPolicyException, read_exception
 from policy.exceptions import EARLIEST, Excused, excused_rules, in_namespace
 from policy.faults import cautions
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.kinds import API_VERSION, GROUP, KIND
 from policy.limits import Number
 from policy.mismatch import Mismatch, namespace_mismatch, policy_mismatch
@@ -97,7 +97,7 @@ def _head_faults(obj: JSON) -> Iterator[FieldError]:
 T = TypeVar("T")
 
 
-class Filed(NamedTuple, Generic[T]):
+class FiledObject(NamedTuple, Generic[T]):
     """A policy or an exception, and the document that it stands in."""
 
     document: Document
@@ -127,13 +127,13 @@ class Policies:
         own = self.known.get(name, Namespace(name))
         return namespace_of(own.name, {**own.labels, **self.labels}, {**own.annotations, **self.annotations})
 
-    def with_defaults(self, sent: Sent, gates: FeatureGates) -> Sent:
+    def with_defaults(self, sent: PreparedManifest, gates: FeatureGates) -> PreparedManifest:
         """A new JobSet with the defaults of the policies."""
         name = dig(sent.object, "metadata", "namespace")
         namespace = self.namespace(name if isinstance(name, str) else "")
         return replace(sent, object=with_policy_defaults(self.policies, sent.object, namespace, gates))
 
-    def violations(self, judged: Judged, old: Judged | None = None) -> list[Violation]:
+    def violations(self, judged: JudgedJobSet, old: JudgedJobSet | None = None) -> list[Violation]:
         """Violations by a JobSet, without those that an exception allows."""
         without = self.excused_rules(judged)
         return violations(
@@ -144,13 +144,13 @@ class Policies:
             excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
         )
 
-    def excused_rules(self, judged: Judged) -> Excused:
+    def excused_rules(self, judged: JudgedJobSet) -> Excused:
         """The rules from which an exception exempts a JobSet."""
         name = judged.js.metadata.namespace
         own = in_namespace(self.exceptions, name)
         return excused_rules(own, self.policies, judged, self.namespace(name), self.at)
 
-    def findings(self, judged: Judged) -> list[FieldError]:
+    def findings(self, judged: JudgedJobSet) -> list[FieldError]:
         """Findings for the author: refusals and warnings, without audited ones; or that no policy matches."""
         meta = judged.js.metadata
         namespace = self.namespace(meta.namespace)
@@ -168,8 +168,8 @@ class Policies:
 class FiledPolicies(Policies):
     """The policies of files. `seen`: the namespaces of the JobSets that were checked."""
 
-    rules: Sequence[Filed[JobSetPolicy]] = ()
-    filed: Sequence[Filed[JobSetPolicyException]] = ()
+    rules: Sequence[FiledObject[JobSetPolicy]] = ()
+    filed: Sequence[FiledObject[JobSetPolicyException]] = ()
     seen: dict[str, Namespace] = field(default_factory=dict)
 
     def saw(self, name: str) -> None:
@@ -182,7 +182,7 @@ class FiledPolicies(Policies):
         warn_of_exceptions(self.filed, self.policies, None if everywhere else self.seen, self.at, report)
 
 
-def _no_match(judged: Judged, found: Sequence[tuple[JobSetPolicy, Mismatch]]) -> FieldError:
+def _no_match(judged: JudgedJobSet, found: Sequence[tuple[JobSetPolicy, Mismatch]]) -> FieldError:
     meta = judged.js.metadata
     why = "; ".join(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in found[:MOST_NAMED])
     policies = "1 policy" if len(found) == 1 else f"{len(found)} policies"
@@ -215,15 +215,15 @@ def with_policy_defaults(
     return draft.object
 
 
-def judged_of(obj: JSON, gates: FeatureGates) -> Judged | None:
+def judged_of(obj: JSON, gates: FeatureGates) -> JudgedJobSet | None:
     """The JobSet for rules; None if it cannot be read, as the findings say."""
     try:
-        return Judged(subject(obj, gates).js)
+        return JudgedJobSet(subject(obj, gates).js)
     except Unreadable:
         return None
 
 
-def load(names: Sequence[str], report: Report) -> tuple[list[Filed[JobSetPolicy]], list[Document]]:
+def load(names: Sequence[str], report: Report) -> tuple[list[FiledObject[JobSetPolicy]], list[Document]]:
     """The policies in files and directories, with the exceptions there; reports the faults of policies.
 
     Each file is read once: it may be a pipe.
@@ -254,9 +254,9 @@ def check_each_file(documents: Iterable[Document], report: Report, gates: Featur
         exceptions_in(exceptions, report)
 
 
-def exceptions_in(documents: Iterable[Document], report: Report) -> list[Filed[JobSetPolicyException]]:
+def exceptions_in(documents: Iterable[Document], report: Report) -> list[FiledObject[JobSetPolicyException]]:
     """The valid exceptions among documents; reports the faults of the others."""
-    good: list[Filed[JobSetPolicyException]] = []
+    good: list[FiledObject[JobSetPolicyException]] = []
     for document in documents:
         if document.broken or not isinstance(document.value, dict):
             continue
@@ -266,20 +266,20 @@ def exceptions_in(documents: Iterable[Document], report: Report) -> list[Filed[J
         if not found:
             exception = read_exception(obj)
             found = own_faults(exception)
-            good += [] if found else [Filed(document, exception)]
+            good += [] if found else [FiledObject(document, exception)]
         report.add([locate(document, error) for error in found])
     return good
 
 
 def warn_of_exceptions(
-    filed: Sequence[Filed[JobSetPolicyException]],
+    filed: Sequence[FiledObject[JobSetPolicyException]],
     policies: Sequence[JobSetPolicy],
     namespaces: Mapping[str, Namespace] | None,
     at: datetime,
     report: Report,
 ) -> None:
     """Report why exceptions in these namespaces have no effect; None: in all namespaces, whatever their labels."""
-    named = {policy.metadata.name: policy for policy in policies}
+    policies_by_name = {policy.metadata.name: policy for policy in policies}
     for document, exception in filed:
         meta = exception.metadata
         where = None if namespaces is None else namespaces.get(meta.namespace or DEFAULT)
@@ -287,8 +287,8 @@ def warn_of_exceptions(
             error = NO_NAMESPACE.at(Path(("metadata", "namespace")), name=meta.name, namespace=min(namespaces))
             report.add([locate(document, error)])
         if where or namespaces is None:
-            found = exception_warnings(exception, named, where, at)
-            report.add([locate(document, _with_flag(error, named, exception, where)) for error in found])
+            found = exception_warnings(exception, policies_by_name, where, at)
+            report.add([locate(document, _with_flag(error, policies_by_name, exception, where)) for error in found])
 
 
 def _with_flag(
@@ -306,9 +306,9 @@ def _with_flag(
     return error if mismatch is None else replace(error, hint=f"{_remedy(mismatch)}, or {error.fix}")
 
 
-def policies_in(documents: Iterable[Document], report: Report) -> list[Filed[JobSetPolicy]]:
+def policies_in(documents: Iterable[Document], report: Report) -> list[FiledObject[JobSetPolicy]]:
     """The valid policies among documents, in order; reports the findings about them and the others."""
-    good: dict[str, Filed[JobSetPolicy]] = {}
+    good: dict[str, FiledObject[JobSetPolicy]] = {}
     for document in documents:
         report.add([locate(document, fault.error, fault.span) for fault in document.faults])
         if document.broken or not isinstance(document.value, dict):
@@ -319,12 +319,12 @@ def policies_in(documents: Iterable[Document], report: Report) -> list[Filed[Job
             file, line = good[policy.metadata.name].line(path := Path(("metadata", "name")))
             found = [POLICY_TWICE.at(path, policy.metadata.name, place=f"the policy in line {line} of {file}")]
         elif policy is not None:
-            good[policy.metadata.name] = Filed(document, policy)
+            good[policy.metadata.name] = FiledObject(document, policy)
         report.add([locate(document, error) for error in found])
     return list(good.values())
 
 
-def warn_of_conflicts(filed: Sequence[Filed[JobSetPolicy]], report: Report, gates: FeatureGates) -> None:
+def warn_of_conflicts(filed: Sequence[FiledObject[JobSetPolicy]], report: Report, gates: FeatureGates) -> None:
     """Report warnings about each policy, and contradictions between policies, each once."""
     for number, (document, policy) in enumerate(filed):
         later = [each.value for each in filed[number + 1 :]]
@@ -339,7 +339,7 @@ def _namespace_warning(document: Document) -> Iterator[FieldError]:
         yield POLICY_NAMESPACE.at(path, namespace, namespace=namespace)
 
 
-def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[str, Any]]:
+def explanation(policies: Policies, judged: JudgedJobSet, jobset: str) -> list[dict[str, Any]]:
     """What each rule of each policy decides, with the numbers that it compares; members may be added."""
     namespace = policies.namespace(judged.js.metadata.namespace)
     without = policies.excused_rules(judged)

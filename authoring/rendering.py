@@ -65,12 +65,12 @@ def without_owner(body: JSON) -> JSON:
 
 
 def _without_stored_keys(metadata: JSON) -> JSON:
-    kept = {
+    remaining = {
         field: {key: value for key, value in metadata[field].items() if key not in _STORED_KEYS}
         for field in ("labels", "annotations")
         if metadata.get(field)
     }
-    return {**metadata, **kept}
+    return {**metadata, **remaining}
 
 
 def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:

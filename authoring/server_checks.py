@@ -11,7 +11,7 @@ from functools import cache
 from http import HTTPStatus
 
 from api.features import FeatureGates
-from authoring.checks import CheckError, Checks, Sent
+from authoring.checks import CheckError, Checks, PreparedManifest
 from authoring.manifest_files import Named
 from controllers.resources import JOBSETS
 from kube.client import Client
@@ -118,7 +118,9 @@ class ServerChecks:
         self._namespace = namespace or "default"
         self._children = ClusterChecks(client, budget=BUDGET, own_rights=True, per_review=QUESTIONS)
 
-    async def check(self, checks: Checks, sent: Sent, created: AbstractSet[Named] = frozenset()) -> Findings:
+    async def check(
+        self, checks: Checks, sent: PreparedManifest, created: AbstractSet[Named] = frozenset()
+    ) -> Findings:
         """Findings about a manifest, those of the object alone included. Raises `CheckError` if there is no answer.
 
         `others` are created before it: they are not missing.
@@ -138,7 +140,7 @@ class ServerChecks:
             raise CheckError(failure_text(error)) from error
         return Namespace(sent.metadata.name, sent.metadata.labels, sent.metadata.annotations)
 
-    async def _check(self, checks: Checks, sent: Sent, created: AbstractSet[Named]) -> Findings:
+    async def _check(self, checks: Checks, sent: PreparedManifest, created: AbstractSet[Named]) -> Findings:
         if any(error.path.parts[:2] in _IDENTITY for error in sent.faults):
             return checks.create(sent)  # a request needs a valid name and namespace
         sent = _without_bad_metadata(sent)
@@ -157,7 +159,7 @@ class ServerChecks:
             of_gates = _apart(found, plain.create(sent, children=False))
             more += await self._children.create(found.object, found.errors, checks.gates, namespace=namespace)
         else:
-            change = Sent(_as_update(sent.object, stored), sent.faults)
+            change = PreparedManifest(_as_update(sent.object, stored), sent.faults)
             found = checks.update(stored, change)
             of_gates = _apart(found, plain.update(stored, change))
             new, gates = found.object, checks.gates
@@ -168,9 +170,9 @@ class ServerChecks:
         expected = [error for error in more if _is_expected(error, namespace, created)]
         more = [error for error in more if error not in expected]
         found = found.with_findings(map(_not_a_fault, more))
-        said, by_us = await self._send_dry_run(sent.object, namespace, stored, found, expected)
+        answered, by_us = await self._send_dry_run(sent.object, namespace, stored, found, expected)
         unsure = of_gates if by_us else frozenset()
-        return _as_the_manager_says(found, said, unsure, {error.path for error in sent.faults})
+        return _as_the_manager_says(found, answered, unsure, {error.path for error in sent.faults})
 
     async def _has_namespace(self, name: str) -> bool:
         try:
@@ -246,16 +248,16 @@ def _is_expected(error: FieldError, namespace: str, created: AbstractSet[Named])
     return resource is not None and any((resource.kind, place, error.value) in created for place in ("", namespace))
 
 
-def _without_bad_metadata(sent: Sent) -> Sent:
+def _without_bad_metadata(sent: PreparedManifest) -> PreparedManifest:
     """The JobSet without invalid labels and annotations, for which the API server would refuse it before admission."""
     metadata = sent.object["metadata"]
-    kept = {
+    valid = {
         field: {key: value for key, value in metadata[field].items() if Path(("metadata", field, key)) not in wrong}
         for wrong in [{error.path for error in sent.faults}]
         for field in ("labels", "annotations")
         if field in metadata
     }
-    return Sent({**sent.object, "metadata": {**metadata, **kept}}, sent.faults)
+    return PreparedManifest({**sent.object, "metadata": {**metadata, **valid}}, sent.faults)
 
 
 def _apart(found: Findings, other: Findings) -> frozenset[tuple[Path, Rule | None]]:
@@ -272,12 +274,12 @@ def _as_the_manager_says(
     """
     texts = {(error.path, error.body) for error in said}
     sure = [e for e in found.errors if (e.path, e.rule) not in unsure or (e.path, e.body) in texts]
-    told = {path: [error.body for error in sure if error.path == path] for path in {e.path for e in said}}
+    texts_by_path = {path: [error.body for error in sure if error.path == path] for path in {e.path for e in said}}
     new = [
         error
         for error in said
         if error.path not in wrong
-        and not any(text.startswith(error.body) for text in told[error.path])
+        and not any(text.startswith(error.body) for text in texts_by_path[error.path])
         and not _found_in_full(error, sure)
     ]
     return Findings(tuple(sure), found.warnings, found.object).with_findings(new)
@@ -335,8 +337,8 @@ def _not_a_fault(error: FieldError) -> FieldError:
 
 def _as_update(obj: JSON, stored: JSON) -> JSON:
     """The manifest as an update of the stored object: fields that only the API server writes are kept."""
-    kept = {key: stored["metadata"][key] for key in ("uid", "creationTimestamp") if key in stored["metadata"]}
-    new = {**obj, "metadata": {**(obj.get("metadata") or {}), **kept}}
+    stored_fields = {key: stored["metadata"][key] for key in ("uid", "creationTimestamp") if key in stored["metadata"]}
+    new = {**obj, "metadata": {**(obj.get("metadata") or {}), **stored_fields}}
     return {**new, "status": stored["status"]} if "status" in stored else new
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from api.keys import NAMESPACE_NAME
 from authoring.checks import CheckError
-from authoring.suites import Loaded
+from authoring.suites import LoadedSuite
 from controllers.resources import JOBSETS
 from kube.client import Client, warning_texts
 from kube.clock import now, rfc3339
@@ -44,7 +44,7 @@ NO_WEBHOOK = "failed calling webhook"
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentTest:
     """A request and its answer. The token finds the request in the audit log."""
 
     token: str
@@ -97,7 +97,7 @@ class Server:
             await self.client.delete(JOBSET_POLICIES, name)
         self.policies.clear()
 
-    async def enter(self, loaded: Loaded, round_: Round) -> None:
+    async def enter(self, loaded: LoadedSuite, round_: Round) -> None:
         """Store what the tests of a round need, and wait until it is in force. Raises `CheckError`."""
         if round_.olds:
             await self.withdraw()
@@ -115,9 +115,9 @@ class Server:
             for name, body in loaded.manifests.items():
                 await self._create(JOBSET_POLICIES, _recording(body), f"policy {name}")
                 self.policies.append(name)
-        gone = await self._delete_exceptions()
+        has_deleted = await self._delete_exceptions()
         await self._know_policies()
-        if await self._store_exceptions(loaded, round_) or gone:
+        if await self._store_exceptions(loaded, round_) or has_deleted:
             await self._know_policies(exceptions=True)
         if loaded.admission and not self.admission:
             for body in loaded.admission:
@@ -125,12 +125,14 @@ class Server:
                 self.admission.append((_resource(body), str(dig(body, "metadata", "name"))))
             await self._know_admission()
 
-    async def ask(self, loaded: Loaded, numbers: Sequence[int], progress: Callable[[int], None]) -> dict[int, Answer]:
+    async def ask(
+        self, loaded: LoadedSuite, numbers: Sequence[int], progress: Callable[[int], None]
+    ) -> dict[int, Answer]:
         """The API server's answers about the JobSets of these tests."""
         start = self.audit_log.stat().st_size
         limit = asyncio.Semaphore(AT_ONCE)
 
-        async def send(number: int) -> Sent:
+        async def send(number: int) -> SentTest:
             async with limit:
                 sent = await self._send_test(loaded, number)
             self.done += 1
@@ -144,15 +146,15 @@ class Server:
             for number, sent in zip(numbers, answers, strict=True)
         }
 
-    async def _send_test(self, loaded: Loaded, number: int) -> Sent:
+    async def _send_test(self, loaded: LoadedSuite, number: int) -> SentTest:
         test = loaded.suite.tests[number]
         namespace = namespace_name(test)
         body = _place_jobset(loaded.jobsets[test.jobset], namespace, test.jobset)
         for _ in range(TRIES):
             if test.old_jobset:
                 old = await self.client.get(JOBSETS, test.jobset, namespace=namespace)
-                kept = {key: old["metadata"][key] for key in ("resourceVersion", "uid")}
-                new = {**body, "metadata": {**body["metadata"], **kept}}
+                identity = {key: old["metadata"][key] for key in ("resourceVersion", "uid")}
+                new = {**body, "metadata": {**body["metadata"], **identity}}
                 sent = await self._dry_run("PUT", JOBSETS.path(namespace, test.jobset), new)
             else:
                 sent = await self._dry_run("POST", JOBSETS.path(namespace), body)
@@ -161,7 +163,7 @@ class Server:
             await asyncio.sleep(1)
         raise CheckError(f"the local API server does not judge {test.jobset}: {dig(sent.body, 'message')}")
 
-    async def _dry_run(self, method: str, path: str, body: JSON) -> Sent:
+    async def _dry_run(self, method: str, path: str, body: JSON) -> SentTest:
         """Send a dry run. Returns its answer, whatever the code."""
         self.asked += 1
         token = f"{probes.NAME}-{self.asked}"
@@ -176,7 +178,7 @@ class Server:
         )
         response = await self.client.transport.send(request)
         answer = msgspec.json.decode(response.body or b"null")
-        return Sent(token, response.status, answer, warning_texts(response.headers))
+        return SentTest(token, response.status, answer, warning_texts(response.headers))
 
     async def _annotations(self, start: int, tokens: frozenset[str]) -> Mapping[str, Mapping[str, str]]:
         """Annotations in the audit log about the requests with these tokens."""
@@ -195,7 +197,7 @@ class Server:
         await _until(is_complete, "the audit log")
         return found
 
-    async def _send_probe(self) -> Sent:
+    async def _send_probe(self) -> SentTest:
         return await self._dry_run("POST", JOBSETS.path(probes.NAME), probes.jobset(JOBSETS.api_version))
 
     async def _know_policies(self, *, exceptions: bool = False) -> None:
@@ -217,7 +219,7 @@ class Server:
 
         await _until(is_known, "the policies")
         if exceptions:
-            body = probes.exception(number, rfc3339(now() + probes.SOON))
+            body = probes.exception(number, rfc3339(now() + probes.EXCEPTION_LIFETIME))
             await self._create(POLICY_EXCEPTIONS, body, name, probes.NAME)
             await _until(is_excepted, "the exceptions")
             await self.client.delete(POLICY_EXCEPTIONS, name, namespace=probes.NAME)
@@ -237,7 +239,7 @@ class Server:
         for body in reversed(bodies):
             await self.client.delete(_resource(body), name)
 
-    async def _store_exceptions(self, loaded: Loaded, round_: Round) -> bool:
+    async def _store_exceptions(self, loaded: LoadedSuite, round_: Round) -> bool:
         """Store the exceptions that count in a round. Returns whether there are any."""
         head = {"apiVersion": POLICY_EXCEPTIONS.api_version, "kind": POLICY_EXCEPTIONS.kind}
         for i, (namespace, exception, ends) in enumerate(standing_exceptions(loaded, round_, now())):
@@ -286,8 +288,8 @@ class Server:
 
 def _place_jobset(manifest: JSON, namespace: str, name: str) -> JSON:
     """A JobSet of a suite as it is sent."""
-    kept = {key: value for key, value in without_nulls(manifest).items() if key != "status"}
-    return {**kept, "metadata": {**(kept.get("metadata") or {}), "name": name, "namespace": namespace}}
+    fields = {key: value for key, value in without_nulls(manifest).items() if key != "status"}
+    return {**fields, "metadata": {**(fields.get("metadata") or {}), "name": name, "namespace": namespace}}
 
 
 def _recording(manifest: JSON) -> JSON:

@@ -21,14 +21,14 @@ from kube.model.meta import JSON
 from manifests.definition import schema_of
 from policy.judged import Namespace
 from policy.kinds import API_VERSION
-from policy.suites.judge import Admit, Admitted
+from policy.suites.judge import Admit, AdmittedJobSet
 from policy.suites.types import ADMISSION_KINDS, Suite, SuiteContents
 from policy.types import JobSetPolicy
 from webhooks.jobset.schema.schema import Schema
 
 
 @dataclass(slots=True, kw_only=True)
-class Loaded(SuiteContents):
+class LoadedSuite(SuiteContents):
     """A suite with what it names, and the document that it stands in."""
 
     document: Document
@@ -47,7 +47,7 @@ def is_admission(obj: JSON) -> bool:
     return obj.get("kind") in ADMISSION_KINDS
 
 
-def suites(names: Sequence[str], report: Report, gates: FeatureGates) -> Iterator[Loaded]:
+def suites(names: Sequence[str], report: Report, gates: FeatureGates) -> Iterator[LoadedSuite]:
     """Every suite below these files and directories that can be read; the faults of the others are reported."""
     inputs = Inputs(names, recursive=True, wanted=is_suite, problems=report.problems)
     for document in inputs.documents():
@@ -62,9 +62,9 @@ def suites(names: Sequence[str], report: Report, gates: FeatureGates) -> Iterato
     report.files = inputs.files
 
 
-def _with_files(document: Document, suite: Suite, report: Report, gates: FeatureGates) -> Loaded:
+def _with_files(document: Document, suite: Suite, report: Report, gates: FeatureGates) -> LoadedSuite:
     own, folder = document.source.name, FilePath(document.source.name).parent
-    loaded = Loaded(document=document, suite=suite)
+    loaded = LoadedSuite(document=document, suite=suite)
     names = [own, *(str(folder / name) for name in suite.policies)]
     documents = list(_documents(names, is_policy, report))
     rules = policies_in(documents, report)
@@ -92,10 +92,10 @@ def admission(gates: FeatureGates) -> Admit:
     """How JobSets are admitted with these feature gates, without a cluster."""
     checks = Checks(gates)
 
-    def admit(obj: JSON, policies: Sequence[JobSetPolicy], namespace: Namespace) -> Admitted:
+    def admit(obj: JSON, policies: Sequence[JobSetPolicy], namespace: Namespace) -> AdmittedJobSet:
         sent = checks.prepare(obj)
         sent = replace(sent, object=with_policy_defaults(policies, sent.object, namespace, gates))
         findings = checks.create(sent, children=False)
-        return Admitted(findings.object, judged_of(findings.object, gates), findings.errors)
+        return AdmittedJobSet(findings.object, judged_of(findings.object, gates), findings.errors)
 
     return admit

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from api.features import FeatureGates
-from authoring.checks import CheckError, Checks, Sent, locate_findings
+from authoring.checks import CheckError, Checks, PreparedManifest, locate_findings
 from authoring.documents import Document
 from authoring.findings import MAX_FINDINGS, Report, line_of, name_of
 from authoring.kustomize import with_hint
@@ -167,7 +167,7 @@ class _Asked:
         except CheckError as error:
             self._without(error)
 
-    async def about(self, sent: Sent, created: AbstractSet[Named]) -> Findings:
+    async def about(self, sent: PreparedManifest, created: AbstractSet[Named]) -> Findings:
         if self._server is not None:
             try:
                 found = await self._server.check(self._checks, sent, created)
@@ -212,7 +212,7 @@ def _with_policies(findings: Findings, policies: "FiledPolicies", options: Optio
     from authoring.policies import explanation, judged_of  # noqa: PLC0415 (as above)
 
     policies.saw(_namespace(findings.object))
-    new = Sent(findings.object, ())
+    new = PreparedManifest(findings.object, ())
     new = policies.with_defaults(new, options.gates) if options.server else new  # else the cluster has set them
     judged = judged_of(new.object, options.gates) if policies.policies else None
     if judged is None:

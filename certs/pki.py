@@ -75,8 +75,8 @@ def renew(material: Material, renewal: Renewal, hosts: Collection[str], fresh: F
         key = fresh.new_key()
         authority = _authority(key, fresh)
         # In list order, not by their dates: the clock of the replica that created one may be ahead.
-        kept = _kept_authorities([*certificates(material.authorities), *certificates(served)], fresh.now)
-        newest = _pem(list(dict.fromkeys([authority, *kept]))[:MOST_AUTHORITIES])
+        old_authorities = _kept_authorities([*certificates(material.authorities), *certificates(served)], fresh.now)
+        newest = _pem(list(dict.fromkeys([authority, *old_authorities]))[:MOST_AUTHORITIES])
         authorities = _trusting(newest, served, fresh.now)
         authority_key = _key_pem(key)
     else:

@@ -125,12 +125,12 @@ def run_module(module: str, prepare: Callable[[argparse.Namespace], None] | None
         if prepare is not None:
             prepare(parsed)
         given = {field: getattr(parsed, field.name, None) for field in fields(command.Options)}
-        named = {
+        options = {
             field.name: value
             for field, value in given.items()
             if value is not None and not (value == "" and isinstance(field.default, str))
         }
-        code: int = command.run(command.Options(**named), sys.stdout, sys.stderr)
+        code: int = command.run(command.Options(**options), sys.stdout, sys.stderr)
         return code
 
     return as_command(handle)

@@ -8,11 +8,11 @@ import yaml
 
 from api.features import GATES, FeatureGates
 from app.settings import Settings
-from cli.manager_flags import Chosen
+from cli.manager_flags import EffectiveSettings
 from cli.output import columns, dump
 
 
-def render_config(chosen: Chosen, output: str) -> str:
+def render_config(chosen: EffectiveSettings, output: str) -> str:
     """The text for `-o`: `table`, `yaml` or `json`."""
     if output == "table":
         return "".join(columns([("KEY", "VALUE", "FROM"), *rows(chosen)], 2))
@@ -26,7 +26,7 @@ def in_force(settings: Settings, gates: FeatureGates) -> dict[str, Any]:
     return {**values, "featureGates": {name: gates[name] for name in GATES}}
 
 
-def rows(chosen: Chosen) -> Iterator[tuple[str, str, str]]:
+def rows(chosen: EffectiveSettings) -> Iterator[tuple[str, str, str]]:
     """Key, value and origin (`flag`, `file`, `default`) of each field and feature gate."""
     values = in_force(chosen.settings, chosen.gates)
     for section, field in Settings.model_fields.items():
@@ -37,12 +37,12 @@ def rows(chosen: Chosen) -> Iterator[tuple[str, str, str]]:
             origin = "flag" if (section, name) in chosen.flags else in_file
             yield f"{field.alias}.{inner.alias}", text(value), origin
     for name, gate in GATES.items():
-        named = {name, f"All{gate.stage}"}
-        in_file = "file" if named & chosen.settings.feature_gates.keys() else "default"
+        gate_flags = {name, f"All{gate.stage}"}
+        in_file = "file" if gate_flags & chosen.settings.feature_gates.keys() else "default"
         yield (
             f"featureGates.{name}",
             text(values["featureGates"][name]),
-            "flag" if named & chosen.gate_flags else in_file,
+            "flag" if gate_flags & chosen.gate_flags else in_file,
         )
 
 

@@ -15,7 +15,7 @@ from app.terminal import escaped_streams
 from cli.commands import Commands, Parser
 from cli.table import COMMANDS, overview
 
-ASKED = "_ARGCOMPLETE"
+COMPLETION_VARIABLE = "_ARGCOMPLETE"
 """Environment variable that the shell function of argcomplete sets when it asks for completions."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, the same as in shells."""
@@ -23,7 +23,7 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
-    if ASKED in os.environ:
+    if COMPLETION_VARIABLE in os.environ:
         from cli.completion import answer  # noqa: PLC0415 (only where a shell asks)
 
         answer(_parser(*os.environ.get("COMP_LINE", "").split()[1:]))

@@ -29,7 +29,7 @@ class FlagError(SettingsError):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class EffectiveSettings:
     """The settings in force: the file, overridden by flags."""
 
     settings: Settings
@@ -40,7 +40,7 @@ class Chosen:
     """Names of feature gates, and of stages of them, that a flag has set."""
 
 
-def choose(parsed: argparse.Namespace, file: str) -> Chosen:
+def choose(parsed: argparse.Namespace, file: str) -> EffectiveSettings:
     """Read the file and override its fields by flags.
 
     Raises `SettingsError` with the faults of both, or `FlagError` if only flags have faults; `FeatureGateError`.
@@ -74,7 +74,7 @@ def choose(parsed: argparse.Namespace, file: str) -> Chosen:
     if faults := list(shared_ports(addresses)):
         raise (FlagError if given.keys() & addresses.keys() else SettingsError)("\n".join(faults))
     gates = FeatureGates({**settings.feature_gates, **by_flag})
-    return Chosen(settings, gates, frozenset(given), frozenset(by_flag))
+    return EffectiveSettings(settings, gates, frozenset(given), frozenset(by_flag))
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

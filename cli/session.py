@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
-from api.batch import Owned
+from api.batch import OwnedObject
 from api.jobset import JobSet
 from app.version import user_agent
 from cli.messages import write_messages
@@ -100,7 +100,7 @@ async def connect(*, kubeconfig: str = "", context: str = "", namespace: str = "
     if namespace:
         check_name(namespace)
     credentials = await load(kubeconfig or None, context or None)
-    answered = _Answered()
+    answered = _AnswerState()
     transport = HttpTransport(credentials, user_agent=user_agent(), metrics=answered)
     waiting = asyncio.create_task(_say_if_silent(answered, credentials.server))
     try:
@@ -134,13 +134,15 @@ async def open_jobset(named: NamedJobSet) -> AsyncIterator[tuple[Session, JobSet
 
 def _hint(error: KubeError, server: str) -> str:
     """A hint if the address is that of a local cluster that has ended."""
-    gone = isinstance(error, TransportError) and not error.sent and is_loopback(urlsplit(server).hostname or "")
+    is_local = isinstance(error, TransportError) and not error.sent and is_loopback(urlsplit(server).hostname or "")
     return (
-        "; if it is a local cluster of this program, jobset cluster status says whether it still runs" if gone else ""
+        "; if it is a local cluster of this program, jobset cluster status says whether it still runs"
+        if is_local
+        else ""
     )
 
 
-class _Answered(asyncio.Event):
+class _AnswerState(asyncio.Event):
     """Set by the first answer of the API server, and by the first failed request, for the message."""
 
     def on_request(self, code: str, method: str, host: str) -> None:  # noqa: ARG002 - see RequestMetrics
@@ -164,7 +166,7 @@ async def names(session: Session) -> list[str]:
 async def no_namespace(client: Client, namespace: str) -> str:
     """A sentence if the namespace does not exist, with a similar name; empty if it exists or that is not known."""
     try:
-        await client.get(NAMESPACES, namespace, type=Owned, timeout=COMMAND_TIMEOUT)
+        await client.get(NAMESPACES, namespace, type=OwnedObject, timeout=COMMAND_TIMEOUT)
     except NotFound:
         text = f"there is no namespace {namespace}"
     except (KubeError, TimeoutError):
@@ -173,7 +175,7 @@ async def no_namespace(client: Client, namespace: str) -> str:
         return ""
     try:
         page = await client.list(
-            NAMESPACES, type=Owned, accept=METADATA_LIST, limit=MAX_CANDIDATES, timeout=COMMAND_TIMEOUT
+            NAMESPACES, type=OwnedObject, accept=METADATA_LIST, limit=MAX_CANDIDATES, timeout=COMMAND_TIMEOUT
         )
     except (KubeError, TimeoutError):
         return text
@@ -233,9 +235,9 @@ async def _not_found(client: Client, namespace: str, name: str) -> str:
     return f"{text}: there is none at all"
 
 
-async def _names(client: Client, **options: str) -> Sequence[Owned]:
+async def _names(client: Client, **options: str) -> Sequence[OwnedObject]:
     page = await client.list(
-        JOBSETS, type=Owned, accept=METADATA_LIST, limit=MAX_CANDIDATES, timeout=COMMAND_TIMEOUT, **options
+        JOBSETS, type=OwnedObject, accept=METADATA_LIST, limit=MAX_CANDIDATES, timeout=COMMAND_TIMEOUT, **options
     )
     return page.items or ()
 

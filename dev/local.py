@@ -33,11 +33,11 @@ START_SECONDS = 60
 STOP_SECONDS = 15
 KUBECTL_SECONDS = 120
 LOG_LINES = 20
-OURSELVES = (sys.executable, "-P", "-m", "cli", "manager")
+MANAGER_COMMAND = (sys.executable, "-P", "-m", "cli", "manager")
 """The command of this installation, whatever is in the current folder."""
-KEPT = "manager"
+MANAGER_PROCESS = "manager"
 """The name of a kept manager in the cluster's status and logs."""
-SERVED = (f"/apis/{JOBSETS.api_version}", f"{JOBSETS.path(None)}?limit=1")
+SERVED_PATHS = (f"/apis/{JOBSETS.api_version}", f"{JOBSETS.path(None)}?limit=1")
 """Paths that answer once the API server serves JobSets."""
 
 
@@ -138,9 +138,9 @@ def _wait_served(cluster: Cluster) -> None:
     """Wait until the API server lists and serves JobSets: a moment after their CRD is established."""
     deadline = time.monotonic() + START_SECONDS
     with cluster.connect() as connection:
-        while not all(connection.request("GET", path)[0] == HTTPStatus.OK for path in SERVED):
+        while not all(connection.request("GET", path)[0] == HTTPStatus.OK for path in SERVED_PATHS):
             if time.monotonic() >= deadline:
-                paths = " and ".join(SERVED)
+                paths = " and ".join(SERVED_PATHS)
                 raise LocalError(f"the API server did not serve JobSets ({paths}) within {START_SECONDS} s")
             time.sleep(0.05)
 
@@ -165,7 +165,7 @@ def start(
     folder: Path,
     *,
     webhook_port: int,
-    command: Sequence[str] = OURSELVES,
+    command: Sequence[str] = MANAGER_COMMAND,
     flags: Sequence[str] = (),
     sections: dict[str, Any] | None = None,
 ) -> Manager:
@@ -207,12 +207,12 @@ def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False,
         install_policies(cluster, webhook_port=port)
     layout = cluster.plan.layout
     config = configuration(port, health_port, metrics={"bindAddress": metrics})
-    argv = _prepare(cluster, layout.root / KEPT, config)
+    argv = _prepare(cluster, layout.root / MANAGER_PROCESS, config)
     probe = f"http://127.0.0.1:{health_port}/readyz"
-    cluster.keep(KEPT, [*OURSELVES, *argv, *flags])
-    layout.probe(KEPT).write_text(probe)
-    log = layout.log(KEPT)
-    _wait_ready(probe, log, lambda: str(cluster.kept_process(KEPT).get("ended", "")))
+    cluster.keep(MANAGER_PROCESS, [*MANAGER_COMMAND, *argv, *flags])
+    layout.probe(MANAGER_PROCESS).write_text(probe)
+    log = layout.log(MANAGER_PROCESS)
+    _wait_ready(probe, log, lambda: str(cluster.kept_process(MANAGER_PROCESS).get("ended", "")))
     return log
 
 

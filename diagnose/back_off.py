@@ -78,6 +78,6 @@ def _failures(case: Case, child: Child, pod: SeenPod) -> tuple[str, bool]:
     if (most := job.spec.backoff_limit_per_index) is not None:
         index = pod.metadata.annotations.index
         failures = (integer(pod.metadata.annotations.index_failures) or 0) + 1
-        said = f"{pluralize(failures, 'failure')} of index {index}, backoffLimitPerIndex allows {most}"
-        return said, failures > most
+        text = f"{pluralize(failures, 'failure')} of index {index}, backoffLimitPerIndex allows {most}"
+        return text, failures > most
     return f"{pluralize(job.status.failed, 'failure')}, backoffLimit allows {job.spec.backoff_limit}", False

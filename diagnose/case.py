@@ -15,11 +15,11 @@ from diagnose.states import RECENT
 from diagnose.survey import Survey, survey_jobs
 from diagnose.times import seconds_since
 from kube.model.requests import sum_requests
-from policy.judged import Judged
+from policy.judged import JudgedJobSet
 
-FRESH = 600.0
+RECENT_WARNING = 600.0
 """Seconds for which a Warning of a kubelet counts: it tries again every 2 min, and writes every 5 min at least."""
-STALE = 5.0
+LEASE_MARGIN = 5.0
 """Seconds, on top of its duration, after which a lease that was not renewed means that no manager runs: the clocks of
 two machines differ."""
 
@@ -133,7 +133,9 @@ def unheld(lease: SeenLease | None, now: datetime) -> bool:
     if lease is None:
         return False
     age = seconds_since(lease.spec.renew_time or "", now)
-    return not lease.spec.holder_identity or age is None or age > (lease.spec.lease_duration_seconds or 0) + STALE
+    return (
+        not lease.spec.holder_identity or age is None or age > (lease.spec.lease_duration_seconds or 0) + LEASE_MARGIN
+    )
 
 
 def case(facts: Facts) -> Case:
@@ -145,7 +147,7 @@ def case(facts: Facts) -> Case:
     found = Case(facts, survey, jobs, unready, forest(facts.jobset) if known else None, _shortage(facts, survey))
     for event in facts.pod_warnings:
         age = seconds_since(event.last, facts.now)
-        if age is not None and age <= FRESH:
+        if age is not None and age <= RECENT_WARNING:
             found.pod_warnings.setdefault(event.regarding.name, []).append(event)
     for pod in sorted(facts.pods or (), key=lambda pod: (pod.live, pod.metadata.creation_timestamp or "", pod.name)):
         if pod.status.phase == "Failed" and pod.metadata.deletion_timestamp is None:
@@ -160,6 +162,6 @@ def case(facts: Facts) -> Case:
 def _shortage(facts: Facts, survey: Survey) -> Finding | None:
     if facts.node_offers is None:
         return None
-    templates = Judged(facts.jobset).templates
+    templates = JudgedJobSet(facts.jobset).templates
     requests = ((template.requests, survey.pods[template.rjob.name]) for template in templates)
     return facts.node_offers.too_little(sum_requests(requests))

@@ -91,8 +91,8 @@ def _source(js: JobSet, name: str, pod: SeenPod) -> _Source:
         return _Source(name, js, template_of_pod, maker="kube-controller-manager")
     for path, template, _, policy in claim_templates(js):
         if volume_claim_name((template.get("metadata") or {}).get("name", ""), js.metadata.name) == name:
-            kept = policy.retention_policy is not None and policy.retention_policy.when_deleted == "Retain"
-            return _Source(name, js, str(path), kept)
+            is_retained = policy.retention_policy is not None and policy.retention_policy.when_deleted == "Retain"
+            return _Source(name, js, str(path), is_retained)
     return _Source(name, js, "")
 
 
@@ -101,22 +101,22 @@ def _pending(source: _Source, claim: SeenClaim, classes: _Classes) -> tuple[str,
     wanted = claim.spec.storage_class_name
     message = f"claim {source.name} is {claim.status.phase or 'Pending'}"
     if wanted:
-        said, fix = _class_causes(source, claim, wanted, classes)
+        causes, fix = _class_causes(source, claim, wanted, classes)
     elif wanted == "":
-        said = "it asks for no StorageClass, and no volume without one is free and large enough"
+        causes = "it asks for no StorageClass, and no volume without one is free and large enough"
         fix = f"{_CREATE} create one ({claim.asks}), or {source.with_class(None, '')}"
     elif classes is not None and not classes:
-        said, fix = "it names no StorageClass, and the cluster has none", _INSTALL
+        causes, fix = "it names no StorageClass, and the cluster has none", _INSTALL
     elif classes is not None and not any(
         storage_class.metadata.annotations.get(_DEFAULT) == "true" for storage_class in classes
     ):
-        said = "it names no StorageClass, and none of the cluster is the default one"
+        causes = "it names no StorageClass, and none of the cluster is the default one"
         mark = f'\'{{"metadata":{{"annotations":{{"{_DEFAULT}":"true"}}}}}}\''
         patch = f"kubectl patch storageclass {_names(classes)[0]} -p {mark}"
         fix = f"have an administrator of the cluster run {patch}, or {source.with_class(None, _names(classes)[0])}"
     else:
         return message, f"kubectl describe pvc {source.name} {source.where} says why; kubectl get storageclass"
-    return f"{message}: {said}", fix
+    return f"{message}: {causes}", fix
 
 
 def _class_causes(source: _Source, claim: SeenClaim, wanted: str, classes: _Classes) -> tuple[str, str]:
@@ -125,16 +125,16 @@ def _class_causes(source: _Source, claim: SeenClaim, wanted: str, classes: _Clas
     if classes is not None and provisioner is None:
         meant = nearest(wanted, _names(classes))
         there = f"there are: {join_names(_names(classes))}" if classes else "there is none at all"
-        said = f"there is no StorageClass {wanted}; {there}" + (f"; did you mean {meant}?" if meant else "")
-        return said, f"{source.with_class(wanted, meant)}; or have an administrator create StorageClass {wanted}"
+        message = f"there is no StorageClass {wanted}; {there}" + (f"; did you mean {meant}?" if meant else "")
+        return message, f"{source.with_class(wanted, meant)}; or have an administrator create StorageClass {wanted}"
     if provisioner == _NO_PROVISIONER:
-        said = (
+        message = (
             f"no PersistentVolume of StorageClass {wanted} is free and fits ({claim.asks}), and this class makes none"
         )
-        return said, f"{_CREATE} create one that fits, or {source.with_class(wanted, '')}"
+        return message, f"{_CREATE} create one that fits, or {source.with_class(wanted, '')}"
     provisioner = provisioner or "its provisioner"
-    said = f"StorageClass {wanted} has not made a volume; that is done by {provisioner}"
-    return said, f"kubectl describe pvc {source.name} {source.where} shows what {provisioner} says"
+    message = f"StorageClass {wanted} has not made a volume; that is done by {provisioner}"
+    return message, f"kubectl describe pvc {source.name} {source.where} shows what {provisioner} says"
 
 
 def _names(classes: _Classes) -> list[str]:

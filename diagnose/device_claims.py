@@ -8,7 +8,7 @@ from diagnose.answers import KeyedFinding, about_jobs
 from diagnose.case import Case
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level
-from diagnose.pod_causes import SOON, pods_are
+from diagnose.pod_causes import SCHEDULER_SECONDS, pods_are
 from diagnose.times import seconds_since
 
 _NOT_MADE = "FailedResourceClaimCreation"
@@ -24,7 +24,7 @@ def without_device_claim(case: Case, left: frozenset[str]) -> Iterator[KeyedFind
         words, fix = _lack(case, pods[0])
         if words:
             created = pods[0].metadata.creation_timestamp or ""
-            late = (seconds_since(created, case.facts.now) or 0) > SOON
+            late = (seconds_since(created, case.facts.now) or 0) > SCHEDULER_SECONDS
             message = f"Job {child.name}: {pods_are(pods)} not scheduled: {words}"
             level = Level.FAULT if late else Level.WAITS
             yield KeyedFinding(
@@ -39,12 +39,12 @@ def _lack(case: Case, pod: SeenPod) -> tuple[str, str]:
     missing = next((name for name in names if case.facts.device_claims.get(name) is False), "")
     if missing:
         return f"there is no ResourceClaim {missing}", _fix("ResourceClaim", missing, namespace)
-    said = next((event.note for event in case.warnings_about(pod) if event.reason == _NOT_MADE), "")
-    if template := _NO_TEMPLATE.search(said):
+    note = next((event.note for event in case.warnings_about(pod) if event.reason == _NOT_MADE), "")
+    if template := _NO_TEMPLATE.search(note):
         name = clean_words(template[1])
         return f"there is no ResourceClaimTemplate {name}", _fix("ResourceClaimTemplate", name, namespace)
     describe = f"kubectl describe pod -n {namespace} {pod.name} says more: {_RETRIED}"
-    return (f"{_NOT_MADE}: {clean_words(said)}", describe) if said else ("", "")
+    return (f"{_NOT_MADE}: {clean_words(note)}", describe) if note else ("", "")
 
 
 def _fix(kind: str, name: str, namespace: str) -> str:

@@ -57,11 +57,11 @@ def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | N
     `in_group`: for a pod in a group the scheduler may not mention them, as it may report the first placement only. Then
     the Jobs on nodes that could take the pod count.
     """
-    said, nodes = pod.scheduling_failure, case.facts.node_offers
-    told = said is not None and ANTI_AFFINITY.search(said.message) is not None
-    if said is None or not (told or (in_group and nodes is not None)):
+    condition, nodes = pod.scheduling_failure, case.facts.node_offers
+    is_anti_affinity = condition is not None and ANTI_AFFINITY.search(condition.message) is not None
+    if condition is None or not (is_anti_affinity or (in_group and nodes is not None)):
         return None
-    takers = None if told or nodes is None else nodes.takers(pod.spec)
+    takers = None if is_anti_affinity or nodes is None else nodes.takers(pod.spec)
     mine, own = pod.priority, {job.metadata.uid for job in case.facts.jobs or ()}
     there = (held for held in case.facts.holders or () if held.metadata.topology and held.priority == mine)
     holders = [holder for holder in there if takers is None or holder.spec.node_name in takers]
@@ -110,24 +110,24 @@ def _too_few(case: Case, topology: str, word: str, domains: int) -> tuple[Findin
 
 def _by_holders(case: Case, leader: SeenPod, domains: Mapping[str, str], word: str) -> Iterator[Finding]:
     """Findings about the domains, grouped by who holds them. `domains`: the domain of each node."""
-    held: dict[str, list[SeenPod]] = {domain: [] for domain in sorted(set(domains.values()))}
+    pods_by_domain: dict[str, list[SeenPod]] = {domain: [] for domain in sorted(set(domains.values()))}
     for pod in case.facts.holders or ():
         if pod.spec.node_name in domains and pod.job_uid != leader.job_uid:
-            held[domains[pod.spec.node_name]].append(pod)
-    groups: dict[str, dict[str, Sequence[SeenPod]]] = {cause: {} for cause in _HELD}
-    for domain, pods in held.items():
+            pods_by_domain[domains[pod.spec.node_name]].append(pod)
+    groups: dict[str, dict[str, Sequence[SeenPod]]] = {cause: {} for cause in _HOLDER_TEXTS}
+    for domain, pods in pods_by_domain.items():
         cause, matter = _cause(leader, pods)
         groups[cause][domain] = matter
     for cause, there in ((cause, there) for cause, there in groups.items() if there):
         jobs = {(pod.metadata.namespace, pod.job_uid or pod.name): pod for pods in there.values() for pod in pods}
-        says, fix = _HELD[cause]
+        says, fix = _HOLDER_TEXTS[cause]
         says = says.format(
             domains=join_names([*there]),
             jobs=join_names(sorted(pod.job_label for pod in jobs.values())),
             priorities=", ".join(map(str, sorted({pod.priority for pod in jobs.values()}))),
         )
         verb = "holds" if len(there) == 1 else "hold"
-        message, fix = f"{len(there)} of {pluralize(len(held), word)} {verb} {says}", fix.format(word=word)
+        message, fix = f"{len(there)} of {pluralize(len(pods_by_domain), word)} {verb} {says}", fix.format(word=word)
         nodes = case.facts.node_offers if cause == "free" else None
         taints = {} if nodes is None else nodes.blocking_taints(leader.spec)
         if hinders := {name: taint for name, taint in taints.items() if domains.get(name) in there}:
@@ -145,7 +145,7 @@ def _cause(leader: SeenPod, pods: Sequence[SeenPod]) -> tuple[str, Sequence[Seen
     return "lower-priority" if pods else "free", pods
 
 
-_HELD = {
+_HOLDER_TEXTS = {
     "equal-priority": (
         "Jobs of equal priority ({priorities}): {jobs}",
         f"wait until one ends, add a {{word}}, or give this JobSet a higher priority ({GUIDE})",

@@ -10,7 +10,7 @@ from diagnose.answers import Answer, KeyedFinding, about_jobs
 from diagnose.case import Case
 from diagnose.disruptions import not_counted
 from diagnose.facts import SeenPod
-from diagnose.finding import NAMED, Finding, Level
+from diagnose.finding import MOST_NAMES, Finding, Level
 from diagnose.nodes import SeenNode
 from diagnose.states import RECENT
 from diagnose.times import age, seconds_since
@@ -169,8 +169,8 @@ def _ending(case: Case, pods: Iterable[SeenPod]) -> Iterator[Finding]:
             message = f"{who} being deleted: {grace} ends in {age(-late[pod.name])}"
             yield Finding(Level.WAITS, "pod-ending", message, fix="wait until then")
         else:
-            held = f": finalizer {holders[0]} holds it" if holders else ""
-            message = f"{who} being deleted, overdue by {age(late[pod.name])}: {grace} is over{held}"
+            finalizer_text = f": finalizer {holders[0]} holds it" if holders else ""
+            message = f"{who} being deleted, overdue by {age(late[pod.name])}: {grace} is over{finalizer_text}"
             fix = _HELD_BY_FINALIZER if holders else _overdue_fix(pod)
             yield Finding(Level.FAULT, "pod-overdue", message, fix=fix, since=meta.deletion_timestamp or "")
 
@@ -219,7 +219,7 @@ def _nodes_of(case: Case, pods: Iterable[SeenPod]) -> tuple[Finding, ...]:
 def _held_up(case: Case, name: str, node: SeenNode | None, pods: list[SeenPod]) -> Finding | None:
     """The finding about pods on a node; None if the node may still end them."""
     who = f"pod {pods[0].name} is" if len(pods) == 1 else f"pod {pods[0].name} and {len(pods) - 1} more are"
-    names = " ".join(pod.name for pod in pods[:NAMED])
+    names = " ".join(pod.name for pod in pods[:MOST_NAMES])
     force = f"kubectl delete pod -n {pods[0].metadata.namespace} {names} --grace-period=0 --force"
     level, because = Level.WAITS, tuple[Finding, ...]()
     if node is None:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from api import keys
-from api.batch import Job, JobSpec, JobStatus, Owned
+from api.batch import Job, JobSpec, JobStatus, OwnedObject
 from api.event import SeenEvent
 from api.gang_status import StoredGroup
 from api.jobset import JobSet
@@ -49,7 +49,7 @@ class SeenJob(Job, frozen=True, kw_only=True):
         return replace(self, status=status) if more else self
 
 
-class TrackedPod(Owned, frozen=True, kw_only=True):
+class TrackedPod(OwnedObject, frozen=True, kw_only=True):
     """A pod that has ended, of which only metadata was sent."""
 
     metadata: ObjectMeta
@@ -117,8 +117,8 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
     @property
     def failed_container(self) -> tuple[str, Terminated] | None:
         """The container that failed first (exit code other than 0), with its name."""
-        failed = (named for named in self._ends if named[1].exit_code)
-        return min(failed, key=lambda named: named[1].finished_at or "", default=None)
+        failed = (end for end in self._ends if end[1].exit_code)
+        return min(failed, key=lambda end: end[1].finished_at or "", default=None)
 
     @property
     def ended_at(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 
 from api import keys
-from api.batch import Owned
+from api.batch import OwnedObject
 from api.event import SeenEvent
 from api.exclusive import topology_of
 from api.gang_status import StoredGroup
@@ -141,17 +141,17 @@ class _Gatherer:
         facts.pods = await self._pods(survey)
         facts.gated = await self._gated_followers() if topologies else {}
         pods = facts.pods or ()
-        said = {pod.metadata.uid: failure.message for pod in pods if (failure := pod.scheduling_failure)}
-        failed = [pod for pod in pods if pod.metadata.uid in said]
+        messages = {pod.metadata.uid: failure.message for pod in pods if (failure := pod.scheduling_failure)}
+        failed = [pod for pod in pods if pod.metadata.uid in messages]
         # For a pod in a group, the scheduler may only report that the group does not fit.
         grouped = js.spec.scheduling is not None
-        misfits = [pod for pod in failed if grouped or MISFIT.search(said[pod.metadata.uid])]
+        misfits = [pod for pod in failed if grouped or MISFIT.search(messages[pod.metadata.uid])]
         if misfits:
             levels = {group.topology for group in wanted.groups()} if (wanted := shape(js)) is not None else set()
             facts.node_offers = offers = await self._offers(misfits, topologies | levels)
             if offers is not None and any(lacking_resource(pod) and offers.takers(pod.spec) for pod in misfits):
                 facts.placed = await look_up.pods_in_use(read)
-        facts.claims = await look_up.claims(read, (pod for pod in failed if CLAIMS.search(said[pod.metadata.uid])))
+        facts.claims = await look_up.claims(read, (pod for pod in failed if CLAIMS.search(messages[pod.metadata.uid])))
         if facts.claims:
             facts.storage_classes = await look_up.storage_classes(read)
         facts.nodes_by_name |= await look_up.nodes(read, (pod for pod in pods if pod.silent))
@@ -161,11 +161,11 @@ class _Gatherer:
         if unready := unready.union(pod.name for pod in unseen):
             facts.pod_warnings = await self._warnings("regarding.kind=Pod", unready, FEW_PAGES)
         leaders = [pod for pod in pods if pod.metadata.topology in topologies and pod.metadata.leads]
-        waiting = [pod for pod in leaders if pod.metadata.uid in said]
+        waiting = [pod for pod in leaders if pod.metadata.uid in messages]
         if waiting or any(pod.job_uid in facts.gated for pod in leaders):
             offers = facts.node_offers
             facts.nodes = offers.labels(topologies) if offers else await self._nodes(topologies)
-        if waiting or any(grouped or ANTI_AFFINITY.search(said[pod.metadata.uid]) for pod in failed):
+        if waiting or any(grouped or ANTI_AFFINITY.search(messages[pod.metadata.uid]) for pod in failed):
             facts.holders = await self._holders(waiting)
         if grouped:
             facts.groups = await self._groups()
@@ -188,7 +188,9 @@ class _Gatherer:
             there |= {group.metadata.name: group for group in mine}
         with self._read.noting():  # `_pods` has noted it
             placed: ListOptions = {"label_selector": self._of_set, "field_selector": PLACED, "accept": METADATA_LIST}
-            return SeenGroups(there, await _count_by_job(self._read.some(PODS, Owned, "pods with a node", **placed)))
+            return SeenGroups(
+                there, await _count_by_job(self._read.some(PODS, OwnedObject, "pods with a node", **placed))
+            )
         return None
 
     async def _jobs(self) -> tuple[SeenJob, ...] | None:
@@ -227,7 +229,7 @@ class _Gatherer:
             f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}"
         ):
             for name in free[:LOOKED_AT]:
-                job = await self._read.get(JOBS, Owned, name)
+                job = await self._read.get(JOBS, OwnedObject, name)
                 if job is not None and not job.metadata.controlled_by(self._js.metadata.uid):
                     foreign[name] = job.metadata.owner
                     if job.metadata.owner == Owner(keys.KIND, self._js.metadata.name):
@@ -310,7 +312,7 @@ class _Gatherer:
         """How many pods of each Job await their leader."""
         selector = f"{self._of_set},{keys.AWAITS_LEADER}"
         with self._read.noting():  # `_pods` has noted it
-            return await _count_by_job(self._read.all(PODS, Owned, label_selector=selector, accept=METADATA_LIST))
+            return await _count_by_job(self._read.all(PODS, OwnedObject, label_selector=selector, accept=METADATA_LIST))
         return {}
 
     async def _offers(self, misfits: list[SeenPod], topologies: set[str]) -> Nodes | None:
@@ -374,7 +376,7 @@ def _has_replacement(survey: Survey, pods: Sequence[SeenPod]) -> bool:
     return any(start and created and seconds_between(start, created) > REPLACED for start, created in times)
 
 
-async def _count_by_job(pods: AsyncIterator[Owned]) -> Counter[str]:
+async def _count_by_job(pods: AsyncIterator[OwnedObject]) -> Counter[str]:
     """How many of the pods each Job has, by its UID."""
     counts: Counter[str] = Counter()
     async for pod in pods:

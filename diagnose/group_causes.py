@@ -35,15 +35,15 @@ _FAULTS = {"FeatureGateDisabled", "APIUnavailable", "CompositePodGroupUnavailabl
 
 def objects(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """The groups cannot be created, or those of an earlier attempt have to be deleted first: no Job starts."""
-    said = find(case.facts.jobset.status.conditions, keys.GROUPS_READY)
-    if case.facts.jobs is None or said is None or said.status != "False" or said.reason == "Suspended":
+    condition = find(case.facts.jobset.status.conditions, keys.GROUPS_READY)
+    if case.facts.jobs is None or condition is None or condition.status != "False" or condition.reason == "Suspended":
         return
-    message = f"the groups that spec.scheduling asks for are not there: {said.reason}: {said.message}"
+    message = f"the groups that spec.scheduling asks for are not there: {condition.reason}: {condition.message}"
     level, fix, held = Level.NOTE, "", frozenset[str]()
     if not _run_without_groups(case):
-        level = Level.FAULT if said.reason in _FAULTS else Level.WAITS
-        fix, held = _FIXES.get(said.reason, _DEFAULT_FIX), left & _not_started(case)
-    yield Answer(Finding(level, "groups-not-ready", message, fix=fix, since=said.last_transition_time), held)
+        level = Level.FAULT if condition.reason in _FAULTS else Level.WAITS
+        fix, held = _FIXES.get(condition.reason, _DEFAULT_FIX), left & _not_started(case)
+    yield Answer(Finding(level, "groups-not-ready", message, fix=fix, since=condition.last_transition_time), held)
 
 
 def _run_without_groups(case: Case) -> bool:
@@ -234,14 +234,14 @@ class _WaitingTree:
     def _words(self, group: Group) -> tuple[str, tuple[str, ...]]:
         """The scheduler's messages about a PodGroup and about its pods, without repetitions."""
         condition = self._condition(group)
-        said = without_repetition(condition.message) if condition is not None and condition.status == "False" else ""
+        message = without_repetition(condition.message) if condition is not None and condition.status == "False" else ""
         messages = (
             without_repetition(pod.scheduling_failure.message) for pod in self._pods(group) if pod.scheduling_failure
         )
         other_messages = dict.fromkeys(
-            text for text in messages if not (said and (text == said or is_about_group(text)))
+            text for text in messages if not (message and (text == message or is_about_group(text)))
         )
-        return said, tuple(other_messages)[:2]
+        return message, tuple(other_messages)[:2]
 
     def _level(self, group: Group, text: str) -> str:
         """Which level of the tree lacks members; empty unless exactly one needs the number that the scheduler names."""

@@ -33,7 +33,7 @@ _HOLD_JOBS_BACK = (JOB_CREATION_FAILED, SERVICE_CREATION_FAILED, "PVCCreationFai
 """Reasons of Warnings about refused objects that are created before Jobs, so that Jobs are missing."""
 _OF_OTHERS = "exists already and belongs to"
 """Part of the note about a Service of another owner, which does not delay Jobs."""
-BEGINS = 30.0
+BEGIN_SECONDS = 30.0
 """Seconds after the end of a Job within which the Jobs of the next stage are created."""
 _Refused = tuple[Child, SeenEvent, QuotaRefusal]
 """A Job, the Warning that its pods are refused, and the quota that refuses them."""
@@ -96,9 +96,9 @@ def failed_jobs(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     for child in (child for child in case.survey.failed if child.name in left):
         failure = child.job.failure
         since = failure.last_transition_time if failure else ""
-        said = f"{failure.reason}: {failure.message}" if failure else "it says no reason"
-        message = f"Job {child.name}: failed, and the failure policy has not acted on it yet: {said}"
-        yield KeyedFinding(child.name, said, Finding(Level.FAULT, "job-failed", message, fix=fix, since=since))
+        reason = f"{failure.reason}: {failure.message}" if failure else "it says no reason"
+        message = f"Job {child.name}: failed, and the failure policy has not acted on it yet: {reason}"
+        yield KeyedFinding(child.name, reason, Finding(Level.FAULT, "job-failed", message, fix=fix, since=since))
 
 
 def behind(case: Case, left: frozenset[str]) -> Iterator[Answer]:
@@ -131,10 +131,10 @@ def missing(case: Case, left: frozenset[str]) -> Iterator[Answer]:
 def _name_conflict(case: Case, name: str) -> Finding:
     owner = case.facts.foreign[name]
     if owner == Owner(KIND, case.facts.jobset.metadata.name):
-        held = held_by_earlier(case, name)
+        findings = held_by_earlier(case, name)
         message = f"Job {name}: cannot be created yet, the Job of an earlier JobSet of this name is still there"
-        fix = "" if held else "wait: it goes with the JobSet that it belongs to"
-        return Finding(Level.WAITS, "name-taken", message, because=held, fix=fix)
+        fix = "" if findings else "wait: it goes with the JobSet that it belongs to"
+        return Finding(Level.WAITS, "name-taken", message, because=findings, fix=fix)
     message = f"Job {name}: cannot be created, a Job of that name belongs to {owner}"
     return Finding(Level.FAULT, "name-taken", message, fix="delete or rename that one, or rename the JobSet")
 
@@ -165,8 +165,8 @@ def _refused_jobs(case: Case, refusal: SeenEvent, number: int, message: str) -> 
     total = case.survey.total
     level, quota, fix = _quota(case, quota, number, total, "the manager")
     each = f"{'' if quota.gone else 'each '}{quota.words()}{quota.never_fits(total, 'Jobs')}"
-    said = Finding(Level.NOTE, "warning", refusal.note)
-    because = Finding(level, "quota", each, because=(said,), since=refusal.first)
+    warning = Finding(Level.NOTE, "warning", refusal.note)
+    because = Finding(level, "quota", each, because=(warning,), since=refusal.first)
     return Finding(level, "missing", message, because=(because,), fix=fix)
 
 
@@ -180,7 +180,7 @@ def _beginning(case: Case) -> frozenset[str]:
     jobs, now = case.facts.jobs or (), case.facts.now
     ends = (find(job.status.conditions, JOB_COMPLETE) for job in jobs)
     ages = (seconds_since(end.last_transition_time or "", now) for end in ends if end is not None)
-    if not any(age is not None and age <= BEGINS for age in ages):
+    if not any(age is not None and age <= BEGIN_SECONDS for age in ages):
         return frozenset()
     there = {*case.survey.unmet, *(job.metadata.labels.get(REPLICATED_JOB_NAME) for job in jobs)}
     return frozenset(position.replicated_job.name for position in case.survey.missing) - there
@@ -206,8 +206,10 @@ def halted_jobs(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
         finding = Finding(Level.WAITS, "halted", f"Job {child.name}: is still suspended{why}", fix=fix)
         if again is not None:
             message, _, fix_of_event = again.note.partition(". ")
-            said = Finding(Level.FAULT, "warning", message)
-            finding = replace(finding, level=Level.FAULT, because=(said,), fix=fix_of_event or fix, since=again.first)
+            warning = Finding(Level.FAULT, "warning", message)
+            finding = replace(
+                finding, level=Level.FAULT, because=(warning,), fix=fix_of_event or fix, since=again.first
+            )
         yield KeyedFinding(child.name, bool(ending), finding)
 
 
@@ -246,8 +248,8 @@ def _no_pods(case: Case, child: Child) -> KeyedFinding:
         message = f"Job {child.name}: {number} not ended yet, and the next wait for that"
         force = f"kubectl delete pods {pods} --force"
         fix = f"kubectl get pods {pods} -o wide shows where; if a node is off for good: {force}"
-        held = held_up(case)
-        found = Finding(Level.WAITS, "pods-ending", message, held, "" if held else fix)
+        delays = held_up(case)
+        found = Finding(Level.WAITS, "pods-ending", message, delays, "" if delays else fix)
         return KeyedFinding(child.name, "ending", found)
     message = f"Job {child.name}: has no pods (yet), and no Warning says why"
     fix, since = (
@@ -272,9 +274,9 @@ def beyond_quota(case: Case, left: frozenset[str]) -> Iterator[Answer]:
         total = sum(case.survey.pods[name] for name in {child.replicated_job for child in jobs})
         _, event, noted = same[0]
         level, quota, fix = _quota(case, noted, missing, total, "the Job controller")
-        said = Finding(Level.NOTE, "refused", f"{event.reason}: {event.note}")
+        refusal_note = Finding(Level.NOTE, "refused", f"{event.reason}: {event.note}")
         message = f"{who}: {quota.words(missing)}{quota.never_fits(total, 'pods')}"
-        yield Answer(Finding(level, "quota", message, (said,), fix, event.first), frozenset(names))
+        yield Answer(Finding(level, "quota", message, (refusal_note,), fix, event.first), frozenset(names))
 
 
 def _quota(case: Case, noted: QuotaRefusal, number: int, total: int, who: str) -> tuple[Level, QuotaRefusal, str]:

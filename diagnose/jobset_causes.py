@@ -15,7 +15,7 @@ from controllers.planning.maintenance import REASON as MAINTENANCE
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import LOOKS
 from diagnose.answers import Answer
-from diagnose.case import STALE, Case
+from diagnose.case import LEASE_MARGIN, Case
 from diagnose.disruptions import disruption_in_history, not_counted
 from diagnose.ends import WAITS_FOR_NODE, held_up
 from diagnose.facts import SeenPod
@@ -58,14 +58,14 @@ def final_state(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         return
     condition = find(status.conditions, status.terminal_state)
     since = condition.last_transition_time if condition else ""
-    said = f"{condition.reason}: {condition.message}" if condition else status.terminal_state
+    reason = f"{condition.reason}: {condition.message}" if condition else status.terminal_state
     if status.terminal_state == keys.COMPLETED:
-        yield Answer(Finding(Level.FINE, "completed", said, since=since), state=State.COMPLETED, ends=True)
+        yield Answer(Finding(Level.FINE, "completed", reason, since=since), state=State.COMPLETED, ends=True)
         return
     too_long = condition is not None and condition.reason == finished.EXCEEDED
-    message = ": ".join(filter(None, [said, decisive_container(status, said)]))
+    message = ": ".join(filter(None, [reason, decisive_container(status, reason)]))
     because = tuple(attempt(js, failed) for failed in reversed(status.attempt_history))
-    fix = _FIX_DEADLINE if too_long else _after_failure(js, said)
+    fix = _FIX_DEADLINE if too_long else _after_failure(js, reason)
     yield Answer(Finding(Level.FAULT, "failed", message, because, fix, since), state=State.FAILED, ends=True)
 
 
@@ -95,8 +95,8 @@ def deletion(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         number = "its Jobs" if jobs is None else pluralize(len(jobs), "Job")
         names = f" ({join_names([job.metadata.name for job in jobs])})" if jobs else ""
         message = f"{number}{names} and all pods of them have to go first"
-        held = held_up(case)
-        because.append(Finding(Level.WAITS, "foreground-deletion", message, held, "" if held else WAIT_FOR_PODS))
+        delays = held_up(case)
+        because.append(Finding(Level.WAITS, "foreground-deletion", message, delays, "" if delays else WAIT_FOR_PODS))
     for name in meta.finalizers:
         if name != FOREGROUND:
             message = f"finalizer {name} holds it: whoever set it has to remove it"
@@ -232,7 +232,7 @@ def start_timeout(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     limit, fix = f"spec.failurePolicy.startTimeoutSeconds is {seconds}", ""
     if waited < seconds:
         message = f"pod {pod.name} fails its Job in {age(seconds - waited)} unless it runs before: {limit}"
-    elif waited < seconds + seconds / LOOKS + STALE:
+    elif waited < seconds + seconds / LOOKS + LEASE_MARGIN:
         message = f"pod {pod.name} has not run in time, and the failure policy decides: {limit}"
     else:
         message = f"pod {pod.name} has not run in time, and no manager acts on that: {limit}"
@@ -373,9 +373,9 @@ def _restart_waits(case: Case, left: frozenset[str], found: Finding, old: Iterab
     if policy is not None and policy.restart_strategy == "BlockingRecreate":
         old = [position.name for position in case.survey.missing]
         wait = "none is created before all of those are gone (BlockingRecreate)"
-    held, since = held_up(case), last.start_time if last else ""
-    message, fix = f"{found.message}; {wait}", "" if held else found.fix
-    found = replace(found, message=message, because=held, fix=fix, since=since)
+    delays, since = held_up(case), last.start_time if last else ""
+    message, fix = f"{found.message}; {wait}", "" if delays else found.fix
+    found = replace(found, message=message, because=delays, fix=fix, since=since)
     return Answer(found, left.intersection(old), state=State.RESTARTING)
 
 
@@ -383,7 +383,7 @@ def warnings(case: Case, _left: frozenset[str]) -> list[Answer]:
     """Recent Warnings of the controller that no earlier cause explains."""
     blind = case.facts.jobs is None or (bool(case.survey.unready) and case.facts.pods is None)
     about_pods = set() if blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
-    nodes = {_WAITS_FOR_NODE} if any(held.cause == WAITS_FOR_NODE for held in held_up(case)) else set()
+    nodes = {_WAITS_FOR_NODE} if any(delay.cause == WAITS_FOR_NODE for delay in held_up(case)) else set()
     over = set() if blind or case.survey.waiting else _WHILE_WAITING
     halted = {keys.JOBS_SUSPENDED_AGAIN} if case.survey.halted else set()
     elsewhere = {keys.JOB_CREATION_FAILED, *about_pods, *nodes, *over, *halted}

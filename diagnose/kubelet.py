@@ -185,5 +185,5 @@ def how_it_failed(pod: SeenPod) -> str:
         return "no container of it says why"
     name, end = pod.failed_container
     why = meaning_of(end.exit_code, seen=bool(end.reason)) if end.reason in {"", "Error"} else end.reason
-    said = f": {clean_words(end.message)}" if end.message.strip() else ""
-    return f"container {name}, exit code {end.exit_code}" + (f" ({why})" if why else "") + said
+    message = f": {clean_words(end.message)}" if end.message.strip() else ""
+    return f"container {name}, exit code {end.exit_code}" + (f" ({why})" if why else "") + message

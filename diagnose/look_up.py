@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from api import keys
-from api.batch import Owned
+from api.batch import OwnedObject
 from api.event import Regarding, SeenEvent
 from api.jobset import JobSet
 from api.keys import LEASE
@@ -81,7 +81,7 @@ async def service_made(read: Reader, js: JobSet, warnings: Iterable[SeenEvent]) 
     if all(event.reason != keys.SERVICE_CREATION_FAILED for event in warnings):
         return False
     note = "the Service: you may not get services, so whether it has been created since is not known"
-    service = await read.find(SERVICES, Owned, subdomain(js), note)
+    service = await read.find(SERVICES, OwnedObject, subdomain(js), note)
     return service is not None and service.metadata.controlled_by(js.metadata.uid)
 
 
@@ -117,7 +117,7 @@ async def device_claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, bool
     with suppress(NotFound):
         for name in list(filter(None, names))[:LOOKED_AT]:
             options: ListOptions = {"field_selector": f"metadata.name={name}"}
-            there = await read.collect(RESOURCE_CLAIMS, Owned, "resource claims", note, pages=1, **options)
+            there = await read.collect(RESOURCE_CLAIMS, OwnedObject, "resource claims", note, pages=1, **options)
             found |= {} if there is None else {name: any(claim.metadata.name == name for claim in there)}
     return found
 
@@ -218,7 +218,9 @@ async def _with_preemptor(read: Reader, event: SeenEvent) -> SeenEvent:
     uid, node = preemption.groups()
     with read.noting("who preempted: you may not list pods of other namespaces"):
         fields = f"spec.nodeName={node}"
-        on_node = read.some(PODS, Owned, "pods of a node", namespace=None, field_selector=fields, accept=METADATA_LIST)
+        on_node = read.some(
+            PODS, OwnedObject, "pods of a node", namespace=None, field_selector=fields, accept=METADATA_LIST
+        )
         async for pod in on_node:
             if pod.metadata.uid == uid:
                 return replace(event, related=Regarding(name=pod.metadata.name, namespace=pod.metadata.namespace))

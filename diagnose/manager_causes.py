@@ -20,15 +20,15 @@ from diagnose.times import age, seconds_since
 from kube.model.meta import find
 from manifests.naming import OTHER_MANAGER, THIS_ONE_AGAIN
 
-IDLE = 60.0
+IDLE_SECONDS = 60.0
 """Seconds within which a manager begins with a set."""
 _NONE, _NOT_READY = "no-manager", "manager-not-ready"
 UNMANAGED = (_NONE, _NOT_READY)
 """Causes of findings that no manager holds the lease: the same for all JobSets."""
-_WHERE = f"-n {keys.MANAGER_NAMESPACE}"
+_FLAGS = f"-n {keys.MANAGER_NAMESPACE}"
 _START = (
-    f"kubectl {_WHERE} get deployments,pods shows what there is; a Deployment with 0 replicas is started by kubectl"
-    f" {_WHERE} scale deployment --all --replicas=1, one whose pods do not work by kubectl {_WHERE} rollout restart"
+    f"kubectl {_FLAGS} get deployments,pods shows what there is; a Deployment with 0 replicas is started by kubectl"
+    f" {_FLAGS} scale deployment --all --replicas=1, one whose pods do not work by kubectl {_FLAGS} rollout restart"
     " deployment; on your own machine: make run in a clone, or after a demo jobset cluster status, which says as well"
     " what one that runs and is not ready lacks. A manager without --leader-elect or in another namespace is not seen"
     " here"
@@ -36,7 +36,7 @@ _START = (
 """How to start a manager."""
 _NOT_DONE = "neither created nor restarted nor placed"
 _ITS_LOG = "the message says what to do, or the log of that manager; jobset cluster status asks one on your own machine"
-NOTED = 60.0
+NOTE_SECONDS = 60.0
 """Seconds for which a note counts: a running manager writes it every half minute."""
 _NOTE = re.compile(r"(?P<time>\S+) (?P<manager>\S+): (?P<why>.+)", re.DOTALL)
 _NO_RIGHT = re.compile("403 Forbidden|the manager may not")
@@ -105,32 +105,32 @@ def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: d
         cause, fix = _NOT_READY, _ask_manager(pod.name)
         message = f"{message}; manager {pod.name} runs and is not ready"
     elif pod is not None:
-        cause, describe = _NOT_READY, f"kubectl describe pod {_WHERE} {pod.name}"
-        fix = f"kubectl logs {_WHERE} {pod.name} --previous; {describe}" if pod.trouble else describe
+        cause, describe = _NOT_READY, f"kubectl describe pod {_FLAGS} {pod.name}"
+        fix = f"kubectl logs {_FLAGS} {pod.name} --previous; {describe}" if pod.trouble else describe
         message = f"{message}; manager {pod.name} does not run: {pod.trouble or pod.status.phase}"
     return Finding(Level.FAULT, cause, message, fix=fix, since=since)
 
 
 def _readiness_note(lease: SeenLease | None, now: datetime) -> tuple[str, str, float] | None:
     """The note at the lease that a manager is not ready: its name, the reason, age in seconds; None without one."""
-    said = lease.metadata.annotations.get(keys.NOT_READY, "") if lease else ""
-    if (found := _NOTE.fullmatch(said)) is None:
+    note = lease.metadata.annotations.get(keys.NOT_READY, "") if lease else ""
+    if (found := _NOTE.fullmatch(note)) is None:
         return None
     ago = seconds_since(found["time"], now)
-    return (found["manager"], found["why"], ago) if ago is not None and ago <= NOTED else None
+    return (found["manager"], found["why"], ago) if ago is not None and ago <= NOTE_SECONDS else None
 
 
 def _ask_manager(pod: str) -> str:
     """How to ask a manager why it is not ready."""
     path = f"/api/v1/namespaces/{keys.MANAGER_NAMESPACE}/pods/{pod}:8081/proxy/readyz?verbose"
-    return f'kubectl get --raw "{path}" names missing rights and caches; kubectl logs {_WHERE} {pod}'
+    return f'kubectl get --raw "{path}" names missing rights and caches; kubectl logs {_FLAGS} {pod}'
 
 
 def idle_manager(case: Case) -> Finding | None:
     """A manager holds the lease and has done nothing about the set since it was created: no Jobs, no status."""
     js, lease = case.facts.jobset, case.facts.lease
     waited = seconds_since(js.metadata.creation_timestamp or "", case.facts.now)
-    if lease is None or case.manager_missing or waited is None or waited < IDLE:
+    if lease is None or case.manager_missing or waited is None or waited < IDLE_SECONDS:
         return None
     if case.facts.jobs or js.status.restarts or js.status.replicated_jobs_status:
         return None
@@ -144,7 +144,7 @@ def idle_manager(case: Case) -> Finding | None:
     return Finding(Level.FAULT, "manager-idle", message, fix=_ask_manager(holder))
 
 
-WRITTEN = 30.0
+END_WRITE_SECONDS = 30.0
 """Seconds within which a manager writes that a set has ended."""
 _LOGS = f"kubectl logs -n {keys.MANAGER_NAMESPACE} deployment/jobset-controller-manager says why it does not write it"
 
@@ -165,7 +165,7 @@ def unwritten_status(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     survey, jobs = case.survey, case.facts.jobs or ()
     since = all_completed(survey, jobs)
     ago = seconds_since(since, case.facts.now)
-    if ago is None or ago < WRITTEN:
+    if ago is None or ago < END_WRITE_SECONDS:
         return
     because: tuple[Finding, ...] = ()
     if case.manager_missing:

@@ -22,15 +22,15 @@ def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | Non
 
     `in_group`: the scheduler need not report it, as it may only report that the group does not fit.
     """
-    said, nodes = pod.scheduling_failure, case.facts.node_offers
+    condition, nodes = pod.scheduling_failure, case.facts.node_offers
     if (lacks := undeclared_feature(case, pod)) is not None:
         return lacks
-    if said is None or nodes is None or not (in_group or MISFIT.search(said.message)):
+    if condition is None or nodes is None or not (in_group or MISFIT.search(condition.message)):
         return None
     found = nodes.why_none(pod.spec, recreate(case.facts.jobset, "{old}", "{new}"))
     if found is None or found.level is Level.FAULT:
         return found
-    insufficient = "Insufficient" in said.message
+    insufficient = "Insufficient" in condition.message
     if not insufficient and not in_group:
         return None
     return case.shortage or _too_many(case, pod, nodes) or (with_holders(case, pod, found) if insufficient else None)
@@ -57,8 +57,8 @@ def undeclared_feature(case: Case, pod: SeenPod) -> Finding | None:
 
     None if the scheduler has another reason, or it is not known.
     """
-    said, nodes = pod.scheduling_failure, case.facts.node_offers
-    if said is None or not FEATURES.search(said.message):
+    condition, nodes = pod.scheduling_failure, case.facts.node_offers
+    if condition is None or not FEATURES.search(condition.message):
         return None
     for feature, field in pod.spec.features.items():
         if nodes is None or not nodes.declare(feature):
@@ -76,7 +76,7 @@ def _feature_fix(js: JobSet, field: str) -> str:
     return f"do without {field} in a new JobSet, or {nodes}"
 
 
-_NAMED = 3
+_MOST_HOLDERS = 3
 
 
 def with_holders(case: Case, pod: SeenPod, in_use: Finding) -> Finding:
@@ -92,24 +92,24 @@ def with_holders(case: Case, pod: SeenPod, in_use: Finding) -> Finding:
 
 def _with_holders(case: Case, nodes: Nodes, pod: SeenPod, resource: str, in_use: Finding) -> Finding:
     takers, own = nodes.takers(pod.spec), case.facts.jobset.metadata
-    held = defaultdict[str, Amount](int)
+    amounts = defaultdict[str, Amount](int)
     for placed in case.facts.placed or ():
         if placed.spec.node_name in takers and (amount := placed.spec.requests().get(resource)):
             jobset = placed.metadata.namespace, placed.metadata.labels.jobset
-            held["this JobSet" if jobset == (own.namespace, own.name) else "/".join(jobset)] += amount
-    if not held:
+            amounts["this JobSet" if jobset == (own.namespace, own.name) else "/".join(jobset)] += amount
+    if not amounts:
         return in_use
-    most = sorted(held.items(), key=lambda pod: (-pod[1], pod[0]))
-    named = join_names([f"{name} ({number_in_words(amount, resource)})" for name, amount in most], _NAMED)
+    most = sorted(amounts.items(), key=lambda pod: (-pod[1], pod[0]))
+    holder_names = join_names([f"{name} ({number_in_words(amount, resource)})" for name, amount in most], _MOST_HOLDERS)
     total, offered = (
-        number_in_words(sum(held.values()), resource),
+        number_in_words(sum(amounts.values()), resource),
         in_words(nodes.offered_amount(pod.spec, resource), resource),
     )
-    return replace(in_use, message=f"{in_use.message}; JobSets hold {total} of their {offered}: {named}")
+    return replace(in_use, message=f"{in_use.message}; JobSets hold {total} of their {offered}: {holder_names}")
 
 
 def lacking_resource(pod: SeenPod) -> str:
     """The requested resource that most nodes have too little of; empty without one."""
-    said, needs = pod.scheduling_failure, pod.spec.requests()
-    found = insufficient(said.message) if said is not None else []
+    condition, needs = pod.scheduling_failure, pod.spec.requests()
+    found = insufficient(condition.message) if condition is not None else []
     return max(((nodes, "/" in name, name) for nodes, name in found if name in needs), default=(0, False, ""))[2]

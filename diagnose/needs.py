@@ -105,8 +105,8 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
 
     def claims_of(self, pod: str) -> tuple[str, ...]:
         """Names of the PersistentVolumeClaims that a pod of this name mounts."""
-        named = [name for volume in self.volumes if (name := volume.persistent_volume_claim.claim_name)]
-        return (*named, *self.ephemeral_claims(pod))
+        claim_names = [name for volume in self.volumes if (name := volume.persistent_volume_claim.claim_name)]
+        return (*claim_names, *self.ephemeral_claims(pod))
 
     def ephemeral_claims(self, pod: str) -> tuple[str, ...]:
         """Names of the claims that Kubernetes creates for the pod from its ephemeral volumes."""

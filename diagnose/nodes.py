@@ -9,7 +9,7 @@ import msgspec
 
 from api.batch import LabelledIdentity
 from api.node_offers import device_meant, devices, in_words, number_in_words, offers_of
-from diagnose.finding import NAMED, Finding, Level, join_names, pluralize
+from diagnose.finding import MOST_NAMES, Finding, Level, join_names, pluralize
 from diagnose.needs import SeenSpec
 from diagnose.taints import Taint, hindering, kept_off, numbers, remedy
 from kube.model.meta import JSON, Base
@@ -239,13 +239,13 @@ class Nodes:
         if missing is None:
             return None
         meant = device_meant(missing, offered)
-        named = sorted(devices(offered) or offered, key=lambda name: (name != meant, name))
+        resource_names = sorted(devices(offered) or offered, key=lambda name: (name != meant, name))
         fix = (
             recreate.format(old=f"{missing}:", new=f"{meant}:")
             if meant
             else f"does the device plugin for {missing} run? {_offers(missing)}"
         )
-        message = f"no node offers {missing}; nodes offer {join_names(named)}"
+        message = f"no node offers {missing}; nodes offer {join_names(resource_names)}"
         return Finding(Level.FAULT, "no-such-resource", message, fix=fix)
 
     def _no_label(self, spec: SeenSpec, recreate: str) -> Finding:
@@ -284,7 +284,7 @@ class Nodes:
             return Lack(message, f"write {meant} for {key} in a new JobSet, " if meant else "")
         if not wanted or not set(wanted).isdisjoint(values):
             return None
-        meant = next((close for value in wanted[:NAMED] if (close := nearest(value, values))), "")
+        meant = next((close for value in wanted[:MOST_NAMES] if (close := nearest(value, values))), "")
         values.sort(key=lambda value: value != meant)
         has = f"nodes have {join_names([f'{key}={value}' for value in values])}"
         return Lack(has, f"choose a value of {key} that nodes have ({join_names(values)}) in a new JobSet, ", meant)

@@ -22,7 +22,7 @@ from diagnose.nodes import FITS_NOWHERE
 from diagnose.remedies import for_scheduling, logs_of, recreate, unknown_scheduler
 from diagnose.times import seconds_since
 
-SOON = 30.0
+SCHEDULER_SECONDS = 30.0
 """Seconds within which a scheduler handles a pod."""
 _PLACED = "the leader is placed"
 
@@ -31,9 +31,9 @@ _PLACED = "the leader is placed"
 def leader_waits(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """The leader of an exclusive Job has no node: the scheduler's reason, and who holds the domains."""
     for child, topology, leader in _exclusive_jobs(case, left):
-        if said := leader.scheduling_failure:
-            key = topology, _domain_of_followers(case, child, topology), said.message, leader.spec.priority
-            yield KeyedFinding(child.name, key, partial(_leader_waits, case, child, leader, said))
+        if condition := leader.scheduling_failure:
+            key = topology, _domain_of_followers(case, child, topology), condition.message, leader.spec.priority
+            yield KeyedFinding(child.name, key, partial(_leader_waits, case, child, leader, condition))
 
 
 def _domain_of_followers(case: Case, child: Child, topology: str) -> str:
@@ -144,13 +144,13 @@ def gated_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
 def unscheduled_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods for which the scheduler finds no node."""
     for child, pods in case.pods_where(left, lambda pod: pod.scheduling_failure is not None):
-        if said := pods[0].scheduling_failure:
+        if condition := pods[0].scheduling_failure:
             lacks, here = _lacks(case, pods[0]), domain_of_job([pods[0]], pods[0].metadata.topology or "")
             where = f" in {here}" if here else ""
-            found = _why_unscheduled(child, pods[0], lacks, said.message, _scheduler_message(said))
+            found = _why_unscheduled(child, pods[0], lacks, condition.message, _scheduler_message(condition))
             message = f"Job {child.name}: {pods_are(pods)} not scheduled{where}: {found.message}"
-            key = said.message, lacks.message if lacks else "", where
-            yield KeyedFinding(child.name, key, replace(found, message=message, since=said.since))
+            key = condition.message, lacks.message if lacks else "", where
+            yield KeyedFinding(child.name, key, replace(found, message=message, since=condition.since))
 
 
 def _lacks(case: Case, pod: SeenPod) -> Finding | None:
@@ -177,7 +177,7 @@ def nobody_schedules(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]
     """Pods that no scheduler has handled: it does not run, or no scheduler of that name exists."""
     for child, pods in case.pods_where(left, lambda pod: pod.unseen):
         scheduler, created = unknown_scheduler(pods[0]), pods[0].metadata.creation_timestamp or ""
-        late = (seconds_since(created, case.facts.now) or 0) > SOON
+        late = (seconds_since(created, case.facts.now) or 0) > SCHEDULER_SECONDS
         who = "kube-scheduler has not looked at it"
         fix = "kubectl get pods -n kube-system -l component=kube-scheduler shows whether it runs"
         if scheduler:

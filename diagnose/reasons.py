@@ -107,12 +107,12 @@ def explain(facts: Facts) -> Explanation:
     runs = level in {Level.FINE, Level.NOTE}
     state = (first and first.state) or (State.RUNNING if runs else State.WAITING)
     headline = first.headline if first else ""
-    said = f"{state.phrase}: {headline};" if headline else f"{state.phrase},"
+    beginning = f"{state.phrase}: {headline};" if headline else f"{state.phrase},"
     counts = "" if any(answer.ends for answer in answers) else _counts(looked_at)
     root = Finding(
         level,
         state.phrase.replace(" ", "-"),
-        f"JobSet {meta.namespace}/{meta.name}: {said} {counts}".rstrip(",; "),
+        f"JobSet {meta.namespace}/{meta.name}: {beginning} {counts}".rstrip(",; "),
         because=tuple(answer.finding for answer in answers),
         since=min((below.since for below in tree if below.since and below.level is not Level.NOTE), default=""),
     )

@@ -104,11 +104,11 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     outside = _end_from_outside(case, last)
     rule = not_counted(case.facts.jobset, last.failed_job) if outside else ""
     where = "; ".join(filter(None, [_where(last) or last.message or last.reason, outside]))
-    said = f"{_restarts(case, last)}; attempt {last.attempt}: {where}"
+    message = f"{_restarts(case, last)}; attempt {last.attempt}: {where}"
     slow = too_slow(case.facts.jobset, last)
     rule = f"{slow} {IN_A_NEW}" if slow else rule
     if not states.keeps_failing(case.facts.jobset, case.facts.now):
-        yield Answer(Finding(Level.NOTE, "restarted", said, fix=rule, since=last.time))
+        yield Answer(Finding(Level.NOTE, "restarted", message, fix=rule, since=last.time))
         return
     found = Finding(
         Level.FAULT,
@@ -118,7 +118,7 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         fix="; ".join(filter(None, [_logs(case, last), rule, _endless(case.facts.jobset, last)])),
         since=recent[0].time,
     )
-    yield Answer(found, state=State.KEEPS_FAILING, headline=said)
+    yield Answer(found, state=State.KEEPS_FAILING, headline=message)
 
 
 def _end_from_outside(case: Case, failed: FailedAttempt) -> str:
@@ -195,13 +195,13 @@ def escalations(case: Case, _left: frozenset[str]) -> list[Answer]:
 def _step(rule: FailurePolicyRule, at: RuleStep) -> str:
     """`failure policy rule R takes RestartJob, step 1 of 3; after 1 of 2 restarts comes RestartJobSet`."""
     step = min(max(at.step, 1), len(rule.then) + 1)
-    said = f"failure policy rule {rule.name} takes {escalation.describe_step(rule, step)}"
+    message = f"failure policy rule {rule.name} takes {escalation.describe_step(rule, step)}"
     if step > len(rule.then):
-        return said
+        return message
     following = rule.then[step - 1]
     window = "" if following.within_seconds is None else f" within {following.within_seconds} s"
     done = at.restarts if following.within_seconds is None else len(at.times)
-    return f"{said}; {following.action} comes after {following.after_restarts} restarts{window}, {done} so far"
+    return f"{message}; {following.action} comes after {following.after_restarts} restarts{window}, {done} so far"
 
 
 def jobs_keep_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
@@ -213,11 +213,11 @@ def jobs_keep_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         return
     ordered = sorted(often, key=lambda name: (-often[name], name))
     names = join_names([f"{name} {often[name]} times" for name in ordered])
-    said = f"{pluralize(len(often), 'Job', 'was', 'were')} restarted more than once: {names}"
+    message = f"{pluralize(len(often), 'Job', 'was', 'were')} restarted more than once: {names}"
     meta = js.metadata
     fix = f"jobset logs {meta.name} -n {meta.namespace} --job {ordered[0]} shows what it writes"
-    found = Finding(Level.FAULT, "job-keeps-failing", said, fix=fix, since=created[ordered[0]])
-    yield Answer(found, state=State.KEEPS_FAILING, headline=said)
+    found = Finding(Level.FAULT, "job-keeps-failing", message, fix=fix, since=created[ordered[0]])
+    yield Answer(found, state=State.KEEPS_FAILING, headline=message)
 
 
 def last_recovery(case: Case) -> Iterator[Answer]:
@@ -264,6 +264,6 @@ def _share(case: Case, recovery: Recovery) -> str:
     since = max(int(seconds_since(recovery.since, case.facts.now) or 0), 0)
     running = recovery.running_seconds + (since if recovery.running else 0)
     lost = recovery.lost_seconds + (0 if recovery.running else since)
-    held = recovery.spare_seconds + since * sum(entry.ready for entry in case.facts.jobset.status.spares)
-    spares = f", {held} s held by spares" if held else ""
+    spare_seconds = recovery.spare_seconds + since * sum(entry.ready for entry in case.facts.jobset.status.spares)
+    spares = f", {spare_seconds} s held by spares" if spare_seconds else ""
     return f"goodput {goodput(running, lost) or 'not known yet'}: {running} s running, {lost} s lost{spares}"

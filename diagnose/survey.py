@@ -89,8 +89,8 @@ def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
     if part is not js:
         spares = {rjob.name for rjob in js.spec.replicated_jobs if rjob.spare_for}
         jobs = tuple(job for job in jobs if job.metadata.labels.get(keys.REPLICATED_JOB_NAME) not in spares)
-    if held := placeholders_of(part, jobs):
-        jobs = tuple(job for job in jobs if job not in held)
+    if placeholders := placeholders_of(part, jobs):
+        jobs = tuple(job for job in jobs if job not in placeholders)
     js = part.at_current_size
     layout = layout_of(js)
     children = sort_jobs(js, jobs, layout, gates)

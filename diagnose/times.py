@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 _UNITS = ((86400, "d", 3600), (3600, "h", 60), (60, "min", 1), (1, "s", 1))
 """Seconds, name, seconds of the next smaller unit."""
-_NEXT = {"d": "h", "h": "min"}
+_SMALLER_UNITS = {"d": "h", "h": "min"}
 
 
 def seconds_since(moment: str, now: datetime) -> float | None:
@@ -29,4 +29,4 @@ def age(seconds: float) -> str:
     size, unit, smaller = next((step for step in _UNITS if whole >= step[0]), _UNITS[-1])
     number, left = divmod(whole, size)
     remainder = left // smaller if unit in {"d", "h"} else 0
-    return f"{number} {unit} {remainder} {_NEXT[unit]}" if remainder else f"{number} {unit}"
+    return f"{number} {unit} {remainder} {_SMALLER_UNITS[unit]}" if remainder else f"{number} {unit}"

@@ -96,7 +96,7 @@ class _Deleted(msgspec.Struct, frozen=True):
         return self.kind == "Status" or meta.deletion_timestamp is None or not waiting
 
 
-class _Matched(msgspec.Struct, frozen=True):
+class _DeletedCollection(msgspec.Struct, frozen=True):
     """The answer to a deletion of a collection: the objects before it."""
 
     class Item(msgspec.Struct, frozen=True):
@@ -246,7 +246,7 @@ class Client:
         selectors = query_of({"label_selector": label_selector}, LIST_QUERY)
         request = delete_request(resource.path(options.get("namespace")), options, selectors)
         response = await self._call(dataclasses.replace(request, verb="deletecollection", accept=METADATA_LIST))
-        found = decode(_Matched, response.body).items or ()
+        found = decode(_DeletedCollection, response.body).items or ()
         return frozenset(item.metadata.uid for item in found if not item.metadata.finalizers)
 
     def watch(

@@ -48,7 +48,7 @@ class Entry:
         return (self.file.parent / Path(name).expanduser()).read_bytes() if name else b""
 
 
-class Chosen(NamedTuple):
+class ChosenContext(NamedTuple):
     """The cluster and user of the context. `where` is for messages; `namespace` is empty if the context has none."""
 
     cluster: Entry
@@ -57,7 +57,7 @@ class Chosen(NamedTuple):
     namespace: str
 
 
-def choose(path: str, context: str | None) -> Chosen:
+def choose(path: str, context: str | None) -> ChosenContext:
     """The context of this name, or the current one, of the file or of several files. Raises `KubeconfigError`."""
     files = [file for part in path.split(os.pathsep) if part and (file := Path(part).expanduser()).exists()]
     if not files:
@@ -76,13 +76,13 @@ def choose(path: str, context: str | None) -> Chosen:
     if context not in sections["contexts"]:
         known = ", ".join(sorted(sections["contexts"])) or "none"
         raise KubeconfigError(f"{where}: no such context (the file has: {known})")
-    named = sections["contexts"][context].values
+    context_values = sections["contexts"][context].values
     for kind in ("cluster", "user"):
-        if (name := named.get(kind) or "") not in sections[f"{kind}s"]:
+        if (name := context_values.get(kind) or "") not in sections[f"{kind}s"]:
             raise KubeconfigError(f"{where}: its {kind} {name!r} is not in the file")
-    cluster, user = sections["clusters"][named["cluster"]], sections["users"][named["user"]]
+    cluster, user = sections["clusters"][context_values["cluster"]], sections["users"][context_values["user"]]
     _check(cluster.values, user.values, where)
-    return Chosen(cluster, user, where, str(named.get("namespace") or ""))
+    return ChosenContext(cluster, user, where, str(context_values.get("namespace") or ""))
 
 
 def explain_refusal(user: Entry, at: datetime) -> str:

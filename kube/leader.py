@@ -160,11 +160,11 @@ class LeaderElector:
         finally:
             renewal.cancel()
             await asyncio.wait({renewal})
-            held = task.done() and self.is_leader
+            may_release = task.done() and self.is_leader
             self._set_leading(False)
         if not task.done():
             log.error("the leading work does not stop; the process must end now")
-        if held:
+        if may_release:
             await self._release()
 
     def _set_leading(self, leading: bool) -> None:
@@ -174,13 +174,13 @@ class LeaderElector:
 
     async def _acquire(self) -> None:
         """Wait until the lease is ours; log its holder, each once."""
-        said = ""
+        logged_holder = ""
         while True:
             if await self._try(self._config.renew_deadline):
                 return
-            holder = (self._lease.spec.holder_identity if self._lease else "") or said
-            if holder not in {said, self._identity}:
-                said = holder
+            holder = (self._lease.spec.holder_identity if self._lease else "") or logged_holder
+            if holder not in {logged_holder, self._identity}:
+                logged_holder = holder
                 log.info("%s holds the lease %s: %s waits until it is free", holder, self._config, self._identity)
             await asyncio.sleep(self._pause())
 
@@ -226,8 +226,8 @@ class LeaderElector:
         if type(error) is self._warned and now < self._warn_again_at:
             return
         self._warned, self._warn_again_at = type(error), now + LOG_EVERY
-        said = f"{str(error) or 'no answer in time'}{self._advice(error)}"
-        log.warning("lease %s: without it nothing is reconciled: %s", self._config, said)
+        message = f"{str(error) or 'no answer in time'}{self._advice(error)}"
+        log.warning("lease %s: without it nothing is reconciled: %s", self._config, message)
 
     def _advice(self, error: KubeError | TimeoutError) -> str:
         if isinstance(error, NotFound):

@@ -84,8 +84,8 @@ async def _run_plugin(plugin: dict[str, Any], certified: Login) -> Login:
         if process.returncode is None:
             process.kill()
     if process.returncode:
-        said = " ".join(err.decode(errors="replace").split())
-        raise KubeconfigError(f"exec: process returned {process.returncode}{said and f'. {said}'}")
+        stderr = " ".join(err.decode(errors="replace").split())
+        raise KubeconfigError(f"exec: process returned {process.returncode}{stderr and f'. {stderr}'}")
     try:
         answer = json.loads(out)
     except ValueError as error:

@@ -115,8 +115,8 @@ def delete_request(path: str, options: DeleteOptions, selectors: tuple[tuple[str
     if (grace := options.get("grace_period_seconds")) is not None:
         body["gracePeriodSeconds"] = grace
     preconditions = {"uid": options.get("uid"), "resourceVersion": options.get("resource_version")}
-    if held := {key: value for key, value in preconditions.items() if value}:
-        body["preconditions"] = held
+    if set_preconditions := {key: value for key, value in preconditions.items() if value}:
+        body["preconditions"] = set_preconditions
     if options.get("dry_run"):
         body["dryRun"] = ["All"]
     return Request(

@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 CHECK_PERIOD: Final = 2.0
 LIST_EVERY: Final = 10.0
 """Seconds from one list of the replicas to the next, after a running check."""
-SILENT: Final = 3
+SILENT_AFTER: Final = 3
 """Connections in a row without an answer after which a replica counts as gone."""
-MOST: Final = 20
+MOST_PEERS: Final = 20
 """Replicas that are checked."""
 
 Probe = Callable[[str], Awaitable[bool]]
@@ -88,8 +88,8 @@ async def watch_peers(client: Client, namespace: str, selector: str, probe: Prob
                 name = pod.metadata.name
                 if answer or name in silent:
                     silent[name] = 0 if answer else silent[name] + 1
-            if gone := [name for name, times in silent.items() if times >= SILENT]:
-                for name in gone:
+            if silent_peers := [name for name, times in silent.items() if times >= SILENT_AFTER]:
+                for name in silent_peers:
                     del silent[name]
                     await _mark(client, namespace, name)
                 break
@@ -97,7 +97,7 @@ async def watch_peers(client: Client, namespace: str, selector: str, probe: Prob
 
 async def _peers(client: Client, namespace: str, selector: str) -> list[_Pod]:
     try:
-        page = await client.list(PODS, type=_Pod, namespace=namespace, label_selector=selector, limit=MOST)
+        page = await client.list(PODS, type=_Pod, namespace=namespace, label_selector=selector, limit=MOST_PEERS)
     except KubeError as error:
         log.debug("the other replicas are not known: %s", error)
         return []
@@ -105,7 +105,7 @@ async def _peers(client: Client, namespace: str, selector: str) -> list[_Pod]:
 
 
 async def _mark(client: Client, namespace: str, name: str) -> None:
-    message = f"its machine has not answered replica {socket.gethostname()} {SILENT} times"
+    message = f"its machine has not answered replica {socket.gethostname()} {SILENT_AFTER} times"
     condition = {"type": "Ready", "status": "False", "reason": "NoAnswer", "message": message}
     body = {"status": {"conditions": [condition | {"lastTransitionTime": clock.rfc3339(clock.now())}]}}
     try:

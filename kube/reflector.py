@@ -22,7 +22,7 @@ from kube.model.jsontree import in_json_words
 from kube.model.meta import Identity
 from kube.options import JSON_FORM, METADATA, METADATA_LIST
 from kube.resources import Resource
-from kube.store import Dropped, Unreadable
+from kube.store import DroppedObject, Unreadable
 from kube.watcher import Bookmark, Ended, Event, Failed, Input, Listed, Observed, Phase, State, delay, start, step
 
 log = logging.getLogger(__name__)
@@ -238,5 +238,5 @@ def read_object(data: bytes, target: Target) -> Any:
 def _transform(obj: Any, target: Target) -> Any:
     if target.transform is None:
         return obj
-    kept = target.transform(obj)
-    return Dropped(obj.metadata) if kept is None else kept
+    result = target.transform(obj)
+    return DroppedObject(obj.metadata) if result is None else result

@@ -58,7 +58,7 @@ class Unreadable:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedObject:
     """Replaces an object that exists but is not wanted here: readers do not see it."""
 
     metadata: Meta
@@ -218,7 +218,7 @@ class Store(Generic[T]):
         """Start a list. Readers keep the old generation until `commit`; an unfinished list is dropped."""
         self._next = _Next()
 
-    def apply(self, obj: T | Unreadable | Dropped) -> Changes[T]:
+    def apply(self, obj: T | Unreadable | DroppedObject) -> Changes[T]:
         key = key_of(obj)
         if self._next is not None:
             self._fill(self._next, key, obj)
@@ -228,10 +228,10 @@ class Store(Generic[T]):
             watched = None
         else:
             self.unreadable.pop(key, None)
-            watched = None if isinstance(obj, Dropped) or self._is_gone(obj) else obj
+            watched = None if isinstance(obj, DroppedObject) or self._is_gone(obj) else obj
         return self._apply_event(key, watched, obj) + self.advance(version_of(obj))
 
-    def remove(self, obj: T | Unreadable | Dropped) -> Changes[T]:
+    def remove(self, obj: T | Unreadable | DroppedObject) -> Changes[T]:
         key = key_of(obj)
         if self._next is not None:
             self._next.objects.pop(key, None)
@@ -245,15 +245,15 @@ class Store(Generic[T]):
         expires = self._gone.get(obj.metadata.uid)
         return expires is not None and expires > self._clock()
 
-    def _fill(self, generation: _Next[T], key: Key, obj: T | Unreadable | Dropped) -> None:
+    def _fill(self, generation: _Next[T], key: Key, obj: T | Unreadable | DroppedObject) -> None:
         generation.objects.pop(key, None)
         generation.unreadable.pop(key, None)
         if isinstance(obj, Unreadable):
             generation.unreadable[key] = obj.reason
-        elif not isinstance(obj, Dropped) and not self._is_gone(obj):
+        elif not isinstance(obj, DroppedObject) and not self._is_gone(obj):
             generation.objects[key] = obj
 
-    def _apply_event(self, key: Key, watched: T | None, event: T | Unreadable | Dropped) -> Changes[T]:
+    def _apply_event(self, key: Key, watched: T | None, event: T | Unreadable | DroppedObject) -> Changes[T]:
         """One event of the watch for one key; `watched` is None when the object is gone (or unreadable)."""
         pin = self._pins.get(key)
         if pin is None:
@@ -272,8 +272,8 @@ class Store(Generic[T]):
         if watched is not None:
             kind = ChangeKind.ADDED if watched_before is None else ChangeKind.MODIFIED
             return [Change(kind, old, watched)]
-        gone = old if old is not None else watched_before
-        return [] if gone is None else [Change(ChangeKind.DELETED, gone, None)]
+        last_state = old if old is not None else watched_before
+        return [] if last_state is None else [Change(ChangeKind.DELETED, last_state, None)]
 
     def advance(self, version: int) -> Changes[T]:
         """The watch has reached `version`: overlays up to it that it did not confirm are over."""

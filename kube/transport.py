@@ -192,8 +192,10 @@ class HttpTransport:
                 yield response
         except aiohttp.ClientConnectorError as error:
             untrusted = isinstance(error, aiohttp.ClientConnectorCertificateError)
-            said = f"{request.verb} {request.path}: cannot connect to {error.host}:{error.port}: {_why(error.os_error)}"
-            raise TransportError(said, sent=False, untrusted=untrusted) from error
+            message = (
+                f"{request.verb} {request.path}: cannot connect to {error.host}:{error.port}: {_why(error.os_error)}"
+            )
+            raise TransportError(message, sent=False, untrusted=untrusted) from error
         except (aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
             raise TransportError(f"{request.verb} {request.path}: no connection: {error}", sent=False) from error
         except TimeoutError as error:

@@ -29,10 +29,10 @@ class Turn(NamedTuple):
 AT_ONCE = Turn(0.0, 0)
 """For changes that need a decision."""
 
-SOON = Turn(0.05, 0)
+BATCHED = Turn(0.05, 0)
 """For changes that come in bursts, such as ending pods: one reconcile then sees all of them."""
 
-COUNTED = Turn(SOON.delay, -10)
+COUNTED = Turn(BATCHED.delay, -10)
 """For changes that are only counted, such as starting Jobs: those that need a decision come first."""
 
 OLDEST_EVERY = 4

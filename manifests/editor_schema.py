@@ -8,7 +8,7 @@ value (null) is a fault: the API server accepts it, but it is most likely a mist
 from collections.abc import Mapping
 from typing import Any
 
-_KEPT = {
+_KEPT_KEYWORDS = {
     "type", "description", "default", "enum", "format", "pattern", "minimum", "maximum", "minLength", "maxLength",
     "minItems", "maxItems",
 }  # fmt: skip
@@ -36,7 +36,7 @@ def editor_schema(crd: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _editor_schema(schema: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    made = {name: value for name, value in schema.items() if name in _KEPT}
+    made = {name: value for name, value in schema.items() if name in _KEPT_KEYWORDS}
     if "anyOf" in schema:
         made["anyOf"] = [_editor_schema(choice) for choice in schema["anyOf"]]
     if "items" in schema:

@@ -39,7 +39,7 @@ _FIXED: dict[str, Schema] = {
     },
 }
 
-_KEPT = {
+_KEPT_KEYWORDS = {
     "$ref",
     "additionalProperties",
     "allOf",
@@ -88,17 +88,17 @@ def trim(definitions: dict[str, Schema]) -> dict[str, Schema]:
 
 
 def _trim_schema(owner: str, schema: Schema) -> Schema:
-    kept = {k: v for k, v in schema.items() if k in _KEPT}
-    required = kept.get("required", [])
-    if "properties" in kept:
-        kept["properties"] = {
+    result = {k: v for k, v in schema.items() if k in _KEPT_KEYWORDS}
+    required = result.get("required", [])
+    if "properties" in result:
+        result["properties"] = {
             name: _trim_property(owner, name, child, required=name in required)
-            for name, child in kept["properties"].items()
+            for name, child in result["properties"].items()
         }
     for key in ("items", "additionalProperties"):
-        if isinstance(kept.get(key), dict):
-            kept[key] = _trim_schema(owner, kept[key])
-    return kept
+        if isinstance(result.get(key), dict):
+            result[key] = _trim_schema(owner, result[key])
+    return result
 
 
 def _trim_property(owner: str, name: str, schema: Schema, *, required: bool) -> Schema:
@@ -106,10 +106,10 @@ def _trim_property(owner: str, name: str, schema: Schema, *, required: bool) -> 
 
     In a CRD it would take effect: a missing required field would be accepted, an absent object would be created.
     """
-    kept = _trim_schema(owner, schema)
-    if required or kept.get("default") == {} or (owner, name) in _SERVER_DEFAULTS:
-        kept.pop("default", None)
-    return kept
+    result = _trim_schema(owner, schema)
+    if required or result.get("default") == {} or (owner, name) in _SERVER_DEFAULTS:
+        result.pop("default", None)
+    return result
 
 
 def _flatten(definitions: dict[str, Schema], schema: Schema) -> Schema:

@@ -14,7 +14,7 @@ from kube.model.field import shorten
 from policy.evaluate import Failed, Violation, matches, violations
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import excused_rules
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.status_types import MOST_SHOWN, AuditedViolation, PolicyAudit
 from policy.types import JobSetPolicy
 
@@ -28,7 +28,7 @@ MOST_MESSAGE: Final = 256
 
 def broken_rules(
     policies: Sequence[JobSetPolicy],
-    judged: Judged,
+    judged: JudgedJobSet,
     namespace: Namespace,
     exceptions: Iterable[JobSetPolicyException],
     at: datetime,
@@ -82,7 +82,7 @@ class Audit:
         self._reports: dict[tuple[str, str], First] | None = {} if reports else None
 
     def add(
-        self, judged: Judged, namespace: Namespace, exceptions: Iterable[JobSetPolicyException], at: datetime
+        self, judged: JudgedJobSet, namespace: Namespace, exceptions: Iterable[JobSetPolicyException], at: datetime
     ) -> None:
         """Judge one JobSet."""
         meta = judged.js.metadata
@@ -92,11 +92,11 @@ class Audit:
         def record_failure(policy: JobSetPolicy, _: str, __: Exception) -> None:
             self._found[policy.metadata.name].unchecked += 1
 
-        said: dict[tuple[str, str], str] = {}
+        counts: dict[tuple[str, str], str] = {}
         for each in broken_rules(self.policies, judged, namespace, exceptions, at, record_failure):
             text = f"{each.error.path}: {each.error.complaint}"
-            said.setdefault((each.policy.metadata.name, each.rule), shorten(text, MOST_MESSAGE))
-        for (name, rule), message in said.items():
+            counts.setdefault((each.policy.metadata.name, each.rule), shorten(text, MOST_MESSAGE))
+        for (name, rule), message in counts.items():
             result = AuditedViolation(namespace=meta.namespace, name=meta.name, rule=rule, message=message)
             self._found[name].first.add(result)
             self._report(name, result)

@@ -125,7 +125,7 @@ def quote_text(value: Cel) -> Cel:
     )
 
 
-SHOWN = {ErrorType.INVALID, ErrorType.NOT_SUPPORTED}
+TYPES_WITH_VALUE = {ErrorType.INVALID, ErrorType.NOT_SUPPORTED}
 """Kinds of findings of policies that show the value."""
 
 
@@ -150,7 +150,7 @@ class Say:
         `shown`: the value, for kinds of findings that quote it. `apart`: a hidden text that distinguishes findings.
         """
         body: list[str | Cel] = [rule.type.text]
-        if shown is not None and rule.type in SHOWN:
+        if shown is not None and rule.type in TYPES_WITH_VALUE:
             body += [": ", shown]
         body += [": policy ", self.policy]
         if rule.message:

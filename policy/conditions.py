@@ -30,7 +30,7 @@ MOST_TEXT = 300
 Conditions = tuple[Condition, ...]
 
 
-class Held(NamedTuple):
+class EnforcementState(NamedTuple):
     """Whether the API server enforces a policy that asks for it."""
 
     holds: bool
@@ -44,7 +44,7 @@ def policy_status(
     policies: Sequence[JobSetPolicy],
     gates: FeatureGates,
     at: str,
-    held: Held | None = None,
+    held: EnforcementState | None = None,
 ) -> JobSetPolicyStatus:
     """The status with the conditions that the policy has now. `others`: all policies in force.
 

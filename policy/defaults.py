@@ -17,7 +17,7 @@ from kube.model.jsontree import dig
 from kube.model.meta import JSON, ObjectMeta
 from policy.default_types import Defaults
 from policy.evaluate import in_force, matches
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.recorded import DEADLINE
 from policy.rule import PolicyRule, of_pods
 from policy.types import JobSetPolicy
@@ -164,7 +164,7 @@ def _place_in_sample(default: Default) -> tuple[str | int, ...]:
     return (*_SAMPLE_POD, *default.parts, *index)
 
 
-def _sample(defaults: Sequence[Default]) -> Judged:
+def _sample(defaults: Sequence[Default]) -> JudgedJobSet:
     """A JobSet with only these defaults."""
     values = {default.name: default.value for default in defaults}
     pod: JSON = {
@@ -178,4 +178,4 @@ def _sample(defaults: Sequence[Default]) -> Judged:
         active_deadline_seconds=values.get(DEADLINE),
     )
     labels = {default.parts[2]: default.value for default in defaults if default.parts[:2] == ("metadata", "labels")}
-    return Judged(JobSet(metadata=ObjectMeta(labels=labels), spec=spec))
+    return JudgedJobSet(JobSet(metadata=ObjectMeta(labels=labels), spec=spec))

@@ -14,7 +14,7 @@ from typing import Protocol
 from kube.model.field import FieldError, Rule, Severity
 from kube.model.requests import Amount
 from policy.exception_types import JobSetPolicyException
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.limits import LimitError, Number
 from policy.registry import RULES
 from policy.rule import PolicyRule
@@ -70,9 +70,9 @@ Excepted = Callable[[JobSetPolicy, str], bool]
 
 def violations(
     policies: Sequence[JobSetPolicy],
-    judged: Judged,
+    judged: JudgedJobSet,
     namespace: Namespace,
-    old: Judged | None = None,
+    old: JudgedJobSet | None = None,
     *,
     excepted: Excepted | None = None,
     failed: Failed | None = None,
@@ -103,9 +103,9 @@ def _of_rule(
     policy: JobSetPolicy,
     rule: PolicyRule,
     demanded: object,
-    judged: Judged,
+    judged: JudgedJobSet,
     namespace: Namespace,
-    old: Judged | None,
+    old: JudgedJobSet | None,
 ) -> Iterator[Violation]:
     found = rule.find(demanded, judged, namespace)
     if old is not None:
@@ -148,7 +148,7 @@ def _identity(error: FieldError) -> tuple[object, ...]:
     return error.rule, parts[:_OF_TEMPLATE], inside, error.detail, repr(error.value)
 
 
-def numbers(policy: JobSetPolicy, judged: Judged, namespace: Namespace) -> dict[str, list[Number]]:
+def numbers(policy: JobSetPolicy, judged: JudgedJobSet, namespace: Namespace) -> dict[str, list[Number]]:
     """The numbers that a policy compares with limits, by rule: what an explanation shows."""
     return {
         rule.name: list(rule.numbers(demanded, judged, namespace))

@@ -8,7 +8,7 @@ from typing import Final
 from policy.durations import seconds_of
 from policy.evaluate import in_force
 from policy.exception_types import JobSetPolicyException
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.mismatch import namespace_mismatch
 from policy.namespaces import DEFAULT
 from policy.types import Exceptions, JobSetPolicy
@@ -103,7 +103,7 @@ def format_time(time: datetime) -> str:
 def excused_rules(
     exceptions: Iterable[JobSetPolicyException],
     policies: Sequence[JobSetPolicy],
-    judged: Judged,
+    judged: JudgedJobSet,
     namespace: Namespace,
     now: datetime,
 ) -> Excused:
@@ -111,18 +111,18 @@ def excused_rules(
 
     `exceptions`: those in the namespace of the JobSet.
     """
-    named = {policy.metadata.name: policy for policy in policies}
+    policies_by_name = {policy.metadata.name: policy for policy in policies}
     found: dict[tuple[str, str], str] = {}
     for exception in sorted(exceptions, key=lambda each: each.metadata.name):
         if _is_about(exception, judged):
             policy = exception.spec.policy
-            if not standing(exception, named.get(policy), namespace, now).why_not:
+            if not standing(exception, policies_by_name.get(policy), namespace, now).why_not:
                 for rule in exception.spec.rules:
                     found.setdefault((policy, rule), exception.metadata.name)
     return found
 
 
-def _is_about(exception: JobSetPolicyException, judged: Judged) -> bool:
+def _is_about(exception: JobSetPolicyException, judged: JudgedJobSet) -> bool:
     match, meta = exception.spec.match, judged.js.metadata
     return (match.names is None or meta.name in match.names) and match.object_selector.matches(meta.labels)
 

@@ -11,7 +11,7 @@ from kube.model.field import SPEC, ErrorType, FieldError, Path, by_path, quote
 from kube.model.validation import qualified_name
 from policy.defaults import refusals
 from policy.evaluate import in_force
-from policy.fields import Checked, has_wildcard, records
+from policy.fields import CheckedRecord, has_wildcard, records
 from policy.judged import Namespace
 from policy.sentences import invalid
 from policy.types import DENY, WARN, JobSetPolicy
@@ -36,7 +36,7 @@ def faults(policy: JobSetPolicy) -> list[FieldError]:
     """All faults of a policy that the schema has accepted, by path."""
     found = [*_actions(policy), *_rules(policy)]
     for path, record in records(policy.spec, SPEC):
-        if isinstance(record, Checked):
+        if isinstance(record, CheckedRecord):
             found += record.faults(path)
         found += _fields(record, path)
     return by_path(found)

@@ -36,7 +36,7 @@ def has_wildcard(text: str) -> bool:
 
 
 @runtime_checkable
-class Checked(Protocol):
+class CheckedRecord(Protocol):
     """A record of a policy with faults that its schema cannot find."""
 
     def faults(self, path: Path) -> Iterator[FieldError]:

@@ -140,7 +140,7 @@ def _added_by(item: JSON, parts: Sequence[str | int]) -> Path:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedJobSet:
     """A JobSet with its defaults."""
 
     js: JobSet

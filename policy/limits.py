@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from kube.model.field import ErrorType, FieldError, Path, Rule, render_value
 from kube.model.meta import Base, doc
 from kube.model.quantity import COUNTED_PATTERN, PATTERN, WHOLE_PATTERN, with_unit
-from kube.model.requests import LONGEST, Amount, amount_of
+from kube.model.requests import LONGEST_AMOUNT, Amount, amount_of
 from policy.cel import Cel, Expression, Place, Say, concat_texts, text
 from policy.judged import Namespace
 from policy.sentences import invalid, sentence, source
@@ -60,7 +60,7 @@ class ResourceLimit(Limit, frozen=True, kw_only=True):
     ] = None
 
 
-class Bound(NamedTuple):
+class LimitInForce(NamedTuple):
     """A limit that is in force. `amount` None: there is none.
 
     `text`: as written; `source`: where it is written, if not in the policy. `unreadable`: the text at the namespace is
@@ -74,7 +74,7 @@ class Bound(NamedTuple):
     form: str = ""
 
 
-NO_BOUND = Bound(None)
+NO_BOUND = LimitInForce(None)
 _LARGE = 10**6
 """Amounts from which the kind of unit may differ from that of the limit: mostly bytes."""
 _WHOLE = re.compile(WHOLE_PATTERN, re.ASCII)
@@ -92,7 +92,7 @@ def read_limit(limit: Limit, text: int | str) -> Amount | None:
     return amount_of(text)
 
 
-def effective_limit(limit: Limit, namespace: Namespace) -> Bound:
+def effective_limit(limit: Limit, namespace: Namespace) -> LimitInForce:
     """The limit for this namespace: from its label, else from its annotation, else `max`."""
     places: tuple[tuple[str, str, Mapping[str, str]], ...] = (
         ("label", limit.from_namespace_label, namespace.labels),
@@ -102,8 +102,8 @@ def effective_limit(limit: Limit, namespace: Namespace) -> Bound:
         if key and (text := values.get(key)) is not None:
             amount = read_limit(limit, text)
             source = f"{kind} {key} of the namespace"
-            return Bound(amount, text, source, amount is None, form_of(limit))
-    return NO_BOUND if limit.most is None else Bound(amount_of(limit.most), str(limit.most))
+            return LimitInForce(amount, text, source, amount is None, form_of(limit))
+    return NO_BOUND if limit.most is None else LimitInForce(amount_of(limit.most), str(limit.most))
 
 
 class Number(NamedTuple):
@@ -115,7 +115,7 @@ class Number(NamedTuple):
 
     name: str
     amount: Amount
-    limit: Bound
+    limit: LimitInForce
     where: Callable[[], Path]
     parts: Callable[[], list[str]] = list
     replicated_job: str = ""
@@ -181,7 +181,7 @@ def check_limit(number: Number, exceeded: Rule, value: Any = None) -> Iterator[F
         yield _about(number, found)
 
 
-MOST: Final = 2 * 10**18
+LARGEST_NUMBER: Final = 2 * 10**18
 """A number of this size exceeds every limit; sums and products are capped there, so that they never overflow."""
 _AMOUNT = Cel("string(n.amount)")
 _NO_WORDS = Cel("''")
@@ -224,12 +224,12 @@ def limit_of(limit: Limit) -> Cel:
 
 def is_amount(value: str) -> str:
     """Whether a text is an amount that `kube.model.requests.amount_of` can read."""
-    return f"size({value}) <= {LONGEST} && {value}.matches({text(COUNTED_PATTERN)})"
+    return f"size({value}) <= {LONGEST_AMOUNT} && {value}.matches({text(COUNTED_PATTERN)})"
 
 
 def total(numbers: str) -> str:
     """The sum of a list of ints, none of them negative."""
-    return f"[{numbers}].map(s, s.map(n, double(n)).sum() < double({MOST}) ? s.sum() : {MOST})[0]"
+    return f"[{numbers}].map(s, s.map(n, double(n)).sum() < double({LARGEST_NUMBER}) ? s.sum() : {LARGEST_NUMBER})[0]"
 
 
 _NO_AMOUNT = f"!({is_amount('l[0]')})"
@@ -254,7 +254,7 @@ def over_limits(numbers: CelNumbers, now: Cel, before: Cel, say: Say) -> Cel:
     amount = concat_texts(Cel("string(n.amount)"), numbers.unit)
     no_limit = _NO_AMOUNT if isinstance(limit, ResourceLimit) else _NO_WHOLE_NUMBER
     unreadable = f"(l[1] != '' && ({no_limit}))"
-    exceeds = f"({unreadable} || n.amount >= {MOST} || quantity({amount}).isGreaterThan(quantity(l[0])))"
+    exceeds = f"({unreadable} || n.amount >= {LARGEST_NUMBER} || quantity({amount}).isGreaterThan(quantity(l[0])))"
     no_worse = "b.of == n.of && b.what == n.what && b.amount >= n.amount"
     at_place = f"(q < {before}.size() && [{before}[q]].exists(b, {no_worse}))"
     worse = f"!({at_place} || {before}.exists(b, {no_worse}))"

@@ -19,7 +19,7 @@ REPORTS_VERSION: Final = "v1alpha1"
 REPORT_KIND: Final = "Report"
 REPORT_PLURAL: Final = "reports"
 
-OURS: Final = f"{GROUP}/report"
+REPORT_LABEL: Final = f"{GROUP}/report"
 """Label of our reports."""
 DIGEST: Final = f"{GROUP}/digest"
 """Annotation with a digest of the content of a report."""
@@ -38,7 +38,7 @@ def report_name(policy: str) -> str:
 def report(policy: JobSetPolicy, namespace: str, found: First) -> JSON:
     """The report about a policy in a namespace. It is deleted with the policy."""
     name, result = policy.metadata.name, "fail" if policy.spec.denies else "warn"
-    said: JSON = {
+    content: JSON = {
         "source": "jobset",
         "scope": {"apiVersion": "v1", "kind": "Namespace", "name": namespace},
         "configuration": {"limits": {"maxResults": MOST_OF_REPORT}},
@@ -61,13 +61,13 @@ def report(policy: JobSetPolicy, namespace: str, found: First) -> JSON:
     metadata = {
         "name": report_name(name),
         "namespace": namespace,
-        "labels": {OURS: "true"},
+        "labels": {REPORT_LABEL: "true"},
         "ownerReferences": [owner],
     }
-    digest = hashlib.sha256(msgspec.json.encode([said, owner])).hexdigest()[:32]
+    digest = hashlib.sha256(msgspec.json.encode([content, owner])).hexdigest()[:32]
     return {
         "apiVersion": f"{REPORTS_GROUP}/{REPORTS_VERSION}",
         "kind": REPORT_KIND,
         "metadata": {**metadata, "annotations": {DIGEST: digest}},
-        **said,
+        **content,
     }

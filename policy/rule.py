@@ -7,11 +7,11 @@ from typing import Any
 from kube.model.field import FieldError, Path, Rule, quote
 from kube.model.suggest import did_you_mean
 from policy.cel import Cel, Expression, Root, Say, list_if, quote_text, text, texts
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.limits import CelNumbers, Number, check_limit
 
-Find = Callable[[Any, Judged, Namespace], Iterator[FieldError]]
-Numbers = Callable[[Any, Judged, Namespace], Iterator[Number]]
+Find = Callable[[Any, JudgedJobSet, Namespace], Iterator[FieldError]]
+Numbers = Callable[[Any, JudgedJobSet, Namespace], Iterator[Number]]
 NOTHING = Cel("[]")
 
 
@@ -86,7 +86,7 @@ def of_containers(*fields: str) -> tuple[str, ...]:
 def by_numbers(numbers: Numbers, exceeded: Rule) -> Find:
     """A rule that only has limits."""
 
-    def find(rule: Any, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+    def find(rule: Any, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
         for number in numbers(rule, judged, namespace):
             yield from check_limit(number, exceeded)
 
@@ -107,6 +107,6 @@ def list_allowed(names: Sequence[str]) -> str:
 
 def compile_allowed(rule: Rule, path: Path, value: str, allowed: tuple[str, ...], say: Say) -> Cel:
     """CEL of a finding for an optional value that is set and not allowed."""
-    shown = quote_text(Cel(f"string({value}.orValue(''))"))
-    finding = say.at(rule, text(str(path)), shown=shown, allowed=list_allowed(allowed))
+    value_text = quote_text(Cel(f"string({value}.orValue(''))"))
+    finding = say.at(rule, text(str(path)), shown=value_text, allowed=list_allowed(allowed))
     return list_if(f"{value}.hasValue() && !({value}.orValue('') in {texts(allowed)})", finding)

@@ -79,9 +79,9 @@ class Board:
         version = int(number) if known else 0
         whole = not known or version < self._forgotten or version > self.version
         rows = b",".join(row.body for row in self._rows.values() if whole or row.version > version)
-        gone = [] if whole else [f"{key[0]}/{key[1]}" for left, key in self._gone if left > version]
+        deleted = [] if whole else [f"{key[0]}/{key[1]}" for left, key in self._gone if left > version]
         head = b'{"whole":%s,"rows":[%s],"gone":%s,"notes":%s}'
-        return head % (b"true" if whole else b"false", rows, msgspec.json.encode(gone), self._notes)
+        return head % (b"true" if whole else b"false", rows, msgspec.json.encode(deleted), self._notes)
 
     @property
     def cursor(self) -> str:

@@ -19,7 +19,7 @@ from kube.informer import Informer
 from kube.model.meta import JSON
 from kube.reflector import WatchOptions
 from kube.resources import COMPOSITE_POD_GROUPS, JOBS, NODES, POD_GROUPS, PODS, Resource
-from kube.store import Changes, Dropped, Object, Store, Unreadable, key_of
+from kube.store import Changes, DroppedObject, Object, Store, Unreadable, key_of
 from ui.board import Board
 from ui.records import PlacedPod, SeenNode, kept_jobset, kept_pod, topologies
 from ui.topology import domain_map
@@ -51,7 +51,7 @@ MISSING = {
 """What is missing on the page without the right to list and watch a kind."""
 
 _OF_SET = "jobset"
-_OURS = keys.JOBSET_NAME
+_JOBSET_LABEL = keys.JOBSET_NAME
 """Label selector of objects of JobSets."""
 
 T = TypeVar("T", bound=Object)
@@ -69,11 +69,11 @@ class BoundedStore(Store[T]):
         super().begin()
         self.left_out = False
 
-    def apply(self, obj: T | Unreadable | Dropped) -> Changes[T]:
-        if isinstance(obj, Dropped) or self._has_room_for(key_of(obj)):
+    def apply(self, obj: T | Unreadable | DroppedObject) -> Changes[T]:
+        if isinstance(obj, DroppedObject) or self._has_room_for(key_of(obj)):
             return super().apply(obj)
         self.left_out = True
-        return super().apply(Dropped(obj.metadata))
+        return super().apply(DroppedObject(obj.metadata))
 
     def _has_room_for(self, key: Key) -> bool:
         objects = self._objects if self._next is None else self._next.objects
@@ -86,7 +86,7 @@ class Caches:
 
     def __init__(self, client: Client, namespace: str | None, board: Board) -> None:
         where: WatchOptions = {"namespace": namespace}
-        ours: WatchOptions = {**where, "label_selector": _OURS}
+        ours: WatchOptions = {**where, "label_selector": _JOBSET_LABEL}
         self._client = client
         self._board = board
         self._scope = namespace or ""

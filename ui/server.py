@@ -40,7 +40,7 @@ EXPLAIN_TIMEOUT = 30.0
 """Seconds for an explanation, waiting for its turn included."""
 
 
-class Shown(Protocol):
+class PageSource(Protocol):
     """The source of the page's data."""
 
     def has(self, key: Key) -> bool: ...
@@ -57,7 +57,7 @@ Explain = Callable[[Key], Awaitable[JSON]]
 class Pages:
     """The answers to requests. Created in a running event loop."""
 
-    def __init__(self, board: Board, shown: Shown, explain: Explain) -> None:
+    def __init__(self, board: Board, shown: PageSource, explain: Explain) -> None:
         self._board = board
         self._shown = shown
         self._explain = explain
@@ -135,7 +135,7 @@ class Pages:
             body = msgspec.json.encode(found)
             if len(self._kept) < MOST_KEPT:
                 self._kept[page] = body
-        return Response(body, media_type="application/json", headers=_FRESH)
+        return Response(body, media_type="application/json", headers=_NO_STORE)
 
     async def _explanation(self, request: Request) -> Response:
         """The explanation of a cached set: other names are not looked up in the cluster."""
@@ -153,7 +153,7 @@ class Pages:
                 code = error.code if isinstance(error, ApiError) and error.code in {403, 404} else 502
                 return _text(code, str(error))
             self._explained.put(key, body, time.monotonic() + EXPLAINED_FOR)
-        return Response(body, media_type="application/json", headers=_FRESH)
+        return Response(body, media_type="application/json", headers=_NO_STORE)
 
 
 class _Stream(StreamingResponse):
@@ -170,7 +170,7 @@ class _Stream(StreamingResponse):
             self._on_end()
 
 
-_FRESH = {"cache-control": "no-store"}
+_NO_STORE = {"cache-control": "no-store"}
 
 
 def _key(request: Request) -> Key:
@@ -178,4 +178,4 @@ def _key(request: Request) -> Key:
 
 
 def _text(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
-    return Response(f"{text}\n", status, headers={**_FRESH, **(headers or {})}, media_type="text/plain")
+    return Response(f"{text}\n", status, headers={**_NO_STORE, **(headers or {})}, media_type="text/plain")

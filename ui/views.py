@@ -54,8 +54,8 @@ def _cause(js: JobSet, now: datetime) -> str:
     if state is State.KEEPS_FAILING:
         return attempt_words(js.status.attempt_history[-1])
     types = {State.FAILED: keys.FAILED, State.RESTARTING: keys.RESTARTING, State.WAITING: keys.GROUPS_SCHEDULED}
-    said = find(js.status.conditions, types[state]) if state in types else None
-    return "" if said is None or (state is State.WAITING and said.status == "True") else said.message
+    condition = find(js.status.conditions, types[state]) if state in types else None
+    return "" if condition is None or (state is State.WAITING and condition.status == "True") else condition.message
 
 
 def _wanted_jobs(js: JobSet) -> int:
@@ -212,13 +212,13 @@ def job_state(job: Job) -> str:
 
 def _group(group: StoredGroup) -> JSON:
     policy = group.spec.scheduling_policy
-    said = find(group.status.conditions or (), INITIALLY_SCHEDULED)
-    state = "" if said is None else "Scheduled" if said.status == "True" else "Not scheduled yet"
+    condition = find(group.status.conditions or (), INITIALLY_SCHEDULED)
+    state = "" if condition is None else "Scheduled" if condition.status == "True" else "Not scheduled yet"
     return {
         "name": group.metadata.name,
         "parent": group.spec.parent_composite_pod_group_name or "",
         "gang": policy.gang is not None,
         "least": policy.gang.count if policy.gang is not None else 0,
         "state": state,
-        "message": cut(said.message) if said is not None and said.status != "True" else "",
+        "message": cut(condition.message) if condition is not None and condition.status != "True" else "",
     }

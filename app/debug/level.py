@@ -27,7 +27,7 @@ class LevelError(ValueError):
     """A request for another level cannot be understood; one line says why."""
 
 
-class _Asked(msgspec.Struct, forbid_unknown_fields=True, rename={"duration": "for"}):
+class _LevelChange(msgspec.Struct, forbid_unknown_fields=True, rename={"duration": "for"}):
     """The body of a change, with the key `level` of zap's handler."""
 
     level: str
@@ -45,8 +45,8 @@ class LogLevel:
 
     def as_json(self) -> JSON:
         """The level, and until when it holds if it was changed."""
-        shown: JSON = {"level": level_name(self._level)}
-        return {**shown, "until": self._until, "then": level_name(self._configured)} if self._until else shown
+        body: JSON = {"level": level_name(self._level)}
+        return {**body, "until": self._until, "then": level_name(self._configured)} if self._until else body
 
     def change(self, body: bytes) -> None:
         """Take `{"level": "debug", "for": "15m"}`. Raises `LevelError`. The configured level ends a change at once."""
@@ -71,7 +71,7 @@ class LogLevel:
 def _read(body: bytes) -> tuple[int, float]:
     """Level and seconds."""
     try:
-        asked = msgspec.json.decode(body, type=_Asked)
+        asked = msgspec.json.decode(body, type=_LevelChange)
         seconds = parse_duration(asked.duration) if asked.duration else DEFAULT_TIME
         level = parse_level(asked.level)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

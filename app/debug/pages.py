@@ -33,7 +33,7 @@ MAX_BODY: Final = 1024
 PAGE_TIMEOUT: Final = 5.0
 """Seconds for another process to answer."""
 
-REST: Final = 4.0
+PAUSE_FACTOR: Final = 4.0
 """The pause before the next page, as a multiple of the time that the last one took."""
 
 
@@ -104,7 +104,7 @@ class Debug:
             text = await self._text(path)
         finally:
             self._busy = False
-            self._rest_until = self._clock() + REST * (self._clock() - began)
+            self._rest_until = self._clock() + PAUSE_FACTOR * (self._clock() - began)
         await respond(send, 200, text)
 
     async def _text(self, path: str) -> str:

@@ -70,12 +70,12 @@ async def watch_rights(
 
     `lease`: the one of the leader; None where there is no election. `look_ups`: those of admission.
     """
-    said, say_again_at = "", 0.0
+    last_warning, say_again_at = "", 0.0
     while fault := await _fault(client, lease, look_ups):
         now = asyncio.get_running_loop().time()
-        if fault != said or now >= say_again_at:
+        if fault != last_warning or now >= say_again_at:
             log.warning("not ready: %s", fault)
-            said, say_again_at = fault, now + LOG_EVERY
+            last_warning, say_again_at = fault, now + LOG_EVERY
         health.set_readiness("rights", fails(fault))
         await asyncio.sleep(ASK_AGAIN)
     health.set_readiness("rights", passes)

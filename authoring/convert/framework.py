@@ -44,7 +44,7 @@ COMMENTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ManifestOptions:
     """Options of the manifest: `nodes` pods with `gpus` GPUs each; `without` names parts to leave out."""
 
     framework: str = ""
@@ -54,7 +54,7 @@ class Wanted:
     without: Sequence[str] = ()
 
 
-def head_comment(wanted: Wanted) -> str:
+def head_comment(wanted: ManifestOptions) -> str:
     """What to do with the manifest, as comments at its top."""
     return (
         f"# {wanted.framework}: pods: {wanted.nodes}, GPUs of each: {wanted.gpus}. Made by `jobset init`.\n"
@@ -63,7 +63,7 @@ def head_comment(wanted: Wanted) -> str:
     )
 
 
-def manifest(wanted: Wanted, example: str) -> list[JSON]:
+def manifest(wanted: ManifestOptions, example: str) -> list[JSON]:
     """The objects: ConfigMap, claim for checkpoints, JobSet; made from this file in examples/frameworks."""
     program, jobset = _example(f"frameworks/{example}.yaml", wanted)
     _, claim, guarded = _example("watchdog.yaml")
@@ -82,7 +82,7 @@ def manifest(wanted: Wanted, example: str) -> list[JSON]:
     return [program, jobset] if "checkpoints" in wanted.without else [program, claim, jobset]
 
 
-def _example(name: str, wanted: Wanted | None = None) -> list[JSON]:
+def _example(name: str, wanted: ManifestOptions | None = None) -> list[JSON]:
     """The objects of an example, in the wanted size."""
     text = (EXAMPLES / name).read_text(encoding="utf-8")
     if wanted is not None:
@@ -108,7 +108,7 @@ def _add_watchdog(jobset: JSON, pod: JSON, guarded: JSON) -> None:
     pod["volumes"].append(source["volumes"][0])
 
 
-def _set_volumes(pod: JSON, wanted: Wanted) -> None:
+def _set_volumes(pod: JSON, wanted: ManifestOptions) -> None:
     """Mount shared memory, the checkpoints, and the program under its new name."""
     [container] = pod["containers"]
     volumes, mounts = pod.setdefault("volumes", []), container.setdefault("volumeMounts", [])

@@ -145,9 +145,9 @@ def _drop_env(template: JSON, name: str, value: str) -> bool:
     found = False
     for container in containers(template):
         own = container.get("env") or []
-        kept = [each for each in own if (each.get("name"), each.get("value")) != (name, value)]
-        if len(kept) < len(own):
-            container["env"], found = kept, True
+        remaining = [each for each in own if (each.get("name"), each.get("value")) != (name, value)]
+        if len(remaining) < len(own):
+            container["env"], found = remaining, True
     return found
 
 

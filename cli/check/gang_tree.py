@@ -13,7 +13,7 @@ from api.jobset import JobSet
 from jobset_client.words import count_noun
 
 _HASH = 10
-_SHOWN = 3
+_MOST_SHOWN = 3
 """Equal groups, and Jobs of one group, that are shown; the rest is counted."""
 
 
@@ -36,11 +36,11 @@ def _level(groups: tuple[Group, ...], indent: str) -> Iterator[str]:
     """Sibling groups; of consecutive equal ones, the first few."""
     for _, run in groupby(groups, _like):
         alike = list(run)
-        for group in alike[:_SHOWN]:
+        for group in alike[:_MOST_SHOWN]:
             yield indent + _line(group)
             yield from _level(group.children, indent + "  ")
-        if len(alike) > _SHOWN:
-            yield f"{indent}and {len(alike) - _SHOWN} more like it"
+        if len(alike) > _MOST_SHOWN:
+            yield f"{indent}and {len(alike) - _MOST_SHOWN} more like it"
 
 
 def _like(group: Group) -> Group:
@@ -59,5 +59,5 @@ def _line(group: Group) -> str:
 
 
 def _jobs(names: list[str]) -> str:
-    shown = ", ".join(names[:_SHOWN])
-    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
+    first_names = ", ".join(names[:_MOST_SHOWN])
+    return f"{first_names} and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else first_names

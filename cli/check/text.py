@@ -44,14 +44,14 @@ def _excerpt(finding: Finding, *, color: bool) -> Iterator[str]:
     """The offending line and the mark under it; of a long line, the part around the position."""
     at = finding.column - 1
     first = 0 if len(finding.text) <= _LINE_WIDTH else max(0, at - _LINE_WIDTH // 2)
-    shown = finding.text[first : first + _LINE_WIDTH]
-    if not shown.strip():
+    excerpt = finding.text[first : first + _LINE_WIDTH]
+    if not excerpt.strip():
         return
-    before = printable(shown[: at - first])
-    marked = printable(shown[at - first : finding.end_column - 1 - first])
+    before = printable(excerpt[: at - first])
+    marked = printable(excerpt[at - first : finding.end_column - 1 - first])
     lead = "".join("\t" if char == "\t" else " " * _width(char) for char in before)
     mark = "^" + "~" * (sum(map(_width, marked)) - 1)
-    yield f"  {printable(shown)}"
+    yield f"  {printable(excerpt)}"
     yield f"  {lead}{_GREEN}{mark}{_RESET}" if color else f"  {lead}{mark}"
 
 

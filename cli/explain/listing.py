@@ -23,14 +23,14 @@ from kube.options import COMMAND_TIMEOUT
 from kube.parallel import each
 from kube.reader import Reader
 
-MOST = 1000
+MOST_JOBSETS = 1000
 """JobSets of one list. Each that has not ended costs three to twelve calls."""
 _TOGETHER = 8
 """JobSets in memory at a time while they are explained."""
 
 
 class Listing:
-    """The lines of a list, in the order of namespace and name. `left_out`: whether there are more than `MOST`."""
+    """The lines of a list, in the order of namespace and name. `left_out`: whether there are more JobSets."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
@@ -122,7 +122,7 @@ async def listing(client: Client, namespace: str | None) -> Listing:
     made, group = Listing(), list[JobSet]()
     seen = 0
     async for js in client.pages(JOBSETS, type=JobSet, namespace=namespace, limit=_TOGETHER, timeout=COMMAND_TIMEOUT):
-        if seen == MOST:
+        if seen == MOST_JOBSETS:
             made.left_out = True
             break
         seen += 1

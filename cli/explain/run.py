@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from cli import session
 from cli.explain import show
-from cli.explain.listing import MOST, listing
+from cli.explain.listing import MOST_JOBSETS, listing
 from cli.explain.terminal import terminal_text
 from cli.messages import colorful, printable
 from cli.output import dump, width_of
@@ -91,7 +91,9 @@ async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
                 where = "in any namespace" if options.everywhere else f"in namespace {to.namespace}: -A looks in all"
                 err.write(f"there are no JobSets {where}\n")
             if found.left_out:
-                err.write(f"there are more: only the first {MOST} are shown; -n NAMESPACE or a name shows others\n")
+                err.write(
+                    f"there are more: only the first {MOST_JOBSETS} are shown; -n NAMESPACE or a name shows others\n"
+                )
             return _Page(table.getvalue(), body, ended=False)
 
         await _pages(options, page, out)
@@ -109,14 +111,14 @@ class _Page:
 
 async def _pages(options: Options, page: Callable[[], Awaitable[_Page]], out: TextIO) -> None:
     """Write a page. With `--watch` write it again when its content changes, until the set has ended."""
-    shown = ""
+    last_text = ""
     while True:
         made = await page()
-        said = _AGES.sub("", json.dumps(made.body))
-        if said != shown:
-            out.write(f"\n{made.text}" if shown and made.text else made.text)
+        content = _AGES.sub("", json.dumps(made.body))
+        if content != last_text:
+            out.write(f"\n{made.text}" if last_text and made.text else made.text)
             out.flush()
         if made.ended or not options.watch:
             return
-        shown = said
+        last_text = content
         await asyncio.sleep(EVERY)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
 from authoring.convert.conversion import convert_documents, is_convertible
-from authoring.convert.framework import COMMENTS, Wanted, head_comment, manifest
+from authoring.convert.framework import COMMENTS, ManifestOptions, head_comment, manifest
 from authoring.findings import Report
 from authoring.manifest_files import Inputs
 from cli.check.text import write_text
@@ -15,7 +15,7 @@ from cli.output import dump
 
 
 @dataclass(frozen=True, slots=True)
-class Options(Wanted):
+class Options(ManifestOptions):
     """A framework with its sizes, or a file to convert."""
 
     file: str = ""

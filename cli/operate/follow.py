@@ -24,13 +24,13 @@ from kube.watcher import Apply, Delete, Event, Init, InitDone
 
 MOST_FOLLOWED = 100
 """Logs that are followed at once. The API server has an open connection to a kubelet for each."""
-LONGEST = 256 << 10
+LONGEST_LINE = 256 << 10
 """Bytes after which a line is broken in two."""
-IDLE = 600.0
+IDLE_SECONDS = 600.0
 """Seconds of silence after which a log is asked for again, in case its connection is dead."""
-PAUSE = 1.0
+RETRY_PAUSE = 1.0
 """Seconds until a log is requested again if its container still runs according to its pod."""
-LAST = 30.0
+LAST_SECONDS = 30.0
 """Seconds that logs are read for after the set has ended: its pods may write until they have ended."""
 
 
@@ -104,10 +104,10 @@ class Follower:
             self._start()
             if not (running := list(self._tasks.values())):
                 return
-            finished, _ = await asyncio.wait(running, timeout=LAST, return_when=asyncio.FIRST_COMPLETED)
+            finished, _ = await asyncio.wait(running, timeout=LAST_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             self._raise()
             if not finished:
-                self._err.write(f"jobset logs: pods still write {LAST:g} s after the end; this is not shown\n")
+                self._err.write(f"jobset logs: pods still write {LAST_SECONDS:g} s after the end; this is not shown\n")
                 return
 
     def _raise(self) -> None:
@@ -161,7 +161,7 @@ class Follower:
             if now is None or (now.ended and before is not None and before.ended) or now.run != log.run:
                 break
             tail = -1
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(RETRY_PAUSE)
         self._done.add(_run(log))
         self._changed.set()
 
@@ -183,7 +183,7 @@ class Follower:
         query = [("container", log.container), ("follow", "true"), ("timestamps", "true")]
         query += [("sinceTime", last[:19] + last[29:])] if last else [("tailLines", str(tail))] if tail >= 0 else []
         path = PODS.path(self._to.namespace, log.pod, "log")
-        async with self._to.client.log(path, tuple(query), idle=IDLE, break_after=LONGEST) as lines:
+        async with self._to.client.log(path, tuple(query), idle=IDLE_SECONDS, break_after=LONGEST_LINE) as lines:
             async for line in lines:
                 text = line.decode("utf-8", "replace")
                 if found := _STAMPED.match(text):

@@ -12,7 +12,7 @@ from cli.messages import printable
 from cli.operate.follow import Follower
 from cli.operate.unread import Unread, reasons, unread_log
 from jobset_client.errors import RefusedError
-from jobset_client.log_order import GONE, Log, LogPod, log_pod, logs, newest_attempt, pods_of_attempt, selector
+from jobset_client.log_order import LOGS_ARE_GONE, Log, LogPod, log_pod, logs, newest_attempt, pods_of_attempt, selector
 from jobset_client.states import end_summary, title
 from jobset_client.words import count_noun
 from kube.client import PAGE
@@ -72,7 +72,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                 if not pods:
                     _refuse_unknown_job(js, options.job)
                 waits = await _waits(to, js, options) if not pods else ""
-                those = _pods_of_attempt(pods, js, options, waits or GONE)
+                those = _pods_of_attempt(pods, js, options, waits or LOGS_ARE_GONE)
                 chosen = logs(those, options.container)
                 if not chosen:
                     raise RefusedError(_no_container(js, options, logs(those, "")))
@@ -162,7 +162,7 @@ def _no_container(js: JobSet, options: Options, readable: Sequence[Log]) -> str:
 
 async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: TextIO, err: TextIO) -> int:
     """Read and write one log after the other."""
-    shown = False
+    has_written = False
     write_line = lines_of_programs(out)
     missing: list[Unread] = []
     for log in chosen[:MOST_LOGS]:
@@ -176,7 +176,7 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
         except ApiError as error:
             missing.append(unread_log(log.prefix, error.message or error.reason))
             continue
-        shown = True
+        has_written = True
         parts = text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []
         for part in parts:
             write_line(log.prefix, part)
@@ -186,7 +186,7 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
     err.writelines(f"{printable(line)}\n" for line in reasons(missing))
     if len(chosen) > MOST_LOGS:
         err.write(f"jobset logs: {count_noun(len(chosen) - MOST_LOGS, 'more log')}: --job JOB shows those of one Job\n")
-    return session.DONE if shown else session.FAILED
+    return session.DONE if has_written else session.FAILED
 
 
 def _without_log(log: Log, namespace: str) -> str:

@@ -14,7 +14,7 @@ from api.features import GATES, FeatureGates
 from app.settings import LeaderElectionSettings
 from authoring.checks import CheckError
 from authoring.suite_server import Server
-from authoring.suites import Loaded
+from authoring.suites import LoadedSuite
 from cli import extras, session
 from cli.check.local_server import local_cluster
 from dev import local
@@ -33,7 +33,7 @@ from policy.suites.judge import Result, compare
 from policy.suites.rounds import rounds
 
 SPEC = ClusterSpec(name="policy-test", profile="api")
-Suites = Sequence[tuple[Loaded, list[Result]]]
+Suites = Sequence[tuple[LoadedSuite, list[Result]]]
 
 
 def judge_online(suites: Suites, gates: FeatureGates) -> list[list[Result]]:
@@ -84,7 +84,7 @@ async def _judge_suites(suites: Suites, kubeconfig: Path, audit_log: Path) -> li
 
 
 async def _judge_suite_online(
-    server: Server, loaded: Loaded, results: list[Result], report: Report, count: int
+    server: Server, loaded: LoadedSuite, results: list[Result], report: Report, count: int
 ) -> list[Result]:
     found = list(results)
     await server.withdraw()
@@ -96,12 +96,12 @@ async def _judge_suite_online(
     return found
 
 
-def _compare_with(loaded: Loaded, number: int, result: Result, answer: Answer) -> Result:
+def _compare_with(loaded: LoadedSuite, number: int, result: Result, answer: Answer) -> Result:
     """The result of a test, with differences. If only the API server can judge it, its verdict is the result."""
     test, path = loaded.suite.tests[number], FieldPath(("tests", number))
-    said = interpret(answer, loaded.policies, update=bool(test.old_jobset))
-    refused = list(refused_otherwise(said, path.at("jobset"), test.jobset))
+    interpretation = interpret(answer, loaded.policies, update=bool(test.old_jobset))
+    refused = list(refused_otherwise(interpretation, path.at("jobset"), test.jobset))
     if result.verdict is None:
-        return Result(test.name, (*compare(said.verdict, test, path), *refused), said.verdict)
-    more = [*differences(result.verdict, answer, said, path, test.name), *refused]
+        return Result(test.name, (*compare(interpretation.verdict, test, path), *refused), interpretation.verdict)
+    more = [*differences(result.verdict, answer, interpretation, path, test.name), *refused]
     return replace(result, failures=(*result.failures, *more), differs=bool(more))

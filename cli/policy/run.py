@@ -12,7 +12,7 @@ from api.features import FeatureGates
 from authoring.checks import CheckError
 from authoring.findings import Report, locate
 from authoring.policy_kinds import SUITE_KIND
-from authoring.suites import Loaded, admission, suites
+from authoring.suites import LoadedSuite, admission, suites
 from cli.check.sarif import sarif
 from cli.check.text import write_text
 from cli.messages import colorful, printable, write_messages
@@ -41,7 +41,7 @@ class Options:
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Run all tests, write the report to `out` and problems to `err`; returns the exit code."""
     report = Report()
-    judged: list[tuple[Loaded, list[Result]]] = []
+    judged: list[tuple[LoadedSuite, list[Result]]] = []
     for loaded in suites(options.names, report, options.gates):
         numbers, admit = range(len(loaded.suite.tests)), admission(options.gates)
         judged.append((loaded, [judge(loaded, number, admit) for number in numbers]))
@@ -64,8 +64,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 def _online(
-    judged: list[tuple[Loaded, list[Result]]], report: Report, gates: FeatureGates
-) -> list[tuple[Loaded, list[Result]]]:
+    judged: list[tuple[LoadedSuite, list[Result]]], report: Report, gates: FeatureGates
+) -> list[tuple[LoadedSuite, list[Result]]]:
     from cli.policy.online import judge_online  # noqa: PLC0415 (a second of imports that others need not pay)
 
     if not any(result.is_askable for _, results in judged for result in results):

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from api.features import FeatureGates
 from authoring.findings import Report
-from authoring.policies import Filed, judged_of, load, warn_of_conflicts
+from authoring.policies import FiledObject, judged_of, load, warn_of_conflicts
 from cli import session
 from cli.check.text import write_faults
 from cli.output import FORMS, columns, dump
@@ -29,7 +29,7 @@ from kube.model.jsontree import dig
 from policy.audit import broken_rules
 from policy.evaluate import Violation, in_force
 from policy.exception_types import JobSetPolicyException
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.types import JobSetPolicy
 
 MOST_SHOWN = 1000
@@ -47,7 +47,7 @@ class Options(session.Where):
 
 
 @dataclass(slots=True)
-class Found:
+class ScanResult:
     """The result of a scan. `broken`: JobSets that break a rule, by policy and rule.
 
     `refused`: JobSets that would be refused if all policies denied; `refused_now`: those that a policy with Deny
@@ -66,7 +66,7 @@ class Found:
     actions: dict[str, list[str]] = field(default_factory=dict)
     unread: int = 0
 
-    def add(self, judged: Judged, violated: Sequence[Violation]) -> None:
+    def add(self, judged: JudgedJobSet, violated: Sequence[Violation]) -> None:
         """Count a JobSet and its violations."""
         self.refused += bool(violated)
         self.refused_now += any(each.policy.spec.denies for each in violated)
@@ -108,7 +108,7 @@ async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
         policies = [each.value for each in given] or await stored_policies(to.client)
         namespace = None if options.everywhere else to.namespace
         exceptions = await stored_exceptions(to.client, namespace)
-        namespaces, found = Namespaces(to.client, policies), Found(_places(given))
+        namespaces, found = Namespaces(to.client, policies), ScanResult(_places(given))
         async with session.naming(to, ""):
             async for obj in stored_jobsets(to.client, namespace):
                 name = str(dig(obj, "metadata", "namespace"))
@@ -123,7 +123,7 @@ async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
     return session.NOT_DONE if found.unread else session.FAILED if found.refused else session.DONE
 
 
-def _from_files(names: Sequence[str], err: TextIO) -> list[Filed[JobSetPolicy]] | None:
+def _from_files(names: Sequence[str], err: TextIO) -> list[FiledObject[JobSetPolicy]] | None:
     """The policies in these files; None if they have faults."""
     report = Report()
     policies, _ = load(names, report)
@@ -131,7 +131,7 @@ def _from_files(names: Sequence[str], err: TextIO) -> list[Filed[JobSetPolicy]] 
     return None if write_faults("policy scan", report, err) else policies
 
 
-def _places(given: Sequence[Filed[JobSetPolicy]]) -> dict[tuple[str, str], tuple[str, int]]:
+def _places(given: Sequence[FiledObject[JobSetPolicy]]) -> dict[tuple[str, str], tuple[str, int]]:
     """File and line of each rule, by the names of policy and rule."""
     return {
         (each.value.metadata.name, rule.name): each.line(SPEC.at("rules", rule.name))
@@ -145,7 +145,7 @@ def _judge(
     policies: Sequence[JobSetPolicy],
     namespace: Namespace,
     exceptions: list[JobSetPolicyException],
-    found: Found,
+    found: ScanResult,
 ) -> None:
     found.jobsets += 1
     judged = judged_of(obj, _GATES)
@@ -155,7 +155,7 @@ def _judge(
     found.add(judged, broken_rules(policies, judged, namespace, exceptions, now()))
 
 
-def _write(found: Found, output: str, out: TextIO) -> None:
+def _write(found: ScanResult, output: str, out: TextIO) -> None:
     counts = [
         {"policy": policy, "rule": rule, "actions": found.actions[policy], "jobsets": n, **found.place(policy, rule)}
         for (policy, rule), n in sorted(found.broken.items())

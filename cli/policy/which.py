@@ -26,7 +26,7 @@ from policy.judged import Namespace
 from policy.types import JobSetPolicy, JobSetPolicyObject, Selector
 
 NOT_SAID = "the manager has said nothing about it"
-_HELD = {True: "holds it", False: "does not", None: "not known"}
+_ENFORCEMENT_WORDS = {True: "holds it", False: "does not", None: "not known"}
 _GATES = FeatureGates({"AllAlpha": True})
 """The manager's feature gates are not known here, so defaults that need one are listed as if it were on."""
 
@@ -52,14 +52,14 @@ async def _which(options: Options, out: TextIO) -> int:
             raise session.UsageError(await session.no_namespace(to.client, to.namespace) or str(error)) from error
         exceptions = await stored_exceptions(to.client, to.namespace)
     matching = [policy for policy in policies if policy.spec.match.namespace_selector.matches(namespace.labels)]
-    named = {policy.metadata.name: policy for policy in policies}
+    policies_by_name = {policy.metadata.name: policy for policy in policies}
     bodies = [_policy(policy) for policy in matching]
     against = [
         f"policy {policy.metadata.name}: {error.reader_text}"
         for number, policy in enumerate(matching)
         for error in conflicts(policy, matching[number + 1 :], _GATES)
     ]
-    granted = [_exception(each, named, namespace) for each in exceptions.get(to.namespace, [])]
+    granted = [_exception(each, policies_by_name, namespace) for each in exceptions.get(to.namespace, [])]
     if options.output in FORMS:
         body = {"namespace": to.namespace, "policies": bodies, "exceptions": granted, "conflicts": against}
         out.write(dump(body, options.output))
@@ -83,10 +83,10 @@ def _policy(policy: JobSetPolicyObject) -> dict[str, Any]:
 
 def _in_api_server(policy: JobSetPolicyObject) -> dict[str, Any]:
     """Whether the API server itself enforces a policy that asks for that; `holds` None: not known."""
-    held = find(policy.status.conditions, IN_API_SERVER)
-    if held is None:
+    condition = find(policy.status.conditions, IN_API_SERVER)
+    if condition is None:
         return {"holds": None, "message": NOT_SAID}
-    return {"holds": held.status == "True", "message": held.message}
+    return {"holds": condition.status == "True", "message": condition.message}
 
 
 def _exception(
@@ -118,7 +118,7 @@ def _write(
                 each["name"],
                 ",".join(each["actions"]),
                 "some, by their labels" if each["someJobSets"] else "all",
-                _HELD[each["apiServer"]["holds"]] if each["apiServer"] else "not asked",
+                _ENFORCEMENT_WORDS[each["apiServer"]["holds"]] if each["apiServer"] else "not asked",
                 ", ".join(
                     [
                         *each["rules"],
@@ -130,10 +130,10 @@ def _write(
         ]
         out.writelines(columns([("POLICY", "ACTIONS", "JOBSETS", "API-SERVER", "RULES"), *rows]))
         for each in policies:
-            held = each["apiServer"]
-            if held and not held["holds"]:
-                doubt = "may not be" if held["holds"] is None else "is not"
-                text = f"policy {each['name']} {doubt} held by the API server: {held['message']}"
+            enforcement = each["apiServer"]
+            if enforcement and not enforcement["holds"]:
+                doubt = "may not be" if enforcement["holds"] is None else "is not"
+                text = f"policy {each['name']} {doubt} held by the API server: {enforcement['message']}"
                 out.write(f"{printable(text)}\n")
         out.writelines(f"{printable(text)}\n" for text in against)
     if exceptions:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TextIO
 
-from api.batch import Owned
+from api.batch import OwnedObject
 from api.keys import AWAITS_LEADER, JOBSET_NAME, OUR_GATES, SPARES
 from api.rollback import completed_job_concerns, has_completed_jobs, pod_concerns, spec_concerns
 from cli import session
@@ -72,7 +72,9 @@ async def _jobs(client: Client, js: JSON) -> frozenset[str]:
     """Names of the Jobs that the JobSet has."""
     meta = js["metadata"]
     selector = f"{JOBSET_NAME}={meta['name']}"
-    jobs = client.pages(JOBS, type=Owned, namespace=meta["namespace"], label_selector=selector, accept=METADATA_LIST)
+    jobs = client.pages(
+        JOBS, type=OwnedObject, namespace=meta["namespace"], label_selector=selector, accept=METADATA_LIST
+    )
     return frozenset([job.metadata.name async for job in jobs if job.metadata.controlled_by(meta["uid"])])
 
 

@@ -27,7 +27,7 @@ from kube.resources import PODS
 
 log = logging.getLogger(__name__)
 
-QUIET = 30.0
+FIRST_REPORT_SECONDS = 30.0
 """Seconds that the scheduler has for a first report once the pods exist."""
 
 CHECK_INTERVAL = 60.0
@@ -44,10 +44,10 @@ MOST_NOTE = 900
 
 
 @dataclass(frozen=True, slots=True)
-class Stalled:
+class StalledTrees:
     """Trees with all of their pods and without a report. `ignored`: the first of those with running pods.
 
-    `wait`: seconds until the next tree may be stalled; None if no tree is younger than `QUIET`.
+    `wait`: seconds until the next tree may be stalled; None if no tree is younger than `FIRST_REPORT_SECONDS`.
     """
 
     trees: tuple[Tree, ...] = ()
@@ -55,12 +55,12 @@ class Stalled:
     wait: float | None = None
 
 
-def stalled_trees(observed: Observed) -> Stalled:
+def stalled_trees(observed: Observed) -> StalledTrees:
     """The stalled trees by the caches: their PodGroups never had a condition."""
     js, known = observed.jobset, observed.groups
     wanted = forest(js)
     if wanted is None or known is None or not _waits(js):
-        return Stalled()
+        return StalledTrees()
     there = {group.metadata.name: group for group in (*known.pod_groups, *known.composites)}
     jobs = {job.metadata.name: job for job in observed.jobs}
     trees, ignored, wait = [], None, None
@@ -73,8 +73,8 @@ def stalled_trees(observed: Observed) -> Stalled:
         if reported or not own or any(job.status.active < pods[name] for name, job in own.items()):
             continue
         age = _age(own.values(), observed.now)
-        if age < QUIET:
-            wait = min(QUIET - age, QUIET if wait is None else wait)
+        if age < FIRST_REPORT_SECONDS:
+            wait = min(FIRST_REPORT_SECONDS - age, FIRST_REPORT_SECONDS if wait is None else wait)
         elif any(job.status.ready for job in own.values()):
             ignored = ignored or root
         else:
@@ -82,7 +82,7 @@ def stalled_trees(observed: Observed) -> Stalled:
             above = there.get(root.name)
             active = {name: job.status.active for name, job in own.items()}
             trees.append(Tree(root, there, released, active, priority=above.spec.priority if above else None))
-    return Stalled(tuple(trees), ignored, wait)
+    return StalledTrees(tuple(trees), ignored, wait)
 
 
 def _waits(js: JobSet) -> bool:
@@ -148,11 +148,17 @@ class StalledGangs:
             for event in events - reports.events:
                 self._record(js, event)
             reports.events = events
-        wait = CHECK_INTERVAL if found.trees or found.ignored else QUIET if found.wait is None else found.wait
+        wait = (
+            CHECK_INTERVAL
+            if found.trees or found.ignored
+            else FIRST_REPORT_SECONDS
+            if found.wait is None
+            else found.wait
+        )
         reports.next_check = clock() + wait
         return wait
 
-    async def _events(self, observed: Observed, found: Stalled) -> frozenset[Event] | None:
+    async def _events(self, observed: Observed, found: StalledTrees) -> frozenset[Event] | None:
         """The warnings that apply now; None if the pods could not be listed."""
         js = observed.jobset
         if found.ignored is not None:

@@ -11,10 +11,10 @@ PAUSE = 10.0
 """Time between two sets, as a multiple of the time that the writes of the first took: the rest is for urgent requests.
 Creation beside a queue, over that with the Go JobSet: 1.4 at 3, 0.87 at 10, when a fifth of the Jobs exist by then."""
 
-LONGEST = 1.0
+LONGEST_PAUSE = 1.0
 """Seconds between two sets at most."""
 
-LATEST = 5.0
+LONGEST_WAIT = 5.0
 """Longest wait of a set in seconds, however many others were created before it."""
 
 
@@ -30,10 +30,10 @@ class Beginnings:
 
     def place(self, time: float) -> float:
         """When one more set may begin."""
-        begin = min(max(time, self._free_at), time + LATEST)
+        begin = min(max(time, self._free_at), time + LONGEST_WAIT)
         self._free_at = begin + self._seconds
         return begin
 
     def took(self, seconds: float) -> None:
         """Note how many seconds the writes of a set took."""
-        self._seconds = min(PAUSE * seconds, LONGEST)
+        self._seconds = min(PAUSE * seconds, LONGEST_PAUSE)

@@ -30,7 +30,7 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 300.0
 """Seconds between two resumptions of a Job at most."""
 
-CALM = 600.0
+FORGET_AFTER = 600.0
 """Seconds after the last resumption after which all resumptions are forgotten."""
 
 GET_TIMEOUT = 2.0
@@ -74,7 +74,7 @@ class Resumptions:
             if job is not None and job.metadata.uid == uid and not job.spec.suspend:
                 times = self._times[uid] = self._times.get(uid, 0) + 1
                 self._until[uid] = time + min(FIRST_PAUSE * 2 ** min(times - 1, 20), LONGEST_PAUSE)
-                self._forget_at, self.is_reported = time + CALM, False
+                self._forget_at, self.is_reported = time + FORGET_AFTER, False
 
 
 class _Entry(Base, frozen=True, kw_only=True):
@@ -112,11 +112,11 @@ class ContestedJobs:
         """Warn if a Job that was resumed is suspended again. Never fails."""
         if not observed.held_back or resumptions.is_reported:
             return
-        held = [job for job in observed.jobs if job.spec.suspend and job.metadata.uid in observed.held_back]
-        if not held:
+        suspended_jobs = [job for job in observed.jobs if job.spec.suspend and job.metadata.uid in observed.held_back]
+        if not suspended_jobs:
             return
         resumptions.is_reported = True
-        js, name = observed.jobset, held[0].metadata.name
+        js, name = observed.jobset, suspended_jobs[0].metadata.name
         try:
             job = await self._client.get(
                 JOBS, name, namespace=js.metadata.namespace, type=_SuspendedJob, timeout=GET_TIMEOUT
@@ -125,7 +125,7 @@ class ContestedJobs:
         except (KubeError, TimeoutError) as error:
             log.info("who has suspended Job %s/%s is not known: %s", js.metadata.namespace, name, error)
             who = ""
-        self._record(js, Event("Warning", keys.JOBS_SUSPENDED_AGAIN, note_of(name, len(held) - 1, who)))
+        self._record(js, Event("Warning", keys.JOBS_SUSPENDED_AGAIN, note_of(name, len(suspended_jobs) - 1, who)))
 
 
 def note_of(name: str, more: int, who: str) -> str:

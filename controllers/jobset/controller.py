@@ -68,7 +68,7 @@ log = logging.getLogger(__name__)
 NAME = "jobset"
 """Label value of this controller in metrics."""
 
-REST = 4.0
+PAUSE_FACTOR = 4.0
 """The pause of a set before its next plan, as a multiple of the time that its last plan took. With thousands of Jobs
 that change all the time, planning takes at most a fifth of a processor; small sets do not wait noticeably."""
 
@@ -155,7 +155,7 @@ class JobSetReconciler:
         memory.attempt_times = self._stopwatch.saw(memory.attempt_times, js, observed.jobs, moment)
         planning = self._planning(len(observed.jobs), memory)
         decided = planning.decide(observed)
-        memory.rest_until = clock() + REST * (clock() - began)
+        memory.rest_until = clock() + PAUSE_FACTOR * (clock() - began)
         while decided.pod_query is not None:
             observed = await self._answer(observed, decided.pod_query)
             decided = planning.decide(observed)
@@ -163,11 +163,11 @@ class JobSetReconciler:
         self.memories.note_queued(request, queued=bool(decided.queued or started))
         self._warn(js, decided, memory)
         await self._contested.check(observed, memory.resumptions)
-        said = summary(js, decided)
-        if said and said != memory.tried:
+        line = summary(js, decided)
+        if line and line != memory.tried:
             self._client.require_writes()
-            log.info("%s %s: %s", NAME, request, said)
-        memory.tried = said
+            log.info("%s %s: %s", NAME, request, line)
+        memory.tried = line
         if decided.status is None:  # the stored conditions are those of this plan
             memory.reported_group = decided.reported_group
         try:
@@ -305,7 +305,7 @@ class JobSetReconciler:
         time = rfc3339(moment)
         jobs = tuple(self._caches.jobs.by_index(BY_OWNER, key_of_children(js)))
         pods, ends = self._pods(jobs), self._caches.last_ends
-        named = self._caches.jobs.by_index(BY_SET, IndexKey(meta.namespace, meta.name))
+        jobs_by_label = self._caches.jobs.by_index(BY_SET, IndexKey(meta.namespace, meta.name))
         clock = asyncio.get_running_loop().time
         foreign = memory.foreign.value if clock() < memory.foreign.time else {}
         if not foreign:
@@ -331,7 +331,7 @@ class JobSetReconciler:
                 **foreign,
                 **{
                     job.metadata.name: job.metadata.owner
-                    for job in (named if len(named) != len(jobs) else ())
+                    for job in (jobs_by_label if len(jobs_by_label) != len(jobs) else ())
                     if not job.metadata.controlled_by(meta.uid)
                 },
             },
@@ -369,14 +369,14 @@ class JobSetReconciler:
         """Deleted Jobs with an end that the status does not record yet; the others are forgotten."""
         if memory.departed:
             here = {job.metadata.uid for job in jobs}
-            gone = [
+            departed_jobs = [
                 job
                 for uid, job in memory.departed.items()
                 if uid not in here and job.metadata.controlled_by(js.metadata.uid)
             ]
             recorded_here = js.is_ours and not finished(js)
-            kept = not_recorded(js, gone, self._gates) if recorded_here else ()
-            memory.departed = {job.metadata.uid: job for job in kept}
+            unrecorded = not_recorded(js, departed_jobs, self._gates) if recorded_here else ()
+            memory.departed = {job.metadata.uid: job for job in unrecorded}
         return tuple(memory.departed.values())
 
     def _pods(self, jobs: Iterable[Job]) -> tuple[Pod, ...]:

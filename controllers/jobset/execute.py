@@ -248,12 +248,12 @@ class Executor:
 
     async def _delete_jobs(self, js: JobSet, action: DeleteJobs) -> None:
         namespace = js.metadata.namespace
-        gone = await self.client.delete_collection(
+        deleted_uids = await self.client.delete_collection(
             JOBS, label_selector=action.selector, namespace=namespace, propagation_policy="Background"
         )
         # The others may have a finalizer or changed labels: the watch shows them.
         for name, uid in action.jobs:
-            if uid in gone:
+            if uid in deleted_uids:
                 self.caches.jobs.overlay_deleted(namespace, name, uid)
 
     async def _patch_job(self, js: JobSet, action: PatchJob) -> None:

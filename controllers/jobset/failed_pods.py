@@ -54,17 +54,17 @@ async def list_failed_pods(
 
     If the answer is needed, all failed pods are read, in pages of `page`, and errors of the client are raised.
     """
-    kept: dict[str, tuple[FailedPod, ...]] = {uid: () for _, uid in pod_query.jobs}
+    pods_by_job: dict[str, tuple[FailedPod, ...]] = {uid: () for _, uid in pod_query.jobs}
     try:
         async for pods in _pages(client, namespace, pod_query, page):
             for uid, new in _by_job(pods).items():
-                if uid in kept:
-                    kept[uid] = tuple(keep(uid, (*kept[uid], *new)))
+                if uid in pods_by_job:
+                    pods_by_job[uid] = tuple(keep(uid, (*pods_by_job[uid], *new)))
     except (KubeError, TimeoutError) as error:
         if pod_query.needed:
             raise
         log.info("pods of Job %s/%s are not known: %s", namespace, pod_query.jobs[0][0], error)
-    return kept
+    return pods_by_job
 
 
 async def _pages(

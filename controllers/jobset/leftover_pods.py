@@ -12,13 +12,13 @@ from api.jobset import JobSet
 from api.leftovers import NOT_ENDED, LeftoverPod
 from api.selectors import other_attempts_selector
 from controllers.jobset.memory import Memories
-from controllers.jobset.old_pods import Followed, OldPod, old_pod_of
+from controllers.jobset.old_pods import FollowedPods, OldPod, old_pod_of
 from kube.client import Client
 from kube.controller import Request
 from kube.informer import Informer, SyncTimeoutError
 from kube.resources import PODS
 from kube.store import ChangeKind
-from kube.workqueue import SOON, WorkQueue
+from kube.workqueue import BATCHED, WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class LeftoverPods:
         self._client = client
         self._memories = memories
         self._enqueue: Callable[[Request, float], None] = lambda _request, _delay: None
-        self._new: asyncio.Queue[tuple[Request, Followed]] = asyncio.Queue()
+        self._new: asyncio.Queue[tuple[Request, FollowedPods]] = asyncio.Queue()
 
     def feed(self, queue: WorkQueue[Request]) -> None:
         """Put a JobSet into the queue when its first list is complete and when a pod has ended."""
@@ -74,8 +74,8 @@ class LeftoverPods:
             metadata_only=True,
         )
         # Only a pod that has ended can let a Job be created.
-        pods.on_event(lambda kind, *_: self._enqueue(request, SOON.delay) if kind is ChangeKind.DELETED else None)
-        memory.followed = Followed(attempt, pods)
+        pods.on_event(lambda kind, *_: self._enqueue(request, BATCHED.delay) if kind is ChangeKind.DELETED else None)
+        memory.followed = FollowedPods(attempt, pods)
         self._new.put_nowait((request, memory.followed))
 
     def end_when_gone(self, js: JobSet) -> None:
@@ -93,7 +93,7 @@ class LeftoverPods:
                     watching = self._watch(request, followed)
                     followed.task = group.create_task(watching, name=f"old-pods-of-{request.name}")
 
-    async def _watch(self, request: Request, followed: Followed) -> None:
+    async def _watch(self, request: Request, followed: FollowedPods) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(followed.pods.run())
             while not followed.pods.synced:
@@ -103,7 +103,7 @@ class LeftoverPods:
                     log.warning("%s/%s cannot go on with its restart: %s", request.namespace, request.name, error)
             self._enqueue(request, 0.0)
 
-    def _current(self, js: JobSet) -> Followed | None:
+    def _current(self, js: JobSet) -> FollowedPods | None:
         memory = self._memories.get(_request(js), js.metadata.uid)
         followed = None if memory is None else memory.followed
         return followed if followed is not None and followed.attempt == js.status.restarts else None

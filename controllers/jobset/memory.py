@@ -15,7 +15,7 @@ from api.jobset_status import JobSetStatus
 from controllers.gang.stalled import NO_EVENTS, Reports
 from controllers.jobset.contested_jobs import Resumptions
 from controllers.jobset.milestones import AttemptTimes
-from controllers.jobset.old_pods import Followed
+from controllers.jobset.old_pods import FollowedPods
 from controllers.jobset.refused import RefusedJobs
 from controllers.planning.actions import Event
 from controllers.planning.job_window import UNKNOWN, JobWindow
@@ -109,7 +109,7 @@ class Memory:
     """RFC 3339: the earliest time at which a check of pending pods can find a late one. Without it they are listed at
     once. For speed: at most 20 lists in the time that a pod may take, instead of one for each change of a pod."""
 
-    followed: Followed | None = None
+    followed: FollowedPods | None = None
     """The pods of earlier attempts, until the last is gone. Without it they are listed before a Job is created."""
 
     resumptions: Resumptions = field(default_factory=Resumptions)

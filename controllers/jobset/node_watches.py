@@ -29,7 +29,7 @@ BY_NODE = "node"
 BY_SET = "set"
 """Index of pods by the UID of their JobSet."""
 
-GONE = (("", ""),)
+DELETED_NODE_TAINTS = (("", ""),)
 """The taints of a node that does not exist, by convention."""
 
 
@@ -174,7 +174,7 @@ class NodeWatches:
     def _node_seen(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
         """Forget the times of taints that the node does not have any more."""
         name = new.name if new is not None else old.name if old is not None else ""
-        seen, taints = self._first_seen.pop(name, {}), dict(GONE if new is None else new.taints)
+        seen, taints = self._first_seen.pop(name, {}), dict(DELETED_NODE_TAINTS if new is None else new.taints)
         left = {taint: since for taint, since in seen.items() if taint in taints}
         if left:
             self._first_seen[name] = left
@@ -189,7 +189,7 @@ class NodeWatches:
         stored, unreadable = self.nodes.store.get("", node), self.nodes.store.unreadable
         if stored is not None:
             return stored.taints
-        return () if ("", node) in unreadable else GONE
+        return () if ("", node) in unreadable else DELETED_NODE_TAINTS
 
 
 def _tainted_pod(pod: BoundPod, since: str, taint: str, domain: str) -> PodOnTaintedNode:

@@ -46,7 +46,7 @@ def old_pod_of(js: JobSet) -> Callable[[LeftoverPod], OldPod | None]:
 
 
 @dataclass(slots=True)
-class Followed:
+class FollowedPods:
     """The pods of all attempts before `attempt` of one JobSet. `over`: none is left, and the watch has ended."""
 
     attempt: int

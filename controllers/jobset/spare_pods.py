@@ -7,7 +7,7 @@ from api.spare_pods import PoolPod
 from controllers.jobset.memory import Memory
 from controllers.planning.actions import Action, GivePlace
 from controllers.planning.observed import Observed
-from controllers.planning.steps.give_places import SERVED
+from controllers.planning.steps.give_places import PLACE_COOLDOWN
 from kube.indexes import IndexKey
 from kube.store import Store
 
@@ -22,7 +22,7 @@ def with_spare_pods(observed: Observed, pods: Store[PoolPod], memory: Memory, cl
     if memory.served is None:  # kube-scheduler may not have looked since an earlier leader gave way
         at = {pod.node for pod in found if pod.is_spare}
         memory.served = {pod.uid: clock for pod in found if pod.nominated and pod.nominated not in at}
-    memory.served = {uid: given for uid, given in memory.served.items() if given + SERVED > clock}
+    memory.served = {uid: given for uid, given in memory.served.items() if given + PLACE_COOLDOWN > clock}
     return dataclasses.replace(observed, spare_pods=tuple(found), served_pods=frozenset(memory.served))
 
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 FIRST_CHECK = 30.0
 """Seconds that pods have to become ready before the first check."""
 
-LONGEST = 600.0
+LONGEST_INTERVAL = 600.0
 """Most seconds between two checks."""
 
 LIST_TIMEOUT = 2.0
@@ -65,7 +65,7 @@ class UnscheduledPods:
             if event is not None and event not in reports.events:
                 self._record(js, event)
             reports.events = frozenset([event]) if event else NO_EVENTS
-        reports.wait = min(2 * reports.wait, LONGEST)
+        reports.wait = min(2 * reports.wait, LONGEST_INTERVAL)
         reports.next_check = clock() + reports.wait
         return reports.wait
 
@@ -96,11 +96,11 @@ def note_of(pods: Sequence[DetailedPod], *, more: bool = False) -> str:
 
     Leaders in exclusive placement are left out: their JobSet gets an event about them anyway.
     """
-    said = {pod.metadata.name: words for pod in pods if (words := _words(pod))}
-    if not said:
+    messages = {pod.metadata.name: words for pod in pods if (words := _words(pod))}
+    if not messages:
         return ""
-    [(words, number), *more_words] = Counter(said.values()).most_common()
-    first = next(name for name, text in said.items() if text == words)
+    [(words, number), *more_words] = Counter(messages.values()).most_common()
+    first = next(name for name, text in messages.items() if text == words)
     counted = f"pod {first} is" if number == 1 else f"pod {first} and {number - 1} more are"
     unlike = sum(count for _, count in more_words)
     left = f"; {unlike} more for other reasons" if unlike else ""
@@ -110,8 +110,8 @@ def note_of(pods: Sequence[DetailedPod], *, more: bool = False) -> str:
 
 def _words(pod: DetailedPod) -> str:
     """The scheduler's reason why a pod has no node; empty if it has given none."""
-    said = pod.status.condition("PodScheduled")
+    condition = pod.status.condition("PodScheduled")
     leads = pod.metadata.topology is not None and pod.metadata.leads
-    if said is None or leads or not pod.live or not is_unschedulable(pod):
+    if condition is None or leads or not pod.live or not is_unschedulable(pod):
         return ""
-    return said.message.partition(" preemption:")[0].rstrip(". ")[:MOST_WORDS]
+    return condition.message.partition(" preemption:")[0].rstrip(". ")[:MOST_WORDS]

@@ -28,7 +28,7 @@ from kube.indexes import IndexKey
 from kube.informer import Informer, InformerGroup
 from kube.model.meta import Identity
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, PRIORITY_CLASSES, SERVICES
-from kube.workqueue import AT_ONCE, COUNTED, SOON, Turn, WorkQueue
+from kube.workqueue import AT_ONCE, BATCHED, COUNTED, Turn, WorkQueue
 
 BY_SET = "set"
 """Index of Jobs by the JobSet name on their label, whoever owns them."""
@@ -151,7 +151,7 @@ def set_name(job: Job) -> Iterable[str]:
 def job_turn(old: Job | None, new: Job | None) -> Turn:
     """When to reconcile the JobSet of a changed Job: later if only counts changed."""
     if new is None:
-        return AT_ONCE if old is None or old.outcome or old.doomed else SOON
+        return AT_ONCE if old is None or old.outcome or old.doomed else BATCHED
     if old is None:
         return AT_ONCE if new.status.conditions else COUNTED
     same = old.metadata.generation == new.metadata.generation and old.status.conditions == new.status.conditions

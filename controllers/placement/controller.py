@@ -56,7 +56,7 @@ before that, its webhook may send followers to the domain of the lost leader."""
 
 
 @dataclass(slots=True)
-class _Relabelled:
+class _DomainChanges:
     """Domains, as (key, value), that nodes have left or joined since `first` (loop seconds)."""
 
     domains: set[tuple[str, str | None]] = field(default_factory=set)
@@ -84,7 +84,7 @@ class PlacementReconciler:
         """Data about each Job beyond the caches."""
         self._reports = PendingReports(watches.leaders.store, jobs.store, recorder, self.memories, wall_clock)
         self._map = Map(watches.leaders.store, watches.nodes.store)
-        self._relabelled = _Relabelled()
+        self._relabelled = _DomainChanges()
 
     def feed(self, queue: WorkQueue[JobRequest]) -> None:
         """Put the Job of every change into the queue. Running Jobs are checked once for misplaced pods."""
@@ -147,7 +147,7 @@ class PlacementReconciler:
 
     def _check_where_relabelled(self, queue: WorkQueue[JobRequest]) -> None:
         clock = asyncio.get_running_loop().time()
-        domains, self._relabelled = self._relabelled.domains, _Relabelled()
+        domains, self._relabelled = self._relabelled.domains, _DomainChanges()
         for leader in self._watches.leaders.store.list():
             here = leader.topology, self._map.label(leader.topology, leader.node)
             request = JobRequest.of_pod(leader)
@@ -182,8 +182,8 @@ class PlacementReconciler:
         if not leader.node:
             return self._reports.report_unscheduled(leader)
         if self._map.reading_labels(leader):
-            kept = self._watches.keep_label(leader)
-            return NODE_PAUSE if kept else self._reports.too_many_topologies(leader)
+            is_kept = self._watches.keep_label(leader)
+            return NODE_PAUSE if is_kept else self._reports.too_many_topologies(leader)
         return self._reports.without_domain(leader, domain)
 
     async def _repair(self, request: JobRequest, domain: Domain, topology: str) -> list[Failure]:

@@ -105,8 +105,8 @@ def counted_in_parts(status: JobSetStatus) -> int:
 def entry_of_next_attempt(entry: ReplicatedJobStatus) -> ReplicatedJobStatus:
     """The status entry at the start of the next attempt, in which every Job has to succeed again."""
     remaining = None if entry.remaining is None else entry.remaining + entry.succeeded
-    kept = keep(RESTARTS_OF_JOBS, entry)
-    return ReplicatedJobStatus(name=entry.name, **{**NO_COUNTS, "remaining": remaining}, **REACHED, **kept)
+    counts = keep(RESTARTS_OF_JOBS, entry)
+    return ReplicatedJobStatus(name=entry.name, **{**NO_COUNTS, "remaining": remaining}, **REACHED, **counts)
 
 
 def requested_attempt(status: JobSetStatus) -> int:

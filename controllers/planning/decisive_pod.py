@@ -35,7 +35,7 @@ _KILLED = {137, 143}
 _BY_INDEX = {"FailedIndexes", "MaxFailedIndexesExceeded"}
 """Reasons of a Job that failed by its indexes."""
 
-_NAMED = re.compile(
+_FAIL_JOB_MESSAGE = re.compile(
     r"(?:Container (?P<container>\S+) for p|^P)od [^\s/]+/(?P<pod>\S+)"
     r" (?:failed with exit code (?P<code>[0-9]{1,10})|has condition) "
 )
@@ -76,14 +76,14 @@ def named_by(job: Job) -> FailedContainer:
 
     Empty if the message names no pod or no exit code.
     """
-    named = _failure_match(job)
-    if named is None or named["code"] is None:
+    match = _failure_match(job)
+    if match is None or match["code"] is None:
         return FailedContainer()
-    return FailedContainer(named["pod"], container=named["container"] or "", exit_code=int(named["code"]))
+    return FailedContainer(match["pod"], container=match["container"] or "", exit_code=int(match["code"]))
 
 
 def _failure_match(job: Job) -> re.Match[str] | None:
-    return _NAMED.search(job.failure.message) if job.failure else None
+    return _FAIL_JOB_MESSAGE.search(job.failure.message) if job.failure else None
 
 
 def decides_by_pods(job: Job) -> bool:
@@ -139,8 +139,8 @@ def _up_to_decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) ->
     rules = pod_failure_rules(rjob.job_spec, rjob.exit_code_policy)
     by_end = sorted(pods, key=_end_order)
     if failure.reason.startswith("PodFailurePolicy"):
-        if named := _failure_match(job):
-            return [pod for pod in pods if pod.name == named["pod"]][:1]
+        if match := _failure_match(job):
+            return [pod for pod in pods if pod.name == match["pod"]][:1]
         return [pod for pod in by_end if _verdict(rules, pod) == "FailJob"][:1]
     retries = (rjob.job_spec.get("backoffLimitPerIndex") or 0) if failure.reason in _BY_INDEX else 0
     counted = [pod for pod in by_end if not pod.deleting and _counts(_verdict(rules, pod), pod, retries)]
@@ -149,8 +149,8 @@ def _up_to_decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) ->
 
 def container_of(job: Job, pod: FailedPod, name: str) -> Ended | None:
     """The failed container of the decisive pod: the one in the Job's message, else `name`, else the first to fail."""
-    named = _failure_match(job)
-    wanted = (named["container"] if named else "") or name
+    match = _failure_match(job)
+    wanted = (match["container"] if match else "") or name
     return next((end for end in pod.ends if end.container == wanted), None) or _first(pod.ends)
 
 

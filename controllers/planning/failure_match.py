@@ -123,8 +123,12 @@ class Failure:
             return first_failed(blamable), ""
         pod = decisive_pod(job, self.rjob, self.pods)
         if pod is None:
-            said = named_by(job)
-            return (said, f": {said}") if said.pod else (first_failed([pod for pod in blamable if pod.deleting]), "")
+            from_message = named_by(job)
+            return (
+                (from_message, f": {from_message}")
+                if from_message.pod
+                else (first_failed([pod for pod in blamable if pod.deleting]), "")
+            )
         if rule and rule.on_exit_codes:
             end = matching(rule.on_exit_codes, pod.ends)
         else:

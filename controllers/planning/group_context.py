@@ -30,9 +30,9 @@ class OwnedGroups:
 
     def removals(self, *, workload: bool, keep: Iterable[tuple[str, str]] = ()) -> tuple[Action, ...]:
         """Deletions of all groups that are not in `keep`, as (kind, name), and, with `workload`, of the Workloads."""
-        kept = {*keep}
+        kept_names = {*keep}
         workloads = [((WORKLOAD, name), found.metadata) for name, found in self.workloads.items() if workload]
-        groups = [(place, found.metadata) for place, found in self.groups.items() if place not in kept]
+        groups = [(place, found.metadata) for place, found in self.groups.items() if place not in kept_names]
         return tuple(
             DeleteGroup(kind, name, meta.uid)
             for (kind, name), meta in [*groups, *workloads]
@@ -134,8 +134,8 @@ def held_roots(ctx: GroupContext) -> set[str]:
     old = left.union(child.name for child in (*ctx.previous, *ending))
     # The group of a removed Job is unknown as well, but it was one of its ReplicatedJob.
     lost = {child.replicated_job for child in ctx.previous if wanted.of_job(child.name) is None}
-    held = {root.name for root in wanted.roots if lost and not lost.isdisjoint(root.replicated_jobs)}
-    return held.union(root.name for job in old if (root := wanted.root_of_job(job)) is not None)
+    roots = {root.name for root in wanted.roots if lost and not lost.isdisjoint(root.replicated_jobs)}
+    return roots.union(root.name for job in old if (root := wanted.root_of_job(job)) is not None)
 
 
 def _halting(ctx: GroupContext, child: Child) -> bool:

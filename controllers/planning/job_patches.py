@@ -72,12 +72,12 @@ def _add_resources(template: JSON, wanted: JSON) -> None:
     if "schedulingGates" in spec:
         spec["schedulingGates"] = [*(spec["schedulingGates"] or []), {"$patch": "replace"}]
     for kind in ("containers", "initContainers"):
-        named = [
+        containers = [
             {"name": c["name"], "resources": {**(c.get("resources") or {}), "$patch": "replace"}}
             for c in wanted.get(kind) or []
         ]
-        if named:
-            spec[kind] = named
+        if containers:
+            spec[kind] = containers
 
 
 def _template_patch(child: Child, wanted: JSON) -> JSON:

@@ -68,7 +68,7 @@ def seconds_left(pods: Iterable[PodOnTaintedNode], seconds: int, now: str, passe
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostPods:
     """Pods on failed nodes, each with the Job of the attempt that runs it.
 
     `failed`: the first pod of each Job that fails because of it. `replaced`: pods in whose place the Job makes others,
@@ -79,7 +79,7 @@ class Lost:
     replaced: list[tuple[Child, PodOnTaintedNode]]
 
 
-def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnTaintedNode]) -> Lost:
+def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnTaintedNode]) -> LostPods:
     """Sort the Jobs with these pods by what the policy does about them.
 
     A pod that has ended, or is being deleted while the Job has a replacement, is not a failure. With in-place restart
@@ -96,7 +96,7 @@ def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: 
             replaced.append((child, pod))  # its Job creates no other before it is gone (podReplacementPolicy Failed)
         elif not (pod.deleting and _complete(child.job)):
             failed.setdefault(pod.job_uid, (child, pod))
-    return Lost(list(failed.values()), replaced)
+    return LostPods(list(failed.values()), replaced)
 
 
 def _complete(job: Job) -> bool:

@@ -170,10 +170,10 @@ def _gone_on(ctx: Context, entry: AttemptTimes, *, runs: bool) -> AttemptTimes:
     # The Job that was created last may not be wanted any more.
     least = max(entry.detected_after_seconds or 0, drained or 0)
     last_created = until_now if missing else min(max(elapsed_seconds(entry.since, newest), least), until_now)
-    gone = creates and not ctx.children.previous and ctx.leftovers == frozenset()
-    if gone and drained is None and entry.detected_after_seconds is not None:
+    old_pods_gone = creates and not ctx.children.previous and ctx.leftovers == frozenset()
+    if old_pods_gone and drained is None and entry.detected_after_seconds is not None:
         drained = last_created
-    if gone and created is None and not missing:
+    if old_pods_gone and created is None and not missing:
         created = last_created
     ready = until_now if runs else None
     return replace(entry, drained_after_seconds=drained, created_after_seconds=created, ready_after_seconds=ready)

@@ -83,21 +83,21 @@ def _differences(before: tuple[Job, ...], now: tuple[Job, ...]) -> tuple[list[Jo
     The cache keeps the order, and puts what changes at the end. So both are equal up to the next Job that is gone:
     bisection finds it, and a comparison of both up to there proves it.
     """
-    gone: list[Job] = []
+    removed_jobs: list[Job] = []
 
     def moved(at: int) -> bool:
-        return before[at] is not now[at - len(gone)]
+        return before[at] is not now[at - len(removed_jobs)]
 
     start = 0
     while start < len(before):
-        shift = len(gone)
+        shift = len(removed_jobs)
         end = bisect_left(range(min(len(before), len(now) + shift)), True, start, key=moved)
         if before[start:end] != now[start - shift : end - shift] or shift > len(now) / 2:
             return None
-        gone += before[end : end + 1]
+        removed_jobs += before[end : end + 1]
         start = end + 1
-    new = now[len(before) - len(gone) :]
-    return None if len(gone) + len(new) > len(now) / 2 else (gone, new)
+    new = now[len(before) - len(removed_jobs) :]
+    return None if len(removed_jobs) + len(new) > len(now) / 2 else (removed_jobs, new)
 
 
 def _exchange(known: ChildJobs, before: ChildJobs, after: ChildJobs, layout: Layout) -> ChildJobs | None:

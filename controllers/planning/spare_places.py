@@ -88,12 +88,15 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
     js = replace(ctx.js, status=draft.status)
     avoided = {node.name for node in nodes_to_avoid(js, ctx.now)} if avoid_policy(ctx) is not None else set()
     failed = ((uid, pod) for uid, pods in ctx.observed.failed_pods.items() for pod in pods if pod.node in avoided)
-    gone = [*((pod.job_uid, pod.name) for pod in lost), *((uid, pod.name) for uid, pod in failed if not pod.deleting)]
+    lost_pods = [
+        *((pod.job_uid, pod.name) for pod in lost),
+        *((uid, pod.name) for uid, pod in failed if not pod.deleting),
+    ]
     children = (*ctx.children.active, *ctx.children.failed, *ctx.children.previous)
     jobs = {child.job.metadata.uid: child.replicated_job for child in children}
     for name in targets(ctx):
         rank = promised_rank if is_exclusive(ctx, name) else rank_of
-        ranks = sorted(rank(pod) for uid, pod in gone if jobs.get(uid) == name)
+        ranks = sorted(rank(pod) for uid, pod in lost_pods if jobs.get(uid) == name)
         entry = _entry(ctx, draft, name)
         given = [promise for promise in entry.promised_to if promise == followers_of(promise)]
         most = min(len(given) + len(free_places(ctx, name)), MOST_PROMISED)

@@ -83,6 +83,6 @@ class StatusDraft:
 
 def list_some(items: Sequence[str], advice: str, limits: Limits) -> str:
     """The first few, the number of the others, and what to do."""
-    named = limits.named_objects
-    more = f" and {len(items) - named} more" if len(items) > named else ""
-    return f"{', '.join(items[:named])}{more}: {advice}"
+    most = limits.named_objects
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return f"{', '.join(items[:most])}{more}: {advice}"

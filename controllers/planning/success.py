@@ -14,8 +14,8 @@ def complete_set(draft: StatusDraft, share_met: str) -> None:
     """Set the condition Completed and the terminal state. `share_met`: the result of `share_reached`."""
     message = "jobset completed successfully"
     reason = "MinSucceededReached" if share_met else "AllJobsCompleted"
-    said = f"{message}: {share_met}" if share_met else message
-    draft.condition(keys.COMPLETED, true=True, reason=reason, message=said)
+    full_message = f"{message}: {share_met}" if share_met else message
+    draft.condition(keys.COMPLETED, true=True, reason=reason, message=full_message)
     draft.condition(keys.RESTARTING, true=False, reason="JobSetCompleted", message=message)
     draft.update(terminal_state="Completed")
 

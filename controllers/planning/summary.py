@@ -45,10 +45,10 @@ KINDS = {
 def summary(js: JobSet, decided: Plan) -> str:
     """`create 4 Jobs; Suspended=False (ResumeJobs: jobset is resumed)`; "" if nothing changes but counts."""
     changes = [_actions(decided.actions), *_conditions(js, decided), *_restarts(js, decided)]
-    said = [change for change in changes if change]
-    shown = {condition.message for condition in _changed_conditions(js, decided)}
-    said += [f"{event.reason}: {event.note}" for event in decided.events if event.note not in shown]
-    line = "; ".join(said)
+    parts = [change for change in changes if change]
+    condition_messages = {condition.message for condition in _changed_conditions(js, decided)}
+    parts += [f"{event.reason}: {event.note}" for event in decided.events if event.note not in condition_messages]
+    line = "; ".join(parts)
     return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}..."
 
 

@@ -82,8 +82,8 @@ def worker_failures(
 
 def _reported_end(pod: Pod) -> Ended | None:
     """How the worker ended, from the agent's report; None without a valid one."""
-    said = _REPORT.fullmatch(pod.metadata.annotations.in_place_restart_failure or "")
-    return None if said is None else Ended("", int(said["code"]), message=end_of_message(said["output"] or ""))
+    match = _REPORT.fullmatch(pod.metadata.annotations.in_place_restart_failure or "")
+    return None if match is None else Ended("", int(match["code"]), message=end_of_message(match["output"] or ""))
 
 
 def deciding_rule(rules: Iterable[FailurePolicyRule], failure: WorkerFailure) -> int | None:

@@ -24,7 +24,7 @@ from kube.store import Store
 from policy.audit import Audit, as_written
 from policy.evaluate import PolicySource
 from policy.exception_types import JobSetPolicyException
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ PAUSE = 4.0
 """Length of a pause, as a multiple of the work before it."""
 CHECK_PERIOD = 5.0
 """Seconds between two checks for new or changed policies."""
-SOON = 30.0
+AUDIT_AFTER_CHANGE = 30.0
 """Seconds after which an audit may follow another one because policies have changed."""
 
 
@@ -73,7 +73,7 @@ class PolicyAudits:
         while True:
             policies = tuple((each.metadata.uid, each.metadata.generation) for each in self._source.in_force)
             passed = asyncio.get_running_loop().time() - begun
-            if policies and passed >= (self._every if policies == audited else min(SOON, self._every)):
+            if policies and passed >= (self._every if policies == audited else min(AUDIT_AFTER_CHANGE, self._every)):
                 begun, audited = asyncio.get_running_loop().time(), policies
                 await self.audit()
             await asyncio.sleep(min(CHECK_PERIOD, self._every))
@@ -130,7 +130,7 @@ def _judge(audit: Audit, subjects: Iterable[_Subject], at: datetime) -> None:
     """Evaluate one JobSet. A bug that it triggers must not end the manager: tenants write JobSets."""
     for jobset, namespace, exceptions in subjects:
         try:
-            audit.add(Judged(unpack(jobset)), namespace, exceptions, at)
+            audit.add(JudgedJobSet(unpack(jobset)), namespace, exceptions, at)
         except Exception as error:  # noqa: BLE001 -- the same boundary as that of a reconcile
             _report(jobset, error)
 

@@ -21,7 +21,7 @@ from kube.events import Recorder, Reference
 from kube.informer import Informer
 from kube.store import ChangeKind
 from kube.workqueue import WorkQueue
-from policy.conditions import FIRST_USED, USED, Held, exception_status, policy_status, reportable_conditions
+from policy.conditions import FIRST_USED, USED, EnforcementState, exception_status, policy_status, reportable_conditions
 from policy.evaluate import PolicySource
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import EXPIRED, standing
@@ -33,7 +33,7 @@ NAME: Final = "jobset-policy"
 WORKERS = 2
 LOOK_AGAIN = 3600.0
 """Seconds after which an exception in force is looked at again at the latest, whatever happens to the clock."""
-LATE = 0.1
+END_DELAY = 0.1
 """Seconds after its end at which an exception is looked at: clocks differ."""
 _OF_REPLICAS: Final = {"firstUsed", "reviewsFrom"}
 """Fields of an exception's status that `controllers.policy.uses` writes."""
@@ -43,7 +43,7 @@ NOTES = {
 }
 
 
-class Stored(PolicySource, Protocol):
+class StoredPolicies(PolicySource, Protocol):
     """All policies and exceptions, as the watches know them."""
 
     @property
@@ -57,7 +57,7 @@ class Stored(PolicySource, Protocol):
 class InAPIServer(Protocol):
     """The state of policies that the API server is to enforce by itself."""
 
-    def state(self, name: str) -> Held | None: ...
+    def state(self, name: str) -> EnforcementState | None: ...
 
 
 class ExceptionMetrics(Protocol):
@@ -72,7 +72,7 @@ class PolicyReconciler:
     `source` and `enforcement` are set before it is used; without the latter nothing is reported about the API server.
     """
 
-    source: Stored
+    source: StoredPolicies
     enforcement: InAPIServer | None = None
 
     def __init__(
@@ -145,8 +145,8 @@ class PolicyReconciler:
         if policy is None:
             return
         stored = await self._client.get(JOBSET_POLICIES, name, type=StoredPolicy)
-        held = None if self.enforcement is None else self.enforcement.state(name)
-        status = policy_status(policy, stored.status, policies, self._gates, clock.rfc3339(self._now()), held)
+        enforcement = None if self.enforcement is None else self.enforcement.state(name)
+        status = policy_status(policy, stored.status, policies, self._gates, clock.rfc3339(self._now()), enforcement)
         if status == stored.status:
             return
         changed = {
@@ -160,8 +160,8 @@ class PolicyReconciler:
         exception = self.source.exception(request.namespace, request.name)
         if exception is None:
             return None
-        named = exception.spec.policy
-        policy = next((each for each in self.source.in_force if each.metadata.name == named), None)
+        policy_name = exception.spec.policy
+        policy = next((each for each in self.source.in_force if each.metadata.name == policy_name), None)
         namespace = await self.source.namespace(request.namespace)
         at = self._now()
         stands = standing(exception, policy, namespace, at)
@@ -170,13 +170,13 @@ class PolicyReconciler:
             await self._write(exception, msgspec.to_builtins(status))
             for condition in reportable_conditions(exception.status, status):
                 event = FIRST_USED if condition.type == USED else EXPIRED
-                note = NOTES[event].format(policy=named, message=condition.message)
+                note = NOTES[event].format(policy=policy_name, message=condition.message)
                 self._recorder.record(_reference(exception), "Normal", f"Exception{event}", note)
                 if policy is not None:
-                    self._metrics.exception(named, event)
+                    self._metrics.exception(policy_name, event)
         if stands.why_not or stands.until is None:
             return None
-        return Result(min((stands.until - at).total_seconds() + LATE, LOOK_AGAIN))
+        return Result(min((stands.until - at).total_seconds() + END_DELAY, LOOK_AGAIN))
 
     async def _write(self, exception: JobSetPolicyException, status: dict[str, object]) -> None:
         """Write every field that is set here, so that fields that are unset now are removed."""

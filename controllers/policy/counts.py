@@ -67,7 +67,7 @@ class PolicyCounts:
 
     async def write(self) -> None:
         """Write new counts, one policy after the other. A count that cannot be written is kept for the next time."""
-        kept: KubeError | None = None
+        remaining: KubeError | None = None
         for policy in list(self._new):
             tally = self._new.pop(policy)
             try:
@@ -78,10 +78,10 @@ class PolicyCounts:
                 log.warning("counts of policy %s may be lost: %s", policy.name, error)
             except KubeError as error:
                 self._new.setdefault(policy, Tally()).join(tally)
-                kept = error
-        if kept is not None and not self._failing:
-            log.warning("counts of policies wait to be written: %s", kept)
-        self._failing = kept is not None
+                remaining = error
+        if remaining is not None and not self._failing:
+            log.warning("counts of policies wait to be written: %s", remaining)
+        self._failing = remaining is not None
 
     async def _write(self, policy: PolicyId, tally: Tally) -> None:
         name = policy.name

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from api.features import FeatureGates
-from controllers.policy.controller import Stored
+from controllers.policy.controller import StoredPolicies
 from controllers.policy.reports import StoredMeta
 from kube import clock
 from kube.client import Client, PatchType
@@ -31,7 +31,7 @@ from kube.resources import (
 )
 from policy.compiled.enforced import ENFORCED, enforced_objects
 from policy.compiled.policy import Circumstances, compiled_name
-from policy.conditions import MOST_TEXT, Held
+from policy.conditions import MOST_TEXT, EnforcementState
 from policy.exception_types import JobSetPolicyException
 from policy.types import JobSetPolicy
 
@@ -47,13 +47,13 @@ KINDS = (
 """Policies before their bindings: a binding alone does nothing."""
 CHECK_PERIOD = 0.5
 """Seconds between two checks for changed policies or exceptions. A check sends no request."""
-AGAIN = 60.0
+REAPPLY_AFTER = 60.0
 """Seconds after which everything is applied again, to undo changes by others."""
 RETRY = 5.0
 LOG_EVERY = 60.0
 
-APPLIED: Final = Held(True, "Applied", "the API server holds it by itself, too")
-NOTHING: Final = Held(
+APPLIED: Final = EnforcementState(True, "Applied", "the API server holds it by itself, too")
+NOTHING: Final = EnforcementState(
     False,
     "NothingToApply",
     "it has no rules that deny and no defaults: rules that warn or record are left to the webhooks",
@@ -80,7 +80,7 @@ class Enforcement:
     def __init__(
         self,
         client: Client,
-        source: Stored,
+        source: StoredPolicies,
         gates: FeatureGates,
         trusted: Sequence[str],
         now: Callable[[], datetime] = clock.now,
@@ -89,7 +89,7 @@ class Enforcement:
         self._client = client
         self._source = source
         self._changed = changed
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, EnforcementState] = {}
         self._gates = gates
         self._trusted = tuple(trusted)
         self._now = now
@@ -104,7 +104,7 @@ class Enforcement:
         while True:  # noqa: ASYNC110 -- it may be due because of the time alone
             await asyncio.sleep(CHECK_PERIOD if await self.check() else RETRY)
 
-    def state(self, name: str) -> Held | None:
+    def state(self, name: str) -> EnforcementState | None:
         """Whether the API server enforces the policy of that name; None: not known yet."""
         return self._held.get(name)
 
@@ -124,7 +124,7 @@ class Enforcement:
             return True
         done = await self._apply(policies, exceptions, again=again)
         self._checked = seen if done else None
-        self._due = time + AGAIN if again else self._due
+        self._due = time + REAPPLY_AFTER if again else self._due
         return done
 
     async def _apply(
@@ -134,7 +134,7 @@ class Enforcement:
         beside = Circumstances(self._trusted, exceptions, self._now())
         wanted: set[Key] = set()
         failed: set[str] = set()
-        held: dict[str, Held] = {}
+        applied_objects: dict[str, EnforcementState] = {}
         try:
             if self._stored is None:
                 self._stored = dict.fromkeys(await self._left_behind(), b"")
@@ -149,12 +149,14 @@ class Enforcement:
                 wanted.update(map(_key, bodies))
                 for body in bodies:
                     await self._store(body, self._stored, again=again)
-                held[name] = APPLIED if bodies else NOTHING
+                applied_objects[name] = APPLIED if bodies else NOTHING
             except Exception as error:  # noqa: BLE001 -- a bug in one rule must not end the manager
                 failed.add(compiled_name(name))
-                held[name] = _failure(error)
+                applied_objects[name] = _failure(error)
                 self._log(name, error)
-        self._tell({each.metadata.name: held[each.metadata.name] for each in policies if each.spec.in_api_server})
+        self._tell(
+            {each.metadata.name: applied_objects[each.metadata.name] for each in policies if each.spec.in_api_server}
+        )
         for key in [key for key in self._stored if key not in wanted and key[1] not in failed]:
             try:
                 await self._remove(key)
@@ -165,7 +167,7 @@ class Enforcement:
                 del self._stored[key]
         return not failed
 
-    def _tell(self, held: dict[str, Held]) -> None:
+    def _tell(self, held: dict[str, EnforcementState]) -> None:
         """Log a fault, if its reason is new: it is retried every few seconds, with messages that may differ."""
         before, self._held = self._held, held
         for name, each in held.items():
@@ -221,12 +223,12 @@ class Enforcement:
             log.warning("policy %s is not kept in the API server: %s", name, _failure(error).message)
 
 
-def _failure(error: Exception) -> Held:
+def _failure(error: Exception) -> EnforcementState:
     """Why a policy could not be applied."""
     if isinstance(error, Forbidden):
-        return Held(False, "Forbidden", f"{error.message}; {GRANT}")
+        return EnforcementState(False, "Forbidden", f"{error.message}; {GRANT}")
     text = str(error) if isinstance(error, KubeError) else f"{type(error).__name__} at {raised_at(error)}"
-    return Held(False, "NotApplied", shorten(text, MOST_TEXT))
+    return EnforcementState(False, "NotApplied", shorten(text, MOST_TEXT))
 
 
 def _key(body: JSON) -> Key:

@@ -13,7 +13,7 @@ from kube.model.meta import JSON, Base, ObjectMeta
 from kube.options import METADATA_LIST
 from kube.resources import Resource
 from policy.audit import Audit
-from policy.reports import DIGEST, OURS, REPORT_KIND, REPORT_PLURAL, REPORTS_GROUP, REPORTS_VERSION, report
+from policy.reports import DIGEST, REPORT_KIND, REPORT_LABEL, REPORT_PLURAL, REPORTS_GROUP, REPORTS_VERSION, report
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class PolicyReports:
         stored = {
             (each.metadata.namespace, each.metadata.name): each.metadata
             async for each in self._client.pages(
-                REPORTS, type=StoredMeta, label_selector=f"{OURS}=true", accept=METADATA_LIST
+                REPORTS, type=StoredMeta, label_selector=f"{REPORT_LABEL}=true", accept=METADATA_LIST
             )
         }
         for (namespace, policy), found in audit.reports.items():

@@ -29,11 +29,11 @@ def ordered_restart(scene: Scene, *, old: int, jobs: int, pods: int) -> Iterator
         scene.watch(scene.path("jobs", BATCH), labelSelector=attempt(old + 1)) as job_events,
         ThreadPoolExecutor(2) as pool,
     ):
-        gone = pool.submit(lambda: list(first_events(pod_events, has_ended, pods)))
+        pod_ends = pool.submit(lambda: list(first_events(pod_events, has_ended, pods)))
         created = pool.submit(lambda: list(first_events(job_events, lambda event: event.type == "ADDED", jobs)))
         yield
         last: dict[str, int] = {}
-        for event in gone.result():
+        for event in pod_ends.result():
             job = event.metadata["labels"]["job-name"]
             last[job] = max(last.get(job, 0), int(event.metadata["resourceVersion"]))
         first = {event.metadata["name"]: int(event.metadata["resourceVersion"]) for event in created.result()}

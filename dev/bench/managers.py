@@ -33,11 +33,11 @@ class Entry:
 
 
 USUAL = (
-    Entry("jobset", local.OURSELVES),
+    Entry("jobset", local.MANAGER_COMMAND),
     Entry("floor-background", (sys.executable, "-m", "dev.bench.floor"), floor=True),
 )
 KNOWN = {entry.name: entry for entry in USUAL}
-ALONE = {"leaderElection": {"leaderElect": False}, "internalCertManagement": {"enable": False}}
+WITHOUT_ELECTION = {"leaderElection": {"leaderElect": False}, "internalCertManagement": {"enable": False}}
 """Sections of the configuration of a manager that has no replicas and is given its certificate."""
 
 
@@ -98,7 +98,7 @@ def further_manager(
         folder,
         webhook_port=port or local.free_port(),
         command=chosen.command,
-        sections={**ALONE, **(sections or {})},
+        sections={**WITHOUT_ELECTION, **(sections or {})},
     )
     try:
         yield manager

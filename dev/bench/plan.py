@@ -32,7 +32,7 @@ from dev.bench.report import exponent
 
 NOW = "2026-01-01T00:00:00Z"
 GATES = FeatureGates()
-SERVED = Served(groups=True, composites=True, topology=True)
+ALL_SERVED = Served(groups=True, composites=True, topology=True)
 SIZES = (100, 1000, 2500, 5000, 10_000, 20_000)
 LARGEST = 100_000
 """Jobs of the largest set that admission lets in by default; measured where the Jobs exist and have no groups."""
@@ -117,7 +117,7 @@ def gang_of(count: int) -> JobSet:
 
 
 def groups_to_be_created(count: int) -> Observed:
-    return replace(state_of(gang_of(count), ()), groups=KnownGroups(SERVED))
+    return replace(state_of(gang_of(count), ()), groups=KnownGroups(ALL_SERVED))
 
 
 def groups_at_rest(count: int) -> Observed:
@@ -133,7 +133,7 @@ def groups_at_rest(count: int) -> Observed:
     ]
     stored = [msgspec.convert(_with_uid(body), StoredGroup) for body in bodies]
     known = KnownGroups(
-        SERVED,
+        ALL_SERVED,
         workloads=(msgspec.convert(_with_uid(build_workload(js, wanted)), StoredWorkload),),
         composites=tuple(group for group, body in zip(stored, bodies, strict=True) if body["kind"] == COMPOSITE),
         pod_groups=tuple(group for group, body in zip(stored, bodies, strict=True) if body["kind"] == POD_GROUP),

@@ -18,12 +18,14 @@ from dev.bench.scene import say
 
 FILE = Path(__file__).with_name("runs.jsonl")
 PICTURES = Path(__file__).parents[2] / "docs" / "images" / "performance"
-OURS = "jobset"
+OUR_MANAGER = "jobset"
 
 
 def line(results: JSON, day: str) -> JSON:
     """The line of a run: medians of each phase, and the ratio to the fastest floor, or to plain pods."""
-    phases = {name: _phase(results, name) for name in report.names(results) if report.rounds(results, OURS, name)}
+    phases = {
+        name: _phase(results, name) for name in report.names(results) if report.rounds(results, OUR_MANAGER, name)
+    }
     return {
         "day": day,
         "revision": results["revision"],
@@ -34,9 +36,9 @@ def line(results: JSON, day: str) -> JSON:
 
 
 def _phase(results: JSON, name: str) -> JSON:
-    ratio = report.ratio(results, (OURS, name), report.base_of(results, OURS, name))
+    ratio = report.ratio(results, (OUR_MANAGER, name), report.base_of(results, OUR_MANAGER, name))
     seconds = {manager: report.seconds(results, manager, name) for manager in report.managers(results)}
-    calls = report.Spread.at(report.rounds(results, OURS, name).values(), "manager.requests")
+    calls = report.Spread.at(report.rounds(results, OUR_MANAGER, name).values(), "manager.requests")
     return {
         "seconds": {manager: round(taken.median, 2) for manager, taken in seconds.items() if taken},
         "ratio": round(ratio.median, 2) if ratio else None,
@@ -46,7 +48,7 @@ def _phase(results: JSON, name: str) -> JSON:
 
 def is_comparable(results: JSON) -> bool:
     """Whether a run is comparable with others: of full size, and of this tree."""
-    return results["scale"] == 1 and OURS in report.managers(results) and bool(results["turns"])
+    return results["scale"] == 1 and OUR_MANAGER in report.managers(results) and bool(results["turns"])
 
 
 def add(path: Path, run: JSON) -> None:

@@ -135,4 +135,6 @@ def placement_errors(pods: list[tuple[str, str]]) -> list[str]:
         racks[job].add(rack)
         jobs[rack].add(job)
     spread = [f"Job {job} is on {', '.join(sorted(used))}" for job, used in sorted(racks.items()) if len(used) > 1]
-    return spread + [f"{rack} holds {', '.join(sorted(held))}" for rack, held in sorted(jobs.items()) if len(held) > 1]
+    return spread + [
+        f"{rack} holds {', '.join(sorted(domains))}" for rack, domains in sorted(jobs.items()) if len(domains) > 1
+    ]

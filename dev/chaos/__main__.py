@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from dev.chaos.faults import ABOUT, GENTLE, Kind
+from dev.chaos.faults import GENTLE_KINDS, TRAITS, Kind
 from dev.chaos.run import RESULTS, SETS, Options, report, run
 from dev.cluster.errors import DevclusterError
 from dev.local import LocalError
@@ -44,13 +44,15 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m dev.chaos",
         description=__doc__,
-        epilog=EXAMPLES.format(faults="\n".join(f"  {kind:12} {ABOUT[kind].meaning}" for kind in Kind)),
+        epilog=EXAMPLES.format(faults="\n".join(f"  {kind:12} {TRAITS[kind].meaning}" for kind in Kind)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--seed", type=int, default=1, help="of sets and faults (default %(default)s)")
     parser.add_argument("--minutes", type=_minutes, default=20.0, help="of load and faults (default %(default)g)")
     parser.add_argument("--faults", type=_kinds, default=list(Kind), metavar="KIND,...", help="all, none, or some")
-    parser.add_argument("--soak", action="store_const", dest="faults", const=list(GENTLE), help="the gentle ones only")
+    parser.add_argument(
+        "--soak", action="store_const", dest="faults", const=list(GENTLE_KINDS), help="the gentle ones only"
+    )
     parser.add_argument("--sets", type=_sets, default=SETS, help="at once, 1 to 100 (default %(default)s)")
     folder = Path("build", "chaos", time.strftime("%Y%m%d-%H%M%S"))
     parser.add_argument("--out", type=Path, default=folder, help="folder of the results (default build/chaos/TIME)")

@@ -12,7 +12,7 @@ JSON = dict[str, Any]
 
 JOBSETS = f"/apis/{keys.API_VERSION}/namespaces/{{}}/jobsets"
 MERGE = "application/merge-patch+json"
-LOST = (OSError, http.client.HTTPException)
+CONNECTION_ERRORS = (OSError, http.client.HTTPException)
 
 
 class Admin:
@@ -30,7 +30,7 @@ class Admin:
             self._connection = self._cluster.connect()
         try:
             return self._connection.request(method, path, body, content)
-        except LOST:
+        except CONNECTION_ERRORS:
             self.close()
             return 0, None
 
@@ -41,6 +41,6 @@ class Admin:
 
     def close(self) -> None:
         if self._connection is not None:
-            with contextlib.suppress(*LOST):
+            with contextlib.suppress(*CONNECTION_ERRORS):
                 self._connection.__exit__()
             self._connection = None

@@ -8,10 +8,10 @@ from enum import StrEnum
 WARM_UP = 8.0
 """Seconds before the first fault: the first sets run by then."""
 
-CALM = 40.0
+CALM_SECONDS = 40.0
 """Seconds after each turn of all kinds in which nothing acts but strangers: what they do shows by itself."""
 
-ALONE = 30.0
+ALONE_SECONDS = 30.0
 """Seconds without any fault before the neighbour comes: how quick reviews are on this machine without it."""
 
 LONG_RUN = 180.0
@@ -57,7 +57,7 @@ class About:
     """Whether it is a fault of the API server or of the way to it, which a review may have to wait for."""
 
 
-ABOUT = {
+TRAITS = {
     Kind.KILL: About("A replica gets SIGKILL, and starts again at once", of_one=True),
     Kind.PAUSE: About("A replica is stopped (SIGSTOP) for longer than the lease, then continues", (8, 14), of_one=True),
     Kind.PARTITION: About(
@@ -132,8 +132,8 @@ class Fault:
 STRANGERS = (Kind.HOSTILE, Kind.NEIGHBOUR)
 """Clients that are there during the whole run: others must not notice them."""
 
-AT_API_SERVER = tuple(kind for kind in Kind if ABOUT[kind].at_api_server)
-GENTLE = tuple(kind for kind in Kind if ABOUT[kind].gentle)
+AT_API_SERVER = tuple(kind for kind in Kind if TRAITS[kind].at_api_server)
+GENTLE_KINDS = tuple(kind for kind in Kind if TRAITS[kind].gentle)
 _LONG = {Kind.ALL_DOWN}
 
 
@@ -145,7 +145,7 @@ def schedule(seed: int, seconds: float, kinds: Sequence[Kind] = tuple(Kind)) -> 
     """
     chance = random.Random(seed)
     strangers = [kind for kind in STRANGERS if kind in kinds]
-    begin = WARM_UP + ALONE if Kind.NEIGHBOUR in kinds else WARM_UP
+    begin = WARM_UP + ALONE_SECONDS if Kind.NEIGHBOUR in kinds else WARM_UP
     comes = {Kind.HOSTILE: WARM_UP, Kind.NEIGHBOUR: begin}
     faults = [Fault(comes[kind], kind, "", round(seconds - comes[kind], 1)) for kind in strangers]
     faults = [fault for fault in faults if fault.seconds > 0]
@@ -154,10 +154,10 @@ def schedule(seed: int, seconds: float, kinds: Sequence[Kind] = tuple(Kind)) -> 
     at = begin
     for number, kind in enumerate(_turns(chance, others)):
         if strangers and number and number % len(others) == 0:
-            at += CALM
+            at += CALM_SECONDS
         if at >= seconds:
             break
-        about = ABOUT[kind]
+        about = TRAITS[kind]
         target = chance.choice(("leader", "leader", "follower")) if about.of_one else ""
         strength = chance.choice(about.strengths)
         lasts = min(chance.uniform(*about.seconds), seconds - at)

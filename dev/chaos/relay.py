@@ -173,10 +173,10 @@ def _abort(request: web.Request) -> None:
 
 
 def _headers(headers: Mapping[str, str]) -> CIMultiDict[str]:
-    kept = CIMultiDict(headers)
+    result = CIMultiDict(headers)
     for name in HOP_HEADERS:
-        kept.popall(name, None)
-    return kept
+        result.popall(name, None)
+    return result
 
 
 def _status(code: int, message: str) -> web.Response:

@@ -187,7 +187,9 @@ class Replica:
         server = f"https://127.0.0.1:{self.relay.port}"
         pki.write_private(kubeconfig, pki.kubeconfig("chaos", server, authority, pair).encode())
         program = (
-            [sys.executable, "-m", "dev.chaos.shifted", str(self.shift), "manager"] if self.shift else local.OURSELVES
+            [sys.executable, "-m", "dev.chaos.shifted", str(self.shift), "manager"]
+            if self.shift
+            else local.MANAGER_COMMAND
         )
         with (self.folder / f"{self.name}.log").open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 (ourselves)

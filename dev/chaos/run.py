@@ -18,7 +18,7 @@ from dev.chaos.checks.strangers import Answer
 from dev.chaos.client import JOBSETS, Admin
 from dev.chaos.driver import Driver
 from dev.chaos.events import Event
-from dev.chaos.faults import AT_API_SERVER, GENTLE, STRANGERS, WARM_UP, Fault, Kind, schedule
+from dev.chaos.faults import AT_API_SERVER, GENTLE_KINDS, STRANGERS, WARM_UP, Fault, Kind, schedule
 from dev.chaos.inject import inject
 from dev.chaos.judge import Record, judge
 from dev.chaos.stage import DROPPED, KEPT, STUCK, Stage, not_ready, stage
@@ -35,7 +35,7 @@ TURN = 0.4
 
 CHECK_PERIOD = 1.0
 SAY_EVERY = 10.0
-SHOWN = 20
+MOST_SHOWN = 20
 """Violations in the report for people."""
 
 RESULTS, PROBED = "results.json", "probed.jsonl"
@@ -207,7 +207,7 @@ def _lines(file: Path) -> Iterator[bytes]:
 
 def run(options: Options) -> JSON:
     """Set the stage, play, and give the results. Raises `LocalError` or `DevclusterError` if there can be no run."""
-    lease = {} if set(options.kinds) <= set(GENTLE) else SHORT_LEASE
+    lease = {} if set(options.kinds) <= set(GENTLE_KINDS) else SHORT_LEASE
     with stage(options.folder, options.seed, lease) as on:
         say(f"the stage is ready: 3 replicas, seed {options.seed}, {options.seconds:g} s, state in {options.folder}")
         results = Run(on, options).play()
@@ -223,10 +223,10 @@ def report(results: JSON) -> Iterator[str]:
         if name not in {"seed", "seconds", "begun", "faults", "violations"}:
             yield f"  {name.replace('_', ' ')}: {value}"
     yield f"  violations: {len(results['violations'])}"
-    for violation in results["violations"][:SHOWN]:
+    for violation in results["violations"][:MOST_SHOWN]:
         at = "" if violation["at"] is None else f" at {violation['at']} s"
         yield f"    {violation['rule']}: {violation['subject']}{at}: {violation['text']}"
-    if (more := len(results["violations"]) - SHOWN) > 0:
+    if (more := len(results["violations"]) - MOST_SHOWN) > 0:
         yield f"    and {more} more: {RESULTS} has them all"
 
 

@@ -209,15 +209,17 @@ def _describe(layout: Layout) -> dict[str, Any]:
         status["message"] = str(error)
         return {"name": layout.root.name, "phase": "stale", **unknown, "folder": str(layout.root), **_details(status)}
     phase = status.get("phase", "starting")
-    kept = status.get("kept", {})
+    kept_processes = status.get("kept", {})
     if not _alive(layout) and phase != "failed":
         phase = "gone"
         status["message"] = processes_gone(plan.spec.name)
     elif phase == "failed":
         status["message"] = f"{status.get('message', '')}\n{ended_with_all(plan.spec.name)}"
     elif phase == "ready":
-        phase = "degraded" if any(not each["process"] for each in kept.values()) else phase
-        status["message"] = "\n".join(filter(None, [kept_words(kept, layout), unready_words(kept, layout)]))
+        phase = "degraded" if any(not each["process"] for each in kept_processes.values()) else phase
+        status["message"] = "\n".join(
+            filter(None, [kept_words(kept_processes, layout), unready_words(kept_processes, layout)])
+        )
     return {
         "name": plan.spec.name,
         "phase": phase,
@@ -338,8 +340,8 @@ def _clear(layout: Layout) -> None:
             f"Remove it, or choose another --name or --state-dir."
         )
     status = _read_status(layout)
-    kept = (each["process"] for each in status.get("kept", {}).values() if each["process"])
-    known = (*status.get("components", {}).values(), *kept)
+    kept_processes = (each["process"] for each in status.get("kept", {}).values() if each["process"])
+    known = (*status.get("components", {}).values(), *kept_processes)
     deadline = time.monotonic() + KILL_SECONDS
     while (left := [pid for pid in known if str(layout.root) in _command_line(pid)]) and time.monotonic() < deadline:
         for pid in left:

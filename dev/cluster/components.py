@@ -318,13 +318,13 @@ def _kwok(plan: Plan) -> tuple[str, ...]:
 def _audit_policy(spec: ClusterSpec) -> dict[str, object]:
     rules: list[dict[str, object]] = [{"level": "Metadata"}]
     if spec.audit_bodies:
-        named = [name.partition(".") for name in spec.audit_bodies]
+        resources = [name.partition(".") for name in spec.audit_bodies]
         rules.insert(
             0,
             {
                 "level": "RequestResponse",
                 "verbs": ["create", "update", "patch", "delete", "deletecollection"],
-                "resources": [{"group": group, "resources": [resource]} for resource, _, group in named],
+                "resources": [{"group": group, "resources": [resource]} for resource, _, group in resources],
             },
         )
     return {

@@ -17,7 +17,7 @@ from dev.cluster.errors import DevclusterError, UsageError
 from dev.cluster.rest import Connection, reason_of
 
 # The stages of kwok leave nodes and pods with this annotation alone.
-SILENT = "kwok.jobset.dev/silent"
+SILENT_ANNOTATION = "kwok.jobset.dev/silent"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 TAINT_SECONDS = 30
@@ -113,7 +113,7 @@ def _pods(connection: Connection, name: str, *, silent: bool) -> Iterator[str]:
         raise DevclusterError(f"the pods of node {name!r} cannot be listed, status {status}: {answer}")
     for pod in answer["items"]:
         metadata = pod["metadata"]
-        if (SILENT in metadata.get("annotations", {})) == silent:
+        if (SILENT_ANNOTATION in metadata.get("annotations", {})) == silent:
             yield f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
 
 
@@ -155,7 +155,7 @@ def _node(name: str) -> str:
 
 
 def _silence(*, silent: bool) -> dict[str, Any]:
-    return {"metadata": {"annotations": {SILENT: "true" if silent else None}}}
+    return {"metadata": {"annotations": {SILENT_ANNOTATION: "true" if silent else None}}}
 
 
 def _ready(status: str, **more: str) -> dict[str, Any]:

@@ -26,8 +26,8 @@ def say(line: str) -> None:
 def step(title: str) -> Iterator[Report]:
     """Show `title` while the block runs, and how long it took when it is over."""
     started = time.monotonic()
-    shown = _terminal(title) if sys.stderr.isatty() else _plain(title, sys.stderr, PLAIN_SECONDS)
-    with shown as report:
+    display = _terminal(title) if sys.stderr.isatty() else _plain(title, sys.stderr, PLAIN_SECONDS)
+    with display as report:
         yield report
     say(f"{title}: done after {elapsed_text(started)}")
 

@@ -38,7 +38,7 @@ HINTS = {
 }
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: someone asked for the end
+class SupervisorStopped(Exception):  # noqa: N818 - not an error: someone asked for the end
     """The supervisor was told to stop, or its owner is gone."""
 
 
@@ -71,7 +71,7 @@ class Supervisor:
                 if self._kept.tend():
                     self._report("ready")
                 time.sleep(POLL_SECONDS)
-        except Stopped:
+        except SupervisorStopped:
             outcome, message = "stopped", ""
         except ComponentDied as died:
             outcome, message = "failed", str(died)
@@ -123,7 +123,7 @@ class Supervisor:
 
     def _check(self) -> None:
         if self._told_to_stop or self._orphaned():
-            raise Stopped
+            raise SupervisorStopped
         for component, process in self._running:
             code = process.poll()
             if code is not None:

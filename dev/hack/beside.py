@@ -21,7 +21,7 @@ from app.settings import LeaderElectionSettings
 from dev.cluster import cluster
 from dev.cluster.errors import DevclusterError
 from dev.cluster.spec import default_state_root
-from dev.local import KEPT
+from dev.local import MANAGER_PROCESS
 from kube.clock import now
 from manifests.naming import DEPLOYMENT, NAMESPACE
 
@@ -32,7 +32,7 @@ Found = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptManager:
     """The manager that a local cluster runs, such as that of `make demo`.
 
     `flags` select the cluster for `jobset cluster`.
@@ -44,7 +44,7 @@ class Kept:
 
 
 def manager_notice(
-    deployment: Found, lease: Found, at: datetime, kubectl: str, kubeconfig: str, kept: Kept | None = None
+    deployment: Found, lease: Found, at: datetime, kubectl: str, kubeconfig: str, kept: KeptManager | None = None
 ) -> str:
     """A notice before another manager starts; "" if there is none. {} stands for an object that does not exist."""
     replicas = int((deployment.get("spec") or {}).get("replicas", 0))
@@ -75,7 +75,7 @@ _NOT_ANSWERED = (
 )
 
 
-def _local(kept: Kept) -> str:
+def _local(kept: KeptManager) -> str:
     return (
         f"It is the manager of the local cluster {kept.name}, which starts it again whenever it ends. The one that"
         " starts now only waits, and its webhooks are not called.\n"
@@ -97,18 +97,18 @@ def _elsewhere(lease: Found) -> str:
     )
 
 
-def _kept_manager(kubeconfig: str) -> Kept | None:
+def _kept_manager(kubeconfig: str) -> KeptManager | None:
     """The manager that runs with the local cluster of this kubeconfig; None if there is none."""
     root = Path(kubeconfig).absolute().parent
     try:
         found = cluster.get(root.name, state_root=root.parent)
     except DevclusterError:
         return None
-    process = found.kept_process(KEPT).get("process")
+    process = found.kept_process(MANAGER_PROCESS).get("process")
     if not process:
         return None
     elsewhere = "" if root.parent == default_state_root() else f" --state-dir {shlex.quote(str(root.parent))}"
-    return Kept(root.name, process, f"--name {root.name}{elsewhere}")
+    return KeptManager(root.name, process, f"--name {root.name}{elsewhere}")
 
 
 def _holder(lease: Found, at: datetime) -> str:

@@ -23,7 +23,7 @@ CONFIG = Path(__file__).with_name("site.yml")
 OVERRIDES = Path(__file__).with_name("site")
 STYLE = "site.css"
 """Changes to the theme: the line above each page, and the width of its column."""
-SHOWN = ("docs", "examples")
+COPIED_FOLDERS = ("docs", "examples")
 """Folders of which all files are copied; of other folders only pages are."""
 LINKED = ("charts/jobset/dashboards/jobset.json", "manifests/kube-state-metrics/config.yaml")
 """Files that pages link to."""
@@ -57,18 +57,18 @@ def named_pages(nav: Any) -> Iterator[str]:
 def copy(target: Path, root: Path = ROOT) -> list[str]:
     """Copy the files of the site; returns the pages."""
     shutil.rmtree(target, ignore_errors=True)
-    for name in SHOWN:
+    for name in COPIED_FOLDERS:
         shutil.copytree(root / name, target / name)
-    shown = pages(root)
-    for page in (*shown, *LINKED):
+    page_paths = pages(root)
+    for page in (*page_paths, *LINKED):
         (target / page).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(root / page, target / page)
     folders = [target / "examples", *(path for path in (target / "examples").rglob("*") if path.is_dir())]
     for folder in folders:
         if not (folder / "README.md").exists():
             (folder / "index.md").write_text(_listing(folder, target), encoding="utf-8")
-            shown.append(str((folder / "index.md").relative_to(target)))
-    return shown
+            page_paths.append(str((folder / "index.md").relative_to(target)))
+    return page_paths
 
 
 def _listing(folder: Path, root: Path) -> str:
@@ -94,8 +94,8 @@ def site_config(shown: list[str]) -> dict[str, Any]:
     placed |= {*rules, *(name for name in shown if name.startswith("examples/"))}
     if missing := sorted(set(shown) - placed):
         raise SiteError(f"pages without a place: add them to nav in dev/hack/site.yml: {', '.join(missing)}")
-    if gone := sorted(placed - set(shown)):
-        raise SiteError(f"nav in dev/hack/site.yml names pages that are not there: {', '.join(gone)}")
+    if missing_pages := sorted(placed - set(shown)):
+        raise SiteError(f"nav in dev/hack/site.yml names pages that are not there: {', '.join(missing_pages)}")
     return config
 
 
@@ -119,8 +119,8 @@ def build(folder: Path = ROOT / "build") -> Path:
     command = [program, "build", "--strict", "--clean", "-f", str(file)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 (a dependency of ours)
     if done.returncode:
-        said = _COLOUR.sub("", f"{done.stdout}{done.stderr}")
-        raise SiteError(said.partition("Traceback")[0].strip() or said)
+        output = _COLOUR.sub("", f"{done.stdout}{done.stderr}")
+        raise SiteError(output.partition("Traceback")[0].strip() or output)
     return folder / "site" / "index.html"
 
 

@@ -25,13 +25,13 @@ DOCKERFILE = ROOT / "docker" / "Dockerfile"
 def stage(dockerfile: str, arguments: dict[str, str]) -> Object:
     """The last stage as the `config` of an image. `arguments` are those of the build: `VERSION`, for example."""
     parser = DockerfileParser(fileobj=io.BytesIO(dockerfile.encode()), build_args=arguments)
-    said: dict[str, str] = {}
+    config: dict[str, str] = {}
     for line in parser.structure:
-        said = {} if line["instruction"] == "FROM" else said | {line["instruction"]: line["value"]}
+        config = {} if line["instruction"] == "FROM" else config | {line["instruction"]: line["value"]}
     return {
-        "User": said["USER"],
-        "ExposedPorts": {f"{port}/tcp": {} for port in shlex.split(said["EXPOSE"])},
-        "Entrypoint": json.loads(said["ENTRYPOINT"]),
+        "User": config["USER"],
+        "ExposedPorts": {f"{port}/tcp": {} for port in shlex.split(config["EXPOSE"])},
+        "Entrypoint": json.loads(config["ENTRYPOINT"]),
         "WorkingDir": "/",
         "Labels": dict(parser.labels),
     }

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "licences.md"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-LONGEST = 60
+LONGEST_NAME = 60
 """Characters of a name; longer fields contain the text of the licence."""
 
 
@@ -45,10 +45,12 @@ def licence(name: str) -> str:
     """The licence as the distribution declares it."""
     metadata = distribution(name).metadata
     for text in metadata.get_all("License-Expression") or metadata.get_all("License") or ():
-        if text and len(text) <= LONGEST:
+        if text and len(text) <= LONGEST_NAME:
             return str(text)
-    named = [text.rpartition(" :: ")[2] for text in metadata.get_all("Classifier") or () if text.startswith("License ")]
-    return ", ".join(named) or "unknown"
+    classifiers = [
+        text.rpartition(" :: ")[2] for text in metadata.get_all("Classifier") or () if text.startswith("License ")
+    ]
+    return ", ".join(classifiers) or "unknown"
 
 
 def table(names: Iterable[str]) -> str:

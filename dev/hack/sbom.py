@@ -33,7 +33,7 @@ from spdx_tools.spdx.writer.json.json_writer import write_document_to_file
 
 from dev.hack.licences import PROJECT, ROOT, licence, run_time
 
-OURS = PROJECT["project"]["name"]
+OUR_NAME = PROJECT["project"]["name"]
 VERSION = PROJECT["project"]["version"]
 
 
@@ -69,7 +69,7 @@ def installed_versions(root: Path) -> dict[str, str]:
 def python_packages(root: Path) -> list[Part]:
     """The packages of the lock file, and ours. SystemExit if the image has others."""
     names, versions = run_time(), locked_versions()
-    wanted = {name: versions[name] for name in names} | {OURS: VERSION}
+    wanted = {name: versions[name] for name in names} | {OUR_NAME: VERSION}
     there = installed_versions(root)
     if there != wanted:
         differ = ", ".join(
@@ -80,8 +80,8 @@ def python_packages(root: Path) -> list[Part]:
         raise SystemExit(f"{root} does not hold what requirements.lock names: {differ}")
     extras = (text for extra in PROJECT["project"]["optional-dependencies"].values() for text in extra)
     direct = {name: _required_names(distribution(name).requires or ()) for name in names}
-    direct[OURS] = _required_names([*PROJECT["project"]["dependencies"], *extras])
-    licences = {name: licence(name) for name in names} | {OURS: PROJECT["project"]["license"]}
+    direct[OUR_NAME] = _required_names([*PROJECT["project"]["dependencies"], *extras])
+    licences = {name: licence(name) for name in names} | {OUR_NAME: PROJECT["project"]["license"]}
     return [
         Part(PackageURL("pypi", None, name, version), licences[name], frozenset(direct[name] & wanted.keys()))
         for name, version in sorted(wanted.items())
@@ -121,7 +121,7 @@ def cyclonedx(parts: list[Part], created: datetime) -> Bom:
         part: Component(
             name=part.purl.name,
             version=part.purl.version,
-            type=ComponentType.APPLICATION if part.purl.name == OURS else ComponentType.LIBRARY,
+            type=ComponentType.APPLICATION if part.purl.name == OUR_NAME else ComponentType.LIBRARY,
             purl=part.purl,
             bom_ref=part.reference,
             licenses=[licences.make_from_string(part.licence)] if part.licence else [],
@@ -188,7 +188,7 @@ def _requires(part: Part, other: Part) -> bool:
 
 def _brought(part: Part) -> bool:
     """Whether the package is installed only because a Python package requires it."""
-    return part.purl.type == "pypi" and part.purl.name != OURS
+    return part.purl.type == "pypi" and part.purl.name != OUR_NAME
 
 
 def _identity(parts: list[Part]) -> uuid.UUID:

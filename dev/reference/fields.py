@@ -21,11 +21,11 @@ TEMPLATES = {
     "spec.volumeClaimPolicies[].templates": "list of PersistentVolumeClaim",
 }
 """Fields that contain objects of the Kubernetes API."""
-LATER = {"spec.scheduling", "spec.activeDeadlineSeconds", "status.startTime", "status.executionAttempts"}
+SINCE_GO_0_13 = {"spec.scheduling", "spec.activeDeadlineSeconds", "status.startTime", "status.executionAttempts"}
 """Fields that the Go JobSet has only since version 0.13."""
 _GATE = re.compile(r"\b(" + "|".join(GATES) + r")\b")
 _BY_WEBHOOK = re.compile(r"\bDefault [^.]*\(webhook\)")
-_LONGEST = 60
+_LONGEST_VALUE = 60
 _BAR = "\\|"
 _HEAD = "| Field | Type | Meaning |\n|---|---|---|"
 
@@ -56,7 +56,7 @@ class Marks:
 def marks(path: str, schema: Mapping[str, Any], inherited: Marks) -> Marks:
     """The marks of a field inside an object with these marks."""
     text = schema.get("description", "")
-    own = "0.13" if path in LATER else "**+**" if schema.get(SINCE_GO) is False else ""
+    own = "0.13" if path in SINCE_GO_0_13 else "**+**" if schema.get(SINCE_GO) is False else ""
     return Marks(inherited.since or own, tuple(dict.fromkeys((*inherited.gates, *_GATE.findall(text)))))
 
 
@@ -119,7 +119,7 @@ def _examples() -> dict[str, tuple[str, str]]:
             if isinstance(document, dict) and document.get("kind") == keys.KIND:
                 for path, value in _values("spec", document["spec"]):
                     text = json.dumps(value)
-                    if len(text) <= _LONGEST:
+                    if len(text) <= _LONGEST_VALUE:
                         found.setdefault(path, (text, str(file.relative_to(_ROOT))))
     return found
 

@@ -13,7 +13,7 @@ from api.features import FeatureGates
 from authoring.checks import Checks
 from authoring.findings import Report
 from authoring.policies import judged_of
-from authoring.suites import Loaded, admission, suites
+from authoring.suites import LoadedSuite, admission, suites
 from kube.model.field import Rule, with_placeholders
 from manifests.definition import schema_of
 from policy.evaluate import violations
@@ -96,7 +96,7 @@ def _refusal(name: str) -> Iterator[str]:
     yield from (str(violation) for violation in _found(loaded))
 
 
-def _found(loaded: Loaded) -> Iterator[Any]:
+def _found(loaded: LoadedSuite) -> Iterator[Any]:
     checks = Checks(_GATES)
     judged = judged_of(checks.create(checks.prepare(loaded.jobsets["bad"]), children=False).object, _GATES)
     where = loaded.suite.tests[-1].namespace

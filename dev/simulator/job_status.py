@@ -85,14 +85,14 @@ def start_status(job: JSON, now: str, *, ready: int) -> JSON:
 
 def suspended_status(job: JSON, now: str) -> JSON:
     """The status of a suspended Job whose pods are gone."""
-    said = [*_without(job, "Suspended"), condition("Suspended", now, "JobSuspended")]
-    return {**(job.get("status") or {}), "active": 0, "ready": 0, "conditions": said}
+    conditions = [*_without(job, "Suspended"), condition("Suspended", now, "JobSuspended")]
+    return {**(job.get("status") or {}), "active": 0, "ready": 0, "conditions": conditions}
 
 
 def failing_status(job: JSON, now: str, reason: str, message: str) -> JSON:
     """The status with FailureTarget: the Job fails as soon as its pods have terminated."""
-    said = [*_conditions(job), condition("FailureTarget", now, reason, message)]
-    return {**(job.get("status") or {}), "ready": 0, "conditions": said}
+    conditions = [*_conditions(job), condition("FailureTarget", now, reason, message)]
+    return {**(job.get("status") or {}), "ready": 0, "conditions": conditions}
 
 
 def end_status(job: JSON, now: str, kind: str, reason: str = "", message: str = "") -> JSON:
@@ -101,8 +101,8 @@ def end_status(job: JSON, now: str, kind: str, reason: str = "", message: str = 
     succeeded = parallelism if completions is None else completions
     counts = {"succeeded": succeeded} if kind == "Complete" else {"failed": 1, "succeeded": 0}
     since = (job.get("status") or {}).get("startTime", now)
-    said = [*_conditions(job), condition(kind, now, reason, message)]
-    return {**counts, "active": 0, "ready": 0, "terminating": 0, "startTime": since, "conditions": said}
+    conditions = [*_conditions(job), condition(kind, now, reason, message)]
+    return {**counts, "active": 0, "ready": 0, "terminating": 0, "startTime": since, "conditions": conditions}
 
 
 def _conditions(job: JSON) -> list[JSON]:

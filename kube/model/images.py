@@ -13,7 +13,7 @@ LIBRARY: Final = "library"
 """Where an image without a registry and without a folder is."""
 HOST: Final = "[.:A-Z]"
 """Pattern that distinguishes a host from a folder before the first slash of a name; localhost is a host, too."""
-LONGEST = 600
+LONGEST_REFERENCE = 600
 """Characters of a reference that is parsed: name, tag and digest together are shorter."""
 _MAX_NAME = 255
 _HEX = {"sha256": 64, "sha384": 96, "sha512": 128}
@@ -29,7 +29,7 @@ _ID = re.compile(r"[0-9a-f]{64}")
 
 def fault(image: str) -> str:
     """Why a text is not a valid image reference; empty if it is."""
-    if len(image) > LONGEST:
+    if len(image) > LONGEST_REFERENCE:
         return "it is too long"
     if "".join(image.split()) != image:
         return "it has a blank in it"
@@ -63,7 +63,7 @@ def stored_name(image: str) -> str:
 
 def likely_reference(image: str) -> str:
     """The valid reference that was likely meant by an invalid one; empty if there is none."""
-    if len(image) > LONGEST:
+    if len(image) > LONGEST_REFERENCE:
         return ""
     plain = _SCHEME.sub("", "".join(image.split()), count=1)
     name, colon, tag = _split_tag(plain.partition("@")[0])

@@ -97,7 +97,7 @@ class Owner(NamedTuple):
         return f"{self.kind} {self.name}" if self.kind else "nobody"
 
 
-NOBODY = Owner("", "")
+NO_OWNER = Owner("", "")
 
 
 class Identity(Base, frozen=True, kw_only=True):
@@ -137,7 +137,7 @@ class Identity(Base, frozen=True, kw_only=True):
     def owner(self) -> Owner:
         """Kind and name of the controlling owner."""
         ref = self.controller()
-        return NOBODY if ref is None else Owner(ref.kind, ref.name)
+        return NO_OWNER if ref is None else Owner(ref.kind, ref.name)
 
 
 class ObjectMeta(Identity, frozen=True, kw_only=True):

@@ -17,10 +17,10 @@ Amount = int | Fraction
 Amounts = dict[str, Amount]
 """Amounts by the name of the resource."""
 
-LONGEST: Final = 256
+LONGEST_AMOUNT: Final = 256
 """Characters of an amount."""
-_MOST: Final = 10**15
-MOST: Final = with_unit(_MOST, "")
+_LARGEST: Final = 10**15
+LARGEST_AMOUNT: Final = with_unit(_LARGEST, "")
 """The most of a resource that a container may state: more than any node has."""
 _COUNTED = re.compile(COUNTED_PATTERN)
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
@@ -41,11 +41,11 @@ def plain(amount: Fraction) -> Amount:
 
 
 def amount_of(value: Any) -> Amount | None:
-    """The amount that a quantity stands for; None if it is not a quantity, negative, or longer than `LONGEST`."""
+    """The amount of a quantity; None if it is not a quantity, negative, or longer than `LONGEST_AMOUNT`."""
     if type(value) is int:
         return value if value >= 0 else None
     text = str(value) if isinstance(value, str | float) else ""
-    return _parse(text) if len(text) <= LONGEST else None
+    return _parse(text) if len(text) <= LONGEST_AMOUNT else None
 
 
 def countable_amount(resource: str, value: Any) -> Amount | None:
@@ -54,7 +54,7 @@ def countable_amount(resource: str, value: Any) -> Amount | None:
     None if `amount_of` cannot read it, or if it is more than a pod could get.
     """
     amount = amount_of(value)
-    if amount is None or amount > _MOST:
+    if amount is None or amount > _LARGEST:
         return None
     if isinstance(amount, int):
         return amount

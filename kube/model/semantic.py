@@ -108,8 +108,8 @@ def _canonical_object(key: str, value: dict[str, Any]) -> Any:
     if key in _QUANTITY_MAPS:
         return {name: _amount(amount) for name, amount in value.items()} or None
     members = ((name, _canonical(name, member)) for name, member in value.items())
-    kept = {name: member for name, member in members if not _is_absent(name, member)}
-    return kept if kept or key not in _STRUCTS else None
+    present = {name: member for name, member in members if not _is_absent(name, member)}
+    return present if present or key not in _STRUCTS else None
 
 
 def _is_absent(key: str, member: Any) -> bool:

@@ -294,9 +294,9 @@ def admission() -> str:
     """The webhook configurations, and the policies that replace webhooks of pods or guard the reserved label."""
     major, minor = POD_POLICIES.since
     too_old = f'and (ne .Values.podAdmission "webhooks") (semverCompare "<{major}.{minor}-0" {_SERVER})'
-    said = f"podAdmission: {POD_POLICIES.need}. `helm template` takes the version from --kube-version, here it is"
+    message = f"podAdmission: {POD_POLICIES.need}. `helm template` takes the version from --kube-version, here it is"
     return (
-        render_if(too_old, f'{{{{- fail (print "{said} " {_SERVER}) }}}}\n')
+        render_if(too_old, f'{{{{- fail (print "{message} " {_SERVER}) }}}}\n')
         + "".join(map(_webhook_configuration, webhook_configurations()))
         + render_if('eq .Values.podAdmission "policies"', template(pod_policies("gate")))
         + render_if('eq .Values.podAdmission "policies-without-manager"', template(pod_policies("affinity")))

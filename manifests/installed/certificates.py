@@ -22,10 +22,10 @@ from kube.model.meta import JSON
 from manifests.admission import wrong_path
 from manifests.naming import APPLY_CRD
 
-SOON = timedelta(days=14)
+EXPIRES_SOON = timedelta(days=14)
 """Time before the end of validity at which it is a fault; the alert JobSetCertificateExpires uses the same."""
 
-LATE = timedelta(days=1)
+RENEWAL_LATE = timedelta(days=1)
 """Time after which the manager should have renewed its own certificate: it checks every 12 hours."""
 
 CERT_MANAGER = "cert-manager.io/certificate-name"
@@ -39,7 +39,7 @@ _CURVES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundObjects:
     """The objects in the cluster: None for one that does not exist. `configurations` by kind and name."""
 
     secret_name: str
@@ -88,7 +88,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     problems: tuple[str, ...]
 
 
-def look(found: Found, now: datetime) -> Status:
+def look(found: FoundObjects, now: datetime) -> Status:
     """The status and its faults. Never raises, whatever the objects contain."""
     material = material_of(found.secret or {})
     renewed_by = _renewed_by(found.secret or {}, material)
@@ -148,7 +148,7 @@ def _key(certificate: x509.Certificate) -> str:
     return type(key).__name__.removesuffix("PublicKey").strip("_")
 
 
-def _callers(found: Found, material: Material, usual_writer: str) -> Iterator[Caller]:
+def _callers(found: FoundObjects, material: Material, usual_writer: str) -> Iterator[Caller]:
     remedy = apply_again(found.configurations.values())
     for (kind, name), configuration in found.configurations.items():
         annotation = injector(configuration or {})
@@ -202,7 +202,7 @@ def _host(client: JSON) -> str:
     return readable(lambda: urlsplit(str(client.get("url", ""))).hostname or "", "")
 
 
-def _missing(found: Found) -> Iterator[str]:
+def _missing(found: FoundObjects) -> Iterator[str]:
     remedy = apply_again(found.configurations.values())
     if found.secret is None:
         yield (
@@ -218,7 +218,7 @@ def _missing(found: Found) -> Iterator[str]:
         yield f"CustomResourceDefinition {found.crd_name} does not exist: {APPLY_CRD}"
 
 
-def _of_certificates(found: Found, described: tuple[Certificate, ...], now: datetime) -> Iterator[str]:
+def _of_certificates(found: FoundObjects, described: tuple[Certificate, ...], now: datetime) -> Iterator[str]:
     if found.secret is not None and not any(each.use == "serving" for each in described):
         yield f"Secret {found.secret_name}: tls.crt holds no certificate that can be read"
     for each in described:
@@ -230,7 +230,7 @@ def _of_certificates(found: Found, described: tuple[Certificate, ...], now: date
             yield f"{subject} is not valid before {each.not_before}"
         elif now >= until:
             yield f"{subject} has expired at {each.not_after}"
-        elif now + SOON > until:
+        elif now + EXPIRES_SOON > until:
             yield f"{subject} expires at {each.not_after}, in {each.days_left} days"
-        elif each.renewal and now > datetime.fromisoformat(each.renewal) + LATE:
+        elif each.renewal and now > datetime.fromisoformat(each.renewal) + RENEWAL_LATE:
             yield f"{subject} should have been renewed at {each.renewal}: the log of the manager says why it was not"

@@ -14,7 +14,7 @@ from api.keys import GROUP
 from kube.model.meta import JSON
 from manifests.admission import wrong_path
 
-HELD = f"{GROUP}/webhooks-off"
+OFF_ANNOTATION = f"{GROUP}/webhooks-off"
 """Annotation of a configuration that is off: `since`, RFC 3339, and `webhooks`, the list."""
 
 
@@ -50,38 +50,38 @@ def look(kind: str, name: str, stored: JSON | None) -> Configuration:
     if listed := stored.get("webhooks"):
         wrong = tuple(f"{hook.get('name', '')} at {path}" for hook in listed if (path := wrong_path(hook)))
         return Configuration(kind, name, State.ON, _names(listed), misdirected=wrong)
-    held = _held_webhooks(stored)
-    if held is None:
+    stored_webhooks = _held_webhooks(stored)
+    if stored_webhooks is None:
         return Configuration(kind, name, State.MISSING)
-    return Configuration(kind, name, State.OFF, _names(held["webhooks"]), str(held["since"]))
+    return Configuration(kind, name, State.OFF, _names(stored_webhooks["webhooks"]), str(stored_webhooks["since"]))
 
 
 def switched_off(stored: JSON, now: str) -> JSON:
     """The configuration, which has to be on, with its webhooks moved into the annotation."""
-    held = json.dumps({"since": now, "webhooks": stored["webhooks"]})
+    annotation = json.dumps({"since": now, "webhooks": stored["webhooks"]})
     meta = stored["metadata"]
-    annotations = {**(meta.get("annotations") or {}), HELD: held}
+    annotations = {**(meta.get("annotations") or {}), OFF_ANNOTATION: annotation}
     return {**stored, "metadata": {**meta, "annotations": annotations}, "webhooks": []}
 
 
 def switched_on(stored: JSON) -> JSON:
     """The configuration, which has to be off, with the webhooks from its annotation."""
     meta = stored["metadata"]
-    annotations = {key: value for key, value in meta["annotations"].items() if key != HELD}
-    webhooks = json.loads(meta["annotations"][HELD])["webhooks"]
+    annotations = {key: value for key, value in meta["annotations"].items() if key != OFF_ANNOTATION}
+    webhooks = json.loads(meta["annotations"][OFF_ANNOTATION])["webhooks"]
     return {**stored, "metadata": {**meta, "annotations": annotations}, "webhooks": webhooks}
 
 
 def _held_webhooks(stored: JSON) -> JSON | None:
     """The webhooks in the annotation; None without a valid one."""
     try:
-        held: Any = json.loads((stored["metadata"].get("annotations") or {})[HELD])
+        annotation: Any = json.loads((stored["metadata"].get("annotations") or {})[OFF_ANNOTATION])
     except (KeyError, ValueError):
         return None
-    listed = held.get("webhooks") if isinstance(held, dict) else None
+    listed = annotation.get("webhooks") if isinstance(annotation, dict) else None
     if not isinstance(listed, list) or not listed or not all(isinstance(hook, dict) for hook in listed):
         return None
-    return {"since": held.get("since", ""), "webhooks": listed}
+    return {"since": annotation.get("since", ""), "webhooks": listed}
 
 
 def _names(webhooks: list[JSON]) -> tuple[str, ...]:

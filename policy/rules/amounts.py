@@ -8,7 +8,7 @@ from kube.model.meta import JSON, Base, doc
 from kube.model.requests import is_of_pods
 from policy.cel import Cel, Root, Say, below, of_container, texts
 from policy.fields import Key, list_of
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.rule import PolicyRule, by_findings, of_containers, of_pods
 from policy.rules.resources import unknown_resources
 from policy.sentences import sentence
@@ -24,7 +24,7 @@ REQUEST = sentence("requiredRequests", ErrorType.REQUIRED, "", "state how much {
 LIMIT = sentence("requiredLimits", ErrorType.REQUIRED, "", "state how much {resource} the container may use at most")
 
 
-def find_required_requests(rule: RequiredResources, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_required_requests(rule: RequiredResources, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Every container and init container has to state requests of certain resources.
 
     A limit counts as the request, because the API server takes it for one. A request or limit of the pod as a whole
@@ -34,7 +34,7 @@ def find_required_requests(rule: RequiredResources, judged: Judged, _: Namespace
     return _find_missing(rule, judged, REQUEST, "requests", "limits")
 
 
-def find_required_limits(rule: RequiredResources, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_required_limits(rule: RequiredResources, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Every container and init container has to state limits of certain resources.
 
     A limit of the pod as a whole counts for all its containers. Defaults of a LimitRange are set on pods later, and do
@@ -43,7 +43,7 @@ def find_required_limits(rule: RequiredResources, judged: Judged, _: Namespace) 
     return _find_missing(rule, judged, LIMIT, "limits")
 
 
-def _find_missing(rule: RequiredResources, judged: Judged, missing: Rule, *kinds: str) -> Iterator[FieldError]:
+def _find_missing(rule: RequiredResources, judged: JudgedJobSet, missing: Rule, *kinds: str) -> Iterator[FieldError]:
     """A finding for each container that states a resource in none of these lists, with its path in the first list."""
     for template in judged.templates:
         whole = _amounts(template.pod, *kinds)

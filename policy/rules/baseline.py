@@ -8,7 +8,7 @@ from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import doc
 from policy.cel import Cel, Index, Root, Say, below, concat_lists, literal, of_pod, of_template, text, texts
 from policy.fields import list_of
-from policy.judged import Judged, Namespace, Template
+from policy.judged import JudgedJobSet, Namespace, Template
 from policy.rule import PolicyRule, by_findings, of_jobs
 from policy.rules.node_uses import ITEM, USES, Field, Holder, Use
 from policy.rules.resources import CLAIMS, claims_of_groups, claims_of_pods, compile_claims
@@ -62,7 +62,7 @@ _USED = {name: partial(_is_used, name) for name in _FINDERS}
 """Whether the pods of a template use it: read once for all policies."""
 
 
-def find_forbid(rule: tuple[str, ...], judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_forbid(rule: tuple[str, ...], judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Pods may not use certain things of their node.
 
     - `hostNetwork`, `hostPID`, `hostIPC`: its network, its processes, its shared memory.

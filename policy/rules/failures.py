@@ -12,7 +12,7 @@ from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule
 from kube.model.meta import Base, doc
 from policy.cel import NEW, Cel, Index, Root, Say, cel_place, concat_lists, of_template, texts
 from policy.fields import list_of
-from policy.judged import Judged, Namespace, Template
+from policy.judged import JudgedJobSet, Namespace, Template
 from policy.limits import CelNumbers, Limit, Number, check_limit, effective_limit, limit_sentence, single_number
 from policy.rule import NOTHING, Compiled, PolicyRule, by_findings, check_allowed, compile_allowed, of_jobs
 from policy.sentences import sentence
@@ -94,23 +94,23 @@ NOT_ZERO = sentence(
 STRATEGY = sentence("restartStrategies", ErrorType.NOT_SUPPORTED, "this strategy is not allowed", "{allowed}")
 
 
-def _failure_policy(judged: Judged) -> FailurePolicy:
+def _failure_policy(judged: JudgedJobSet) -> FailurePolicy:
     return judged.js.spec.failure_policy or FailurePolicy()
 
 
-def _restart_limits(judged: Judged) -> Mapping[Path, int]:
+def _restart_limits(judged: JudgedJobSet) -> Mapping[Path, int]:
     """The limits of a set's restarts: of those that count, and of rules with limits of their own."""
     policy = _failure_policy(judged)
     free = {
-        named.within.at("maxRestarts"): named.limit
-        for named in named_actions(policy)
-        if named.action.is_uncounted_restart and named.limit is not None
+        action.within.at("maxRestarts"): action.limit
+        for action in named_actions(policy)
+        if action.action.is_uncounted_restart and action.limit is not None
     }
     limits = {_POLICY.at("maxRestarts"): policy.max_restarts, **free}
     return {path: max(limit, 0) for path, limit in limits.items()}
 
 
-def restarts(rule: MaxRestarts, judged: Judged, namespace: Namespace) -> Iterator[Number]:
+def restarts(rule: MaxRestarts, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
     """The `maxRestarts` of the failure policy, 0 for a set without one, and of rules whose restarts do not count."""
     limits = _restart_limits(judged)
     largest = max(limits, key=lambda path: limits[path])
@@ -120,11 +120,11 @@ def restarts(rule: MaxRestarts, judged: Judged, namespace: Namespace) -> Iterato
 
 
 def _parts(limits: Mapping[Path, int]) -> list[str]:
-    shown = islice(limits.items(), MOST_PARTS)
-    return [f"{path} has {limit}" for path, limit in shown] if len(limits) > 1 else []
+    first_limits = islice(limits.items(), MOST_PARTS)
+    return [f"{path} has {limit}" for path, limit in first_limits] if len(limits) > 1 else []
 
 
-def find_max_restarts(rule: MaxRestarts, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+def find_max_restarts(rule: MaxRestarts, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
     """A set may be restarted only so often after failures: `spec.failurePolicy.maxRestarts`.
 
     Some actions of failure policies restart without being counted. A rule that takes one, at once or as a step of
@@ -150,14 +150,14 @@ def _backoff(template: Template) -> tuple[str, int]:
     return "backoffLimit", DEFAULT_BACKOFF if own is None else own
 
 
-def backoffs(rule: BackoffLimit, judged: Judged, namespace: Namespace) -> Iterator[Number]:
+def backoffs(rule: BackoffLimit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
     """The backoffLimit of each Job template."""
     limit = effective_limit(rule, namespace)
     for template, (field, value) in zip(judged.templates, judged.each(_backoff), strict=True):
         yield Number(field, value, limit, partial(template.job_path.at, field), replicated_job=template.rjob.name)
 
 
-def find_backoff_limit(rule: BackoffLimit, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+def find_backoff_limit(rule: BackoffLimit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
     """The Jobs of a set may start pods again only so often: `backoffLimit`, which is 6 for a Job without one.
 
     A Job with `backoffLimitPerIndex` and without `backoffLimit` is judged by the former. In a set that restarts as a
@@ -174,7 +174,7 @@ def find_backoff_limit(rule: BackoffLimit, judged: Judged, namespace: Namespace)
                 yield NOT_ZERO.at(template.job_path.at(field), value, value=value)
 
 
-def find_restart_strategies(rule: RestartStrategies, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_restart_strategies(rule: RestartStrategies, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Only certain restart strategies may be used: `spec.failurePolicy.restartStrategy`.
 
     A set without a failure policy is never restarted, and passes.

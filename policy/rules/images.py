@@ -9,7 +9,7 @@ from kube.model.images import full_name
 from kube.model.meta import Base, doc
 from policy.cel import Cel, Index, Place, Root, Say, cel_place, concat_lists, of_container, of_pod, text, texts
 from policy.fields import Word, has_wildcard, list_of
-from policy.judged import AGENT_IMAGE, Judged, Namespace, Template
+from policy.judged import AGENT_IMAGE, JudgedJobSet, Namespace, Template
 from policy.rule import PolicyRule, by_findings, of_containers, of_pods
 from policy.sentences import invalid, sentence
 
@@ -60,7 +60,7 @@ def images_of(template: Template) -> Iterator[tuple[tuple[str | int, ...], str]]
             yield ("volumes", i, "image", "reference"), image
 
 
-def each_image(judged: Judged) -> Iterator[tuple[Path, str]]:
+def each_image(judged: JudgedJobSet) -> Iterator[tuple[Path, str]]:
     """Each image of the pods with the path where it is written; one that every pod gets is listed once."""
     seen: set[Path] = set()
     for template in judged.templates:
@@ -71,7 +71,7 @@ def each_image(judged: Judged) -> Iterator[tuple[Path, str]]:
                 yield path, image
 
 
-def find_image_registries(rule: ImageRegistries, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_image_registries(rule: ImageRegistries, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Images may come only from certain registries, or from certain paths in them.
 
     An image without a registry comes from `docker.io`, and from `docker.io/library` if its name has one part. An entry
@@ -92,7 +92,7 @@ def _join_entries(rule: ImageRegistries) -> str:
     return " or ".join(rule.allowed)
 
 
-def find_images_by_digest(_: bool, judged: Judged, __: Namespace) -> Iterator[FieldError]:
+def find_images_by_digest(_: bool, judged: JudgedJobSet, __: Namespace) -> Iterator[FieldError]:
     """Every image has to be named by its digest, so that a restart runs the same program as the first attempt."""
     for path, image in each_image(judged):
         if "@" not in image:

@@ -9,7 +9,7 @@ from kube.model.meta import Base, doc
 from kube.model.validation import byte_length, dns1123_subdomain, http_path
 from policy.cel import Cel, Root, Say, list_if, text
 from policy.fields import Word, has_wildcard, list_of
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.rule import PolicyRule, by_findings, check_allowed, compile_allowed
 from policy.sentences import caution, invalid, sentence
 
@@ -50,7 +50,7 @@ class ManagedBy(Base, frozen=True, kw_only=True):
 DNS = sentence("networkDNS", ErrorType.FORBIDDEN, "DNS names have to be {wanted}", "set it to {value}")
 
 
-def find_network_dns(rule: str, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_network_dns(rule: str, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Pods of a set have to have DNS names (`Enabled`), or must not have any (`Disabled`).
 
     The field is `spec.network.enableDNSHostnames`, which is true for a set that does not say it.
@@ -71,7 +71,7 @@ def compile_network_dns(rule: str, say: Say, root: Root) -> Cel:
 MANAGER = sentence("managedBy", ErrorType.NOT_SUPPORTED, "this controller is not allowed", "{allowed}")
 
 
-def find_managed_by(rule: ManagedBy, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_managed_by(rule: ManagedBy, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Only certain controllers may manage a set: `spec.managedBy`.
 
     A set without the field is managed by `jobset.sigs.k8s.io/jobset-controller`, which has to be in the list, too.

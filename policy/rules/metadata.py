@@ -9,7 +9,7 @@ from kube.model.meta import Base, doc
 from kube.model.patterns import compile_pattern
 from policy.cel import Cel, Root, Say, below, concat_lists, list_if, quote_text, text, texts
 from policy.fields import MOST_PATTERN, Key, Word, list_of, map_by
-from policy.judged import METADATA, Judged, Namespace
+from policy.judged import METADATA, JudgedJobSet, Namespace
 from policy.rule import PolicyRule, by_findings, check_allowed, list_allowed
 from policy.sentences import invalid, sentence
 
@@ -31,16 +31,16 @@ NO_QUEUE = sentence(
 QUEUE = sentence("requiredQueue", ErrorType.NOT_SUPPORTED, "this queue is not allowed", "{allowed}")
 
 
-def find_required_queue(rule: RequiredQueue, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_required_queue(rule: RequiredQueue, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """A JobSet has to name a queue by one of certain labels, so that a queueing system such as Kueue admits it.
 
     `allowed` limits the queues that may be named; it holds for each of the labels that is there.
     """
     labels, path = judged.js.metadata.labels, METADATA.at("labels")
-    named = [key for key in rule.labels if labels.get(key)]
-    if not named and rule.labels:
+    present_labels = [key for key in rule.labels if labels.get(key)]
+    if not present_labels and rule.labels:
         yield NO_QUEUE.at(path.at(rule.labels[0]), labels=lambda: " or ".join(rule.labels))
-    for key in named:
+    for key in present_labels:
         yield from check_allowed(QUEUE, path.at(key), labels[key], rule.allowed)
 
 
@@ -50,14 +50,14 @@ def compile_required_queue(rule: RequiredQueue, say: Say, root: Root) -> Cel:
     first = text(str(METADATA.at("labels", str(rule.labels[0]))))
     missing = say.at(NO_QUEUE, first, labels=" or ".join(rule.labels))
     labels = root.variable("labels")
-    named = f"{labels}[?k].orValue('') != ''"
-    none = list_if(f"!{known}.exists(k, {named})", missing)
+    is_present = f"{labels}[?k].orValue('') != ''"
+    none = list_if(f"!{known}.exists(k, {is_present})", missing)
     if rule.allowed is None:
         return none
     path, value = below("metadata.labels", "k"), quote_text(Cel(f"string({labels}[k])"))
     other = say.at(QUEUE, path, shown=value, allowed=list_allowed(rule.allowed))
     return concat_lists(
-        none, Cel(f"{known}.filter(k, {named} && !({labels}[k] in {texts(rule.allowed)})).map(k, {other})")
+        none, Cel(f"{known}.filter(k, {is_present} && !({labels}[k] in {texts(rule.allowed)})).map(k, {other})")
     )
 
 
@@ -88,7 +88,7 @@ ANNOTATION = sentence(
 )
 
 
-def find_required_labels(rule: tuple[RequiredPair, ...], judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_required_labels(rule: tuple[RequiredPair, ...], judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """A JobSet has to have certain labels, such as a cost centre.
 
     With a `pattern` the whole value has to match it. Patterns are RE2, as in failure policies.
@@ -96,7 +96,9 @@ def find_required_labels(rule: tuple[RequiredPair, ...], judged: Judged, _: Name
     return _find_pairs(rule, "labels", judged.js.metadata.labels, NO_LABEL, LABEL)
 
 
-def find_required_annotations(rule: tuple[RequiredPair, ...], judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_required_annotations(
+    rule: tuple[RequiredPair, ...], judged: JudgedJobSet, _: Namespace
+) -> Iterator[FieldError]:
     """A JobSet has to have certain annotations, such as the address of its owner.
 
     With a `pattern` the whole value has to match it. Patterns are RE2, as in failure policies.

@@ -22,7 +22,7 @@ from policy.cel import (
     texts,
 )
 from policy.fields import Key, Name, list_of
-from policy.judged import METADATA, Judged, Namespace, Template
+from policy.judged import METADATA, JudgedJobSet, Namespace, Template
 from policy.rule import PolicyRule, by_findings, check_allowed, list_allowed, of_jobs, of_pods
 from policy.sentences import caution, sentence
 
@@ -49,7 +49,7 @@ def _cautions(rule: PriorityClasses, path: Path) -> Iterator[FieldError]:
             yield NO_CLASS.at(path.at("allowed", i), name, complaint=complaint)
 
 
-def find_priority_classes(rule: PriorityClasses, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_priority_classes(rule: PriorityClasses, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Pods may name only certain priority classes.
 
     Pods without one get the default of the cluster, and pass. With `required` they have to name one.
@@ -88,7 +88,7 @@ NO_TOPOLOGY = sentence(
 TOPOLOGY = sentence("exclusiveTopologies", ErrorType.NOT_SUPPORTED, "this topology is not allowed", "{allowed}")
 
 
-def find_exclusive_topologies(rule: ExclusiveTopologies, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_exclusive_topologies(rule: ExclusiveTopologies, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Exclusive placement may use only certain topologies, or has to be used.
 
     The topology is that of the annotation `alpha.jobset.sigs.k8s.io/exclusive-topology` of the Job template, else of
@@ -107,7 +107,7 @@ def find_exclusive_topologies(rule: ExclusiveTopologies, judged: Judged, _: Name
             yield NO_TOPOLOGY.at(path, allowed=lambda: ", ".join(rule.allowed or ()) or "any")
 
 
-def _topology(judged: Judged, template: Template) -> tuple[str, Path]:
+def _topology(judged: JudgedJobSet, template: Template) -> tuple[str, Path]:
     """The topology in force for the pods of a template, and the metadata that has it, or could have it."""
     of_job, of_pod = template.path.at("template", "metadata"), template.job_path.at("template", "metadata")
     whole, key = judged.js.metadata.annotations, keys.EXCLUSIVE_TOPOLOGY
@@ -143,8 +143,8 @@ def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root
         """A list of the findings about the topology at a path."""
         lists = []
         if rule.allowed is not None:
-            shown = quote_text(Cel(f"string({value})"))
-            finding = say.at(TOPOLOGY, *at, shown=shown, allowed=list_allowed(rule.allowed))
+            value_text = quote_text(Cel(f"string({value})"))
+            finding = say.at(TOPOLOGY, *at, shown=value_text, allowed=list_allowed(rule.allowed))
             lists.append(list_if(f"{value} != '' && !({value} in {texts(rule.allowed)})", finding))
         if rule.required:
             missing = say.at(NO_TOPOLOGY, *at, allowed=", ".join(rule.allowed or ()) or "any")

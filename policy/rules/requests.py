@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kube.model.field import SPEC, ErrorType, FieldError, Path
-from kube.model.requests import MOST as MOST_OF_POD
+from kube.model.requests import LARGEST_AMOUNT as MOST_OF_POD
 from kube.model.requests import is_of_pods
 from policy.cel import (
     NO_TEXTS,
@@ -25,9 +25,9 @@ from policy.cel import (
     text,
     texts,
 )
-from policy.judged import AGENT, Judged, Namespace
+from policy.judged import AGENT, JudgedJobSet, Namespace
 from policy.limits import (
-    MOST,
+    LARGEST_NUMBER,
     NO_BOUND,
     CelNumbers,
     Number,
@@ -54,7 +54,7 @@ UNCOUNTED = sentence(
 )
 
 
-def request_number(limit: ResourceLimit, judged: Judged, namespace: Namespace) -> Number:
+def request_number(limit: ResourceLimit, judged: JudgedJobSet, namespace: Namespace) -> Number:
     """The requests of all pods of a set for a resource, and its limit."""
     most = effective_limit(limit, namespace)
     where = partial(_request, judged, limit.name)
@@ -62,7 +62,9 @@ def request_number(limit: ResourceLimit, judged: Judged, namespace: Namespace) -
     return Number(limit.name, judged.requests.get(limit.name, 0), most, where, parts)
 
 
-def find_uncountable(limits: Sequence[ResourceLimit], judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+def find_uncountable(
+    limits: Sequence[ResourceLimit], judged: JudgedJobSet, namespace: Namespace
+) -> Iterator[FieldError]:
     """Amounts of resources with a limit that cannot be counted."""
     names = {limit.name for limit in limits if effective_limit(limit, namespace) != NO_BOUND}
     for template in judged.templates:
@@ -71,7 +73,7 @@ def find_uncountable(limits: Sequence[ResourceLimit], judged: Judged, namespace:
                 yield UNCOUNTED.at(path, str(value))
 
 
-def _request(judged: Judged, resource: str) -> Path:
+def _request(judged: JudgedJobSet, resource: str) -> Path:
     """The path of the largest request of the resource."""
     if not judged.templates:
         return SPEC.at("replicatedJobs")
@@ -79,7 +81,7 @@ def _request(judged: Judged, resource: str) -> Path:
     return largest.request_place(resource)
 
 
-def _resource_parts(judged: Judged, name: str, limit: str) -> list[str]:
+def _resource_parts(judged: JudgedJobSet, name: str, limit: str) -> list[str]:
     return first_parts(
         f"{template.rjob.name} has {template.pods} x {as_text(template.requests[name], limit)}"
         f" = {as_text(template.pods * template.requests[name], limit)}"
@@ -212,7 +214,7 @@ class CelRequests:
 def multiply_by_pods(root: Root, of_pod: str) -> Cel:
     """The amounts of all pods of each template; `of_pod` is the variable with the amounts of one pod."""
     one_pod = f"{root.variable(of_pod)}[i]"
-    product = f"double(n) * double({one_pod}) < double({MOST}) ? n * {one_pod} : {MOST}"
+    product = f"double(n) * double({one_pod}) < double({LARGEST_NUMBER}) ? n * {one_pod} : {LARGEST_NUMBER}"
     return Cel(f"{root.variable('podCounts')}.transformList(i, n, {product})")
 
 

@@ -25,7 +25,7 @@ from policy.cel import (
     texts,
 )
 from policy.fields import Key, list_of
-from policy.judged import Judged, Namespace, Template
+from policy.judged import JudgedJobSet, Namespace, Template
 from policy.rule import PolicyRule, by_findings, check_allowed, list_allowed, of_containers, of_jobs, of_pods
 from policy.sentences import caution, sentence
 
@@ -52,7 +52,7 @@ def _known_resource(name: str) -> str:
     return f"did you mean {quote(close)}?" if close else "write it with its domain, such as nvidia.com/gpu"
 
 
-def find_allowed_resources(rule: tuple[str, ...], judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_allowed_resources(rule: tuple[str, ...], judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Pods may request or limit only certain resources, each by its whole name.
 
     So nothing that a cluster offers under another name goes around a limit, such as the devices of a DeviceClass with
@@ -80,7 +80,7 @@ def claims_of_pods(template: Template) -> Iterator[Path]:
     yield from (path for path, name in _named_resources(template) if is_device_class(name))
 
 
-def claims_of_groups(judged: Judged) -> Iterator[Path]:
+def claims_of_groups(judged: JudgedJobSet) -> Iterator[Path]:
     """The paths of shared claims of groups of pods."""
     for template in judged.templates:
         for k, _ in enumerate(template.claims_of_job):

@@ -9,7 +9,7 @@ from kube.model.meta import JSON, Base, doc
 from kube.model.suggest import did_you_mean
 from policy.cel import Cel, Index, Place, Root, Say, below, concat_lists, of_pod, text, texts
 from policy.fields import Word, list_of, map_by
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.rule import Compiled, PolicyRule, list_allowed, of_pods
 from policy.sentences import sentence
 
@@ -36,7 +36,7 @@ NODE_VALUE = sentence(
 )
 
 
-def find_node_selectors(rule: NodeSelectors, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_node_selectors(rule: NodeSelectors, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Pods may select nodes only by certain labels, and where these have `values`, only by those.
 
     Node selectors and node affinity are looked at, required and preferred. Where a label has `values`, an affinity

@@ -8,7 +8,7 @@ from typing import Annotated
 from kube.model.field import SPEC, Path
 from kube.model.meta import doc
 from policy.cel import Cel, Place, Root, Say, cel_place
-from policy.judged import Judged, Namespace, Template
+from policy.judged import JudgedJobSet, Namespace, Template
 from policy.limits import CelNumbers, Limit, Number, effective_limit, limit_sentence, single_number
 from policy.rule import Compiled, PolicyRule, by_numbers
 
@@ -16,13 +16,13 @@ REPLICATED_JOBS = limit_sentence("maxReplicatedJobs", "merge some of them, or sp
 JOBS = limit_sentence("maxJobs", "reduce replicas: {parts}")
 
 
-def replicated_jobs(rule: Limit, judged: Judged, namespace: Namespace) -> Iterator[Number]:
+def replicated_jobs(rule: Limit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
     """A set may have only so many ReplicatedJobs."""
     place = SPEC.at("replicatedJobs")
     yield Number("ReplicatedJobs", len(judged.templates), effective_limit(rule, namespace), lambda: place)
 
 
-def jobs(rule: Limit, judged: Judged, namespace: Namespace) -> Iterator[Number]:
+def jobs(rule: Limit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
     """A set may have only so many Jobs: the `replicas` of all its ReplicatedJobs together."""
     where = partial(largest_replicas, judged, _jobs)
     yield Number("Jobs", judged.jobs, effective_limit(rule, namespace), where, partial(_job_parts, judged))
@@ -32,7 +32,7 @@ def _jobs(template: Template) -> int:
     return template.jobs
 
 
-def largest_replicas(judged: Judged, count: Callable[[Template], int]) -> Path:
+def largest_replicas(judged: JudgedJobSet, count: Callable[[Template], int]) -> Path:
     return max(judged.templates, key=count).path.at("replicas") if judged.templates else SPEC.at("replicatedJobs")
 
 
@@ -45,7 +45,7 @@ def first_parts(parts: Iterator[str]) -> list[str]:
     return [*texts[:MOST_PARTS], "and others"] if len(texts) > MOST_PARTS else texts
 
 
-def _job_parts(judged: Judged) -> list[str]:
+def _job_parts(judged: JudgedJobSet) -> list[str]:
     return first_parts(f"{template.rjob.name} has {template.jobs}" for template in judged.templates)
 
 

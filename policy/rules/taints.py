@@ -7,7 +7,7 @@ from kube.model.field import ErrorType, FieldError
 from kube.model.meta import JSON, Base, doc
 from policy.cel import Cel, Index, Root, Say, concat_lists, of_pod, text, texts
 from policy.fields import Word, list_of, map_by
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.rule import PolicyRule, by_findings, of_pods
 from policy.sentences import sentence
 
@@ -41,7 +41,7 @@ UNTAINTED = sentence(
 TOLERATION = sentence("tolerations", ErrorType.FORBIDDEN, "{what} may not be tolerated", "{allowed}")
 
 
-def find_tolerations(rule: Tolerations, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_tolerations(rule: Tolerations, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Pods may tolerate only certain taints: by key and, if the policy has them, by values and effects.
 
     A toleration without a key tolerates every taint, and is refused. One that has no effect tolerates all effects, and
@@ -116,8 +116,8 @@ def _compile_refusal(entry: AllowedToleration) -> str:
         refused = f"({wrong} ? ({exists} ? 'every value' : 'this value') + {of_taint} : '')"
     if entry.effects is not None:
         effect = "string(t.?effect.orValue(''))"
-        named = f"({effect} == '' ? 'every effect' : {effect}) + {of_taint}"
-        refused = f"(!({effect} in {texts(entry.effects)}) ? {named} : {refused})"
+        effect_text = f"({effect} == '' ? 'every effect' : {effect}) + {of_taint}"
+        refused = f"(!({effect} in {texts(entry.effects)}) ? {effect_text} : {refused})"
     return refused
 
 

@@ -9,7 +9,7 @@ from kube.model.meta import doc
 from kube.model.quantity import WHOLE_PATTERN
 from policy.cel import Cel, Root, Say, cel_place, list_if
 from policy.durations import DURATION, seconds_of
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.limits import CelNumbers, Limit, Number, check_limit, effective_limit, limit_sentence, single_number
 from policy.rule import NOTHING, Compiled, Find, PolicyRule
 from policy.sentences import sentence
@@ -45,17 +45,17 @@ class _Seconds:
     missing: Rule
     exceeded: Rule
 
-    def value(self, judged: Judged) -> int | None:
+    def value(self, judged: JudgedJobSet) -> int | None:
         seconds: int | None = getattr(judged.js.spec, self.attribute)
         return seconds
 
-    def numbers(self, rule: MaxSeconds, judged: Judged, namespace: Namespace) -> Iterator[Number]:
+    def numbers(self, rule: MaxSeconds, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
         """The seconds, if the set has the field."""
         seconds = self.value(judged)
         if seconds is not None:
             yield Number("seconds", seconds, effective_limit(rule, namespace), lambda: self.path)
 
-    def find(self, rule: MaxSeconds, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+    def find(self, rule: MaxSeconds, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
         if rule.required and self.value(judged) is None:
             yield self.missing.at(self.path)
         for number in self.numbers(rule, judged, namespace):
@@ -91,7 +91,7 @@ _DEADLINE = _Seconds(
 )
 
 
-def find_ttl(rule: MaxSeconds, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+def find_ttl(rule: MaxSeconds, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
     """A finished set has to be deleted after some time: `spec.ttlSecondsAfterFinished`.
 
     With `required` the field has to be set. A limit holds for sets that have the field; together they demand both.
@@ -99,7 +99,7 @@ def find_ttl(rule: MaxSeconds, judged: Judged, namespace: Namespace) -> Iterator
     return _TTL.find(rule, judged, namespace)
 
 
-def find_active_deadline(rule: MaxSeconds, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+def find_active_deadline(rule: MaxSeconds, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
     """A set may run only for some time: `spec.activeDeadlineSeconds`, which needs the gate JobSetActiveDeadlineSeconds.
 
     With `required` the field has to be set. A limit holds for sets that have the field; together they demand both.

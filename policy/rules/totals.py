@@ -8,7 +8,7 @@ from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import Base, doc
 from policy.cel import NO_TEXTS, Cel, Expression, Root, Say
 from policy.fields import map_by
-from policy.judged import Judged, Namespace, Template
+from policy.judged import JudgedJobSet, Namespace, Template
 from policy.limits import CelNumbers, Limit, Number, ResourceLimit, check_limit, effective_limit, single_number, total
 from policy.rule import Compiled, PolicyRule, of_containers, of_jobs, of_pods
 from policy.rules.requests import (
@@ -42,7 +42,7 @@ class MaxTotals(Base, frozen=True, kw_only=True):
             yield NO_TOTAL.at(path)
 
 
-def totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterator[Number]:
+def totals(rule: MaxTotals, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
     """All pods of a set together may take only so much while all of them run: pods, and requests of any resource.
 
     A Job has as many pods as its parallelism, and no more than its completions. Stages and dependencies do not lower
@@ -68,7 +68,7 @@ def totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterator[Nu
         yield request_number(limit, judged, namespace)
 
 
-def find_max_totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+def find_max_totals(rule: MaxTotals, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
     yield from find_uncountable(rule.resources, judged, namespace)
     for number in totals(rule, judged, namespace):
         yield from check_limit(number, TOTALS)
@@ -85,14 +85,14 @@ def _claims(template: Template) -> int:
     return template.pods * template.claims[0]
 
 
-def _pod_parts(judged: Judged) -> list[str]:
+def _pod_parts(judged: JudgedJobSet) -> list[str]:
     return first_parts(
         f"{template.rjob.name} has {template.jobs} x {template.pods_of_job} = {template.pods}"
         for template in judged.templates
     )
 
 
-def _claim_parts(judged: Judged) -> list[str]:
+def _claim_parts(judged: JudgedJobSet) -> list[str]:
     parts = [
         f"{template.rjob.name} has {template.pods} x {template.claims[0]} = {_claims(template)}"
         for template in judged.templates

@@ -20,8 +20,8 @@ from policy.suites.judge import AUDIT, MOST_QUOTED, Finding, Verdict, action_of
 from policy.suites.types import VALIDATING, failure
 from policy.types import AUDIT_KEY, DENY, MOST_AUDITED_TEXT, WARN, JobSetPolicy
 
-OURS = f"vjobset.kb.io/{AUDIT_KEY}"
-THEIRS = "validation.policy.admission.k8s.io/validation_failure"
+OUR_ANNOTATION = f"vjobset.kb.io/{AUDIT_KEY}"
+SERVER_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
 """The annotation in which the API server records failures of its own policies."""
 
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)", re.DOTALL)
@@ -62,7 +62,7 @@ class Interpretation:
 def interpret(answer: Answer, policies: Sequence[JobSetPolicy], *, update: bool) -> Interpretation:
     """The verdict of policies in an answer of the API server."""
     actions = {policy.metadata.name: action_of(policy) for policy in policies}
-    record = _record(answer.annotations.get(OURS, ""), dict)
+    record = _record(answer.annotations.get(OUR_ANNOTATION, ""), dict)
     more = int(record.get("more") or 0)
     entries = [entry for entry in record.get("violations") or () if isinstance(entry, dict)]
     found = [
@@ -96,23 +96,23 @@ def _by_the_api_server(answer: Answer, denied: re.Match[str] | None) -> Iterator
     for text in answer.warnings:
         if warned := _WARNED.fullmatch(text):
             yield _finding(WARN, warned[1], VALIDATING, "", warned[2])
-    for entry in _record(answer.annotations.get(THEIRS, ""), list):
+    for entry in _record(answer.annotations.get(SERVER_ANNOTATION, ""), list):
         if AUDIT in (entry.get("validationActions") or ()):
             yield _finding(AUDIT, entry.get("policy", ""), VALIDATING, "", entry.get("message", ""))
 
 
 def _not_by_policies(answer: Answer, found: Sequence[Finding], unrecorded: Sequence[str]) -> list[str]:
     """The causes of a refusal without a recorded violation. `unrecorded`: policies that may have more."""
-    told = Counter((each.path, each.complaint) for each in found if each.action == DENY)
+    explained = Counter((each.path, each.complaint) for each in found if each.action == DENY)
     other_causes = []
     for place, text in answer.causes:
-        own = next((key for key in told if key[0] == place and _begins(text, key[1]) and told[key]), None)
+        own = next((key for key in explained if key[0] == place and _begins(text, key[1]) and explained[key]), None)
         if own is None and any(f"policy {name}" in text for name in unrecorded):
             continue
         if own is None:
             other_causes.append(f"{place}: {text}" if place else text)
         else:
-            told[own] -= 1
+            explained[own] -= 1
     return other_causes if answer.causes else [answer.message]
 
 
@@ -155,9 +155,9 @@ def _not_in_refusal(own: Verdict, answer: Answer) -> Iterator[str]:
     """Refusals whose text is missing in the API server's answer, unless that leaves out some of many errors."""
     if answer.object is not None or not answer.causes or len(answer.causes) > MAX_SHOWN_ERRORS:
         return
-    told = {f"{place}: {text}" for place, text in answer.causes}
+    answered_texts = {f"{place}: {text}" for place, text in answer.causes}
     for each in own.found:
-        if each.action == DENY and each.text not in told:
+        if each.action == DENY and each.text not in answered_texts:
             yield f"the refusal does not say: {each.text}"
 
 

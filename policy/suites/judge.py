@@ -14,7 +14,7 @@ from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from policy.evaluate import Violation, in_force, violations
 from policy.exceptions import EARLIEST, Excused, excused_rules, in_namespace, time_of
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.mismatch import Mismatch, policy_mismatch
 from policy.namespaces import namespace_of
 from policy.recorded import Record, recorded_defaults
@@ -45,15 +45,15 @@ NEEDS_GATE = failure(
 )
 
 
-class Admitted(NamedTuple):
+class AdmittedJobSet(NamedTuple):
     """A JobSet after admission: with defaults, as rules read it (None if it cannot be read), and its faults."""
 
     object: JSON
-    jobset: Judged | None
+    jobset: JudgedJobSet | None
     errors: Sequence[FieldError]
 
 
-Admit = Callable[[JSON, Sequence[JobSetPolicy], Namespace], Admitted]
+Admit = Callable[[JSON, Sequence[JobSetPolicy], Namespace], AdmittedJobSet]
 """Admits a JobSet, as it is written, with the defaults that these policies set in that namespace."""
 
 
@@ -140,7 +140,7 @@ def _verdict(
     contents: SuiteContents, test: SuiteTest, path: Path, objects: dict[str, JSON], admit: Admit
 ) -> tuple[Verdict | None, list[FieldError]]:
     """The verdict; or None, and why there is none."""
-    judged: dict[str, Judged] = {}
+    judged: dict[str, JudgedJobSet] = {}
     got: Record | None = None
     where = namespace_of(test.namespace.name, test.namespace.labels, test.namespace.annotations)
     for member, obj in objects.items():
@@ -201,8 +201,8 @@ def compare(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldErro
     if test.defaults is not None:
         names = sorted(name for names in (verdict.defaults or {}).values() for name in names)
         if sorted(test.defaults) != names:
-            shown = ", ".join(names) or "none"
-            yield OTHER_DEFAULTS.at(path.at("defaults"), list(test.defaults), found=shown)
+            name_list = ", ".join(names) or "none"
+            yield OTHER_DEFAULTS.at(path.at("defaults"), list(test.defaults), found=name_list)
     found = verdict.found
     fitting = [{i for i, each in enumerate(found) if _fits(wanted, each)} for wanted in test.expect]
     known = set().union(*fitting)
@@ -220,10 +220,10 @@ def compare(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldErro
             known |= close
             continue
         why = f"{why}; {remedy}" if why else _exception_note(verdict, wanted, test)
-        said = _join_first(str(each) for each in found if each.rule == wanted.rule) or (
+        actual = _join_first(str(each) for each in found if each.rule == wanted.rule) or (
             f"nothing by this rule: {why}" if why else "nothing by this rule"
         )
-        yield NOT_FOUND.at(place, wanted.rule, rule=wanted.rule, action=wanted.action.lower(), found=said)
+        yield NOT_FOUND.at(place, wanted.rule, rule=wanted.rule, action=wanted.action.lower(), found=actual)
     for i, each in enumerate(found):
         if i not in known:
             yield UNEXPECTED.at(path.at("expect"), each.rule, rule=each.rule, action=each.action, text=each.text)
@@ -236,8 +236,8 @@ def _near(wanted: Expectation, found: Mapping[int, Finding], place: Path) -> tup
     for rule, member in ((OTHER_MESSAGE, "message"), (OTHER_PATH, "path")):
         without = msgspec.structs.replace(wanted, **{member: ""})
         if close := {i for i, each in found.items() if _fits(without, each)}:
-            said = _join_first(found[i].path if rule is OTHER_PATH else found[i].text for i in sorted(close))
-            words = {"rule": wanted.rule, "action": wanted.action, "found": said}
+            actual = _join_first(found[i].path if rule is OTHER_PATH else found[i].text for i in sorted(close))
+            words = {"rule": wanted.rule, "action": wanted.action, "found": actual}
             return rule.at(place.at(member), getattr(wanted, member), **words), close
     return None
 
@@ -264,8 +264,11 @@ def _why_unchecked(verdict: Verdict, wanted: Expectation) -> tuple[str, str]:
         if wanted.policy in {"", policy.metadata.name} and wanted.rule in {rule.name for rule, _ in in_force(policy)}
     ]
     if not own:
-        named = f"policy {wanted.policy}" if wanted.policy else "policy"
-        return f"the suite has no {named} with this rule", "add it to the files in `policies`, or correct the name"
+        policy_text = f"policy {wanted.policy}" if wanted.policy else "policy"
+        return (
+            f"the suite has no {policy_text} with this rule",
+            "add it to the files in `policies`, or correct the name",
+        )
     mismatches = [mismatch for _, mismatch in own if mismatch]
     if len(mismatches) < len(own):
         return "", ""

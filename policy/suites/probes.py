@@ -17,7 +17,7 @@ NAME: Final = "jobset-policy-test"
 LABEL: Final = f"{NAME}.jobset.x-k8s.io/look"
 _KEY: Final = "0"
 """A key that sorts before others, so that its finding stands in every answer, however many there are."""
-SOON: Final = timedelta(hours=1)
+EXCEPTION_LIFETIME: Final = timedelta(hours=1)
 """How long the exception of a probe lasts."""
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _HERE: Final = {

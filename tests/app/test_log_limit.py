@@ -48,7 +48,7 @@ def out(seconds: Seconds) -> Iterator[io.StringIO]:
     """What the handler of the manager writes, as JSON."""
     del seconds
     root = logging.getLogger()
-    levels = {name: logging.getLogger(name).level for name in (None, *logs.QUIET)}
+    levels = {name: logging.getLogger(name).level for name in (None, *logs.QUIET_LIBRARIES)}
     handlers, stream = list(root.handlers), io.StringIO()
     logs.configure(logs.parse(devel=False), stream)
     yield stream

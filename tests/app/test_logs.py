@@ -18,7 +18,7 @@ log = logging.getLogger("kube.test_logs")
 
 @pytest.fixture(autouse=True)
 def _leave_logging_as_it_was() -> Iterator[None]:
-    names = (None, *logs.QUIET)
+    names = (None, *logs.QUIET_LIBRARIES)
     before = [(logging.getLogger(name), logging.getLogger(name).level) for name in names]
     handlers = list(logging.getLogger().handlers)
     yield

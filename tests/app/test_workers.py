@@ -32,7 +32,7 @@ from app.workers import (
     WorkerError,
     fork_workers,
 )
-from dev.local import OURSELVES, configuration, free_port
+from dev.local import MANAGER_COMMAND, configuration, free_port
 from httpserver.address import bind
 from policy.kinds import PolicyId
 from tests.support.kubeconfigs import Quiet, kubeconfig, serving_http
@@ -167,7 +167,7 @@ def test_credentials_are_read_before_the_fork_by_one_process_for_all(tmp_path: P
     )
     with serving_http(NoJobSets) as (_, address):
         flags = [f"--config={tmp_path / 'manager.yaml'}", f"--kubeconfig={kubeconfig(tmp_path, address, exec=plugin)}"]
-        done = subprocess.run([*OURSELVES, *flags], check=False, capture_output=True, text=True, timeout=60)  # noqa: S603 (ourselves)
+        done = subprocess.run([*MANAGER_COMMAND, *flags], check=False, capture_output=True, text=True, timeout=60)  # noqa: S603 (ourselves)
     assert "the cluster does not serve jobsets" in done.stderr
     assert times.read_text() == "\n"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from api.features import FeatureGates
 from authoring.checks import Checks
-from authoring.job_checks import LATER
+from authoring.job_checks import UNUSED_TEMPLATE
 from kube.model.jsontree import dig
 from tests.support.corpus.job_answers import recorded
 from tests.support.corpus.job_mistakes import CASES
@@ -48,7 +48,7 @@ def test_templates_without_replicas_get_warnings_of_what_is_refused_later(childr
     sent = checks.prepare(jobset({**CASES["image-empty"], "replicas": 0}, rjob("b")))
     findings = checks.create(sent, children=children)
     assert findings.errors == ()
-    (warned,) = (error for error in findings.warnings if error.rule is LATER)
+    (warned,) = (error for error in findings.warnings if error.rule is UNUSED_TEMPLATE)
     assert str(warned.path).startswith("spec.replicatedJobs[0].template.")
     assert warned.reader_text.endswith(
         "with more replicas than 0 the API server refuses it: Required value; name the image to run"

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from manifests import install_objects
-from manifests.installed.webhook_switch import HELD, State, look, switched_off, switched_on
+from manifests.installed.webhook_switch import OFF_ANNOTATION, State, look, switched_off, switched_on
 from tests.support.endpoints import endpoints
 
 NOW = "2026-01-01T00:00:00Z"
@@ -101,13 +101,13 @@ def test_a_configuration_that_somebody_applied_again_is_on():
     [None, "", "{", "[]", "7", "{}", '{"webhooks": []}', '{"webhooks": {}}', '{"webhooks": null}', '{"webhooks": [7]}'],
 )
 def test_an_annotation_that_holds_no_webhooks_is_no_way_back(held):
-    annotations = None if held is None else {HELD: held}
+    annotations = None if held is None else {OFF_ANNOTATION: held}
     for webhooks in ({}, {"webhooks": None}, {"webhooks": []}):
         assert state({"metadata": {"name": "a", "annotations": annotations}, **webhooks}) is State.MISSING
 
 
 def test_a_list_without_a_time_is_put_back_too():
-    body = {"metadata": {"annotations": {HELD: json.dumps({"webhooks": [{"name": "a"}]}), "other": "x"}}}
+    body = {"metadata": {"annotations": {OFF_ANNOTATION: json.dumps({"webhooks": [{"name": "a"}]}), "other": "x"}}}
     assert look("kind", "name", body).since == ""
     assert switched_on(body) == {"metadata": {"annotations": {"other": "x"}}, "webhooks": [{"name": "a"}]}
 

@@ -20,7 +20,7 @@ from certs.renewal import new_key
 from cli.certificates.run import write
 from cli.main import main
 from manifests import crd, install_objects, policy_objects
-from manifests.installed.certificates import CERT_MANAGER, Found, Status, look
+from manifests.installed.certificates import CERT_MANAGER, FoundObjects, Status, look
 from tests.support.bad_certificates import BAD, curve, key_pem
 from tests.support.endpoints import endpoints
 from tests.support.tls import DAY, NOW, fresh, material
@@ -36,7 +36,7 @@ def encoded(pem: bytes) -> str:
     return base64.b64encode(pem).decode()
 
 
-def found(stored: Material = GOOD, bundle: bytes | None = None, **annotations: str) -> Found:
+def found(stored: Material = GOOD, bundle: bytes | None = None, **annotations: str) -> FoundObjects:
     """An installation whose Secret holds `stored`; the configurations trust its CAs, or `bundle`."""
     objects = install_objects(ca_bundle=stored.authorities if bundle is None else bundle)
     configurations = {
@@ -45,10 +45,10 @@ def found(stored: Material = GOOD, bundle: bytes | None = None, **annotations: s
         if body["kind"].endswith("WebhookConfiguration")
     }
     secret = {"metadata": {"annotations": annotations}, "data": data_of(stored)}
-    return Found(SECRET, secret, dict(configurations), CRD, crd())
+    return FoundObjects(SECRET, secret, dict(configurations), CRD, crd())
 
 
-def edited(webhook: int = 0, injector: str = "", **client: Any) -> Found:
+def edited(webhook: int = 0, injector: str = "", **client: Any) -> FoundObjects:
     """The same after a change of a webhook that validates: members of its clientConfig; None takes one away."""
     start = found()
     [body] = [body for (of, _), body in start.configurations.items() if of.startswith("Validating")]
@@ -59,7 +59,7 @@ def edited(webhook: int = 0, injector: str = "", **client: Any) -> Found:
     return start
 
 
-def problems(of: Found, days: float = 0) -> tuple[str, ...]:
+def problems(of: FoundObjects, days: float = 0) -> tuple[str, ...]:
     return look(of, NOW + days * DAY).problems
 
 

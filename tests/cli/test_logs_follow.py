@@ -15,7 +15,7 @@ JSON = dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    monkeypatch.setattr(follow, "PAUSE", 0.01)
+    monkeypatch.setattr(follow, "RETRY_PAUSE", 0.01)
 
 
 VERSIONS = itertools.count(2)

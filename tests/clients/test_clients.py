@@ -158,7 +158,7 @@ def test_a_watch_that_is_left_is_closed_at_once(face: Any, tmp_path: Path):
 
 
 def test_a_watch_that_stays_silent_ends_at_its_timeout(client: Face, served: Served, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("jobset_client.watching.SLACK", 0.0)
+    monkeypatch.setattr("jobset_client.watching.TIMEOUT_MARGIN", 0.0)
     served.say({"metadata": {"resourceVersion": "1"}, "items": []})
     served.say(event("BOOKMARK", jobset()))
     start = time.monotonic()

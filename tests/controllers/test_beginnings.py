@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from controllers.jobset.beginnings import LATEST, LONGEST, Beginnings
+from controllers.jobset.beginnings import LONGEST_PAUSE, LONGEST_WAIT, Beginnings
 from kube.transport import Request, Response
 from tests.support.model.many_lives import NOW, NS, Crowd
 from tests.support.model.memory_api import MemoryApi
@@ -60,7 +60,7 @@ async def test_suspended_sets_get_their_jobs_one_after_the_other():
         await asyncio.sleep(1)
         for number in range(1, SETS):
             queue.put(number, suspend=True)
-        await asyncio.sleep(1 + LONGEST * SETS)
+        await asyncio.sleep(1 + LONGEST_PAUSE * SETS)
         assert len(queue.names) == SETS
     assert queue.slow.most_at_once <= 2
     assert queue.slow.status_writes == SETS, "one for each set, which counts its Job"
@@ -86,10 +86,10 @@ async def test_a_set_that_is_resumed_does_not_wait_for_its_turn():
 def test_a_slow_set_delays_the_next_by_half_a_second_at_most():
     beginnings = Beginnings()
     beginnings.took(60)
-    assert [beginnings.place(100), beginnings.place(100), beginnings.place(103)] == [100, 100 + LONGEST, 103]
+    assert [beginnings.place(100), beginnings.place(100), beginnings.place(103)] == [100, 100 + LONGEST_PAUSE, 103]
 
 
 def test_a_set_does_not_wait_for_all_that_a_neighbour_has_created():
     beginnings = Beginnings()
     beginnings.took(60)
-    assert max(beginnings.place(100) for _ in range(1000)) == 100 + LATEST
+    assert max(beginnings.place(100) for _ in range(1000)) == 100 + LONGEST_WAIT

@@ -23,7 +23,7 @@ from controllers.planning.actions import CreateGroup, CreateJob, Plan
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
-from kube.model.meta import MAX_INT32, NOBODY, find
+from kube.model.meta import MAX_INT32, NO_OWNER, find
 from tests.support.model.tally import Tally
 from tests.support.objects.stored_sets import jobset, rjob
 from tests.support.work import memory, steps
@@ -173,7 +173,9 @@ def failed(n: int, *rules: dict[str, Any], **fields: Any) -> Observed:
 def taken(n: int) -> Observed:
     """The names of all Jobs are held: of every second one by a Job that cannot be read."""
     held = [f"js-{name}-0" for name in names(n)]
-    return observed(many(n), {}, foreign=dict.fromkeys(held[::2], NOBODY), unreadable=dict.fromkeys(held[1::2], "why"))
+    return observed(
+        many(n), {}, foreign=dict.fromkeys(held[::2], NO_OWNER), unreadable=dict.fromkeys(held[1::2], "why")
+    )
 
 
 def in_place(n: int) -> Observed:

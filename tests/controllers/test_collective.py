@@ -9,7 +9,7 @@ from api import keys
 from controllers.planning.actions import DeleteJob, DeleteJobs
 from controllers.planning.limits import DEFAULT_LIMITS
 from dev.simulator.selectors import matches
-from kube.model.meta import NOBODY
+from kube.model.meta import NO_OWNER
 from tests.support.model.lives import of_type, started
 from tests.support.objects.large_sets import NAMES, RESTARTS, created, fail, twelve
 from tests.support.objects.stored_sets import rjob
@@ -73,7 +73,7 @@ class TestDeletion:
 
     def test_beside_foreign_jobs_with_our_labels_nothing_is_deleted_by_selector(self):
         world = twelve()
-        world.foreign = {"js-copy": NOBODY}
+        world.foreign = {"js-copy": NO_OWNER}
         plan = fail(world)
         assert of_type(plan, DeleteJobs) == []
         assert len(of_type(plan, DeleteJob)) == 12

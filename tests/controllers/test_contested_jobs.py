@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from api import keys
-from controllers.jobset.contested_jobs import CALM, LONGEST_PAUSE
+from controllers.jobset.contested_jobs import FORGET_AFTER, LONGEST_PAUSE
 from tests.support.model.blind import Blind
 from tests.support.model.memory_api import MemoryApi, refuse
 from tests.support.objects.stored_sets import jobset, rjob
@@ -128,6 +128,6 @@ async def test_after_some_calm_a_suspension_is_the_first_again():
     await fight(blind, 60)
     await asyncio.sleep(LONGEST_PAUSE)
     await blind.reconcile()
-    await asyncio.sleep(CALM + 1)
+    await asyncio.sleep(FORGET_AFTER + 1)
     times = await fight(blind, 4)
     assert [round(later - times[0]) for later in times] == [0, 1, 3]

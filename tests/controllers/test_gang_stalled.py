@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from api import keys
-from controllers.gang.stalled import CHECK_INTERVAL, QUIET, Reports, StalledGangs, stalled_trees
+from controllers.gang.stalled import CHECK_INTERVAL, FIRST_REPORT_SECONDS, Reports, StalledGangs, stalled_trees
 from controllers.planning.actions import Event
 from kube.client import Client
 from tests.support.model.memory_api import MemoryApi, refuse
@@ -19,7 +19,7 @@ EACH_JOB = {"targetReplicatedJobs": ["workers"], "job": {}}
 NESTED = {"schedulingPolicy": {"gang": {}}, "replicatedJobs": [EACH_JOB]}
 
 
-def waiting(scheduling: JSON | None = None, jobs: int = 2, seconds: float = QUIET, **spec: Any) -> World:
+def waiting(scheduling: JSON | None = None, jobs: int = 2, seconds: float = FIRST_REPORT_SECONDS, **spec: Any) -> World:
     """A set whose pods all have existed for so long, and whose groups the scheduler has not reported on."""
     workers = rjob("workers", jobs, parallelism=2, completions=2)
     world = World(jobset(workers, scheduling=NESTED if scheduling is None else scheduling, **spec))
@@ -110,7 +110,7 @@ async def test_gangs_that_stall_after_a_resume_are_reported():
     world.settle()
     world.run(ready=False)
     world.settle()
-    world.seconds += int(QUIET)
+    world.seconds += int(FIRST_REPORT_SECONDS)
     assert [event.reason for event in await looked(world)] == ["GangWaiting"]
 
 
@@ -151,7 +151,7 @@ async def test_it_is_looked_at_once_a_minute_and_reported_once():
 async def test_the_scheduler_has_its_time():
     world = waiting(seconds=10)
     looks = Looks(pods_of(world))
-    assert await looks.look(world) == QUIET - 10
+    assert await looks.look(world) == FIRST_REPORT_SECONDS - 10
     assert (looks.api.requests, looks.events) == ([], [])
 
 

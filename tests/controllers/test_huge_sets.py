@@ -12,7 +12,7 @@ from controllers.planning.actions import CreateJob
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import Observed
 from controllers.planning.plan import plan
-from kube.model.meta import MAX_INT32, NOBODY
+from kube.model.meta import MAX_INT32, NO_OWNER
 from tests.support.model.lives import of_type
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 
@@ -48,7 +48,9 @@ def test_a_plan_creates_as_many_jobs_as_its_limit_allows(shape: str, suspend: bo
 def test_names_that_others_hold_are_found_wherever_they_are():
     js = stored(jobset(rjob(replicas=MAX_INT32)))
     last = f"train-workers-{MAX_INT32 - 1}"
-    decided = plan(observed(js, foreign={last: NOBODY, "train-workers-1": NOBODY, "train-other-1": NOBODY}), GATES)
+    decided = plan(
+        observed(js, foreign={last: NO_OWNER, "train-workers-1": NO_OWNER, "train-other-1": NO_OWNER}), GATES
+    )
     [warning] = decided.warnings
     assert last in warning.note
     assert "train-workers-1" in warning.note

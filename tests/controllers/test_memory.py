@@ -13,13 +13,13 @@ from controllers.gang.stalled import Reports
 from controllers.jobset.contested_jobs import Resumptions
 from controllers.jobset.memory import Memories, Memory, Until
 from controllers.jobset.milestones import AttemptTimes
-from controllers.jobset.old_pods import Followed
+from controllers.jobset.old_pods import FollowedPods
 from controllers.jobset.refused import RefusedJobs
 from controllers.planning.actions import Event
 from controllers.planning.job_window import JobWindow
 from controllers.planning.sorted_jobs import SortedJobs
 from kube.controller import Request
-from kube.model.meta import NOBODY, ObjectMeta
+from kube.model.meta import NO_OWNER, ObjectMeta
 
 WHO = Request("ns", "js")
 OTHER = Request("ns", "other")
@@ -36,7 +36,7 @@ SAMPLES = {
     "warned": frozenset({Event("Warning", "Reason", "message")}),
     "departed": {"job": JOB},
     "refused": RefusedJobs({"js-a-0": None}),
-    "foreign": Until({"js-a-0": NOBODY}, 3.0),
+    "foreign": Until({"js-a-0": NO_OWNER}, 3.0),
     "group_error": Until(("NameConflict", "x"), 4.0),
     "namespace_ends_until": 5.0,
     "reported_group": "group",
@@ -45,7 +45,7 @@ SAMPLES = {
     "stalled": Reports(next_check=6.0),
     "served": {"uid": 6.5},
     "next_start_check": "2026-01-01T00:00:00Z",
-    "followed": Followed(attempt=1, pods=None),
+    "followed": FollowedPods(attempt=1, pods=None),
     "resumptions": Resumptions(is_reported=False),
     "sorted_jobs": SortedJobs(),
     "job_window": JobWindow(size=100),

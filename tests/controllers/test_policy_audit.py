@@ -18,7 +18,7 @@ from kube.errors import NotFound, TransportError
 from kube.store import Store
 from policy.audit import Audit
 from policy.exception_types import JobSetPolicyException
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.types import JobSetPolicy
 from tests.support.beside import beside
 from tests.support.model.memory_api import MemoryApi
@@ -138,7 +138,7 @@ async def test_a_bug_that_one_jobset_shows_keeps_no_other_from_being_audited(
 ):
     add = Audit.add
 
-    def broken(self: Audit, judged: Judged, *args: Any) -> None:
+    def broken(self: Audit, judged: JudgedJobSet, *args: Any) -> None:
         if judged.js.metadata.name == "train-001":
             raise KeyError("a value of the object")
         add(self, judged, *args)
@@ -162,7 +162,7 @@ async def test_without_policies_nothing_is_asked_or_written():
 
 async def test_audits_follow_each_other_and_a_change_of_policies(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "CHECK_PERIOD", 0.005)
-    monkeypatch.setattr(module, "SOON", 0.01)
+    monkeypatch.setattr(module, "AUDIT_AFTER_CHANGE", 0.01)
     played = Played(policy(maxJobs={"max": 1}))
     played.add(1)
     async with beside(played.audits(3600).run()):

@@ -14,7 +14,7 @@ from kube.controller import Controller, Request
 from kube.events import Reference
 from kube.model.meta import JSON
 from kube.workqueue import WorkQueue
-from policy.conditions import Held
+from policy.conditions import EnforcementState
 from policy.status_types import ANYONE, API_SERVER, FORGEABLE
 from tests.support.beside import beside
 from tests.support.objects.policies import exception, manifest, setting
@@ -79,8 +79,8 @@ class Played(Cluster):
 class WithoutRights:
     """What is known of policies that the API server is to hold, if the manager has not the rights."""
 
-    def state(self, _: str) -> Held:
-        return Held(False, "Forbidden", "no right")
+    def state(self, _: str) -> EnforcementState:
+        return EnforcementState(False, "Forbidden", "no right")
 
 
 @contextlib.asynccontextmanager

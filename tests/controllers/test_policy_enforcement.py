@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from controllers.policy.enforcement import AGAIN, APPLIED, NOTHING, Enforcement
+from controllers.policy.enforcement import APPLIED, NOTHING, REAPPLY_AFTER, Enforcement
 from kube.client import Client
 from kube.transport import Request, Response
 from policy.exception_types import JobSetPolicyException, read_exception
@@ -149,7 +149,7 @@ async def test_what_somebody_else_has_changed_is_applied_again(world: World):
     world.stored.clear()
     assert await manager.check()
     assert world.stored == {}
-    await asyncio.sleep(AGAIN)
+    await asyncio.sleep(REAPPLY_AFTER)
     assert await manager.check()
     assert world.kinds == RULES
 

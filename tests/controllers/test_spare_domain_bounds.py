@@ -10,7 +10,7 @@ from api.spare_pods import PoolPod
 from controllers.jobset.memory import Memory
 from controllers.jobset.spare_pods import BY_SET, with_spare_pods
 from controllers.planning.actions import EndSpare, GivePlace
-from controllers.planning.steps.give_places import SERVED
+from controllers.planning.steps.give_places import PLACE_COOLDOWN
 from kube.store import Store
 from tests.controllers.test_spare_domains import ALONE, SIZE, running
 from tests.controllers.test_spare_places import LOST, lose
@@ -61,7 +61,7 @@ def test_a_new_leader_leaves_the_domain_to_a_job_that_was_given_it_a_moment_ago(
     for pod in world.pool.values():
         store.apply(msgspec.structs.replace(pod, namespace=meta.namespace, jobset_uid=meta.uid))
     observed, ended = world.observe(), []
-    for clock in (5.0, 5.0 + SERVED):
+    for clock in (5.0, 5.0 + PLACE_COOLDOWN):
         seen = with_spare_pods(observed, store, memory, clock)
         monkeypatch.setattr(world, "observe", lambda seen=seen: seen)
         ended.append([action for action in world.plan().actions if isinstance(action, EndSpare)])

@@ -14,7 +14,7 @@ from api.spare_pods import PoolPod
 from api.spares import promises_to
 from controllers.planning.actions import EndSpare, GivePlace, LiftGate
 from controllers.planning.observed import Observed
-from controllers.planning.steps.give_places import SERVED
+from controllers.planning.steps.give_places import PLACE_COOLDOWN
 from tests.controllers.test_node_failure import deleted, on_failed_node
 from tests.controllers.test_spare_places import GATES, LOST, PoolWorld, lose
 from tests.support.objects.stored_sets import jobset, rjob
@@ -39,7 +39,7 @@ class DomainWorld(PoolWorld):
         self._numbers = count()
 
     def observe(self) -> Observed:
-        served = frozenset(uid for uid, at in self.at.items() if at + SERVED > self.seconds)
+        served = frozenset(uid for uid, at in self.at.items() if at + PLACE_COOLDOWN > self.seconds)
         return replace(super().observe(), served_pods=served)
 
     def _do(self, action: object) -> None:
@@ -238,7 +238,7 @@ def test_a_leader_that_does_not_fit_into_the_domain_lets_go_of_it():
     world._change(leader.name, unschedulable=True)
     world.settle()
     assert len(world.keepers) == SIZE - 1, "kube-scheduler may have looked before the spare was gone"
-    world.seconds += int(SERVED) + 1
+    world.seconds += int(PLACE_COOLDOWN) + 1
     world.settle()
     assert world.domains == 1, "it is counted once"
     assert world.pool[leader.name].nominated != "", "another spare is given only where it is nominated to"
@@ -374,4 +374,4 @@ def _pods_change(world: DomainWorld, step: str) -> None:
             world.pool.pop(next((name for name, pod in world.pool.items() if pod.is_spare), ""), None)
             world.died = True
         case _:
-            world.seconds += int(SERVED) + 1
+            world.seconds += int(PLACE_COOLDOWN) + 1

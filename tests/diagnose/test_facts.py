@@ -11,7 +11,7 @@ from diagnose.reasons import explain
 from diagnose.states import State
 from kube.client import Client
 from kube.errors import NotFound
-from kube.model.meta import NOBODY
+from kube.model.meta import NO_OWNER
 from kube.reader import LOOKED_AT, MOST_PAGES, PAGE
 from kube.transport import Request, Response
 from tests.support.explain.objects import (
@@ -145,7 +145,7 @@ async def test_names_of_missing_jobs_are_looked_up_for_a_few():
     taken = {**job_of(js, 1), "metadata": {"name": "train-workers-1", "namespace": "default"}}
     cluster = Cluster(js, taken)
     found = await read(cluster)
-    assert found.foreign == {"train-workers-1": NOBODY}
+    assert found.foreign == {"train-workers-1": NO_OWNER}
     assert sum(r.verb == "get" and "/jobs/" in r.path for r in cluster.asked) == LOOKED_AT
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from dev.cluster.spec import ClusterSpec, FakeNodes
-from dev.local import SERVED
+from dev.local import SERVED_PATHS
 from manifests import files
 from tests.support.cluster.helm import CHART, GO_USER, NAMESPACE, RELEASE
 from tests.support.cluster.remains import collections, remains
@@ -103,7 +103,7 @@ def test_a_release_from_its_installation_to_its_end(helm, cluster, tmp_path):
     kubectl(cluster, "apply", "--server-side", "-f", str(files.ROOT / "crd" / "jobsets.jobset.x-k8s.io.yaml"))
     uid = request(cluster, "GET", CRD)[1]["metadata"]["uid"]
     forced = ("--force-conflicts",) if helm.version == 4 else ()
-    wait_for(lambda: all(request(cluster, "GET", path)[0] == 200 for path in SERVED), what="JobSets to be served")
+    wait_for(lambda: all(request(cluster, "GET", path)[0] == 200 for path in SERVED_PATHS), what="JobSets to be served")
     kinds = collections(cluster)
     before = remains(cluster, NAMESPACE, kinds)
     old = str(old_chart(tmp_path / "old"))

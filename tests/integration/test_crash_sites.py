@@ -117,7 +117,7 @@ async def try_all(cluster: Cluster, path: Path, choose: Choice, note: Callable[[
 def _a_place_is_taken_soon(monkeypatch: pytest.MonkeyPatch):
     """A path waits before each step until no timer is left; this one, of half a minute, changes nothing on any path."""
     for module in (give_places, spare_pods):
-        monkeypatch.setattr(module, "SERVED", 3.0)
+        monkeypatch.setattr(module, "PLACE_COOLDOWN", 3.0)
 
 
 def every_sixteenth(clean: Record) -> list[Site]:

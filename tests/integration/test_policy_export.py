@@ -24,7 +24,7 @@ from kube.model.meta import JSON
 from policy.compiled.policy import Circumstances, compiled_name, validating
 from policy.evaluate import violations
 from policy.exception_types import read_exception
-from policy.judged import Judged
+from policy.judged import JudgedJobSet
 from policy.namespaces import namespace_of
 from policy.registry import RULES
 from policy.sentences import kebab
@@ -73,7 +73,7 @@ def loaded(name: str) -> tuple[JSON, dict[str, JSON]]:
     return next(iter(yaml.safe_load_all(file.read_text()))), suite.jobsets
 
 
-def judged(js: JSON) -> Judged:
+def judged(js: JSON) -> JudgedJobSet:
     checks = Checks(GATES)
     found = judged_of(checks.create(checks.prepare(js), children=False).object, GATES)
     assert found is not None

@@ -8,7 +8,7 @@ import pytest
 from msgspec import inspect
 
 from api import pod
-from api.batch import Claim, Job, Owned, Service
+from api.batch import Claim, Job, OwnedObject, Service
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.priority import PriorityClass
@@ -20,7 +20,7 @@ JSON = dict[str, Any]
 RAW = "key"
 """Member of every map of a sample: of labels, and of JSON that no record describes."""
 SCALARS = {inspect.BoolType: True, inspect.IntType: 1, inspect.FloatType: 1, inspect.AnyType: {"any": "thing"}}
-TYPES = [Claim, Job, Owned, Service, StoredGroup, StoredWorkload, JobSet, PriorityClass]
+TYPES = [Claim, Job, OwnedObject, Service, StoredGroup, StoredWorkload, JobSet, PriorityClass]
 TYPES += [kind for kind in vars(pod).values() if isinstance(kind, type) and issubclass(kind, Base) and kind is not Base]
 
 

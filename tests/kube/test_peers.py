@@ -10,7 +10,7 @@ import pytest
 
 from api.keys import MANAGER_SELECTOR
 from kube.client import Client
-from kube.peers import CHECK_PERIOD, LIST_EVERY, SILENT, is_reachable, watch_peers
+from kube.peers import CHECK_PERIOD, LIST_EVERY, SILENT_AFTER, is_reachable, watch_peers
 from tests.support.beside import beside
 from tests.support.model.memory_api import MemoryApi
 
@@ -53,7 +53,7 @@ async def test_a_replica_that_answers_no_more_is_marked_and_one_that_answers_is_
     async with watching(api, answering):
         await asyncio.sleep(2 * CHECK_PERIOD + 1)
         answering.remove("10.0.0.1")
-        await asyncio.sleep((SILENT - 1) * CHECK_PERIOD)
+        await asyncio.sleep((SILENT_AFTER - 1) * CHECK_PERIOD)
         assert ready_of(api, "gone")["status"] == "True", "a lost packet is nothing"
         await asyncio.sleep(CHECK_PERIOD)
     assert (ready_of(api, "gone")["status"], ready_of(api, "gone")["reason"]) == ("False", "NoAnswer")

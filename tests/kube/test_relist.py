@@ -11,7 +11,7 @@ from kube.errors import KubeError
 from kube.indexes import IndexKey
 from kube.informer import Informer
 from kube.model.meta import Identity
-from kube.store import ChangeKind, Dropped, Store, Unreadable
+from kube.store import ChangeKind, DroppedObject, Store, Unreadable
 from kube.transport import Request
 from tests.support.beside import beside
 from tests.support.model.faults import Cut, FaultyTransport, Refused
@@ -23,11 +23,11 @@ pytestmark = pytest.mark.looptime
 ADDED, MODIFIED, DELETED = ChangeKind.ADDED, ChangeKind.MODIFIED, ChangeKind.DELETED
 
 
-def dropped(name: str, version: int) -> Dropped:
-    return Dropped(thing(name, version).metadata)
+def dropped(name: str, version: int) -> DroppedObject:
+    return DroppedObject(thing(name, version).metadata)
 
 
-def listed(*objects: Thing | Dropped, version: int = 10) -> Store[Thing]:
+def listed(*objects: Thing | DroppedObject, version: int = 10) -> Store[Thing]:
     store: Store[Thing] = Store({"size": lambda obj: [str(obj.size)]})
     store.begin()
     for obj in objects:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube.indexes import IndexKey
-from kube.store import Dropped, Store
+from kube.store import DroppedObject, Store
 from tests.support.objects.kube_objects import Thing, thing
 from tests.support.work import retained_memory
 
@@ -41,7 +41,7 @@ def test_an_index_shows_what_a_scan_shows(script):
         if what == "apply":
             store.apply(obj)
         elif what == "drop":
-            store.apply(Dropped(obj.metadata))
+            store.apply(DroppedObject(obj.metadata))
         elif what == "remove":
             store.remove(obj)
         elif what == "overlay":

@@ -64,7 +64,7 @@ def test_another_process_with_the_lease_is_named(none):
 
 
 def test_the_manager_of_a_local_cluster_is_named_with_the_commands_that_end_it():
-    kept = beside.Kept("demo", 4711, "--name demo")
+    kept = beside.KeptManager("demo", 4711, "--name demo")
     text = beside.manager_notice({}, lease("laptop_1", 0), NOW, "kubectl", "/k", kept)
     assert "It is the manager of the local cluster demo, which starts it again whenever it ends." in text
     assert "  kill 4711\n" in text

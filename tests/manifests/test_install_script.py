@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from manifests.installed.webhook_switch import HELD
+from manifests.installed.webhook_switch import OFF_ANNOTATION
 
 ROOT = Path(__file__).parents[2]
 CONFLICT = (
@@ -68,7 +68,9 @@ def test_webhooks_that_are_off_are_told_of_before_anything_is_applied(tmp_path: 
     done = installed(tmp_path, off="[...]", apply="echo applied >&2; exit 1")
     assert done.returncode == 1
     assert done.stderr.startswith("make install: the webhooks are off (jobset webhooks off): this puts them back")
-    assert HELD.replace(".", "\\.") in (tmp_path / "asked").read_text(), "it looks at the annotation of `webhooks off`"
+    assert OFF_ANNOTATION.replace(".", "\\.") in (tmp_path / "asked").read_text(), (
+        "it looks at the annotation of `webhooks off`"
+    )
 
 
 def test_a_conflict_is_told_with_the_commands_that_end_it(tmp_path: Path):

@@ -7,7 +7,7 @@ import pytest
 from kube.errors import Conflict, Status
 from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS
 from manifests.installed.configurations import TRIES, switch
-from manifests.installed.webhook_switch import HELD
+from manifests.installed.webhook_switch import OFF_ANNOTATION
 
 
 class Contended:
@@ -34,7 +34,7 @@ async def switch_off(client: Any) -> dict[str, Any]:
 async def test_a_write_that_meets_a_newer_version_is_tried_again_from_that():
     stored = await switch_off(Contended(TRIES - 1))
     assert (stored["metadata"]["resourceVersion"], stored["webhooks"]) == (str(TRIES), [])
-    assert HELD in stored["metadata"]["annotations"]
+    assert OFF_ANNOTATION in stored["metadata"]["annotations"]
 
 
 async def test_who_writes_all_the_time_is_reported():

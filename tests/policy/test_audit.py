@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from policy import audit as module
 from policy.audit import Audit, First, as_written
 from policy.exception_types import read_exception
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.status_types import MOST_SHOWN, AuditedViolation
 from policy.types import Exceptions, JobSetPolicy
 from tests.support.objects.jobsets import rjob
@@ -23,11 +23,11 @@ HERE = Namespace("default")
 LIMITS = policy("limits", ("Audit",), maxJobs={"max": 1}, ttl={"required": True})
 
 
-def js(name: str = "train", jobs: int = 9, **spec: object) -> Judged:
+def js(name: str = "train", jobs: int = 9, **spec: object) -> JudgedJobSet:
     return judged(rjob(replicas=jobs), metadata={"name": name}, **spec)
 
 
-def audited(*subjects: Judged, policies: tuple[JobSetPolicy, ...] = (LIMITS,), reports: bool = False) -> Audit:
+def audited(*subjects: JudgedJobSet, policies: tuple[JobSetPolicy, ...] = (LIMITS,), reports: bool = False) -> Audit:
     found = Audit(policies, reports=reports)
     for each in subjects:
         found.add(each, HERE, (), AT)
@@ -61,7 +61,7 @@ def test_a_rule_that_fails_is_counted_and_the_others_are_checked(monkeypatch: py
     def broken(_: object) -> None:
         raise KeyError
 
-    monkeypatch.setattr(Judged, "jobs", property(broken))
+    monkeypatch.setattr(JudgedJobSet, "jobs", property(broken))
     found = audited(js()).result("limits", TIME)
     assert (found.unchecked, [each.rule for each in found.first]) == (1, ["ttl"])
 

@@ -8,7 +8,7 @@ import msgspec
 
 from api.features import FeatureGates
 from kube.model.meta import Condition, find
-from policy.conditions import Held, exception_status, policy_status, reportable_conditions
+from policy.conditions import EnforcementState, exception_status, policy_status, reportable_conditions
 from policy.exception_types import JobSetPolicyException, read_exception
 from policy.exceptions import Standing, standing
 from policy.status_types import JobSetPolicyExceptionStatus, JobSetPolicyStatus
@@ -116,10 +116,10 @@ def test_each_thing_happens_to_an_exception_once():
 def test_a_policy_that_asks_for_the_api_server_says_whether_it_holds_it():
     found = policy(maxJobs={"max": 1})
     asking = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, api_server="Enforce"))
-    refused = Held(False, "Forbidden", "no right")
+    refused = EnforcementState(False, "Forbidden", "no right")
     status = policy_status(asking, JobSetPolicyStatus(), [asking], GATES, FIRST, refused)
     assert told(status)["InAPIServer"] == ("False", "Forbidden", FIRST)
     assert policy_status(asking, status, [asking], GATES, LATER) == status, "what is not known yet changes nothing"
-    status = policy_status(asking, status, [asking], GATES, LATER, Held(True, "Applied", "yes"))
+    status = policy_status(asking, status, [asking], GATES, LATER, EnforcementState(True, "Applied", "yes"))
     assert told(status)["InAPIServer"] == ("True", "Applied", LATER)
     assert "InAPIServer" not in told(policy_status(found, status, [found], GATES, LATER)), "it does not ask any more"

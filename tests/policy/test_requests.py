@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.model.requests import MOST, amount_of, countable_amount, pod_requests
+from kube.model.requests import LARGEST_AMOUNT, amount_of, countable_amount, pod_requests
 from tests.support.objects.jobsets import rjob
 from tests.support.objects.policies import judged
 
@@ -120,7 +120,7 @@ def test_amounts(value: Any, amount: Any):
         ("cpu", "1n", Fraction(1, 1000)),
         ("memory", "1.5", 2),
         ("memory", "1.5Gi", 3 << 29),
-        ("memory", MOST, 10**15),
+        ("memory", LARGEST_AMOUNT, 10**15),
         ("memory", 10**15 + 1, None),
         ("memory", "1e999", None),
     ],

@@ -8,7 +8,7 @@ from api.jobset import JobSet
 from kube.model.images import full_name
 from kube.model.meta import ObjectMeta
 from policy.evaluate import numbers
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from tests.support.objects.jobsets import rjob
 from tests.support.objects.policies import judged, of_pod, places, policy, texts
 
@@ -64,7 +64,7 @@ def test_the_request_of_a_pod_as_a_whole_is_pointed_at():
 
 
 def test_a_set_without_replicated_jobs_has_totals_of_0():
-    js = Judged(JobSet(metadata=ObjectMeta()))
+    js = JudgedJobSet(JobSet(metadata=ObjectMeta()))
     rules = {"maxTotals": {"pods": {"max": 0}, "resources": [{"name": "cpu", "max": 0}]}, "maxJobs": {"max": 0}}
     assert places(js, **rules) == []
     compared = numbers(policy(**rules), js, Namespace())

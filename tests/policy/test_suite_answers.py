@@ -16,8 +16,8 @@ from policy.exception_types import JobSetPolicyException
 from policy.judged import Namespace
 from policy.kinds import PolicyId
 from policy.suites.answers import (
-    OURS,
-    THEIRS,
+    OUR_ANNOTATION,
+    SERVER_ANNOTATION,
     Answer,
     Interpretation,
     answer_of_response,
@@ -158,7 +158,7 @@ async def test_what_refuses_it_apart_from_policies_is_a_difference():
 
 def test_a_rule_that_could_not_be_checked_is_a_difference():
     record = json.dumps({"violations": [{"policy": "limits", "rule": "maxJobs", "error": "KeyError"}]})
-    what = interpret(Answer({}, annotations={OURS: record}), [read_policy(ONE)], update=False)
+    what = interpret(Answer({}, annotations={OUR_ANNOTATION: record}), [read_policy(ONE)], update=False)
     assert what.other_causes == ["maxJobs of policy limits: KeyError"]
 
 
@@ -167,7 +167,7 @@ def test_policies_of_the_api_server_are_heard_with_each_action():
     said = [
         answer_of_response(422, {"message": VALID}, (), {}),
         Answer({}, warnings=["Validation failed for ValidatingAdmissionPolicy 'no-x' with binding 'b': no", "other"]),
-        Answer({}, annotations={THEIRS: json.dumps([failure])}),
+        Answer({}, annotations={SERVER_ANNOTATION: json.dumps([failure])}),
     ]
     for each, action in zip(said, ("Deny", "Warn", "Audit"), strict=True):
         what = interpret(each, [], update=False)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from authoring.suite_server import Sent, _elsewhere, _place_jobset, _recording, _resource
+from authoring.suite_server import SentTest, _elsewhere, _place_jobset, _recording, _resource
 from policy.exception_types import read_exception
 from policy.suites import probes
 from policy.suites.rounds import LEAST_LEFT, rounds, standing_exceptions
@@ -126,4 +126,4 @@ def test_no_name_of_a_look_begins_with_another():
     ],
 )
 def test_an_answer_of_nobody_who_has_judged_is_no_verdict(code: int, message: str | None, verdict: bool):
-    assert Sent("token", code, {"message": message} if message else {}, []).is_verdict is verdict
+    assert SentTest("token", code, {"message": message} if message else {}, []).is_verdict is verdict

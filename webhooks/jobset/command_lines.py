@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-LONGEST = 1000
+LONGEST_COMMAND = 1000
 """Characters of a command line that are parsed."""
 _REFERENCE = re.compile(r"\$\([A-Za-z_][A-Za-z0-9_.-]*\)")
 """`$(NAME)`, which Kubernetes itself replaces."""
@@ -21,7 +21,7 @@ def as_list(field: str, text: str) -> Sequence[str]:
 
     Raises ValueError for a text that is too long, or has a quote that does not end.
     """
-    if len(text) > LONGEST:
+    if len(text) > LONGEST_COMMAND:
         raise ValueError("too long to take apart")
     if field not in {"command", "args"}:
         return [text]

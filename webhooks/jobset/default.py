@@ -74,11 +74,11 @@ def with_defaults(new: JSON, old: JSON | None = None, work: Work | None = None) 
 def _spare_templates(new: JSON, old: JSON | None) -> Iterator[tuple[Path, Any]]:
     """Templates of spares that replace incomplete ones: the stored one, or one made from that of the other pods."""
     rjobs, stored = dig(new, "spec", "replicatedJobs"), by_name(dig(old, "spec", "replicatedJobs"))
-    named = by_name(rjobs)
+    rjobs_by_name = by_name(rjobs)
     spares = ((i, rjob) for i, rjob in _objects(rjobs) if isinstance(rjob.get("spareFor"), str))
     for i, rjob in islice(spares, MOST_GROUPS):
         name = rjob.get("name")
-        before, target = stored.get(name if isinstance(name, str) else ""), named.get(rjob["spareFor"])
+        before, target = stored.get(name if isinstance(name, str) else ""), rjobs_by_name.get(rjob["spareFor"])
         if is_complete(rjob.get("template")):
             continue
         path = SPEC.at("replicatedJobs", i, "template")

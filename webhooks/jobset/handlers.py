@@ -33,7 +33,7 @@ from webhooks.review import (
 )
 
 if TYPE_CHECKING:  # all rules of policies, which are imported only with their gate
-    from webhooks.jobset.policies import Filled, PolicyChecks
+    from webhooks.jobset.policies import FilledJobSet, PolicyChecks
 
 MUTATE_PATH = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
@@ -72,7 +72,7 @@ class _Admission:
 
     async def _mutation_with_policies(
         self,
-        fill: Callable[[AdmissionRequest, JSON], Awaitable["Filled"]],
+        fill: Callable[[AdmissionRequest, JSON], Awaitable["FilledJobSet"]],
         request: AdmissionRequest,
         obj: JSON,
         operations: list[JSON],
@@ -137,8 +137,8 @@ class _Admission:
         more = [] if cluster is None else await self._cluster_findings(cluster, request, findings)
         if judgement is None:
             return await compute(answer, findings.with_findings(more), obj)
-        told = findings.with_findings_elsewhere(judgement.findings).with_findings(more)
-        return judgement.answer(await compute(answer, told, obj))
+        all_findings = findings.with_findings_elsewhere(judgement.findings).with_findings(more)
+        return judgement.answer(await compute(answer, all_findings, obj))
 
     async def _cluster_findings(
         self, cluster: ClusterChecks, request: AdmissionRequest, findings: Findings

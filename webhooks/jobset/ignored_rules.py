@@ -10,7 +10,7 @@ from api.keys import IGNORE_WARNINGS
 from kube.model.field import FieldError
 from kube.model.jsontree import dig
 
-LONGEST = 4096
+LONGEST_ANNOTATION = 4096
 """Characters of the annotation that are read."""
 _BETWEEN = re.compile(r"[\s,]+")
 _OF_POLICIES = "policy-"
@@ -20,7 +20,7 @@ _OF_POLICIES = "policy-"
 def ignored_rules(obj: Any) -> tuple[str, ...]:
     """The ids that the annotation of a JobSet lists."""
     text = dig(obj, "metadata", "annotations", IGNORE_WARNINGS)
-    return tuple(filter(None, _BETWEEN.split(text[:LONGEST]))) if isinstance(text, str) else ()
+    return tuple(filter(None, _BETWEEN.split(text[:LONGEST_ANNOTATION]))) if isinstance(text, str) else ()
 
 
 def is_ignored(error: FieldError, ignored: tuple[str, ...]) -> bool:

@@ -23,7 +23,7 @@ from policy.defaults import defaults_for
 from policy.evaluate import PolicySource, Violation, matches, violations
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import excused_rules
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.kinds import PolicyId
 from policy.recorded import recorded_defaults
 from policy.sentences import source
@@ -107,7 +107,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Excepted:
+class ExceptedRule:
     """A rule that a JobSet breaks, and the exception that allows it."""
 
     policy: JobSetPolicy
@@ -122,15 +122,15 @@ class Judgement:
 
     broken: list[Violation] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    excepted: list[Excepted] = field(default_factory=list)
+    excepted: list[ExceptedRule] = field(default_factory=list)
     matched: list[PolicyId] = field(default_factory=list)
     """The policies that match it."""
 
     @property
     def findings(self) -> list[FieldError]:
         """Findings that are sent to the author: of policies that deny or warn."""
-        told = [each.error for each in self.broken if each.policy.spec.denies or each.policy.spec.warns]
-        return told + [failure.warning for failure in self.failures if failure.warns]
+        errors = [each.error for each in self.broken if each.policy.spec.denies or each.policy.spec.warns]
+        return errors + [failure.warning for failure in self.failures if failure.warns]
 
     def answer(self, response: AdmissionResponse) -> AdmissionResponse:
         """The answer of all checks, with the audit annotations. It becomes a refusal if a rule with Deny failed."""
@@ -182,7 +182,7 @@ class Judgement:
 
 
 @dataclass(slots=True)
-class Filled:
+class FilledJobSet:
     """A new JobSet with the defaults of policies, and the operations that set them. `policies`: those that did."""
 
     object: JSON
@@ -224,7 +224,7 @@ class PolicyChecks:
         """Whether a new JobSet may get defaults."""
         return any(policy.spec.defaults is not None for policy in self.source.in_force)
 
-    async def fill(self, request: AdmissionRequest, obj: JSON) -> Filled:
+    async def fill(self, request: AdmissionRequest, obj: JSON) -> FilledJobSet:
         """A new JobSet with the defaults of the policies in force."""
         policies = self.source.in_force
         try:
@@ -232,7 +232,7 @@ class PolicyChecks:
         except (KubeError, TimeoutError) as error:
             log.warning("defaults of policies cannot be set: the namespace cannot be read: %s", error)
             own = [policy for policy in policies if policy.spec.defaults is not None]
-            filled = Filled(obj, failures=[Failure(policy, DEFAULTS, type(error).__name__) for policy in own])
+            filled = FilledJobSet(obj, failures=[Failure(policy, DEFAULTS, type(error).__name__) for policy in own])
         else:
             filled = await compute(self._with_defaults, policies, namespace, obj)
         Judgement(failures=filled.failures).count(self._metrics)
@@ -246,24 +246,26 @@ class PolicyChecks:
             return False
         return bool(recorded_defaults(request.stored) or recorded_defaults(request.object))
 
-    async def keep(self, request: AdmissionRequest, obj: JSON) -> Filled:
+    async def keep(self, request: AdmissionRequest, obj: JSON) -> FilledJobSet:
         """A changed JobSet with its earlier defaults that the policies in force would still set."""
         try:
             namespace = await self.source.namespace(request.namespace)
         except (KubeError, TimeoutError) as error:
             log.warning("defaults of policies are not kept: the namespace cannot be read: %s", error)
-            return Filled(obj)
+            return FilledJobSet(obj)
         return await compute(self._keep_defaults, self.source.in_force, namespace, obj, request.stored or {})
 
-    def _keep_defaults(self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON, old: JSON) -> Filled:
+    def _keep_defaults(
+        self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON, old: JSON
+    ) -> FilledJobSet:
         def note_failure(policy: JobSetPolicy, error: Exception) -> None:
             _failure(policy, DEFAULTS, error)
 
         draft = PatchDraft(obj)
         found = keep_defaults(draft, old, defaults_for(policies, obj, namespace, self._gates, failed=note_failure))
-        return Filled(draft.object, draft.operations, put_back=found)
+        return FilledJobSet(draft.object, draft.operations, put_back=found)
 
-    def _with_defaults(self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON) -> Filled:
+    def _with_defaults(self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON) -> FilledJobSet:
         failures: list[Failure] = []
 
         def note_failure(policy: JobSetPolicy, error: Exception) -> None:
@@ -272,7 +274,7 @@ class PolicyChecks:
         draft = PatchDraft(obj, work())
         record = set_defaults(draft, defaults_for(policies, obj, namespace, self._gates, failed=note_failure))
         set_by = tuple(policy.id for policy in policies if policy.metadata.name in record)
-        return Filled(draft.object, draft.operations, set_by, failures)
+        return FilledJobSet(draft.object, draft.operations, set_by, failures)
 
     def concern(self, request: AdmissionRequest) -> bool:
         """Whether there may be anything to judge: fast, and never wrongly false."""
@@ -316,7 +318,7 @@ class PolicyChecks:
         def is_excepted(policy: JobSetPolicy, rule: str) -> bool:
             exception = without.get((policy.metadata.name, rule))
             if exception is not None:
-                judgement.excepted.append(Excepted(policy, rule, exception, uids[exception]))
+                judgement.excepted.append(ExceptedRule(policy, rule, exception, uids[exception]))
             return exception is not None
 
         def note_failure(policy: JobSetPolicy, rule: str, error: Exception) -> None:
@@ -334,14 +336,14 @@ class PolicyChecks:
             )
         return judgement
 
-    def _read(self, obj: JSON) -> Judged | None:
+    def _read(self, obj: JSON) -> JudgedJobSet | None:
         """The JobSet, or None if it cannot be read; for a new object other findings say so."""
         try:
             read = subject(obj, self._gates, work=work())
         except Unreadable:
             return None
         work().spend(read.steps * _STEPS * len(self.source.in_force))
-        return Judged(read.js)
+        return JudgedJobSet(read.js)
 
 
 def _failure(policy: JobSetPolicy, rule: str, error: Exception) -> Failure:

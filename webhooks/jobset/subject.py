@@ -41,13 +41,13 @@ _STEPS = 120
 """Steps of reading one ReplicatedJob."""
 
 
-class Named(Base, frozen=True, kw_only=True):
+class VolumeMount(Base, frozen=True, kw_only=True):
     """A mount of a volume."""
 
     name: str = ""
 
 
-class Volume(Named, frozen=True, kw_only=True):
+class Volume(VolumeMount, frozen=True, kw_only=True):
     """A volume of a pod."""
 
     empty_dir: Any = None
@@ -55,7 +55,7 @@ class Volume(Named, frozen=True, kw_only=True):
     projected: Any = None
 
 
-class Annotated(Base, frozen=True, kw_only=True):
+class TemplateMetadata(Base, frozen=True, kw_only=True):
     """Metadata of a template, the fields that admission reads."""
 
     annotations: dict[str, str] = {}
@@ -101,7 +101,7 @@ class Container(Base, frozen=True, kw_only=True):
     ports: tuple[Port, ...] = ()
     restart_policy: str = ""
     restart_policy_rules: tuple[Any, ...] = ()
-    volume_mounts: tuple[Named, ...] = ()
+    volume_mounts: tuple[VolumeMount, ...] = ()
 
 
 class PodSpec(Base, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ class PodSpec(Base, frozen=True, kw_only=True):
 class PodTemplate(Base, frozen=True, kw_only=True):
     """`template.spec.template`."""
 
-    metadata: Annotated = Annotated()
+    metadata: TemplateMetadata = TemplateMetadata()
     spec: PodSpec = PodSpec()
 
 
@@ -156,7 +156,7 @@ class JobSpec(Base, frozen=True, kw_only=True):
 class JobTemplate(Base, frozen=True, kw_only=True):
     """`replicatedJobs[].template`."""
 
-    metadata: Annotated = Annotated()
+    metadata: TemplateMetadata = TemplateMetadata()
     spec: JobSpec = JobSpec()
 
 

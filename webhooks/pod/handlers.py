@@ -63,8 +63,8 @@ class _Admission:
         answer = None
         if pod.follows:
             answer = await self.domains.settle(request.namespace, pod.job_uid, pod.topology or "")
-        held = await self._is_promised(request.namespace, pod)
-        operations = await compute(mutations, request.object or {}, self.form(), answer, held)
+        is_promised = await self._is_promised(request.namespace, pod)
+        operations = await compute(mutations, request.object or {}, self.form(), answer, is_promised)
         return AdmissionResponse(patch=tuple(operations))
 
     async def _is_promised(self, namespace: str, pod: Pod) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 from api import exclusive, keys
 from kube.model.jsontree import in_json_words, without_nulls
 from kube.model.meta import JSON, Base, ObjectMeta
-from webhooks.jobset.subject import GENERATED_SUFFIX, Named
+from webhooks.jobset.subject import GENERATED_SUFFIX, VolumeMount
 
 
 class Terms(Base, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class PodSpec(Base, frozen=True, kw_only=True):
     priority: int | None = None
     node_name: str = ""
     node_selector: dict[str, str] = {}
-    scheduling_gates: tuple[Named, ...] = ()
+    scheduling_gates: tuple[VolumeMount, ...] = ()
     affinity: Affinity = Affinity()
 
 

@@ -152,13 +152,13 @@ class PolicyWatches:
 
     async def _say_number(self) -> None:
         """Log how many policies are in force whenever that number has changed."""
-        said = None
+        logged_number = None
         while True:
             await self._changed.wait()
             self._changed.clear()
-            if (number := len(self.in_force)) != said:
+            if (number := len(self.in_force)) != logged_number:
                 log.info("policies are in force: %d", number)
-                said = number
+                logged_number = number
                 await asyncio.sleep(self._pauses.number)
 
     async def _served_plurals(self) -> frozenset[str] | None:

@@ -24,7 +24,7 @@ from pydantic.alias_generators import to_camel
 from jobset_client import faults, misplaced
 from jobset_client.errors import UnreadableError
 from jobset_client.manifest import read_manifest
-from jobset_client.words import as_json, cut_list, in_lines, mapping, type_of
+from jobset_client.words import as_json, as_mapping, cut_list, in_lines, type_of
 
 _KEEP = {"keep_unknown": True}
 
@@ -237,7 +237,7 @@ class Resource(Model):
                 other.append(f"{where}{name} is {as_json(body[name])}, not {as_json(wanted)}")
                 if name == "kind":  # the fields of another kind are not faults
                     raise UnreadableError("; ".join(other), causes=tuple(other))
-        called = mapping(body.get("metadata")).get("name")
+        called = as_mapping(body.get("metadata")).get("name")
         who = f"{cls.__name__} {called}" if isinstance(called, str) and called else f"{cls.__name__} without a name"
         try:
             made = cls.model_validate(body, context=_KEEP if keep_unknown else None)

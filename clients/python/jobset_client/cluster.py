@@ -32,11 +32,11 @@ def body(call: Call) -> bytes | None:
 
 def headers(call: Call, credentials: Mapping[str, Any]) -> dict[str, str]:
     """Headers of the request. `credentials`: the `auth_settings` of either package."""
-    said = {"Accept": "application/json", "User-Agent": _AGENT}
-    said |= {
+    result = {"Accept": "application/json", "User-Agent": _AGENT}
+    result |= {
         entry["key"]: entry["value"] for entry in credentials.values() if entry["in"] == "header" and entry["value"]
     }
-    return said if call.body is None else said | {"Content-Type": call.content}
+    return result if call.body is None else result | {"Content-Type": call.content}
 
 
 def present_as(operation: Callable[..., Any], method: Method) -> Method:

@@ -9,7 +9,7 @@ from jobset_client.errors import UnreachableError
 
 _ADDRESS = "check the server's address in the kubeconfig, and that the API server can be reached from here (VPN, proxy)"
 _AUTHORITY = "the certificate-authority in the kubeconfig has to be that of this server"
-_LATER = "check the network, and try again"
+_TRY_AGAIN = "check the network, and try again"
 _DEEPEST = 20
 
 
@@ -20,7 +20,7 @@ def unreachable_error(
     where = without_credentials(server) + (f" through the proxy {without_credentials(proxy)}" if proxy else "")
     cause = _cause(error)
     if isinstance(cause, TimeoutError):
-        return UnreachableError(f"cannot {task}: no answer of {where} in {seconds:g} s; {_LATER}")
+        return UnreachableError(f"cannot {task}: no answer of {where} in {seconds:g} s; {_TRY_AGAIN}")
     if isinstance(cause, ssl.SSLCertVerificationError):
         why = f"its certificate cannot be verified: {cause.verify_message or 'no reason was given'}"
         return UnreachableError(f"cannot {task}: cannot connect to {where}: {why}; {_AUTHORITY}")
@@ -32,7 +32,7 @@ def unreachable_error(
     if isinstance(cause, OSError) and not isinstance(cause, ConnectionResetError | BrokenPipeError):
         why = os.strerror(cause.errno).lower() if cause.errno else "no connection could be made"
         return UnreachableError(f"cannot {task}: cannot connect to {where}: {why}; {_ADDRESS}")
-    return UnreachableError(f"cannot {task}: the connection to {where} broke; {_LATER}")
+    return UnreachableError(f"cannot {task}: the connection to {where} broke; {_TRY_AGAIN}")
 
 
 def tls_reason(error: ssl.SSLError) -> str:

@@ -17,7 +17,7 @@ import yaml
 
 from jobset_client.connections import tls_reason
 from jobset_client.errors import CredentialsError
-from jobset_client.words import mapping, one_line
+from jobset_client.words import as_mapping, one_line
 
 _FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError, yaml.YAMLError)
 """Errors that readers of a kubeconfig raise about faults in it, in addition to their own error type."""
@@ -29,7 +29,7 @@ _NO_FILE = "give kubeconfig=..., set KUBECONFIG or run in a cluster"
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenCluster:
     """The cluster to use. `file`: one kubeconfig or several; empty for the service account of this pod."""
 
     where: str
@@ -40,21 +40,21 @@ class Chosen:
     user: Mapping[str, Any] = field(default_factory=dict)
 
 
-def choose(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Chosen:
+def choose(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> ChosenCluster:
     """The given kubeconfig, else that of KUBECONFIG, else the default one, or the pod's service account."""
     if in_pod(kubeconfig, context):
-        return Chosen("in-cluster credentials", namespace=_pod_namespace())
-    named = os.fspath(kubeconfig or os.environ.get("KUBECONFIG") or _USUAL)
-    files = [Path(part).expanduser() for part in named.split(os.pathsep) if part]
-    merged = _merge_files(named, files)
+        return ChosenCluster("in-cluster credentials", namespace=_pod_namespace())
+    paths = os.fspath(kubeconfig or os.environ.get("KUBECONFIG") or _USUAL)
+    files = [Path(part).expanduser() for part in paths.split(os.pathsep) if part]
+    merged = _merge_files(paths, files)
     name = context or merged["current-context"]
     contexts = ", ".join(sorted(merged["contexts"])) or "none"
     if not name:
         raise CredentialsError(
-            f"kubeconfig {named}: it has no current-context, and no other was chosen: give context=..."
+            f"kubeconfig {paths}: it has no current-context, and no other was chosen: give context=..."
             f" (the file has: {contexts})"
         )
-    where = f"kubeconfig {named}, context {name!r}"
+    where = f"kubeconfig {paths}, context {name!r}"
     if name not in merged["contexts"]:
         raise CredentialsError(f"{where}: no such context (the file has: {contexts})")
     found = merged["contexts"][name]
@@ -69,7 +69,7 @@ def choose(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Ch
     if _IMPERSONATION & user.keys():
         # The Kubernetes packages ignore impersonation, and would use the rights of the real user.
         raise CredentialsError(f"{where}: impersonation (`as`) is not supported; use that user's own credentials")
-    return Chosen(where, file, str(found.get("namespace") or ""), user)
+    return ChosenCluster(where, file, str(found.get("namespace") or ""), user)
 
 
 def in_pod(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> bool:
@@ -80,7 +80,7 @@ def in_pod(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> bo
 
 
 @contextmanager
-def guard_loading(where: Chosen, configuration: Any, loader_error: type[Exception]) -> Iterator[None]:
+def guard_loading(where: ChosenCluster, configuration: Any, loader_error: type[Exception]) -> Iterator[None]:
     """A context in which a Kubernetes package loads the configuration, which is checked after it.
 
     Raises `CredentialsError`.
@@ -92,7 +92,7 @@ def guard_loading(where: Chosen, configuration: Any, loader_error: type[Exceptio
     _check(where, configuration)
 
 
-def _unusable(where: Chosen, error: Exception) -> CredentialsError:
+def _unusable(where: ChosenCluster, error: Exception) -> CredentialsError:
     """The error if a Kubernetes package cannot read the credentials."""
     plugin = _plugin(where)
     if plugin and (str(error).startswith("exec") or getattr(error, "filename", None) == plugin):
@@ -108,7 +108,7 @@ def _unusable(where: Chosen, error: Exception) -> CredentialsError:
     return CredentialsError(f"{where.where}: {why}")
 
 
-def _check(where: Chosen, configuration: Any) -> None:
+def _check(where: ChosenCluster, configuration: Any) -> None:
     """Raises `CredentialsError` if certificates cannot be used, or a plugin has returned no credentials."""
     material = "certificate authority"
     try:
@@ -125,12 +125,12 @@ def _check(where: Chosen, configuration: Any) -> None:
         raise _gave_nothing(where)
 
 
-def _plugin(where: Chosen) -> str:
+def _plugin(where: ChosenCluster) -> str:
     """The command that returns the credentials; empty if there is none."""
-    return str(mapping(where.user.get("exec")).get("command") or "")
+    return str(as_mapping(where.user.get("exec")).get("command") or "")
 
 
-def _gave_nothing(where: Chosen) -> CredentialsError:
+def _gave_nothing(where: ChosenCluster) -> CredentialsError:
     return CredentialsError(
         f"{where.where}: exec plugin {_plugin(where)!r} gave neither token nor certificate: run it by hand to see why"
     )

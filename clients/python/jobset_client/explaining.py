@@ -12,9 +12,9 @@ from jobset_client.words import count_noun
 
 MOST_EVENTS = 500
 """Events that are read."""
-NAMED = 5
+MOST_LISTED = 5
 """Events that are listed, the latest first."""
-_LATER = {"Suspended": "its Jobs are suspended", "RestartingJobSet": "it restarts"}
+_REPEATING_CONDITIONS = {"Suspended": "its Jobs are suspended", "RestartingJobSet": "it restarts"}
 """Conditions that repeat the state."""
 
 
@@ -70,21 +70,21 @@ def _status(js: JobSet) -> Iterator[str]:
         parts = (entry.message, end_words(entry))
         yield f"attempt {entry.attempt} failed: {', '.join(part for part in parts if part) or entry.reason}"
     for condition in status.conditions:
-        if condition.status == "True" and condition.message and condition.type not in _LATER:
+        if condition.status == "True" and condition.message and condition.type not in _REPEATING_CONDITIONS:
             yield f"{condition.type}: {condition.message}"
-        elif condition.status == "False" and condition.type in _HELD:
+        elif condition.status == "False" and condition.type in _AWAITED_CONDITIONS:
             yield f"not {condition.type}: {condition.message or condition.reason}"
     if js.spec.suspend and not is_true(js, "Suspended"):
         yield "spec.suspend is true, and its Jobs are not suspended yet"
 
 
-_HELD = {"SchedulingObjectsReady", "PodGroupsInitiallyScheduled"}
+_AWAITED_CONDITIONS = {"SchedulingObjectsReady", "PodGroupsInitiallyScheduled"}
 """Conditions that a set waits for."""
 
 
 def _events(items: list[Mapping[str, Any]]) -> Iterator[str]:
     """The latest ones, latest last."""
-    for entry in sorted(items, key=_time)[-NAMED:]:
+    for entry in sorted(items, key=_time)[-MOST_LISTED:]:
         text = " ".join(str(entry.get("message") or "").split())
         yield f"event {entry.get('type') or 'Normal'} {entry.get('reason') or ''}: {text}"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from jobset_client.words import as_json, is_surely, nearest, place, some, type_of
+from jobset_client.words import as_json, first_names, is_surely, nearest, path_text, type_of
 
 _MEANT = "did you mean"
 _WANTED = {
@@ -35,8 +35,8 @@ class UnknownFieldError(ValueError):
         """The message for this path: where the field belongs, unless it is a misspelt field of this object."""
         if belongs is None or is_surely(self.name, self.close):
             return str(self)
-        place = belongs(path)
-        return f"unknown field {as_json(self.name)}; it belongs to {place}" if place else str(self)
+        path_text = belongs(path)
+        return f"unknown field {as_json(self.name)}; it belongs to {path_text}" if path_text else str(self)
 
 
 def unknown(name: Any, value: Any, attributes: Iterable[str], names: Iterable[str]) -> Any:
@@ -44,7 +44,7 @@ def unknown(name: Any, value: Any, attributes: Iterable[str], names: Iterable[st
     text = name if isinstance(name, str) else as_json(name)
     close = nearest(text, [*names, *attributes])
     listed = attributes if "_" in text else names
-    guess = f"{_MEANT} {as_json(close)}?" if close else f"the fields here are: {some(sorted(listed))}"
+    guess = f"{_MEANT} {as_json(close)}?" if close else f"the fields here are: {first_names(sorted(listed))}"
     error = UnknownFieldError(text, close, f"unknown field {as_json(text)}; {guess}")
     return {"type": "value_error", "loc": (text,), "input": value, "ctx": {"error": error}}
 
@@ -82,7 +82,7 @@ def _unknown(fault: Any) -> UnknownFieldError | None:
 
 
 def _at(path: Path, words: str) -> str:
-    return f"{place(path)}: {words}" if path else words
+    return f"{path_text(path)}: {words}" if path else words
 
 
 def _words(error: Any, belongs: Belongs | None) -> tuple[Path, str]:

@@ -14,7 +14,7 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _GLOBAL_INDEX = "jobset.sigs.k8s.io/job-global-index"
 _NEVER, _LAST = "9999", "9999-"
 """Sort after every time of RFC 3339: containers that failed at an unknown time; those that did not fail."""
-GONE = "logs go with their pods, and pods of earlier attempts are deleted"
+LOGS_ARE_GONE = "logs go with their pods, and pods of earlier attempts are deleted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ def logs(pods: Iterable[LogPod], container: str = "") -> list[Log]:
 
 
 def pods_of_attempt(
-    js: AnyJobSet, pods: Sequence[LogPod], job: str, attempt: int | None, why: str = GONE, more: str = ""
+    js: AnyJobSet, pods: Sequence[LogPod], job: str, attempt: int | None, why: str = LOGS_ARE_GONE, more: str = ""
 ) -> Sequence[LogPod]:
     """The pods of the attempt; None: of the latest with pods. Raises `RefusedError` if it has none.
 

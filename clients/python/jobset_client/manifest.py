@@ -7,7 +7,7 @@ from jobset_client.documents import MAX_TEXT, Document, documents
 from jobset_client.errors import UnreadableError
 from jobset_client.source import Source
 from jobset_client.tree import Fault
-from jobset_client.words import as_json, count_noun, cut_list, in_lines, place
+from jobset_client.words import as_json, count_noun, cut_list, in_lines, path_text
 
 _LONGEST_PATH = 255
 _TEMPLATE_HINT = "{{ }} is a template (Helm, Argo): render it first"
@@ -57,7 +57,7 @@ def read_manifest(text: str | bytes) -> Manifest:
 
 def _message(source: Source, fault: Fault) -> str:
     line, column = source.position(min(fault.span.start, len(source.text)))
-    path = f"{place(fault.path)}: " if fault.path else ""
+    path = f"{path_text(fault.path)}: " if fault.path else ""
     hint = _TEMPLATE_HINT if fault.template else fault.hint
     return f"line {line}, column {column}: cannot be read: {path}{fault.problem}" + (f"; {hint}" if hint else "")
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 _Place = tuple[str, ...]
 """Names as the API has them, and `*` for the items of a list."""
-_OTHERS = frozenset({"metadata", "status"})
+_EXCLUDED_MEMBERS = frozenset({"metadata", "status"})
 """Members whose fields are not proposed: metadata is in many objects, and status is not written by users."""
 _TEMPLATE: Mapping[_Place, str] = {
     ("spec",): "parallelism completions completionMode backoffLimit backoffLimitPerIndex podFailurePolicy"
@@ -48,7 +48,7 @@ def _walk(model: type[BaseModel], place: _Place) -> Iterator[tuple[_Place, str]]
     for attribute, field in model.model_fields.items():
         name = field.serialization_alias or attribute
         yield place, name
-        if not place and name in _OTHERS:
+        if not place and name in _EXCLUDED_MEMBERS:
             continue
         if name == "template":
             yield from (

@@ -63,9 +63,9 @@ def progress(
     Raises `NeverError` when it is deleted, `WaitTimeoutError` after `timeout` seconds.
     """
     first = client.get(name, namespace=namespace)
-    with _Shown(first, console) as shown:
+    with _Display(first, console) as display:
         for event in client.watch(name=name, namespace=namespace, timeout=timeout):
-            if shown.ends_with(event):
+            if display.ends_with(event):
                 return event.jobset
     raise _late(first, timeout)
 
@@ -80,9 +80,9 @@ async def progress_async(
 ) -> JobSet:
     """`progress` with an `AsyncClient`: other cells can run meanwhile."""
     first = await client.get(name, namespace=namespace)
-    with _Shown(first, console) as shown:
+    with _Display(first, console) as display:
         async for event in client.watch(name=name, namespace=namespace, timeout=timeout):
-            if shown.ends_with(event):
+            if display.ends_with(event):
                 return event.jobset
     raise _late(first, timeout)
 
@@ -91,7 +91,7 @@ def _late(first: JobSet, seconds: float | None) -> WaitTimeoutError:
     return WaitTimeoutError(f"{title(first)}: not finished after {seconds:g} s")
 
 
-class _Shown:
+class _Display:
     """Where the table is shown: a cell's output that is replaced, or lines of a terminal."""
 
     def __init__(self, first: JobSet, console: Console | None) -> None:

@@ -34,7 +34,7 @@ from jobset_client.states import (
     title,
 )
 from jobset_client.watching import Changes, Selection, read_all
-from jobset_client.words import as_json, count_noun, did_you_mean, mapping, type_of
+from jobset_client.words import as_json, as_mapping, count_noun, did_you_mean, type_of
 
 MOST_LISTED = 10_000
 """Largest number of JobSets that `list` returns by default."""
@@ -112,8 +112,8 @@ def _named_like(name: str, namespace: str) -> Operation[str]:
         page = yield from ask(Call(method="GET", path=place(namespace), query=query, task="list JobSets"))
     except JobSetError:
         return ""
-    items = mapping(page).get("items")
-    return did_you_mean(name, [str(mapping(mapping(item).get("metadata")).get("name")) for item in items or ()])
+    items = as_mapping(page).get("items")
+    return did_you_mean(name, [str(as_mapping(as_mapping(item).get("metadata")).get("name")) for item in items or ()])
 
 
 def list_(

@@ -139,8 +139,8 @@ def end_words(end: Any) -> str:
     container = f"container {end.container} of " if end.container and end.pod else ""
     pod = f"{container}pod {end.pod}" + (f" on node {end.node}" if end.node else "") if end.pod else ""
     code = "" if end.exit_code is None else f"exit code {end.exit_code}"
-    said = ", ".join(part for part in (pod, code) if part)
-    return f"{said} ({why})" if said and why else said or why
+    parts = ", ".join(part for part in (pod, code) if part)
+    return f"{parts} ({why})" if parts and why else parts or why
 
 
 def condition(js: AnyJobSet, kind: str) -> Any:

@@ -50,7 +50,7 @@ class Fault:
 
 
 @dataclass(slots=True)
-class Built:
+class BuiltValue:
     """A value with its location, its cost when expanded, and its depth."""
 
     value: Any
@@ -64,7 +64,7 @@ class Built:
 class _Frame:
     """A mapping or list that is still open."""
 
-    built: Built
+    built: BuiltValue
     anchor: str | None
     key: str | None = None
     key_span: Span | None = None
@@ -78,16 +78,16 @@ class Builder:
     """Takes one document event by event. `root` is set after the last one."""
 
     def __init__(self) -> None:
-        self.root: Built | None = None
+        self.root: BuiltValue | None = None
         self.faults: list[Fault] = []
         self._frames: list[_Frame] = []
-        self._anchors: dict[str, Built | None] = {}
+        self._anchors: dict[str, BuiltValue | None] = {}
         self._cost = 0
 
     def scalar(self, value: Scalar, span: Span, *, anchor: str | None = None, merge: bool = False) -> None:
         """A text, number, boolean or null; `merge`: whether it is an unquoted `<<`."""
         cost = 1 + (len(value) // _TEXT_UNIT if isinstance(value, str) else 0)
-        built = Built(value, Location(span), cost, plain_merge=merge)
+        built = BuiltValue(value, Location(span), cost, plain_merge=merge)
         self._pay(cost, span)
         self._remember(anchor, built)
         self._add(built)
@@ -99,7 +99,7 @@ class Builder:
             raise BuildError(span, f"more than {MAX_DEPTH} mappings and lists inside each other", "flatten it")
         if anchor is not None:
             self._anchors[anchor] = None
-        self._frames.append(_Frame(Built(value, Location(span, block=block)), anchor))
+        self._frames.append(_Frame(BuiltValue(value, Location(span, block=block)), anchor))
 
     def close(self, end: int) -> None:
         """The mapping or list opened last ends."""
@@ -120,18 +120,18 @@ class Builder:
         if len(self._frames) + anchored.depth > MAX_DEPTH + 1:
             raise BuildError(span, f"more than {MAX_DEPTH} mappings and lists inside each other", "flatten it")
         location = Location(span, members=anchored.location.members)
-        self._add(Built(anchored.value, location, anchored.cost, anchored.depth))
+        self._add(BuiltValue(anchored.value, location, anchored.cost, anchored.depth))
 
     def _pay(self, cost: int, span: Span) -> None:
         self._cost += cost
         if self._cost > MAX_COST:
             raise BuildError(span, f"the document holds more than {MAX_COST} values", "split it, use fewer aliases")
 
-    def _remember(self, anchor: str | None, built: Built) -> None:
+    def _remember(self, anchor: str | None, built: BuiltValue) -> None:
         if anchor is not None:
             self._anchors[anchor] = built
 
-    def _add(self, built: Built) -> None:
+    def _add(self, built: BuiltValue) -> None:
         if not self._frames:
             built.value = self._json(built)
             self.root = built
@@ -163,14 +163,14 @@ class Builder:
         if fault < len(self.faults) and type(before) is type(after) and before == after:
             self.faults[fault] = replace(self.faults[fault], same=True)
 
-    def _json(self, built: Built, *part: str | int) -> Any:
+    def _json(self, built: BuiltValue, *part: str | int) -> Any:
         try:
             return json_number(built.value)
         except ScalarError as error:
             self._fault("bad-value", built.location.span, self._path(*part), str(built.value), str(error))
             return str(built.value)
 
-    def _take_key(self, frame: _Frame, built: Built) -> None:
+    def _take_key(self, frame: _Frame, built: BuiltValue) -> None:
         frame.key_span, frame.merging = built.location.span, built.plain_merge
         frame.key = ""
         if isinstance(built.value, dict | list):
@@ -188,7 +188,7 @@ class Builder:
             self._fault("duplicate-key", built.location.span, self._path(frame.key), frame.key, first=first)
         frame.own[frame.key] = built.location.span
 
-    def _merge(self, into: Built, built: Built) -> None:
+    def _merge(self, into: BuiltValue, built: BuiltValue) -> None:
         """Add the members, replacing earlier ones, as kubectl does; of several mappings the first has precedence."""
         listed = isinstance(built.value, list)
         parts = built.value if listed else [built.value]

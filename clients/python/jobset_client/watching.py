@@ -16,7 +16,7 @@ MOST_WATCHED = 10_000
 """Objects that one watch remembers: name, UID and version of each."""
 STREAM_SECONDS = 290.0
 """Seconds after which a watch is renewed; proxies cut longer ones."""
-SLACK = 10.0
+TIMEOUT_MARGIN = 10.0
 """Seconds that the API server may take to end a watch after its timeout."""
 GIVE_UP = 8
 """Failures in a row (one to two minutes) that a watch tolerates."""
@@ -139,12 +139,12 @@ class Changes:
             ("resourceVersion", self._version),
             ("timeoutSeconds", str(int(seconds))),
         )
-        path, limit = self.selection.path, seconds + SLACK
+        path, limit = self.selection.path, seconds + TIMEOUT_MARGIN
         yield from send(Call(method="GET", path=path, query=query, task=self.task, timeout=limit, stream=True))
         self._lines = Lines()
 
     def _read(self, lines: Lines) -> Operation[None]:
-        answer = yield Read(max(0.05, self.deadline.seconds_left(STREAM_SECONDS + SLACK)))
+        answer = yield Read(max(0.05, self.deadline.seconds_left(STREAM_SECONDS + TIMEOUT_MARGIN)))
         if answer.body:
             for line in lines.feed(answer.body):
                 self._take(line)

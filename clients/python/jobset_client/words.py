@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-MOST = 50
+MOST_FAULTS = 50
 """Faults that one message lists; the rest is counted."""
 _MOST_SHOWN = 200
 """Characters of a value that a message shows."""
@@ -58,7 +58,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
     known = sorted(set(names))
     close = nearest(word, known)
     guess = f"did you mean {as_json(close)}? " if close else ""
-    return f"{guess}there are: {some(known)}" if known else ""
+    return f"{guess}there are: {first_names(known)}" if known else ""
 
 
 def is_surely(word: str, name: str) -> bool:
@@ -67,7 +67,7 @@ def is_surely(word: str, name: str) -> bool:
     return difflib.SequenceMatcher(None, *pair).ratio() >= _SURE
 
 
-def some(names: Iterable[str]) -> str:
+def first_names(names: Iterable[str]) -> str:
     """The first names, in quotes, and "..." if there are more."""
     every = list(names)
     return ", ".join(map(as_json, every[:_MOST_NAMES])) + (", ..." if len(every) > _MOST_NAMES else "")
@@ -83,12 +83,12 @@ def in_lines(head: str, parts: list[str]) -> str:
 
 
 def cut_list(parts: Sequence[str]) -> list[str]:
-    """The first `MOST` parts, and the number of the others."""
-    left = len(parts) - MOST
-    return [*parts[:MOST], f"and {left} more"] if left > 0 else list(parts)
+    """The first `MOST_FAULTS` parts, and the number of the others."""
+    left = len(parts) - MOST_FAULTS
+    return [*parts[:MOST_FAULTS], f"and {left} more"] if left > 0 else list(parts)
 
 
-def place(parts: Iterable[str | int]) -> str:
+def path_text(parts: Iterable[str | int]) -> str:
     """A path, such as `spec.replicatedJobs[0].name`."""
     text = ""
     for part in parts:
@@ -99,6 +99,6 @@ def place(parts: Iterable[str | int]) -> str:
     return text
 
 
-def mapping(value: Any) -> Mapping[Any, Any]:
+def as_mapping(value: Any) -> Mapping[Any, Any]:
     """The value if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}

@@ -68,18 +68,20 @@ def _resize(ctx: Context, draft: StatusDraft) -> bool:
     set in its first attempt: placeholders belong to the attempt before, so it cannot have any.
     """
     elastic = {rjob.name: rjob for rjob in ctx.js.spec.replicated_jobs if rjob.elastic is not None}
-    told: dict[str, set[int]] = {name: set() for name in elastic}
+    reported_sizes: dict[str, set[int]] = {name: set() for name in elastic}
     for child in ctx.children.active:
-        if child.replicated_job in told and _runs(child):
+        if child.replicated_job in reported_sizes and _runs(child):
             number = integer(child.job.spec.template.metadata.labels.get(keys.REPLICATED_JOB_REPLICAS))
-            told[child.replicated_job] |= {number} if number is not None else set()
-    other = {name: numbers for name, numbers in told.items() if numbers - {elastic[name].replicas}}
+            reported_sizes[child.replicated_job] |= {number} if number is not None else set()
+    other = {name: numbers for name, numbers in reported_sizes.items() if numbers - {elastic[name].replicas}}
     if not other:
         return False
     waits = policy_of(ctx.js) is not None and ctx.status.restarts > 0
-    kept = {name: max(numbers) for name, numbers in other.items() if waits and max(numbers) < elastic[name].replicas}
-    if len(kept) == len(other):
-        _set_sizes(ctx, draft, kept)
+    kept_sizes = {
+        name: max(numbers) for name, numbers in other.items() if waits and max(numbers) < elastic[name].replicas
+    }
+    if len(kept_sizes) == len(other):
+        _set_sizes(ctx, draft, kept_sizes)
         return True
     sizes = [f"replicatedJob {name} continues with {elastic[name].replicas} Jobs" for name in other]
     why = f"their number has changed from {max(max(numbers) for numbers in other.values())}; {PLANNED}"
@@ -89,9 +91,9 @@ def _resize(ctx: Context, draft: StatusDraft) -> bool:
 
 def _set_sizes(ctx: Context, draft: StatusDraft, sizes: dict[str, int]) -> None:
     """Store the new number of Jobs of these ReplicatedJobs."""
-    kept = (entry for entry in draft.status.reduced_replicas if entry.name not in sizes)
+    other_entries = (entry for entry in draft.status.reduced_replicas if entry.name not in sizes)
     new = (ReducedReplicas(name=name, replicas=number, since=ctx.now) for name, number in sizes.items())
-    draft.update(reduced_replicas=(*kept, *new))
+    draft.update(reduced_replicas=(*other_entries, *new))
 
 
 def _runs(child: Child) -> bool:

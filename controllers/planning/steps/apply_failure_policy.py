@@ -117,7 +117,7 @@ class _Decisions:
 
         Returns the Jobs whose pod is in events and history.
         """
-        named: list[Child] = []
+        reported_jobs: list[Child] = []
         settled: set[str] = set()
         for failure in failures:
             child, rule = failure.child, failure.rule
@@ -129,7 +129,7 @@ class _Decisions:
                 break
             ended = self._act(failure, action, step)
             if failure.by_pod is None and (ended or failure.is_by_pod):
-                named.append(child)
+                reported_jobs.append(child)
             if ended:
                 break
             match action.scope:
@@ -142,7 +142,7 @@ class _Decisions:
                 case other:
                     assert_never(other)
         self._record.restart_parts()
-        return named
+        return reported_jobs
 
     def _step(self, rule: FailurePolicyRule) -> int:
         """Number of the rule's action that decides, from 1; the same for all failures of one plan."""

@@ -86,8 +86,8 @@ def _missing(
     if name in ctx.children.whole:
         return
     indexes = (i for i in ctx.children.completed[name].missing(jobs.replicated_job.replicas) if i not in existing)
-    named = ((f"{prefix}{index}", index) for index in indexes if index not in taken)
-    allowed = ((job, index) for job, index in named if job not in in_use and ctx.groups.may_run(job))
+    candidates = ((f"{prefix}{index}", index) for index in indexes if index not in taken)
+    allowed = ((job, index) for job, index in candidates if job not in in_use and ctx.groups.may_run(job))
     for job, index in islice(allowed, job_budget):
         yield CreateJob(job, functools.partial(job_body, ctx, jobs, index))
 

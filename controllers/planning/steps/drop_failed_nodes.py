@@ -23,16 +23,16 @@ def drop_failed_nodes(ctx: Context) -> Partial:
     if ctx.js.spec.suspend:
         return NOTHING
     pods = without_node(ctx.observed.pending_pods, policy.drop_after_seconds, ctx.now)
-    kept = {
+    avoiding_jobs = {
         child.job.metadata.uid: (child.job, names)
         for child in ctx.children.active
         if child.job.metadata.uid in pods and not (child.deleting or child.job.status.succeeded)
         # A Job with succeeded pods had room, and would run these pods again.
         if (names := avoided_by(child.job.metadata.annotations))
     }
-    if not kept:
+    if not avoiding_jobs:
         return NOTHING
-    uid, (job, names) = min(kept.items(), key=lambda of: (pods[of[0]].created, of[0]))
+    uid, (job, names) = min(avoiding_jobs.items(), key=lambda of: (pods[of[0]].created, of[0]))
     now_avoided = [node for node in nodes_to_avoid(ctx.js, ctx.now) if node.name in names]
     if len(now_avoided) == len(names):
         dropped = now_avoided[0]
@@ -40,4 +40,6 @@ def drop_failed_nodes(ctx: Context) -> Partial:
         note = f"node {dropped.name} is not avoided any more: pod {pods[uid].name} of Job {job.metadata.name} finds no"
         draft.event("Warning", "AvoidedNodeDropped", f"{note} node: {pods[uid].why}")
     # The Jobs still have their old terms. So after a crash behind the write of the status they only have to be deleted.
-    return draft_result(draft, *delete_unfinished(job for job, _ in kept.values()), kind=Stop, status_first=True)
+    return draft_result(
+        draft, *delete_unfinished(job for job, _ in avoiding_jobs.values()), kind=Stop, status_first=True
+    )

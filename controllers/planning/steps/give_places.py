@@ -23,11 +23,11 @@ from controllers.planning.spare_places import (
 )
 from controllers.planning.status import StatusDraft
 
-SERVED = 30.0
+PLACE_COOLDOWN = 30.0
 """Seconds after a pod got a place in which it gets no other: a pod that does not fit there either must not use up all
 places."""
 
-REDEEMED = 5.0
+PROMISE_DELAY = 5.0
 """Seconds since the last write of the status after which promises end if all Jobs are ready: counts may be behind."""
 
 Actions = list[GivePlace | EndSpare | LiftGate]
@@ -44,11 +44,11 @@ def give_places(ctx: Context) -> Partial:
         give = _give_domains if is_exclusive(ctx, name) else _give_single_places
         given, ended = give(ctx, draft, name, actions)
         if promised_pods(ctx, name) and is_steady(ctx, name):
-            left = REDEEMED - (REDEEMED if written is None else written)
+            left = PROMISE_DELAY - (PROMISE_DELAY if written is None else written)
             ended = ended if left > 0 else [*promised_pods(ctx, name)]
             waits += [left] if left > 0 else []
         note_given(ctx, draft, name, given, ended)
-    waits += [SERVED for pod in ctx.observed.spare_pods if pod.uid in ctx.observed.served_pods]
+    waits += [PLACE_COOLDOWN for pod in ctx.observed.spare_pods if pod.uid in ctx.observed.served_pods]
     return draft_result(draft, *actions, status_first=bool(actions), requeue_after=min(waits, default=None))
 
 
@@ -70,8 +70,8 @@ def _give_domains(ctx: Context, draft: StatusDraft, name: str, actions: Actions)
     actions += [EndSpare(pod.name, pod.uid) for pod in found.over]
     keepers = followers(ctx, {place.spare.job_uid for place in found.leaders})
     for place in found.leaders:
-        kept = tuple(keepers[place.spare.job_uid])
-        actions.append(replace(_give(place), job_key=place.pod.job_key, keepers=kept))
+        job_keepers = tuple(keepers[place.spare.job_uid])
+        actions.append(replace(_give(place), job_key=place.pod.job_key, keepers=job_keepers))
         _report(draft, place, "domain")
     actions += [_give(place) for place in found.followers]
     actions += [LiftGate(pod.name, pod.uid) for pod in found.let_go]

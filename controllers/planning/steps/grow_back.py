@@ -76,12 +76,12 @@ def _count_held(
     ctx: Context, stored: tuple[ReducedReplicas, ...], over: list[DeleteJob], *, steady: bool
 ) -> tuple[ReducedReplicas, ...]:
     """The entries with the places that are held now. The time starts again with each change and each deletion."""
-    gone = {deletion.name for deletion in over}
+    deleted_names = {deletion.name for deletion in over}
     held, again = Counter[str](), set[str]()
     for job in ctx.observed.placeholders:
         name = job.metadata.labels[keys.REPLICATED_JOB_NAME]
         held[name] += steady and holds_room(job)
-        if job.metadata.name in gone:
+        if job.metadata.name in deleted_names:
             again.add(name)
     return tuple(
         msgspec.structs.replace(entry, held=held[entry.name], held_since=ctx.now)
@@ -102,9 +102,9 @@ def _restore(ctx: Context, draft: StatusDraft, entries: tuple[ReducedReplicas, .
             if sizes.get(entry.name, 0) < wanted[entry.name]
         )
     )
-    said = [f"replicatedJob {name} continues with {size} of {wanted[name]} Jobs" for name, size in sizes.items()]
+    parts = [f"replicatedJob {name} continues with {size} of {wanted[name]} Jobs" for name, size in sizes.items()]
     why = f"there is room for {sum(entry.held for entry in entries)} more; {PLANNED}"
-    restart_set(draft, RESTORED, list_some(said, why, ctx.limits), counts=False, event_type="Normal")
+    restart_set(draft, RESTORED, list_some(parts, why, ctx.limits), counts=False, event_type="Normal")
 
 
 def _missing(ctx: Context) -> list[CreateJob]:

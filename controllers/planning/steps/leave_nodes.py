@@ -130,8 +130,12 @@ def _is_due(ctx: Context, policy: Maintenance, notice: MaintenanceStatus) -> boo
     if _restart_begins(ctx, pods):
         return True
     signalled = policy.notice is not None and policy.notice.signal
-    said = [pod.metadata.annotations.maintenance_acknowledged for pod in pods]
-    return bool(signalled and said) and len(said) == _agents(ctx) and set(said) == {notice.notice_time}
+    acknowledgements = [pod.metadata.annotations.maintenance_acknowledged for pod in pods]
+    return (
+        bool(signalled and acknowledgements)
+        and len(acknowledgements) == _agents(ctx)
+        and set(acknowledgements) == {notice.notice_time}
+    )
 
 
 def _agent_pods(ctx: Context) -> list[Pod]:

@@ -51,9 +51,9 @@ def watch_nodes(ctx: Context) -> Partial:
         nodes |= {pod.node for _, pod in (*lost.failed, *lost.replaced)}
         replaced = {pod.uid: f"node {pod.node}, {node_failure.state(pod)}" for _, pod in lost.replaced}
         deleted += [pod for _, pod in lost.replaced if pod not in deleted]
-        held = _blocking_pods(ctx, due, deleted)
-        if held:
-            draft.warn("RestartWaitsForNode", held)
+        message = _blocking_pods(ctx, due, deleted)
+        if message:
+            draft.warn("RestartWaitsForNode", message)
     unread = sorted(nodes - ctx.observed.read_nodes)
     if unread:
         return Stop(pod_query=NodeQuery(tuple(unread[:MOST_NODES])))
@@ -94,15 +94,15 @@ def _has_to_go(pod: PodOnTaintedNode, wanted: NodeFailure) -> bool:
 def _blocking_pods(ctx: Context, due: Iterable[PodOnTaintedNode], deleted: Container[PodOnTaintedNode]) -> str:
     """A message about pods on a lost node that delay the next attempt, and what to do; empty if there are none."""
     active = {child.job.metadata.uid for child in ctx.children.active if not child.deleting}
-    held = [
+    pods = [
         f"pod {pod.name} on node {pod.node}, {node_failure.state(pod)}"
         for pod in due
         if pod.deleting and pod not in deleted and pod.job_uid not in active and pod.taint != OUT_OF_SERVICE
     ]
-    if not held:
+    if not pods:
         return ""
     advice = (
         f"once the machine is off or fenced, kubectl taint nodes NODE {OUT_OF_SERVICE}=nodeshutdown:NoExecute; or, if"
         " two processes for one rank do no harm, kubectl delete pod NAME --grace-period=0 --force"
     )
-    return "the restart waits for " + list_some(held, advice, ctx.limits)
+    return "the restart waits for " + list_some(pods, advice, ctx.limits)

@@ -31,10 +31,10 @@ CONTROLLED = {
 }
 """What only the replica with the lease writes."""
 
-LATEST = 1 << 63
+NO_LIMIT = 1 << 63
 """Greater than any version: the deletion of a collection has none."""
 
-STALE = {404, 409, 422}
+STALE_CODES = {404, 409, 422}
 """Answers to a write that was planned on an object that no longer exists."""
 
 
@@ -97,7 +97,7 @@ def check(events: Sequence[Event]) -> Leaders:
             continue
         what = f"{event.verb} {event.resource}"
         if event.code >= 400:
-            late[f"{what} refused with {event.code}"] += event.code in STALE
+            late[f"{what} refused with {event.code}"] += event.code in STALE_CODES
             continue
         guard = _guard(event, restarts)
         late[f"{what} stored, {guard or 'no guard'}"] += 1
@@ -130,7 +130,7 @@ def _guard(event: Event, restarts: dict[str, list[tuple[int, int]]]) -> str:
 def _over(labels: Mapping[str, str], event: Event, restarts: dict[str, list[tuple[int, int]]]) -> bool:
     """Whether the attempt that these labels name was over when the event happened."""
     counted = restarts.get(labels.get(keys.JOBSET_UID, ""), [])
-    current = max((count for version, count in counted if version < (event.version or LATEST)), default=0)
+    current = max((count for version, count in counted if version < (event.version or NO_LIMIT)), default=0)
     return int(labels.get(keys.RESTART_ATTEMPT, current)) < current
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from dev.cluster.programs import Program
 
-_HERE = Path(__file__).parent
+_FOLDER = Path(__file__).parent
 OLDEST = "1.30"
 VALIDATORS = {
-    OLDEST: Program("crdvalidator", _HERE, "crdvalidator"),
+    OLDEST: Program("crdvalidator", _FOLDER, "crdvalidator"),
     **{
-        file.stem: Program("crdvalidator", _HERE, "crdvalidator", modfile=file.name)
-        for file in sorted(_HERE.glob("1.*.mod"))
+        file.stem: Program("crdvalidator", _FOLDER, "crdvalidator", modfile=file.name)
+        for file in sorted(_FOLDER.glob("1.*.mod"))
     },
 }
 """By version, the oldest first."""

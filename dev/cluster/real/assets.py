@@ -27,7 +27,7 @@ SHELL_IMAGE = "jobset.local/busybox:1"
 PACKAGES = ("busybox-static", "catatonit", "containernetworking-plugins", "mount", "nftables", "runc")
 """catatonit is the program of the sandbox of each pod, mount and nft are called by kubelet and kube-proxy."""
 SPACE_MIB = 1500
-_HERE = Path(__file__).parent
+_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ _V2 = "github.com/containerd/containerd/v2"
 _MODULES = (
     _Module(MODULE, {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kubelet", "kube-proxy")}, BUILD_FLAGS[-1]),
     _Module(
-        _HERE / "containerd",
+        _FOLDER / "containerd",
         {name: f"{_V2}/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")},
         f"-s -w -X {_V2}/version.Version=v{CONTAINERD}",
     ),
-    _Module(_HERE / "coredns", {"coredns": "coredns"}, "-s -w"),
+    _Module(_FOLDER / "coredns", {"coredns": "coredns"}, "-s -w"),
 )
 
 

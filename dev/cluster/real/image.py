@@ -127,9 +127,9 @@ class ImageLayout:
         return self._blob(path, f"sha256:{hashlib.sha256(data).hexdigest()}", kind)
 
     def _blob(self, path: Path, digest: str, kind: str) -> Object:
-        kept = path.rename(self._blobs / digest.removeprefix("sha256:"))
-        kept.chmod(0o644)
-        return {"mediaType": kind, "digest": digest, "size": kept.stat().st_size}
+        blob = path.rename(self._blobs / digest.removeprefix("sha256:"))
+        blob.chmod(0o644)
+        return {"mediaType": kind, "digest": digest, "size": blob.stat().st_size}
 
 
 def _encode_json(value: Object) -> bytes:

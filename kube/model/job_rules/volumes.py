@@ -50,25 +50,25 @@ def field_of_pod(*supported: str) -> Check:
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         if not isinstance(value, dict):
             return
-        version, named = value.get("apiVersion") or "v1", value.get("fieldPath") or ""
+        version, reference = value.get("apiVersion") or "v1", value.get("fieldPath") or ""
         where = path.at("fieldPath")
-        base, bracket, key = str(named).partition("['")
-        if not named:
+        base, bracket, key = str(reference).partition("['")
+        if not reference:
             yield missing(where)
         elif version != "v1":
-            yield invalid(where, named, f"error converting fieldPath: unsupported pod version: {version}")
+            yield invalid(where, reference, f"error converting fieldPath: unsupported pod version: {version}")
         elif bracket and key.endswith("']"):
             if base not in {"metadata.annotations", "metadata.labels"}:
-                why = f"error converting fieldPath: field label does not support subscript: {named}"
-                yield invalid(where, named, why)
+                why = f"error converting fieldPath: field label does not support subscript: {reference}"
+                yield invalid(where, reference, why)
                 return
             key = key.removesuffix("']")
             key = key.lower() if base == "metadata.annotations" else key
             yield from (invalid(path, key, complaint) for complaint in label_key(key))
-        elif named not in _CONVERTIBLE:
-            yield invalid(where, named, f"error converting fieldPath: field label not supported: {named}")
+        elif reference not in _CONVERTIBLE:
+            yield invalid(where, reference, f"error converting fieldPath: field label not supported: {reference}")
         else:
-            yield from one_of(*supported)(where, "spec.nodeName" if named == "spec.host" else named)
+            yield from one_of(*supported)(where, "spec.nodeName" if reference == "spec.host" else reference)
 
     return check
 
@@ -159,8 +159,8 @@ def _distinct_files(path: Path, value: Any) -> Iterator[FieldError]:
             for _, item in entries(dig(source, kind, "items")):
                 file = str(item.get("path") or "")
                 if file in seen:
-                    shown = file if kind == "downwardAPI" else dig(source, kind, "name") or ""
-                    yield invalid(path, shown, "conflicting duplicate paths")
+                    source_name = file if kind == "downwardAPI" else dig(source, kind, "name") or ""
+                    yield invalid(path, source_name, "conflicting duplicate paths")
                 elif file:
                     seen.add(file)
 

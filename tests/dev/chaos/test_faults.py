@@ -6,7 +6,7 @@ import pytest
 
 from api import keys
 from dev.chaos import load
-from dev.chaos.faults import ALONE, CALM, GENTLE, LONG_RUN, STRANGERS, WARM_UP, Kind, schedule
+from dev.chaos.faults import ALONE_SECONDS, CALM_SECONDS, GENTLE_KINDS, LONG_RUN, STRANGERS, WARM_UP, Kind, schedule
 
 
 def test_a_seed_repeats_the_schedule_and_another_changes_it():
@@ -31,18 +31,18 @@ def test_a_short_run_has_no_fault_that_takes_a_minute():
 def test_strangers_are_there_all_the_time_and_after_each_turn_nothing_else_is():
     hostile, neighbour, *others = schedule(1, 1200)
     assert (hostile.kind, hostile.at, hostile.end) == (Kind.HOSTILE, WARM_UP, 1200)
-    assert (neighbour.kind, neighbour.at, neighbour.end) == (Kind.NEIGHBOUR, WARM_UP + ALONE, 1200)
+    assert (neighbour.kind, neighbour.at, neighbour.end) == (Kind.NEIGHBOUR, WARM_UP + ALONE_SECONDS, 1200)
     assert min(fault.at for fault in others) == neighbour.at, "it is seen how quick the machine is without them"
     assert schedule(1, 1200, [kind for kind in Kind if kind is not Kind.NEIGHBOUR])[1].at == WARM_UP
     turn = len(Kind) - len(STRANGERS)
     last, first = others[turn - 1 : turn + 1]
-    assert first.at - last.at > CALM
+    assert first.at - last.at > CALM_SECONDS
     assert not {fault.kind for fault in others} & set(STRANGERS)
     assert schedule(1, WARM_UP, STRANGERS) == []
 
 
 def test_only_the_kinds_that_were_asked_for_come_and_none_without_any():
-    assert {fault.kind for fault in schedule(1, 600, GENTLE)} == set(GENTLE)
+    assert {fault.kind for fault in schedule(1, 600, GENTLE_KINDS)} == set(GENTLE_KINDS)
     assert schedule(1, 600, []) == []
 
 

@@ -208,14 +208,14 @@ def test_a_manager_that_is_killed_is_started_again_and_reconciles(tmp_path: Path
     spec = ClusterSpec(name="kept", profile="api", audit=False)
     with running(spec, sources=Sources(assets=binaries), state_root=tmp_path) as cluster:
         log = local.keep(cluster)
-        os.kill(cluster.kept_process(local.KEPT)["process"], signal.SIGKILL)
-        wait_for(lambda: cluster.kept_process(local.KEPT)["starts"] == 2, what="the second start")
+        os.kill(cluster.kept_process(local.MANAGER_PROCESS)["process"], signal.SIGKILL)
+        wait_for(lambda: cluster.kept_process(local.MANAGER_PROCESS)["starts"] == 2, what="the second start")
         wait_for(lambda: log.read_text().count("webhooks serve on port") == 2, timeout=60, what="it serves again")
         assert "manager was killed by signal 9; it is started again after 1 s" in log.read_text()
         (status,) = statuses(state_root=tmp_path)
         assert status["phase"] == "ready"
         assert status["message"].startswith("manager runs again (starts: 2): it was killed by signal 9.")
-        pid = cluster.kept_process(local.KEPT)["process"]
+        pid = cluster.kept_process(local.MANAGER_PROCESS)["process"]
     assert not alive(pid)
 
 
@@ -229,7 +229,7 @@ def test_a_manager_that_lacks_rights_is_not_ready_and_the_status_says_why(tmp_pa
         granted = request(cluster, "GET", binding)[1]
         granted["metadata"] = {"name": granted["metadata"]["name"]}
         assert request(cluster, "DELETE", binding)[0] == 200
-        os.kill(cluster.kept_process(local.KEPT)["process"], signal.SIGKILL)
+        os.kill(cluster.kept_process(local.MANAGER_PROCESS)["process"], signal.SIGKILL)
 
         def message() -> str:
             (status,) = statuses(state_root=tmp_path)
@@ -242,7 +242,7 @@ def test_a_manager_that_lacks_rights_is_not_ready_and_the_status_says_why(tmp_pa
             what="the rights",
             last=message,
         )
-        assert str(cluster.plan.layout.log(local.KEPT)) in message().partition(lacks)[2]
+        assert str(cluster.plan.layout.log(local.MANAGER_PROCESS)) in message().partition(lacks)[2]
         lease = "/apis/coordination.k8s.io/v1/namespaces/jobset-system/leases/" + LeaderElectionSettings().resource_name
 
         def holder() -> str:

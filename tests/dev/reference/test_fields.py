@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from api.features import GATES
-from dev.reference.fields import LATER, TEMPLATES, page
+from dev.reference.fields import SINCE_GO_0_13, TEMPLATES, page
 from tests.support.corpus import go_crd
 from tests.support.pages.files import ROOT
 
@@ -42,11 +42,11 @@ def test_fields_are_marked_as_the_go_jobset_has_them():
     since = {path: row.since for path, row in rows().items()}
     known = go_crd.KNOWN - {"spec", "status"}
     assert {path for path, mark in since.items() if not mark} == known
-    inside = tuple(f"{path}{end}" for path in LATER for end in (".", "[]"))
+    inside = tuple(f"{path}{end}" for path in SINCE_GO_0_13 for end in (".", "[]"))
     assert {path for path, mark in since.items() if mark == "0.13"} == {
-        path for path in since if path in LATER or path.startswith(inside)
+        path for path in since if path in SINCE_GO_0_13 or path.startswith(inside)
     }
-    assert LATER == go_crd.LATER
+    assert SINCE_GO_0_13 == go_crd.LATER
 
 
 def test_gates_and_defaults_are_those_of_the_code():

@@ -9,7 +9,7 @@ from kube.client import PAGE
 from kube.model.field import MAX_SHOWN_ERRORS
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS
 from webhooks.jobset.cluster.dry_run import OWNERLESS_SECONDS
-from webhooks.jobset.cluster.gangs import FRESH
+from webhooks.jobset.cluster.gangs import CACHE_SECONDS
 from webhooks.jobset.cluster.memory import SECONDS as ANSWERED_SECONDS
 from webhooks.jobset.cluster.needs import FOUND_FOR, MISSING_FOR
 from webhooks.jobset.cluster.nodes import KEPT_FOR as NODES_KEPT_FOR
@@ -44,7 +44,7 @@ def test_the_page_of_errors_says_the_limits_that_are_in_force():
     for limit in (
         f"After {MAX_SHOWN_ERRORS} faults",
         f"at most {MAX_WARNINGS} warnings of at most {MAX_WARNING} characters",
-        f"serves, at most once in {FRESH:g} s",
+        f"serves, at most once in {CACHE_SECONDS:g} s",
         f"at most once in {FOUND_FOR:g} s, or once in {MISSING_FOR:g} s while it is missing",
         f"at most once in {NODES_KEPT_FOR:g} s, with at most {MOST_PAGES} requests for {PAGE} nodes each",
         f"At most {PER_REVIEW} requests are sent about one JobSet",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.model.images import LONGEST, fault, likely_reference
+from kube.model.images import LONGEST_REFERENCE, fault, likely_reference
 
 GOOD = [
     "python",
@@ -43,7 +43,7 @@ BAD = {
     "-a.example/b": ('"-a.example" is not a host of a registry', ""),
     "$(IMAGE)": ("a repository is written in lower case", ""),
     "{{.Values.image}}": ("a repository is written in lower case", ""),
-    "a" * (LONGEST + 1): ("it is too long", ""),
+    "a" * (LONGEST_REFERENCE + 1): ("it is too long", ""),
     "a" * 256: ("it is not of the form HOST/PATH:TAG", ""),
 }
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from api.features import FeatureGates
 from policy.evaluate import Violation, violations
-from policy.judged import Judged, Namespace
+from policy.judged import JudgedJobSet, Namespace
 from policy.types import JobSetPolicy, read_policy
 from tests.support.objects.jobsets import jobset, rjob, stored
 from webhooks.jobset.subject import subject
@@ -55,32 +55,32 @@ def exception(name: str = "big-run", policy: str = "limits", **spec: Any) -> JSO
     }
 
 
-def judged(*rjobs: JSON, metadata: JSON | None = None, **spec: Any) -> Judged:
+def judged(*rjobs: JSON, metadata: JSON | None = None, **spec: Any) -> JudgedJobSet:
     """A stored JobSet of these ReplicatedJobs and fields."""
     js = stored(jobset(*rjobs, **spec))
     js["metadata"] |= metadata or {}
-    return Judged(subject(js, FeatureGates()).js)
+    return JudgedJobSet(subject(js, FeatureGates()).js)
 
 
-def of_pod(**pod: Any) -> Judged:
+def of_pod(**pod: Any) -> JudgedJobSet:
     """A JobSet of one ReplicatedJob, whose pods have these fields."""
     return judged(rjob(pod=pod))
 
 
 def violations_of(js: JSON, *policies: JobSetPolicy) -> list[Violation]:
     """What the policies say about a JobSet as it would be stored."""
-    return violations(policies, Judged(subject(js, FeatureGates({"AllAlpha": True})).js), Namespace("default"))
+    return violations(policies, JudgedJobSet(subject(js, FeatureGates({"AllAlpha": True})).js), Namespace("default"))
 
 
 def texts(
-    found: Judged, *policies: JobSetPolicy, namespace: Namespace | None = None, old: Judged | None = None
+    found: JudgedJobSet, *policies: JobSetPolicy, namespace: Namespace | None = None, old: JudgedJobSet | None = None
 ) -> list[str]:
     """What the policies say, each with its place."""
     where = namespace or Namespace("default")
     return [str(violation.error) for violation in violations(policies, found, where, old)]
 
 
-def places(found: Judged, **rules: Any) -> list[str]:
+def places(found: JudgedJobSet, **rules: Any) -> list[str]:
     """Where one policy of these rules is violated, below the pod's spec if it is there."""
     below = "spec.replicatedJobs[0].template.spec.template.spec."
     return [str(error.error.path).removeprefix(below) for error in violations([policy(**rules)], found, Namespace())]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from agent.decision import Action, Own, decide, next_attempt
-from dev.cluster.node_faults import SILENT, come_back, fall_silent
+from dev.cluster.node_faults import SILENT_ANNOTATION, come_back, fall_silent
 from tests.support.cluster import agents
 from tests.support.cluster.jobs import Sets
 from tests.support.cluster.requests import MERGE, listed, request, uids
@@ -107,5 +107,5 @@ def losing(sets: Sets) -> Iterator[Lose]:
 def _runs(pod: JSON) -> bool:
     """Whether processes run in it that can reach the API server."""
     meta = pod["metadata"]
-    gone = "deletionTimestamp" in meta or SILENT in meta.get("annotations", {})
+    gone = "deletionTimestamp" in meta or SILENT_ANNOTATION in meta.get("annotations", {})
     return pod["status"].get("phase") == "Running" and not gone

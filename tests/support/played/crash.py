@@ -29,7 +29,7 @@ from kube.controller import Controller, Request
 from kube.resources import NODES, PRIORITY_CLASSES
 from kube.transport import Request as Call
 from kube.transport import Response, Transport
-from kube.workqueue import SOON, WorkQueue
+from kube.workqueue import BATCHED, WorkQueue
 from tests.support.model.lagging import LaggingTransport
 from tests.support.model.repeated_checks import leave_out_checks
 from tests.support.model.tally import Tally
@@ -290,7 +290,7 @@ class Instance:
         """Whether it has nothing to do; with `timers` keys may wait for a time that is not at hand."""
         followed = [memory.followed for memory in self._memories._records.values() if memory.followed is not None]
         listing = any(not of.over and not of.pods.synced for of in followed)
-        soon = asyncio.get_running_loop().time() + SOON.delay
+        soon = asyncio.get_running_loop().time() + BATCHED.delay
         keys = [entry for entry in self._queue._waiting.values() if not timers or entry.ready_at <= soon]
         return self._runs and not listing and not keys and not self._queue.unfinished_seconds()
 

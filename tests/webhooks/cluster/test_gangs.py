@@ -13,7 +13,7 @@ from kube.transport import Request, Response
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.answers import MAX_WARNING, WITH_RULE, warning_texts
 from webhooks.jobset.cluster.checks import ClusterChecks
-from webhooks.jobset.cluster.gangs import FRESH
+from webhooks.jobset.cluster.gangs import CACHE_SECONDS
 
 pytestmark = pytest.mark.looptime
 
@@ -131,7 +131,7 @@ async def test_an_answer_is_kept_for_a_while():
     for _ in range(5):
         await checks.create(of(LEVELS), (), GATES, namespace="default")
     assert server.asked == [BETA, ALPHA]
-    await asyncio.sleep(FRESH)
+    await asyncio.sleep(CACHE_SECONDS)
     await checks.create(of(LEVELS), (), GATES, namespace="default")
     assert server.asked == [BETA, ALPHA] * 2
 

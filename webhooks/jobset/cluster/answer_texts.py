@@ -16,9 +16,9 @@ _OUR_POLICY = re.compile(
     r"ValidatingAdmissionPolicy 'jobset-policy-[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL
 )
 _PLACE = r"(?:spec|metadata)[.\[][^\s:]*"
-_NEXT = re.compile(rf", (?={_PLACE}: [A-Z]|and \d+ more$)")
+_SEPARATOR = re.compile(rf", (?={_PLACE}: [A-Z]|and \d+ more$)")
 """The separator between two findings in the message of a compiled policy."""
-_MORE = re.compile(r"and \d+ more")
+_COUNT_OF_MORE = re.compile(r"and \d+ more")
 _PLACED = re.compile(rf"({_PLACE}): (.*)", re.DOTALL)
 
 
@@ -46,7 +46,7 @@ def is_by_admission(message: str) -> bool:
 
 def is_count_of_more(text: str) -> bool:
     """Whether a text stands for the faults that did not fit into an answer."""
-    return _MORE.fullmatch(text) is not None
+    return _COUNT_OF_MORE.fullmatch(text) is not None
 
 
 def stated_faults(error: ApiError) -> Iterator[StatedFault]:
@@ -56,7 +56,7 @@ def stated_faults(error: ApiError) -> Iterator[StatedFault]:
         if cause.field:
             yield StatedFault(Path(parts_of(cause.field)), cause.message, ours)
         elif denied := _OUR_POLICY.search(cause.message):
-            for text in _NEXT.split(denied[1].removeprefix("[").removesuffix("]")):
+            for text in _SEPARATOR.split(denied[1].removeprefix("[").removesuffix("]")):
                 path, complaint = path_and_text(text)
                 yield StatedFault(path or Path(("metadata", "name")), complaint, ours=True)
 

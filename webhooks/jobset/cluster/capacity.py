@@ -15,7 +15,7 @@ from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.node_offers import in_words, number_in_words
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.requests import Amounts, exceeding
-from policy.judged import Judged, Template
+from policy.judged import JudgedJobSet, Template
 from webhooks.jobset.cluster.quota import at_once, needed_by
 from webhooks.jobset.cluster.verdict import warning
 
@@ -33,17 +33,17 @@ DOMAINS_TOO_FEW = warning(
 )
 
 
-def exclusive(judged: Judged) -> bool:
+def exclusive(judged: JudgedJobSet) -> bool:
     """Whether Jobs of the set have exclusive placement."""
     return any(template.jobs and _topology(judged.js, template) for template in judged.templates)
 
 
-def too_few_nodes(judged: Judged, total: Amounts) -> Iterator[FieldError]:
+def too_few_nodes(judged: JudgedJobSet, total: Amounts) -> Iterator[FieldError]:
     """`total`: what all nodes offer together."""
     return at_once(judged, partial(_node_shortage, total))
 
 
-def too_few_domains(judged: Judged, domains: Mapping[str, int]) -> Iterator[FieldError]:
+def too_few_domains(judged: JudgedJobSet, domains: Mapping[str, int]) -> Iterator[FieldError]:
     """`domains`: how many values nodes have of each label."""
     return at_once(judged, partial(_domain_shortage, judged.js, domains))
 

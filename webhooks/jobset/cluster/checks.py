@@ -38,7 +38,7 @@ from kube.model.meta import JSON
 from kube.model.semantic import differences
 from kube.model.validation import dns1035_label
 from kube.resources import PERSISTENT_VOLUME_CLAIMS, Resource
-from policy.judged import Judged
+from policy.judged import JudgedJobSet
 from webhooks.jobset.cluster.capacity import exclusive
 from webhooks.jobset.cluster.children import child_jobs, created_by_us, with_identity
 from webhooks.jobset.cluster.claims import UNCHECKED, Claim, LiveClaim, claim_faults, claims_of
@@ -225,7 +225,7 @@ class ClusterChecks:
             return []
         need = agent_need(request.js)
         asks: list[Ask] = [partial(self._version.shortfalls, *need, request.client)] if need else []
-        judged = Judged(request.js)
+        judged = JudgedJobSet(request.js)
         if requests := await compute(requests_anything, judged):
             asks.append(partial(self._quotas.too_small, judged, request.client))
         if (requests or (self._own_rights and exclusive(judged))) and QUEUE_NAME not in request.js.metadata.labels:
@@ -310,10 +310,10 @@ def _worth_saying(found: Iterable[FieldError], known: Sequence[FieldError], requ
 
 def _each_once(found: Iterable[FieldError]) -> list[FieldError]:
     """Without repetitions: a quota that refuses all children in the same words, and a lack of time, are named once."""
-    said: dict[object, FieldError] = {}
+    reported: dict[object, FieldError] = {}
     for error in found:
-        said.setdefault(_said_once(error), error)
-    return list(said.values())
+        reported.setdefault(_said_once(error), error)
+    return list(reported.values())
 
 
 def _said_once(error: FieldError) -> object:

@@ -23,7 +23,7 @@ from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
 
 _NAME = ("metadata", "name")
 JOBSET_NAME = Path(_NAME)
-_NAMED = {("labels",), ("annotations",), ("nodeSelector",)}
+_NAME_FIELDS = {("labels",), ("annotations",), ("nodeSelector",)}
 """Fields into which the controller writes names."""
 
 
@@ -71,7 +71,7 @@ class ChildJob:
         """
         if parts[:2] == ("metadata", "name"):
             return [self.path.at("name")]
-        if value in self.own and parts[-1:] in _NAMED:
+        if value in self.own and parts[-1:] in _NAME_FIELDS:
             return [self.own[value]]
         if parts[:4] == ("spec", "template", "spec", "subdomain") and self.js.dns_enabled:
             return [service_name_path(self.js)]

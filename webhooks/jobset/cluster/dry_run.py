@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from api import keys
-from api.batch import Owned
+from api.batch import OwnedObject
 from api.children import build_service, build_volume_claim
 from api.jobset import JobSet
 from kube.client import Client
@@ -116,8 +116,8 @@ class DryRuns:
                 raise
             problem = unreadable(body, error.message) if isinstance(error, BadRequest) else None
             if problem is None:
-                said = [API_WARNS.at(child.path, text=text) for text in texts]
-                answer = said if error is None else await self._job_answer(request, child, error)
+                warnings = [API_WARNS.at(child.path, text=text) for text in texts]
+                answer = warnings if error is None else await self._job_answer(request, child, error)
                 return [*found, *new_findings(answer, found, request.js)]
             found += decode_faults(child, problem)
             if not problem.places:
@@ -217,7 +217,7 @@ class DryRuns:
         garbage-collected.
         """
         try:
-            found = await request.client.get(resource, name, namespace=request.namespace, type=Owned)
+            found = await request.client.get(resource, name, namespace=request.namespace, type=OwnedObject)
         except NotFound:
             return ""
         owner = found.metadata.controller()

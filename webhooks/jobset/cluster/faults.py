@@ -199,14 +199,14 @@ def _job_fault(child: ChildJob, cause: Cause) -> Iterator[FieldError]:
 
 def _without_object(words: str) -> str:
     """The API server's message without the list or object in it: the path is enough."""
-    kind, _, shown = words.partition(": ")
-    if not shown.startswith(("{", "[")):
+    kind, _, value_text = words.partition(": ")
+    if not value_text.startswith(("{", "[")):
         return words
     try:
-        _, end = _JSON.raw_decode(shown)
+        _, end = _JSON.raw_decode(value_text)
     except ValueError:
         return words
-    return kind + shown[end:]
+    return kind + value_text[end:]
 
 
 def _with_index(body: JSON, parts: Parts, value: str) -> Parts:

@@ -20,7 +20,7 @@ from webhooks.jobset.cluster.lookups import Lookups
 from webhooks.jobset.cluster.verdict import warning
 from webhooks.jobset.rules.scheduling import SCHEDULING
 
-FRESH = 60.0
+CACHE_SECONDS = 60.0
 """Seconds for which an answer is cached."""
 
 NOT_SERVED = warning(
@@ -41,7 +41,7 @@ class SchedulingApi:
         wanted = shape(js)
         if wanted is None:
             return []
-        lack = lacking(wanted, await self._known.get(None, lambda: _look(client), lambda _: FRESH))
+        lack = lacking(wanted, await self._known.get(None, lambda: _look(client), lambda _: CACHE_SECONDS))
         if lack is None or lack is UNKNOWN:
             return []
         texts = [f"{lack.problem}: Jobs may have to wait"]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from api.batch import Owned
+from api.batch import OwnedObject
 from api.keys import EXCLUSIVE_TOPOLOGY, QUEUE_NAME
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound
@@ -54,7 +54,7 @@ FOUND_FOR = 60.0
 """Seconds for which something that exists is not looked up again."""
 MISSING_FOR = 5.0
 """Seconds for which a missing object is remembered: short, since a reader of the warning may create it at once."""
-MOST = 1024
+MOST_ANSWERS = 1024
 """Names that are remembered, the latest."""
 LONGEST_SELECTOR = 1024
 """Characters of a node selector, so that it fits into the URL of a request."""
@@ -237,7 +237,7 @@ class Needs:
     def __init__(self, budget: float) -> None:
         """`budget`: seconds for one call."""
         self._budget = budget
-        self._known: Lookups[tuple[str, str, str], _Answer] = Lookups(MOST)
+        self._known: Lookups[tuple[str, str, str], _Answer] = Lookups(MOST_ANSWERS)
         self._classes: Lookups[None, tuple[str, ...]] = Lookups(1)
 
     async def missing(self, need: Need, namespace: str, client: Client) -> list[FieldError]:
@@ -287,6 +287,6 @@ class Needs:
 
     async def _class_names(self, client: Client) -> tuple[str, ...]:
         page = await client.list(
-            PRIORITY_CLASSES, type=Owned, accept=METADATA_LIST, limit=MOST_CLASSES, timeout=self._budget
+            PRIORITY_CLASSES, type=OwnedObject, accept=METADATA_LIST, limit=MOST_CLASSES, timeout=self._budget
         )
         return tuple(found.metadata.name for found in page.items or ())

@@ -22,7 +22,7 @@ from kube.errors import Forbidden
 from kube.model.field import ErrorType, FieldError
 from kube.model.requests import Amounts, exceeding
 from kube.resources import NODES
-from policy.judged import Judged, Template
+from policy.judged import JudgedJobSet, Template
 from webhooks.jobset.cluster.capacity import too_few_domains, too_few_nodes
 from webhooks.jobset.cluster.lookups import Lookups
 from webhooks.jobset.cluster.verdict import warning
@@ -82,7 +82,7 @@ class _Node(msgspec.Struct, gc=False):
     status: _Status | None = None
 
 
-def unmet(judged: Judged, largest: Amounts, *, own_rights: bool) -> Iterator[FieldError]:
+def unmet(judged: JudgedJobSet, largest: Amounts, *, own_rights: bool) -> Iterator[FieldError]:
     """For each ReplicatedJob, the first resource by name that no node offers, and the first of which none has enough.
 
     `own_rights`: findings may have the amount of the largest node.
@@ -120,12 +120,12 @@ class Nodes:
         self._own_rights = own_rights
         self._known: Lookups[None, Offers] = Lookups(1)
 
-    async def unmet(self, judged: Judged, client: Client) -> list[FieldError]:
+    async def unmet(self, judged: JudgedJobSet, client: Client) -> list[FieldError]:
         """Warnings about a new JobSet; raises without an answer, except for a late one."""
         offers = await self._known.get(None, lambda: self._read(client), lambda _: KEPT_FOR)
         return await compute(self._shortages, judged, offers) if offers.largest else []
 
-    def _shortages(self, judged: Judged, offers: Offers) -> list[FieldError]:
+    def _shortages(self, judged: JudgedJobSet, offers: Offers) -> list[FieldError]:
         found = list(unmet(judged, offers.largest, own_rights=self._own_rights))
         return [*(found or too_few_nodes(judged, offers.total)), *too_few_domains(judged, offers.domains)]
 

@@ -22,7 +22,7 @@ from kube.model.field import ErrorType, FieldError, Path
 from kube.model.quantity import with_unit
 from kube.model.requests import Amount, Amounts, amounts, exceeding, sum_requests
 from kube.resources import RESOURCE_QUOTAS
-from policy.judged import Judged, Template
+from policy.judged import JudgedJobSet, Template
 from webhooks.jobset.cluster.lookups import Lookups
 from webhooks.jobset.cluster.verdict import warning
 from webhooks.offload import compute
@@ -80,7 +80,7 @@ def _resource(key: str) -> str:
     return "pods" if key in _PODS else key.removeprefix(_REQUESTS)
 
 
-def requests_anything(judged: Judged) -> bool:
+def requests_anything(judged: JudgedJobSet) -> bool:
     """Whether pods of a JobSet request resources: neither quotas nor nodes are read for others."""
     return any(template.jobs and template.requests for template in judged.templates)
 
@@ -98,7 +98,7 @@ def strictest(quotas: Sequence[Quota]) -> Allowed:
     return least
 
 
-def too_much(judged: Judged, allowed: Allowed, *, named: bool) -> Iterator[FieldError]:
+def too_much(judged: JudgedJobSet, allowed: Allowed, *, named: bool) -> Iterator[FieldError]:
     """Warnings where pods request more than quotas allow; of several resources the first by name.
 
     `named`: whether to show the quota's name and amount.
@@ -106,7 +106,9 @@ def too_much(judged: Judged, allowed: Allowed, *, named: bool) -> Iterator[Field
     return at_once(judged, lambda path, templates: _over(path, templates, allowed, named=named))
 
 
-def at_once(judged: Judged, find: Callable[[Path, Sequence[Template]], FieldError | None]) -> Iterator[FieldError]:
+def at_once(
+    judged: JudgedJobSet, find: Callable[[Path, Sequence[Template]], FieldError | None]
+) -> Iterator[FieldError]:
     """Findings about each ReplicatedJob alone, or else about those that start together.
 
     `find` gets the path and the templates of the pods that run at once.
@@ -120,7 +122,7 @@ def at_once(judged: Judged, find: Callable[[Path, Sequence[Template]], FieldErro
             return
 
 
-def _together(judged: Judged) -> Iterator[tuple[Template, ...]]:
+def _together(judged: JudgedJobSet) -> Iterator[tuple[Template, ...]]:
     """The ReplicatedJobs that start at once: a stage, or else those that wait for no others."""
     spec = judged.js.spec
     unstarted = iter(judged.templates)
@@ -161,7 +163,7 @@ class Quotas:
         self._own_rights = own_rights
         self._known: Lookups[str, Allowed] = Lookups(MOST_NAMESPACES)
 
-    async def too_small(self, judged: Judged, client: Client) -> list[FieldError]:
+    async def too_small(self, judged: JudgedJobSet, client: Client) -> list[FieldError]:
         """Warnings about a new JobSet; raises without an answer. Empty if the client has no right to read quotas."""
         namespace = judged.js.metadata.namespace
         allowed = await self._known.get(namespace, lambda: self._read(namespace, client), lambda _: KEPT_FOR)

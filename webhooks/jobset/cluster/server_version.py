@@ -8,7 +8,7 @@ from kube.model.versions import AGENT_SIDECAR, AGENT_VOLUME, Feature, Version
 from webhooks.jobset.cluster.lookups import Lookups
 from webhooks.jobset.cluster.verdict import warning
 
-FRESH = 300.0
+CACHE_SECONDS = 300.0
 """Seconds for which a version is cached. A failed request is repeated."""
 
 AGENT_TOO_NEW = warning(
@@ -37,6 +37,6 @@ class ServerVersion:
 
     async def shortfalls(self, field: str, feature: Feature, client: Client) -> list[FieldError]:
         """A warning about this field of the agent, if the API server is too old for its feature."""
-        version = await self._known.get("", client.server_version, lambda _: FRESH)
+        version = await self._known.get("", client.server_version, lambda _: CACHE_SECONDS)
         text, how = feature.shortfall(version), _REMEDIES[field]
         return [AGENT_TOO_NEW.at(SPEC.at("failurePolicy", "agent", field), text=text, how=how)] if text else []

@@ -77,8 +77,8 @@ _NO_RIGHT = re.compile(r'User "([^"]*)" cannot (\w+) resource "([^"]+)"(?: in AP
 def _right(found: re.Match[str]) -> str:
     """The user and the missing right: verb and resource in full, and the end of a long name of a user."""
     user, verb, resource, group = found.groups()
-    shown = user if len(user) <= _MAX_USER else f"...{user[3 - _MAX_USER :]}"
-    return f'User "{shown}" cannot {verb} {resource}{f".{group}" if group else ""}'
+    user_text = user if len(user) <= _MAX_USER else f"...{user[3 - _MAX_USER :]}"
+    return f'User "{user_text}" cannot {verb} {resource}{f".{group}" if group else ""}'
 
 
 _NOISE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (

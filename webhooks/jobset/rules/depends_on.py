@@ -34,7 +34,7 @@ ITSELF = Source("docs/reference/validation.md#dependson, defect 32").error(
     _CANNOT,
     "it would never start: remove it",
 )
-LATER = _DOCS.error("depends-on-later", _CANNOT, "only one that stands earlier can be waited for: {what_to_do}")
+NOT_EARLIER = _DOCS.error("depends-on-later", _CANNOT, "only one that stands earlier can be waited for: {what_to_do}")
 UNKNOWN = _DOCS.error("depends-on-unknown", _CANNOT, "there is none of that name; {names_that_exist}")
 UNNAMED = _DOCS.error("depends-on-unnamed", _CANNOT, "name what it waits for; {names_that_exist}", ErrorType.REQUIRED)
 NEVER_COMPLETES = Source("docs/reference/lifecycle.md#order-of-start").warning(
@@ -79,7 +79,7 @@ def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         elif item.name == name:
             yield ITSELF.at(path, item.name, name=name, wanted=item.name)
         elif other.index >= entry.index:
-            yield LATER.at(
+            yield NOT_EARLIER.at(
                 path, item.name, name=name, wanted=item.name, what_to_do=partial(_above, subject, other, entry)
             )
         elif item.status == "Complete" and other.rjob.replicas and other.job.never_completes:

@@ -73,11 +73,11 @@ def bounds(subject: Subject) -> Iterator[FieldError]:
             why = "its program works with no fewer" if replicas < elastic.min else "more were not planned for"
             yield BOUNDS.at(entry.path.at("replicas"), replicas, least=elastic.min, most=elastic.max, why=why)
     at = subject.js.spec.coordinator
-    named = subject.by_name.get(at.replicated_job) if at is not None else None
-    if at is not None and named is not None and named.rjob.elastic is not None:
-        least = named.rjob.elastic.min
-        if least <= at.job_index < named.rjob.replicas:
-            words = {"name": named.rjob.name, "index": at.job_index, "least": least}
+    coordinator_entry = subject.by_name.get(at.replicated_job) if at is not None else None
+    if at is not None and coordinator_entry is not None and coordinator_entry.rjob.elastic is not None:
+        least = coordinator_entry.rjob.elastic.min
+        if least <= at.job_index < coordinator_entry.rjob.replicas:
+            words = {"name": coordinator_entry.rjob.name, "index": at.job_index, "least": least}
             yield COORDINATOR_INDEX.at(COORDINATOR.at("jobIndex"), at.job_index, **words)
 
 

@@ -36,7 +36,7 @@ NO_PROGRESS = _SOURCE.error(
     "{action} recreates no more than {before}, which has not helped: the rule could not move on",
     "choose one of {stronger}",
 )
-NEVER = _SOURCE.error(
+NEVER_REACHED = _SOURCE.error(
     "escalation-never",
     "never reached: {restarts} restarts come before it, and {limit} fails the set earlier",
     "raise {name}, or lower afterRestarts",
@@ -100,11 +100,13 @@ def _check_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterat
         if rule.max_restarts is not None and not _comes(
             by_rule, rule.max_restarts, limited=action.scope is not Scope.NOTHING
         ):
-            yield NEVER.at(at, action.name, restarts=by_rule, limit=of_rule, name="maxRestarts of the rule")
+            yield NEVER_REACHED.at(at, action.name, restarts=by_rule, limit=of_rule, name="maxRestarts of the rule")
             return
         if not _comes(counted, most, limited=action.counted):
             of_set = f"spec.failurePolicy.maxRestarts {most}"
-            yield NEVER.at(at, action.name, restarts=counted, limit=of_set, name="spec.failurePolicy.maxRestarts")
+            yield NEVER_REACHED.at(
+                at, action.name, restarts=counted, limit=of_set, name="spec.failurePolicy.maxRestarts"
+            )
             return
         before = action
 

@@ -11,10 +11,10 @@ from api.keys import OUR_KEYS, OUR_PREFIXES, QUEUE_NAME, SET_BY_USERS
 from kube.model.field import FieldError, Path
 from kube.model.suggest import nearest
 from kube.model.validation import MAX_LABEL
-from webhooks.jobset.rules import MOST, Source
+from webhooks.jobset.rules import MOST_FINDINGS, Source
 from webhooks.jobset.subject import Subject
 
-LONGEST = max(map(len, OUR_PREFIXES)) + MAX_LABEL
+LONGEST_KEY = max(map(len, OUR_PREFIXES)) + MAX_LABEL
 """Characters of a key: a longer one is an error of its own."""
 
 UNKNOWN = Source("docs/reference/validation.md#labels-and-annotations").warning(
@@ -33,7 +33,7 @@ def misplaced_queue(js: Subject) -> Iterator[FieldError]:
     """The label of a queue of Kueue on a template of a set that has none: the set runs without a quota, or never."""
     if QUEUE_NAME in js.js.metadata.labels:
         return
-    for entry in js.entries[:MOST]:
+    for entry in js.entries[:MOST_FINDINGS]:
         for path, template in ((entry.path.at("template"), entry.template), (entry.pod_path, entry.job.template)):
             if (queue := template.metadata.labels.get(QUEUE_NAME)) is not None:
                 yield QUEUE.at(path.at("metadata", "labels", QUEUE_NAME), queue)
@@ -42,7 +42,9 @@ def misplaced_queue(js: Subject) -> Iterator[FieldError]:
 
 def unknown_keys(js: Subject) -> Iterator[FieldError]:
     """Unknown keys with our prefixes on the JobSet, on Job templates and pod templates."""
-    yield from islice((UNKNOWN.at(path.at(key), guess=partial(_suggestion, key)) for path, key in _unknown(js)), MOST)
+    yield from islice(
+        (UNKNOWN.at(path.at(key), guess=partial(_suggestion, key)) for path, key in _unknown(js)), MOST_FINDINGS
+    )
 
 
 def _unknown(js: Subject) -> Iterator[tuple[Path, str]]:
@@ -57,7 +59,7 @@ def _unknown(js: Subject) -> Iterator[tuple[Path, str]]:
             own.append((path.at("metadata"), "labels", on.metadata.labels))
     for path, field, found in own:
         for key in found:
-            if key.startswith(OUR_PREFIXES) and key not in OUR_KEYS and len(key) <= LONGEST:
+            if key.startswith(OUR_PREFIXES) and key not in OUR_KEYS and len(key) <= LONGEST_KEY:
                 yield path.at(field), key
 
 

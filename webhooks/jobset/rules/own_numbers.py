@@ -13,7 +13,7 @@ from api.keys import JOBSET_NAME, REPLICATED_JOB_NAME
 from kube.model.field import FieldError, Path
 from kube.model.jsontree import dig, items
 from kube.model.quantity import parse_quantity
-from webhooks.jobset.rules import MOST, Source
+from webhooks.jobset.rules import MOST_FINDINGS, Source
 from webhooks.jobset.rules.failure import FAILURE
 from webhooks.jobset.rules.placement import by_affinity
 from webhooks.jobset.subject import Entry, Subject
@@ -37,7 +37,7 @@ NEVER_ENDS = _DOCS.warning(
 START_TIMEOUT_NEVER = _DOCS.warning(
     "start-timeout-never", "activeDeadlineSeconds ends the set after {seconds} s, before this", "set fewer seconds"
 )
-APART = _DOCS.warning(
+TERMS_APART = _DOCS.warning(
     "apart-in-one-domain",
     "exclusive placement: {pods} pods of a Job share one {key}, and this allows {most} there",
     "remove it, or use another topologyKey",
@@ -54,7 +54,7 @@ def can_hold(js: Subject) -> Iterator[FieldError]:
     limit, timeout = js.js.spec.active_deadline_seconds, js.failure_policy.start_timeout_seconds
     if limit is not None and timeout is not None and timeout >= limit:
         yield START_TIMEOUT_NEVER.at(FAILURE.at("startTimeoutSeconds"), timeout, seconds=limit)
-    yield from islice((error for entry in js.entries for error in _check_entry(js, entry)), MOST)
+    yield from islice((error for entry in js.entries for error in _check_entry(js, entry)), MOST_FINDINGS)
 
 
 def never_end(js: Subject) -> Iterator[FieldError]:
@@ -65,7 +65,7 @@ def never_end(js: Subject) -> Iterator[FieldError]:
     found = (
         error for entry in js.targets(policy.target_replicated_jobs if policy else ()) for error in _endless(entry)
     )
-    yield from islice(found, MOST)
+    yield from islice(found, MOST_FINDINGS)
 
 
 def _endless(entry: Entry) -> Iterator[FieldError]:
@@ -91,7 +91,7 @@ def _apart(js: Subject, entry: Entry) -> Iterator[FieldError]:
     labels = {**entry.job.template.metadata.labels, JOBSET_NAME: js.name, REPLICATED_JOB_NAME: entry.rjob.name}
     for place, term, most in (*_anti_affinity(spec, path), *_spread(spec, path)):
         if most < pods and dig(term, "topologyKey") == topology and _selects(term, labels):
-            yield APART.at(place, topology, pods=pods, key=topology, most=most)
+            yield TERMS_APART.at(place, topology, pods=pods, key=topology, most=most)
 
 
 def _anti_affinity(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:

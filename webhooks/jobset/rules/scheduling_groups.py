@@ -15,7 +15,7 @@ from webhooks.jobset.subject import Subject
 
 MAX_TEMPLATES = 8
 """Groups of one kind below another one, as templates: Kubernetes' limit for each list of a Workload."""
-_SHOWN = 5
+_MOST_NAMES = 5
 _TARGETS = "targetReplicatedJobs"
 _COUNT = (POLICY, "gang", "minGroupCount")
 
@@ -104,8 +104,8 @@ def targets(subject: Subject) -> Iterator[FieldError]:
     whole = spec.scheduling_policy or spec.scheduling_constraints or spec.disruption_mode
     missing = [name for name in subject.names if name not in first]
     if missing and not whole:
-        names = ", ".join(f'"{name}"' for name in missing[:_SHOWN])
-        names += f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+        names = ", ".join(f'"{name}"' for name in missing[:_MOST_NAMES])
+        names += f" and {len(missing) - _MOST_NAMES} more" if len(missing) > _MOST_NAMES else ""
         yield NOT_TARGETED.at(ENTRIES, names=names, first=missing[0])
 
 

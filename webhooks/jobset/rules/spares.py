@@ -13,7 +13,7 @@ from api.stages import in_order, staged
 from kube.model.field import SPEC, FieldError, Path
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
-from webhooks.jobset.rules import MOST, Source
+from webhooks.jobset.rules import MOST_FINDINGS, Source
 from webhooks.jobset.rules.coordinator import PATH as COORDINATOR
 from webhooks.jobset.rules.success import TARGETS as SUCCESS_TARGETS
 from webhooks.jobset.rules.targets import name_suggestion
@@ -27,7 +27,7 @@ MANY = _DOCS.error(
     "at most {most} ReplicatedJobs of a JobSet may be spares",
     "raise replicas of one of them, which is the number of its Jobs",
 )
-NAMED = _DOCS.error(
+SPARE_REFERENCED = _DOCS.error(
     "spare-named",
     "replicatedJob {name} holds places for another one (spareFor): it never completes, and runs no program",
     "name the ReplicatedJob that it stands in for, or none",
@@ -129,8 +129,10 @@ def references(subject: Subject) -> Iterator[FieldError]:
     """No field that counts Jobs, or waits for them, names a spare; a spare does not wait for others."""
     spares = {entry.rjob.name for entry in _spares(subject)}
     if spares:
-        for path, name in islice(((path, name) for path, name in _references(subject) if name in spares), MOST):
-            yield NAMED.at(path, name, name=name)
+        for path, name in islice(
+            ((path, name) for path, name in _references(subject) if name in spares), MOST_FINDINGS
+        ):
+            yield SPARE_REFERENCED.at(path, name, name=name)
 
 
 def _references(subject: Subject) -> Iterator[tuple[Path, str]]:

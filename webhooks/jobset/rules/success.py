@@ -28,7 +28,7 @@ TARGET = Source("docs/reference/validation.md#success-policy").error(
     "invalid replicatedJob name '{name}' does not appear in .spec.ReplicatedJobs",
     "{names_that_exist}",
 )
-NEVER = Source("docs/reference/lifecycle.md#success").warning(
+NEVER_COMPLETES = Source("docs/reference/lifecycle.md#success").warning(
     "success-policy-never-met",
     "the set never completes: {why}",
     "{fix}",
@@ -136,13 +136,13 @@ def can_come(subject: Subject) -> Iterator[FieldError]:
         return
     counted = [entry for entry in subject.targets(names) if entry.rjob.replicas]
     if not counted:
-        yield NEVER.at(TARGETS, why="no target has replicas", fix="raise them")
+        yield NEVER_COMPLETES.at(TARGETS, why="no target has replicas", fix="raise them")
         return
     idle = [entry for entry in counted if entry.job.never_completes]
     busy = {entry.rjob.name for entry in counted if not entry.job.never_completes}
     if idle and not completion(subject)(busy):
         for entry in idle:
-            yield NEVER.at(entry.job_path.at("parallelism"), why="no pod may run", fix="raise it")
+            yield NEVER_COMPLETES.at(entry.job_path.at("parallelism"), why="no pod may run", fix="raise it")
 
 
 def completion(subject: Subject) -> Callable[[Collection[str]], bool]:

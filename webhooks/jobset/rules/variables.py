@@ -14,7 +14,7 @@ from itertools import islice
 from api.keys import COMPLETION_INDEX
 from kube.model.field import FieldError, Path, shorten
 from kube.model.suggest import nearest
-from webhooks.jobset.rules import MOST, Source
+from webhooks.jobset.rules import MOST_FINDINGS, Source
 from webhooks.jobset.rules.command_texts import is_run_by_shell, words
 from webhooks.jobset.subject import Container, Entry, Subject
 
@@ -47,12 +47,12 @@ UNEXPANDED = _DOCS.warning(
     "write $({name}), or let sh -c run the line",
 )
 UNDEFINED = _DOCS.warning("variable-undefined", "$({name}) stays a text: no variable of this name is there", "{guess}")
-LATER = _DOCS.warning("variable-later", "$({name}) stays a text: {why}", "{how}")
+DEFINED_LATER = _DOCS.warning("variable-later", "$({name}) stays a text: {why}", "{how}")
 
 
 def are_replaced(js: Subject) -> Iterator[FieldError]:
     """Findings about variables that are not replaced, at most as many as an answer lists."""
-    yield from islice((error for entry in js.entries for error in _check_pod(entry)), MOST)
+    yield from islice((error for entry in js.entries for error in _check_pod(entry)), MOST_FINDINGS)
 
 
 def _check_pod(entry: Entry) -> Iterator[FieldError]:
@@ -74,11 +74,11 @@ def _check_env(entry: Entry, path: Path, container: Container) -> Iterator[Field
                 continue
             if name in names and name != variable.name:
                 why, how = "it is defined further down", f"move {name} before this variable"
-                yield LATER.at(place.at("value"), text, name=name, why=why, how=how)
+                yield DEFINED_LATER.at(place.at("value"), text, name=name, why=why, how=how)
             elif name == INDEX and _is_indexed(entry):
                 why = "the Job controller adds it last"
                 how = f"use fieldRef metadata.annotations['{COMPLETION_INDEX}']"
-                yield LATER.at(place.at("value"), text, name=name, why=why, how=how)
+                yield DEFINED_LATER.at(place.at("value"), text, name=name, why=why, how=how)
             elif not _BLANK.search(text) and not _INJECTED.match(name):
                 yield _undefined_variable(place.at("value"), text, name, before)
         before.add(variable.name)

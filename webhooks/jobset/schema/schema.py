@@ -19,9 +19,10 @@ from webhooks.jobset.schema.walk import INTEGERS, Walk, bounds, list_keys, patte
 from webhooks.jobset.schema.words import INT_OR_STRING
 from webhooks.work import Work
 
-_SAME = ("enum", "maxItems", "maxLength", "minLength")
+_COPIED_KEYWORDS = ("enum", "maxItems", "maxLength", "minLength")
 _KNOWN = {
-    *_SAME, INT_OR_STRING, "additionalProperties", "anyOf", "default", "description", "example", "format", "items",
+    *_COPIED_KEYWORDS, INT_OR_STRING, "additionalProperties", "anyOf", "default", "description", "example", "format",
+    "items",
     "maximum", "minimum", "pattern", "properties", "required", "type", "x-kubernetes-list-map-keys",
     "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-validations",
 }  # fmt: skip
@@ -98,8 +99,8 @@ def _check(node: JSON, path: str) -> None:
 
 
 def _children(node: JSON) -> list[tuple[str, JSON]]:
-    named = list(node.get("properties", {}).items())
-    return named + [(key, node[key]) for key in ("items", "additionalProperties") if key in node]
+    properties = list(node.get("properties", {}).items())
+    return properties + [(key, node[key]) for key in ("items", "additionalProperties") if key in node]
 
 
 def _large_items(node: JSON) -> Iterator[JSON]:
@@ -139,7 +140,7 @@ def _json_schema(node: JSON, parts: _Parts, *, nullable: bool = False) -> JSON:
     """
     types = ["integer", "string"] if INT_OR_STRING in node else [node["type"]]
     null = ["null"] if nullable else []
-    schema: JSON = {"type": types + null, **{key: node[key] for key in _SAME if key in node}}
+    schema: JSON = {"type": types + null, **{key: node[key] for key in _COPIED_KEYWORDS if key in node}}
     if "enum" in node:
         schema["enum"] = [*node["enum"], *([None] if nullable else [])]
     if expression := pattern(node):

@@ -17,7 +17,7 @@ from webhooks.jobset.schema.words import INT_OR_STRING, type_name
 
 MAX_UNKNOWN = 500
 _SOURCE = "CRD schema"
-_SURE = 0.85
+_CERTAIN = 0.85
 """Similarity of two names at which one counts as a misspelling of the other."""
 
 _MESSAGE = 'unknown field "{field}"'
@@ -95,7 +95,7 @@ class UnknownFields:
 
     def _finding(self, name: str, value: Any, known: JSON, path: Path) -> FieldError:
         close = _meant(name, known)
-        sure = (bool(close) and _FORMER.get(name) == close) or Comparison(name).likeness(close) >= _SURE
+        sure = (bool(close) and _FORMER.get(name) == close) or Comparison(name).likeness(close) >= _CERTAIN
         if not sure and (place := self._belongs(name, value, path)):
             found = MISPLACED.at(path.at(name), value, field=name, place=place)
         else:

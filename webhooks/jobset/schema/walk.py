@@ -24,7 +24,7 @@ DATE_TIME: Final = (
     r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?"
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})$"
 )
-_GONE: Final[Any] = object()
+_REMOVED: Final[Any] = object()
 _NO_KEY: Final = [None]
 # Go's patterns are RE2's; in Python's own, `$` also matches before a line feed at the end.
 _compiled = cache(re2.compile)
@@ -96,7 +96,7 @@ class Walk:
             repaired = self._visit(value, node, ())
         except _EnoughError:
             return zero(node)
-        return zero(node) if repaired is _GONE else repaired
+        return zero(node) if repaired is _REMOVED else repaired
 
     def _report(self, fault: Callable[..., FieldError], path: _Parts, *given: Any, **words: Any) -> None:
         if len(self.faults) == MAX_FAULTS:
@@ -114,7 +114,7 @@ class Walk:
             fits = found == node["type"] or (found == "integer" and node["type"] == "number")
         if not fits:
             self._report(words.wrong_type, path, value, node)
-            return _GONE
+            return _REMOVED
         look = _LOOKS.get(found)
         return look(self, value, node, path) if look else value
 
@@ -130,12 +130,12 @@ class Walk:
         for name in required_members(node):
             if value.get(name) is None:
                 self._report(words.missing_member, (*path, name), properties[name])
-                changed[name] = _GONE
-            if changed.get(name) is _GONE:
+                changed[name] = _REMOVED
+            if changed.get(name) is _REMOVED:
                 changed[name] = zero(properties[name])
         if not changed:
             return value
-        return {name: member for name, member in {**value, **changed}.items() if member is not _GONE}
+        return {name: member for name, member in {**value, **changed}.items() if member is not _REMOVED}
 
     def _array(self, given: list[Any], node: JSON, path: _Parts) -> list[Any]:
         limit, value = node.get("maxItems"), given
@@ -150,7 +150,7 @@ class Walk:
             repaired.append(self._visit(item, items, (*path, i)))
         if len(repaired) == len(given) and all(map(operator.is_, repaired, given)):
             return given
-        return [zero(items) if item is _GONE else item for item in repaired]
+        return [zero(items) if item is _REMOVED else item for item in repaired]
 
     def _duplicates(self, node: JSON, path: _Parts) -> Callable[[int, Any], None]:
         """A function that gets the items of one list with their indices, and reports duplicates."""
@@ -191,7 +191,7 @@ class Walk:
             self._report(words.wrong_text, path, value, node)
         else:
             return value
-        return _GONE
+        return _REMOVED
 
     def _integer(self, value: float, node: JSON, path: _Parts) -> Any:
         low, high = bounds(node)
@@ -204,7 +204,7 @@ class Walk:
             self._report(words.MAXIMUM.at, path, value, maximum=node["maximum"])
         else:
             return int(value)
-        return _GONE
+        return _REMOVED
 
 
 _LOOKS: Final[Mapping[str, Callable[[Walk, Any, JSON, _Parts], Any]]] = {

@@ -311,8 +311,8 @@ def _some(values: Sequence[str]) -> str:
     text = _quoted_list(values)
     if len(text) <= MAX_SHOWN_WORD:
         return text
-    shown = text[: MAX_SHOWN_WORD - len(", and 999 more")].rpartition(", ")[0]
-    return f"{shown}, and {len(values) - shown.count(', ') - 1} more"
+    cut_text = text[: MAX_SHOWN_WORD - len(", and 999 more")].rpartition(", ")[0]
+    return f"{cut_text}, and {len(values) - cut_text.count(', ') - 1} more"
 
 
 def _quoted_list(values: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from kube.model.meta import JSON
 from policy.recorded import ANNOTATION as DEFAULTS
 from policy.recorded import DEADLINE, recorded_defaults
 from webhooks.jobset.copies import places_of
-from webhooks.jobset.rules import MOST, Source
+from webhooks.jobset.rules import MOST_FINDINGS, Source
 from webhooks.json_patch import PatchDraft
 
 FORGOTTEN = Source("docs/reference/validation.md#fields-that-a-client-leaves-out").warning(
@@ -56,7 +56,7 @@ NEWER: Mapping[str, frozenset[str]] = {
 `make test-kubernetes VERSION=1.33` compares them with the API descriptions of both API servers."""
 _STEPS = 60
 """Steps of work for one path."""
-_LONGEST = 4096
+_LONGEST_ANNOTATION = 4096
 """Characters of the annotation that are read."""
 
 
@@ -74,7 +74,7 @@ def put_back(draft: PatchDraft, old: JSON, manager: str = "") -> list[FieldError
     for place, path in islice(chain(own, _template_places(old, new, draft)), MOST_PUT_BACK):
         draft.put(path, dig(old, *place))
         found.append(FORGOTTEN.at(path, key=REMOVED_FIELDS))
-    return found[:MOST]
+    return found[:MOST_FINDINGS]
 
 
 def _is_applied(old: JSON, new: JSON, manager: str) -> bool:
@@ -104,7 +104,7 @@ def _removed_on_purpose(old: JSON, new: JSON) -> frozenset[str]:
 def _removed_fields(obj: JSON) -> frozenset[str]:
     """The fields that an annotation of the object lists, separated by commas."""
     text = dig(obj, "metadata", "annotations", REMOVED_FIELDS)
-    names = text[:_LONGEST].split(",") if isinstance(text, str) else ()
+    names = text[:_LONGEST_ANNOTATION].split(",") if isinstance(text, str) else ()
     return frozenset(f"spec.{name.strip().removeprefix('spec.')}" for name in names)
 
 

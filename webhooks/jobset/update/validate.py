@@ -125,7 +125,7 @@ REPLACE = _DOCS.warning(
     "a JobSet of this name is stored, and what is changed here never changes in it",
     "to replace it{with_what}: kubectl delete jobset {name} -n {namespace} && kubectl apply -f FILE",
 )
-_NEVER = {
+_IMMUTABLE_RULES = {
     TEMPLATE,
     LIST,
     SIZE,
@@ -147,7 +147,7 @@ def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> I
     """
     never = False
     for error in _findings(js, old, new, gates):
-        never = never or error.rule in _NEVER
+        never = never or error.rule in _IMMUTABLE_RULES
         yield error
     if never:
         policies = items(old, "spec", "volumeClaimPolicies")

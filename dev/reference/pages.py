@@ -2,7 +2,8 @@
 
 docs/errors.md is made from the rules themselves, so that it has the texts of the answers,
 docs/reference/configuration.md from the settings and flags of the manager, docs/reference/fields.md from the CRD and
-the examples, the pages of docs/policy from the rules of policies and their examples.
+the examples, the fields of docs/downgrade.md from api/own_fields.py, the pages of docs/policy from the rules of
+policies and their examples.
 """
 
 import re
@@ -13,6 +14,7 @@ from authoring.rule_catalogue import rules
 from dev.hack import generated
 from dev.hack.generated import DOCS, beginning
 from dev.reference import configuration as config_reference
+from dev.reference import downgrade
 from dev.reference import fields as field_reference
 from dev.reference import policies as policy_reference
 from dev.reference import rules as rule_reference
@@ -55,6 +57,7 @@ def words(template: str) -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
+    "downgrade.md": downgrade.page,
     "errors.md": page,
     "reference/configuration.md": config_reference.page,
     "reference/fields.md": field_reference.page,

@@ -131,11 +131,6 @@ def test_every_field_that_the_go_crd_does_not_have_is_known():
     assert paths == {path for path in dropped() if path.startswith("spec.")}, "api/own_fields.py has each"
 
 
-def test_the_page_names_every_field_that_is_dropped():
-    page = DOWNGRADE.read_text(encoding="utf-8")
-    assert [parts for parts in OWN_FIELDS if f"`{parts[0]}" not in page or f"{parts[-1]}`" not in page] == []
-
-
 def ours(schema, path=""):
     """Paths of the fields that the CRD says the Go JobSet does not have, the outermost of each."""
     if re.search(r"Not in the\s+Go JobSet", schema.get("description", "")) and path:

@@ -20,8 +20,6 @@ IN_ORDER = {"startupPolicyOrder": "InOrder"}
 class TestOrder:
     """Once reached, reached for the attempt."""
 
-    AFTER_READY = [{"name": "a", "status": "Ready"}]
-
     def test_a_replicated_job_without_replicas_holds_up_no_other(self):
         world = World(jobset(rjob("a", 0), rjob("b"), startupPolicy=IN_ORDER))
         world.settle()

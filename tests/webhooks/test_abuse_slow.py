@@ -121,23 +121,20 @@ async def test_of_bodies_of_one_size_the_one_that_waits_longest_for_its_sender_i
     assert await asyncio.gather(*tasks) == [429, 200]
 
 
-async def test_large_bodies_leave_the_bytes_of_small_ones_alone():
+@pytest.mark.parametrize(
+    ("bodies", "most"),
+    [
+        pytest.param([GOOD.ljust(size) for size in (0, PIECE, BODY_LIMITS.large)], 0, id="small ones at once"),
+        pytest.param([LARGE] * 5, 0.5, id="large ones soon"),
+    ],
+)
+async def test_stalled_senders_that_hold_all_bytes_lock_nobody_out(bodies: list[bytes], most: float):
     senders = Senders()
     stalled = senders.stalled(3 * BODY_LIMITS.held // MAX_BODY, 96 * PIECE)
     await asyncio.sleep(0.1)
     begun = now()
-    assert [await senders.send(GOOD.ljust(size)) for size in (0, PIECE, BODY_LIMITS.large)] == [200] * 3
-    assert now() == begun
-    assert set(await asyncio.gather(*stalled)) <= {408, 429}
-
-
-async def test_stalled_senders_that_hold_all_bytes_lock_nobody_out():
-    senders = Senders()
-    stalled = senders.stalled(3 * BODY_LIMITS.held // MAX_BODY, 96 * PIECE)
-    await asyncio.sleep(0.1)
-    begun = now()
-    assert [await senders.send(LARGE) for _ in range(5)] == [200] * 5
-    assert now() - begun < 0.5
+    assert [await senders.send(body) for body in bodies] == [200] * len(bodies)
+    assert now() - begun <= most
     assert set(await asyncio.gather(*stalled)) <= {408, 429}
 
 

@@ -95,10 +95,6 @@ def waiting(reason: str, message: str = "", name: str = "main", **status: Any) -
     return {"name": name, "ready": False, "state": state, **status}
 
 
-def not_started(status: JSON, **pod: Any) -> Facts:
-    return about_pod(node="node-1", phase="Pending", statuses=[status], **pod)
-
-
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 
 

@@ -11,13 +11,15 @@ from api import keys
 from api.pod import DetailedPod
 from api.spare_pods import PoolPod, pool_pod
 from controllers.planning.actions import GivePlace, LiftGate
-from controllers.planning.observed import Observed
+from controllers.planning.observed import Observed, PodOnTaintedNode
 from controllers.planning.spare_places import places
 from controllers.planning.spares import set_apart
 from tests.controllers.test_node_failure import NodeWorld, deleted, on_failed_node
 from tests.support.objects.stored_sets import jobset, rjob
 
-GATES = {"JobSetSpares": True, "JobSetNodeFailure": True, "JobSetAvoidNodes": True, "InPlaceRestart": True}
+GATES = dict.fromkeys(
+    ("JobSetSpares", "JobSetNodeFailure", "JobSetNodeMaintenance", "JobSetAvoidNodes", "InPlaceRestart"), True
+)
 IN_PLACE = {"restartStrategy": "InPlaceRestart"}
 LOST = "js-workers-1"
 
@@ -125,6 +127,21 @@ def test_a_pod_that_loses_its_node_is_promised_a_place_and_the_next_one_gets_it(
     world.seconds += 1
     world.settle()
     assert len(world.given) == 1 + bool(other)
+
+
+def test_a_move_before_maintenance_promises_a_place(monkeypatch):
+    world = running(maintenance={"taintKeys": ["cordon"]})
+    uid = world.jobs[LOST]["metadata"]["uid"]
+    leaving = PodOnTaintedNode(f"{LOST}-0-old", "old", uid, "n1", "cordon", "", created=world.now)
+    nodes = frozenset({"n1"})
+    look = world.observe
+    seen = {"pods_to_move": (leaving,), "nodes_in_maintenance": nodes, "read_nodes": nodes}
+    monkeypatch.setattr(world, "observe", lambda: replace(look(), **seen))
+    world.settle()
+    world.seconds += 1
+    world.settle()
+    assert (world.status.restarts, world.status.restarts_count_towards_max) == (1, 0)
+    assert world.entry == (0, (f"{LOST}-0",))
 
 
 def test_a_place_is_counted_once_if_the_manager_ends_before_the_pod_is_nominated():

@@ -224,11 +224,13 @@ def test_a_node_is_lost(place: Place, sets: Sets, how: str, record_property):
 @pytest.mark.parametrize("then", [WARM[0], COLD])
 def test_a_node_is_lost_and_none_is_free(place: Place, sets: Sets, then: str, record_property):
     """Until the lost node is back, which has the images, or another one is free."""
+    what = "another node is free" if then == COLD else "the node is ready again"
     start(place, sets, FEWER)
     with place.power_cut(WARM[0]):
         since = wait_for(lambda: tainted_at(place.cluster, WARM[0]), timeout=90, what="the taint") + AFTER_SECONDS
         step = training.wait_step(sets, RANKS - ON_EACH, since, timeout=120)
-        record_property("ms beyond afterSeconds until a step of fewer ranks", round(1000 * (step.at - since)))
+        late = round(1000 * (step.at - since))
+        record_property(f"ms beyond afterSeconds until a step of fewer ranks, before {what}", late)
         assert step.at - since <= SHRINK_SECONDS + MOST_SECONDS
         back = time.time()
         if then == COLD:
@@ -240,7 +242,6 @@ def test_a_node_is_lost_and_none_is_free(place: Place, sets: Sets, then: str, re
         step = training.wait_step(sets, RANKS, back := ready_at(node), timeout=120)
         assert step.at - back <= BACK_WITHIN
         assert sum(place.images.sent.values()) == 0, "the node has the images"
-    what = "another node is free" if then == COLD else "the node is ready again"
     record_property(f"ms from when {what} until a step of all ranks", round(1000 * (step.at - back)))
     record_property(f"ms without a step when {what}", round(1000 * longest_pause(sets, back)))
 

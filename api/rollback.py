@@ -55,7 +55,7 @@ _ACTION = DroppedField(
     OTHER_POLICY,
     lambda value: value not in _GO_ACTIONS,
 )
-_FIELDS = {**OWN_FIELDS, ("failurePolicy", "rules", "*", "action"): _ACTION}
+DROPPED_FIELDS = {**OWN_FIELDS, ("failurePolicy", "rules", "*", "action"): _ACTION}
 
 
 def spec_concerns(js: JSON) -> Iterator[Concern]:
@@ -63,7 +63,7 @@ def spec_concerns(js: JSON) -> Iterator[Concern]:
     if not _runs(js):
         return
     meta, spec = js["metadata"], dig(js, "spec")
-    for _, path, field, value in own_places(spec, _FIELDS):
+    for _, path, field, value in own_places(spec, DROPPED_FIELDS):
         if value is not None and field.acts(value):
             yield Concern("JobSet", meta["namespace"], meta["name"], str(path), field.happens, field.remedy)
     for key, unread in UNREAD_ANNOTATIONS.items():

@@ -1,14 +1,15 @@
-"""The end of docs/downgrade.md: the fields of the spec that the Go JobSet drops, what happens then, and what to do."""
+"""The end of docs/downgrade.md: what the Go JobSet drops or does not read, what happens then, and what to do."""
 
-from api.own_fields import OWN_FIELDS
+from api.rollback import DROPPED_FIELDS, UNREAD_ANNOTATIONS
 from dev.hack.generated import beginning
 
 
 def page() -> str:
     """The page as Markdown."""
+    fields = {".".join(path).replace(".*", "[]"): field for path, field in DROPPED_FIELDS.items()}
     rows = [
-        f"| `{'.'.join(path).replace('.*', '[]')}` | {field.happens} | {field.remedy} |"
-        for path, field in OWN_FIELDS.items()
+        f"| `{name}` | {unknown.happens} | {unknown.remedy} |"
+        for name, unknown in {**fields, **UNREAD_ANNOTATIONS}.items()
     ]
-    head = ["| Field | Under the Go JobSet | What to do before |", "|---|---|---|"]
+    head = ["| Field or annotation | Under the Go JobSet | What to do before |", "|---|---|---|"]
     return "\n".join([beginning("downgrade.md"), "", *head, *rows]) + "\n"

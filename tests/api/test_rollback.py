@@ -1,7 +1,6 @@
 """What would behave otherwise under the Go JobSet."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -10,8 +9,6 @@ from api.own_fields import OWN_FIELDS
 from api.rollback import UNREAD_ANNOTATIONS, completed_job_concerns, has_completed_jobs, pod_concerns, spec_concerns
 from manifests import crd
 from tests.support.corpus.go_crd import dropped
-
-DOWNGRADE = Path(__file__).parents[2] / "docs" / "downgrade.md"
 
 
 def stored(spec, meta=None, **status):
@@ -113,10 +110,9 @@ def test_completed_jobs_that_are_gone_are_named(jobs, found):
 
 @pytest.mark.parametrize("key", UNREAD_ANNOTATIONS)
 @pytest.mark.parametrize(("value", "acts"), [("true", True), ("false", False), ("", False)])
-def test_annotations_that_go_does_not_read_are_named_and_on_the_page(key, value, acts):
+def test_annotations_that_go_does_not_read_are_named(key, value, acts):
     found = [path for path, _ in concerned({}, {"annotations": {key: value}})]
     assert found == ([f"metadata.annotations[{key}]"] if acts else [])
-    assert f"`{key}`" in DOWNGRADE.read_text(encoding="utf-8")
 
 
 def test_jobs_are_only_needed_of_running_sets_with_completed_ones():

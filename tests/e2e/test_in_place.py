@@ -258,7 +258,8 @@ def test_where_the_agent_goes_on_ten_workers_fail_and_no_container_ends(sets, ku
     last = sets.status()["attemptHistory"][-1]
     assert (last["reason"], last["pod"], last["exitCode"]) == ("ReachedMaxRestarts", victim.name, 137)
     kubelet.until(lambda: not kubelet.containers, "the end of all pods")
-    assert victim.process.ended() == 137
+    first, *_ = *victim.codes, victim.process.ended()  # the container may start once more before its pod is deleted
+    assert first == 137
 
 
 def test_two_at_once_are_one_restart_and_one_too_many_fails_the_set(sets, kubelet):

@@ -35,7 +35,8 @@ from tests.support.corpus.rule_examples import IN_PARTS, with_part
 NEWEST = {
     "container-always-restarts", "in-place-restart-no-agent", "in-place-restart-no-rights", "pod-features",
     "restart-agent", "restart-agent-in-order", "restart-agent-sidecar", "scheduling-of-the-job-alone",
-    "scheduling-of-the-job-ignored", "scheduling-with-groups-of-its-own", "template-job-label-and-annotation",
+    "scheduling-of-the-job-ignored", "scheduling-with-groups-of-its-own", "spares-restart-agent",
+    "template-job-label-and-annotation",
 }  # fmt: skip
 """Cases, and rules with examples, of which an older API server refuses more, or warns of fields that it does not know."""
 GOOD, BAD = cases("good"), cases("bad")

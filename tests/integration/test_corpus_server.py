@@ -11,7 +11,6 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -20,14 +19,13 @@ from api.features import FeatureGates
 from api.keys import MULTIKUEUE, QUEUE_NAME
 from cli.rule.explanations import explanations
 from dev.cluster import rest
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import Cluster, running
+from dev.cluster.cluster import Cluster
 from dev.cluster.components import ADMIN
 from dev.cluster.spec import ClusterSpec
 from kube.model.semantic import semantically_equal
 from tests.support.cluster.admission import admission
 from tests.support.cluster.jobs import JOBSETS
-from tests.support.cluster.requests import new_namespace, request, wait_for
+from tests.support.cluster.requests import OwnCluster, new_namespace, request, wait_for
 from tests.support.corpus.go_crd import worker_copy
 from tests.support.corpus.manifests import JSON, Case, Finding, case_id, cases, differences, without_defaults
 from tests.support.corpus.rule_examples import IN_PARTS, with_part
@@ -88,13 +86,11 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> World:
+def world(own_cluster: OwnCluster) -> World:
     """One API server; the webhooks are served twice, with the gates' defaults and with all of them on."""
     world = World()
-    spec = ClusterSpec(name="corpus", profile="api")
-    folder = tmp_path_factory.mktemp("corpus")
     node = {"metadata": {"name": "n", "labels": dict.fromkeys(TOPOLOGIES, "a")}}
-    with running(spec, sources=Sources(assets=binaries), state_root=folder) as cluster:
+    with own_cluster(ClusterSpec(name="corpus", profile="api")) as cluster:
         assert request(cluster, "POST", "/api/v1/nodes", node)[0] == 201
         storage = {"metadata": {"name": "fast"}, "provisioner": "example.com/disks"}
         assert request(cluster, "POST", "/apis/storage.k8s.io/v1/storageclasses", storage)[0] == 201

@@ -16,14 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from api.features import FeatureGates
 from api.keys import MAX_REPLICAS
 from app.engine import engine
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import running
 from dev.cluster.rest import Connection
 from dev.cluster.spec import ClusterSpec
 from kube.model.meta import MAX_INT32
 from manifests import crd
 from tests.support.cluster.jobs import JOBSETS
-from tests.support.cluster.requests import MERGE, replace_object, request, wait_for
+from tests.support.cluster.requests import MERGE, OwnCluster, replace_object, request, wait_for
 from tests.support.corpus.go_crd import go_crd, without_our_fields
 from tests.support.corpus.manifests import Case, cases
 from tests.support.corpus.mutations import mutated, training
@@ -49,13 +47,11 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterator[World]:
+def world(own_cluster: OwnCluster) -> Iterator[World]:
     with contextlib.ExitStack() as stack:
         clusters = []
         for name in ("before", "upgraded"):
-            spec = ClusterSpec(name=name, profile="api")
-            folder = tmp_path_factory.mktemp(name)
-            cluster = stack.enter_context(running(spec, sources=Sources(assets=binaries), state_root=folder))
+            cluster = stack.enter_context(own_cluster(ClusterSpec(name=name, profile="api")))
             status, answer = request(cluster, "POST", DEFINITIONS, go_crd())
             assert status == 201, answer
             wait_for(lambda cluster=cluster: request(cluster, "GET", PATH)[0] == 200, what="the CRD to be served")

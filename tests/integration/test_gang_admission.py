@@ -9,13 +9,12 @@ import pytest
 from api.features import FeatureGates
 from app.engine import engine
 from authoring.rendering import as_stored, by_stage
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import Cluster, running
+from dev.cluster.cluster import Cluster
 from dev.cluster.spec import ClusterSpec
 from tests.support.cluster.admission import GROUPS, cluster_with_admission
 from tests.support.cluster.kube_client import connected
 from tests.support.cluster.manager import USER
-from tests.support.cluster.requests import request
+from tests.support.cluster.requests import OwnCluster, request
 from tests.support.corpus.manifests import case_id, cases
 from tests.support.objects.jobsets import JSON, stored
 from webhooks.jobset.answers import WITH_RULE, warning_texts
@@ -39,11 +38,9 @@ def with_api(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterato
 
 
 @pytest.fixture(scope="module")
-def without_api(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterator[Cluster]:
+def without_api(own_cluster: OwnCluster) -> Iterator[Cluster]:
     """An API server as Kubernetes 1.37 is by default."""
-    spec = ClusterSpec(name="nogangs", profile="api", gang=False)
-    folder = tmp_path_factory.mktemp("nogangs")
-    with running(spec, sources=Sources(assets=binaries), state_root=folder) as cluster:
+    with own_cluster(ClusterSpec(name="nogangs", profile="api", gang=False)) as cluster:
         yield cluster
 
 

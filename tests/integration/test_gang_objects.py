@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,15 +16,14 @@ from api.gangs import forest
 from api.jobset import JobSet
 from controllers.gang.execute import RESOURCES
 from controllers.gang.watches import GroupWatches
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import Cluster, running
+from dev.cluster.cluster import Cluster
 from dev.cluster.spec import ClusterSpec
 from kube.client import Client
 from kube.errors import AlreadyExists, ApiError, Invalid
 from kube.model.jsontree import without_nulls
 from kube.model.versions import parse_version
 from tests.support.cluster.kube_client import connected
-from tests.support.cluster.requests import drop_namespace, new_namespace, request
+from tests.support.cluster.requests import OwnCluster, drop_namespace, new_namespace, request
 from tests.support.objects.gang_trees import entry
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -193,12 +191,9 @@ WITH_GROUPS = [part for part, (_, served) in PARTS.items() if served.groups]
 
 
 @pytest.fixture(scope="module", params=PARTS)
-def partly(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, binaries: Path
-) -> Iterator[tuple[str, Cluster]]:
+def partly(request: pytest.FixtureRequest, own_cluster: OwnCluster) -> Iterator[tuple[str, Cluster]]:
     """(which of `PARTS`, its API server)."""
-    folder = tmp_path_factory.mktemp(request.param)
-    with running(PARTS[request.param][0], sources=Sources(assets=binaries), state_root=folder) as cluster:
+    with own_cluster(PARTS[request.param][0]) as cluster:
         yield request.param, cluster
 
 

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from dev.cluster.assets import Sources
-from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from manifests import files
 from tests.support.cluster.requests import kubectl, request, wait_for
@@ -19,11 +17,10 @@ ZONES = {"topology.kubernetes.io/zone": 2}
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory, binaries):
+def cluster(own_cluster):
     """Four nodes in two zones. kwok makes the manager's pods ready; no manager runs in them."""
     spec = ClusterSpec(name="replicas", nodes=FakeNodes(count=4, label_every=ZONES))
-    state_root = tmp_path_factory.mktemp("replicas")
-    with running(spec, sources=Sources(assets=binaries), state_root=state_root) as running_cluster:
+    with own_cluster(spec) as running_cluster:
         # Client-side, which keeps the whole object in an annotation: the CRD fits.
         kubectl(running_cluster, "apply", "-f", str(INSTALL))
         yield running_cluster

@@ -25,6 +25,7 @@ from api.scheduling import (
     Scheduling,
     SchedulingConstraints,
 )
+from api.spares import running_part
 from api.stages import in_order, staged
 
 WORKLOAD, COMPOSITE, POD_GROUP = "Workload", "CompositePodGroup", "PodGroup"
@@ -127,17 +128,17 @@ def sequenced(spec: JobSetSpec) -> bool:
 
 def too_many_jobs(js: JobSet) -> bool:
     """Whether the set has more Jobs than groups are made for."""
-    return sum(max(rjob.replicas, 0) for rjob in js.spec.replicated_jobs) > MOST_JOBS
+    return sum(max(rjob.replicas, 0) for rjob in running_part(js).spec.replicated_jobs) > MOST_JOBS
 
 
 def forest(js: JobSet) -> Forest | None:
     """The trees; None where the set has no `spec.scheduling`, or too many Jobs.
 
-    ReplicatedJobs without pods get no group.
+    ReplicatedJobs without pods get no group, nor do spares: a gang never waits for them.
     """
     if js.spec.scheduling is None or too_many_jobs(js):
         return None
-    return _Compiler(js, js.spec.scheduling).forest()
+    return _Compiler(running_part(js), js.spec.scheduling).forest()
 
 
 def shape(js: JobSet) -> Forest | None:

@@ -173,17 +173,20 @@ class Executor:
         )
 
     async def _prepare(self, js: JobSet, actions: Actions, *, confirmed: bool) -> list[Failure]:
-        """Everything that comes before Jobs: deletions, the Service, claims and groups."""
-        caches = self.caches
-        deletions = await self._each(js, actions[DeleteJob], partial(self._delete_job, js, confirmed))
-        deletions += await self._each(js, actions[DeleteJobs], partial(self._delete_jobs, js))
+        """Everything that comes before Jobs: deletions, the Service, claims and groups.
+
+        A place is given before the Job of its spare is deleted.
+        """
+        caches, deletions = self.caches, list[Failure]()
         writes = PodWrites(self.client, js.metadata.namespace)
-        if caches.nodes is not None:
-            deletions += await self._each(js, actions[DeletePod], partial(writes.delete, caches.nodes.pods.store))
         if caches.spare_pods is not None:
             deletions += await self._each(js, actions[GivePlace], partial(writes.give_place, caches.spare_pods))
             deletions += await self._each(js, actions[EndSpare], partial(writes.end_spare, caches.spare_pods))
             deletions += await self._each(js, actions[LiftGate], partial(writes.lift_gate, caches.spare_pods))
+        deletions += await self._each(js, actions[DeleteJob], partial(self._delete_job, js, confirmed))
+        deletions += await self._each(js, actions[DeleteJobs], partial(self._delete_jobs, js))
+        if caches.nodes is not None:
+            deletions += await self._each(js, actions[DeletePod], partial(writes.delete, caches.nodes.pods.store))
         ensure_service = partial(self._ensure, js, SERVICES, Service, caches.services)
         services = await self._each(js, actions[CreateService], ensure_service)
         self._report(js, keys.SERVICE_CREATION_FAILED, services)

@@ -14,6 +14,7 @@ from tests.support.objects.stored_sets import jobset, rjob
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 # Every tree
+SPARE = jobset(rjob("spare", 2, spareFor="a")).spec.replicated_jobs
 
 MODES = st.sampled_from([None, None, ALL, SINGLE])
 CONSTRAINTS = st.sampled_from([None, None, topology("zone"), topology("example.com/rack")])
@@ -123,3 +124,10 @@ def test_another_set_of_the_name_has_groups_of_other_names(js):
     one, other = forest(js), forest(later)
     assert {g.name for g in one.groups()}.isdisjoint(g.name for g in other.groups())
     assert one.workload != other.workload
+
+
+@given(sets(), st.booleans())
+def test_spares_are_in_no_group(js, first):
+    rjobs = js.spec.replicated_jobs
+    both = (*SPARE, *rjobs) if first else (*rjobs, *SPARE)
+    assert forest(replace(js, spec=replace(js.spec, replicated_jobs=both))) == forest(js)

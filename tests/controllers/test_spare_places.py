@@ -1,6 +1,7 @@
 """The places of spares: promised when pods lose their nodes, and given to those that come instead, or find no node."""
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,6 +21,7 @@ from tests.support.objects.stored_sets import jobset, rjob
 GATES = dict.fromkeys(
     ("JobSetSpares", "JobSetNodeFailure", "JobSetNodeMaintenance", "JobSetAvoidNodes", "InPlaceRestart"), True
 )
+GANGS = ({"schedulingPolicy": {"gang": {}}}, {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]})
 IN_PLACE = {"restartStrategy": "InPlaceRestart"}
 LOST = "js-workers-1"
 
@@ -86,12 +88,11 @@ class PoolWorld(NodeWorld):
         return entry.used, entry.promised_to
 
 
-def running(spares: int = 2, **policy) -> PoolWorld:
+def running(spares: int = 2, scheduling: dict[str, Any] | None = None, **policy) -> PoolWorld:
     """Two workers that run, and spares that hold places on nodes s0, s1, ..."""
     policy = {"maxRestarts": 9, "nodeFailure": {"afterSeconds": 0, "forceDeletePods": True}, **policy}
-    world = PoolWorld(
-        jobset(rjob("workers", 2), rjob("spare", spares, spareFor="workers"), failurePolicy=policy), **GATES
-    )
+    rjobs = rjob("workers", 2), rjob("spare", spares, spareFor="workers")
+    world = PoolWorld(jobset(*rjobs, failurePolicy=policy, scheduling=scheduling), **GATES)
     for _ in range(2):
         world.settle()
         world.run()
@@ -200,6 +201,37 @@ def test_spares_that_a_queue_has_sent_to_other_nodes_give_no_places():
     assert world.entry == (0, ())
 
 
+@pytest.mark.parametrize("scheduling", GANGS)
+def test_a_gang_that_restarts_waits_for_no_spare_and_its_lost_pod_gets_a_place(scheduling):
+    world = running(scheduling=scheduling)
+    lose(world)
+    groups = world.of_kind("PodGroup")
+    assert sum(group["spec"]["schedulingPolicy"]["gang"]["minCount"] for group in groups) == 2
+    in_groups = [name for name, job in world.jobs.items() if job["spec"]["template"]["spec"].get("schedulingGroup")]
+    assert sorted(in_groups) == ["js-workers-0", LOST]
+    pod = world.add(LOST)
+    world.settle()
+    assert ([place.pod for place in world.given], world.entry) == ([pod], (1, ()))
+
+
+@pytest.mark.parametrize("scheduling", [None, *GANGS])
+def test_while_a_gang_finds_no_room_its_spares_are_gone(scheduling):
+    """kube-scheduler may say that of all of its pods where one node is missing, and forgets their nominations."""
+    world = running(scheduling=scheduling)
+    lose(world)
+    world.pool = {name: pod for name, pod in world.pool.items() if pod.is_spare}
+    for job in ("js-workers-0", LOST):
+        world.add(job, gated=False, unschedulable=True)
+    world.settle()
+    world.collect()
+    world.settle()
+    assert (len(world.given), world.entry[0]) == (2, 2)
+    assert ("js-spare-0" in world.jobs) == (scheduling is None)
+    world.run()
+    world.settle()
+    assert "js-spare-0" in world.jobs, "made again once all are ready"
+
+
 def test_a_failure_of_the_program_promises_nothing():
     world = running()
     world.fail("js-workers-0")
@@ -242,9 +274,9 @@ STEPS = st.lists(
 
 
 @settings(max_examples=100, deadline=None)
-@given(steps=STEPS, in_place=st.booleans())
-def test_whatever_is_lost_no_pod_stays_held_back_and_each_place_is_given_once(steps, in_place):
-    world = running(**(IN_PLACE if in_place else {}))
+@given(steps=STEPS, in_place=st.booleans(), scheduling=st.sampled_from([None, *GANGS]))
+def test_whatever_is_lost_no_pod_stays_held_back_and_each_place_is_given_once(steps, in_place, scheduling):
+    world = running(scheduling=scheduling, **(IN_PLACE if in_place else {}))
     for step in steps:
         if world.status.terminal_state:
             break

@@ -132,6 +132,40 @@ def test_spares_do_not_restart_in_place():
     assert found(js, FeatureGates({"JobSetSpares": True, "InPlaceRestart": True})) == []
 
 
+GANG = {"schedulingPolicy": {"gang": {}}}
+CONSTRAINT = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+CLAIM = {"resourceClaims": [{"name": "link", "resourceClaimName": "link"}]}
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "broken"),
+    [
+        ({"schedulingPolicy": {"gang": {}}, "disruptionMode": {"all": {}}}, []),
+        ({"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]}, []),
+        (CONSTRAINT, [(f"{SPARE}.spareFor", "spare-placement")]),
+        (
+            {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": CONSTRAINT}]},
+            [(f"{SPARE}.spareFor", "spare-placement")],
+        ),
+        (
+            {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": CLAIM}]},
+            [(f"{SPARE}.spareFor", "spare-placement")],
+        ),
+        (
+            {"replicatedJobs": [{"targetReplicatedJobs": ["workers"]}, {"targetReplicatedJobs": ["spare"]}]},
+            [("spec.scheduling.replicatedJobs[1].targetReplicatedJobs[0]", "spare-named")],
+        ),
+    ],
+)
+def test_spares_stand_in_for_gangs_that_may_go_to_any_node(scheduling, broken):
+    gates = {"JobSetSpares": True, "JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True}
+    made = engine(FeatureGates(gates)).create(with_spares(spare(), suspend=True, scheduling=GANG)).object
+    old, new = stored(made), stored(made)
+    new["spec"]["scheduling"] = scheduling
+    for errors in (engine(FeatureGates(gates)).create(new).errors, engine(FeatureGates(gates)).update(old, new).errors):
+        assert [(str(error.path), error.rule.id) for error in errors] == broken
+
+
 RACK = {keys.EXCLUSIVE_TOPOLOGY: "rack"}
 
 

@@ -58,6 +58,7 @@ SCHEDULING: tuple[SubjectCheck, ...] = (
     scheduling_pods.exclusive,
     scheduling_pods.alike,
     scheduling_pods.kueue,
+    spares.groups_of_pods,
 )
 """Groups: checked again on every update that could change them."""
 BEFORE: tuple[SubjectCheck, ...] = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from api.spare_pods import PoolPod
 from api.spares import GATE, rank_of
-from controllers.planning.actions import EndSpare, GivePlace, LiftGate
+from controllers.planning.actions import DeleteJob, EndSpare, GivePlace, LiftGate
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, draft_result
 from controllers.planning.spare_domains import followers, hand_over
@@ -21,6 +21,7 @@ from controllers.planning.spare_places import (
     promised_pods,
     targets,
 )
+from controllers.planning.spares import deletions
 from controllers.planning.status import StatusDraft
 
 PLACE_COOLDOWN = 30.0
@@ -30,7 +31,7 @@ places."""
 PROMISE_DELAY = 5.0
 """Seconds since the last write of the status after which promises end if all Jobs are ready: counts may be behind."""
 
-Actions = list[GivePlace | EndSpare | LiftGate]
+Actions = list[GivePlace | EndSpare | LiftGate | DeleteJob]
 
 
 def give_places(ctx: Context) -> Partial:
@@ -59,9 +60,21 @@ def _give_single_places(ctx: Context, draft: StatusDraft, name: str, actions: Ac
     for place in given:
         actions.append(_give(place))
         _report(draft, place, "place")
+    if ctx.js.spec.scheduling is not None:
+        actions += _given_up(ctx, given)
     served = {place.pod.uid for place in given}
     actions += [LiftGate(pod.name, pod.uid) for pod in waiting if pod.gated and pod.uid not in served]
     return given, [rank_of(pod.name) for pod in waiting]
+
+
+def _given_up(ctx: Context, given: list[Place]) -> list[DeleteJob]:
+    """Spares that end, until they are made again, as a gang finds no room.
+
+    All of its pods are unschedulable as long as one is: the next pod of a spare would take the same node, and give way
+    again and again.
+    """
+    uids = {place.spare.job_uid for place in given if not place.pod.gated}
+    return deletions(job for spares in ctx.observed.spares for job in spares.jobs if job.metadata.uid in uids)
 
 
 def _give_domains(ctx: Context, draft: StatusDraft, name: str, actions: Actions) -> tuple[list[Place], list[str]]:

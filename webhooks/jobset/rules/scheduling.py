@@ -119,6 +119,11 @@ class Level:
         return self.constraints.topology[0].key if self.constraints is not None and self.constraints.topology else ""
 
     @property
+    def ties_pods(self) -> bool:
+        """Whether its pods may not go just anywhere."""
+        return bool(self.topology or self.claims)
+
+    @property
     def has_policy(self) -> bool:
         return any(field is not None for field in (self.policy, self.constraints, self.mode))
 

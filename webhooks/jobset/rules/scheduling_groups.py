@@ -83,7 +83,7 @@ TOO_MANY_JOBS = _SOURCE.error(
 def few_enough(subject: Subject) -> Iterator[FieldError]:
     """A set with spec.scheduling has at most MOST_JOBS Jobs."""
     if subject.js.spec.scheduling is not None and too_many_jobs(subject.js):
-        count = sum(max(entry.rjob.replicas, 0) for entry in subject.entries)
+        count = sum(max(entry.rjob.replicas, 0) for entry in subject.entries if not entry.rjob.spare_for)
         yield TOO_MANY_JOBS.at(SCHEDULING, count=count)
 
 
@@ -102,7 +102,7 @@ def targets(subject: Subject) -> Iterator[FieldError]:
             if first.setdefault(name, k) != k:
                 yield TARGET_AGAIN.at(place, name, first=first[name])
     whole = spec.scheduling_policy or spec.scheduling_constraints or spec.disruption_mode
-    missing = [name for name in subject.names if name not in first]
+    missing = [rjob.name for rjob in subject.js.spec.replicated_jobs if not rjob.spare_for and rjob.name not in first]
     if missing and not whole:
         names = ", ".join(f'"{name}"' for name in missing[:_MOST_NAMES])
         names += f" and {len(missing) - _MOST_NAMES} more" if len(missing) > _MOST_NAMES else ""

@@ -15,6 +15,7 @@ from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 from webhooks.jobset.rules import MOST_FINDINGS, Source
 from webhooks.jobset.rules.coordinator import PATH as COORDINATOR
+from webhooks.jobset.rules.scheduling import ENTRIES, levels
 from webhooks.jobset.rules.success import TARGETS as SUCCESS_TARGETS
 from webhooks.jobset.rules.targets import name_suggestion
 from webhooks.jobset.subject import Entry, Subject
@@ -39,8 +40,8 @@ ORDERED = _DOCS.error(
 )
 PLACED = _DOCS.error(
     "spare-placement",
-    "a spare can hold no place where {why} decides who gets it",
-    "remove spareFor, or place the pods of replicatedJob {name} by their leaders or one by one",
+    "a spare can hold no place where {why}",
+    "remove spareFor, or {instead}",
 )
 TEMPLATE = _DOCS.error(
     "spare-template",
@@ -92,9 +93,9 @@ def _group(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     if in_order(js.spec) or staged(js.spec):
         yield ORDERED.at(path, name)
     placement = placement_annotations(js, target.rjob)
-    labelled = NODE_SELECTOR_STRATEGY in placement
-    if labelled or js.spec.scheduling is not None:
-        yield PLACED.at(path, name, name=name, why="a label of nodes" if labelled else "spec.scheduling")
+    if NODE_SELECTOR_STRATEGY in placement:
+        instead = f"place the pods of replicatedJob {name} by their leaders or one by one"
+        yield PLACED.at(path, name, why="a label of nodes decides who gets it", instead=instead)
     elif placement != placement_annotations(js, entry.rjob):
         yield TEMPLATE.at(entry.path.at("template", "metadata", "annotations"), name=name)
     different = _difference(entry.path, entry.rjob.template, spare_template(target.rjob.template, entry.rjob.template))
@@ -123,6 +124,25 @@ def _difference(path: Path, own: JSON, wanted: JSON) -> Path | None:
 
 
 _POD = ("spec", "template", "spec")
+
+
+def groups_of_pods(subject: Subject) -> Iterator[FieldError]:
+    """No group has spares, and none keeps pods that spares stand in for in one domain, or at one device."""
+    entries = list(islice(_spares(subject), MOST_GROUPS))
+    spec, spares = subject.js.spec.scheduling, {entry.rjob.name for entry in entries}
+    if spec is None or not spares:
+        return
+    for path, group in ENTRIES.each(spec.replicated_jobs):
+        for place, name in path.at("targetReplicatedJobs").each(group.target_replicated_jobs):
+            if name in spares:
+                yield NAMED.at(place, name, name=name)
+    tied = {name: level for level in levels(subject) if level.ties_pods for name in level.targets}
+    for entry in entries:
+        name = entry.rjob.spare_for
+        if name in tied:
+            why = "a group keeps its pods in one domain or at one device, since the spare is in no group"
+            instead = f"remove schedulingConstraints and resourceClaims of {tied[name].path}"
+            yield PLACED.at(entry.path.at("spareFor"), name, why=why, instead=instead)
 
 
 def references(subject: Subject) -> Iterator[FieldError]:

@@ -1,0 +1,112 @@
+"""The place of a spare goes to the lost pod of a gang, and to no other (docs/concepts/spares.md#gangs)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import gangs
+from tests.support.cluster.gangs import GANG, GangNamespace, slices
+from tests.support.cluster.requests import uids
+from tests.support.played import agents
+from tests.support.played.agents import JOB, Lose, losing
+
+JSON = dict[str, Any]
+GATES = {**gangs.GATES, **agents.GATES, "JobSetSpares": True}
+pytestmark = [pytest.mark.slow, pytest.mark.manager(featureGates=GATES)]
+EACH = {"replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": {}}]}
+SPARE = {"name": "spare", "replicas": 1, "spareFor": "slice", "template": {}}
+LOST = {"maxRestarts": 5, "nodeFailure": {"afterSeconds": 0, "forceDeletePods": True}}
+IN_PLACE = {**LOST, "restartStrategy": "InPlaceRestart"}
+WORKERS, SPARES, NODES = 4, 2, 16
+
+
+@pytest.fixture
+def lose(gang_namespace: GangNamespace) -> Iterator[Lose]:
+    with losing(gang_namespace) as make:
+        yield make
+
+
+def start(gang_namespace: GangNamespace, scheduling: JSON, policy: JSON) -> tuple[list[JSON], set[str]]:
+    """A gang of two Jobs of two pods, and a spare: its pods, and the nodes of the spare."""
+    gang_namespace.gang(slices(job=JOB), SPARE, scheduling=scheduling, failurePolicy=policy)
+    gang_namespace.until(lambda: spares(gang_namespace) == (1, 0, 0), "the spare")
+    places = {pod["spec"]["nodeName"] for pod in gang_namespace.of_job("js-spare-0")}
+    assert len(places) == SPARES
+    return workers(gang_namespace), places
+
+
+def spares(gang_namespace: GangNamespace) -> tuple[int, int, int]:
+    """How many spares are ready and missing, and how many places were given."""
+    [entry] = gang_namespace.status().get("spares") or [{}]
+    return entry.get("ready", 0), entry.get("missing", 0), entry.get("used", 0)
+
+
+def workers(gang_namespace: GangNamespace) -> list[JSON]:
+    """The pods of the gang that have a node and are to stay."""
+    found = gang_namespace.pods("jobset.sigs.k8s.io/replicatedjob-name=slice")
+    return [pod for pod in found if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]]
+
+
+def compete(gang_namespace: GangNamespace) -> None:
+    """As many pods of the same size and priority as there are nodes: each free node is taken, and others wait."""
+    for number in range(NODES):
+        gang_namespace.lone_pod(f"greedy-{number}")
+    gang_namespace.until(lambda: taken(gang_namespace) == NODES - WORKERS - SPARES, "every free node is taken")
+
+
+def taken(gang_namespace: GangNamespace) -> int:
+    return sum(bool(node) for node in gang_namespace.lone().values())
+
+
+def replaced(gang_namespace: GangNamespace, lost: JSON) -> list[JSON]:
+    """The workers once all have nodes, and another pod is in the place of the lost one."""
+
+    def look() -> list[JSON]:
+        here = workers(gang_namespace)
+        return here if len(here) == WORKERS and uids(here).isdisjoint(uids([lost])) else []
+
+    return gang_namespace.until(look, "all workers have nodes")
+
+
+@pytest.mark.parametrize("scheduling", [GANG, EACH, {**GANG, **EACH}], ids=["set", "Jobs", "gang-of-gangs"])
+def test_the_place_goes_to_the_lost_pod_however_many_wait(
+    gang_namespace: GangNamespace, lose: Lose, scheduling: JSON
+) -> None:
+    before, places = start(gang_namespace, scheduling, IN_PLACE)
+    compete(gang_namespace)
+    lose(before[0])
+    after = replaced(gang_namespace, before[0])
+    [new] = [pod for pod in after if pod["metadata"]["uid"] not in uids(before)]
+    assert new["spec"]["nodeName"] in places
+    assert new["spec"]["schedulingGroup"] == before[0]["spec"]["schedulingGroup"]
+    assert taken(gang_namespace) == NODES - WORKERS - SPARES, "no other pod has got a node"
+    assert [note for _, reason, note in gang_namespace.events() if reason == "SpareUsed" and "lost its node" in note]
+    gang_namespace.until(lambda: spares(gang_namespace) == (0, 1, 1), "the spare is missing")
+
+
+def test_a_pod_of_a_gang_that_finds_no_node_gets_the_place_and_the_spare_ends(gang_namespace: GangNamespace) -> None:
+    before, places = start(gang_namespace, GANG, LOST)
+    compete(gang_namespace)
+    gang_namespace.cordon(before[0]["spec"]["nodeName"])
+    gang_namespace.drop_pod(before[0]["metadata"]["name"])
+    after = replaced(gang_namespace, before[0])
+    [new] = [pod for pod in after if pod["metadata"]["uid"] not in uids(before)]
+    assert new["spec"]["nodeName"] in places
+    gang_namespace.until(lambda: spares(gang_namespace) == (0, 1, 1), "the spare is missing")
+    assert taken(gang_namespace) <= NODES - WORKERS - SPARES + 1, "one node of the spare's two was left"
+
+
+def test_with_free_nodes_the_lost_pod_of_a_gang_that_restarts_goes_to_the_place(
+    gang_namespace: GangNamespace, lose: Lose
+) -> None:
+    before, places = start(gang_namespace, GANG, LOST)
+    lose(before[0])
+    after = replaced(gang_namespace, before[0])
+    assert not uids(before) & uids(after)
+    rank = before[0]["metadata"]["name"].rpartition("-")[0]
+    [new] = [pod for pod in after if pod["metadata"]["name"].rpartition("-")[0] == rank]
+    assert new["spec"]["nodeName"] in places
+    gang_namespace.until(lambda: spares(gang_namespace) == (1, 0, 1), "the spare is whole again")

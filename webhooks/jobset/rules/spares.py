@@ -135,7 +135,7 @@ def groups_of_pods(subject: Subject) -> Iterator[FieldError]:
     for path, group in ENTRIES.each(spec.replicated_jobs):
         for place, name in path.at("targetReplicatedJobs").each(group.target_replicated_jobs):
             if name in spares:
-                yield NAMED.at(place, name, name=name)
+                yield SPARE_REFERENCED.at(place, name, name=name)
     tied = {name: level for level in levels(subject) if level.ties_pods for name in level.targets}
     for entry in entries:
         name = entry.rjob.spare_for

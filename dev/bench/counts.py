@@ -19,9 +19,9 @@ CHANGES = {"update", "patch"}
 def counts(calls: Iterable[Call], user: str) -> JSON:
     """Requests by client, requests about pods, and all calls of `user`; its dry runs are counted separately.
 
-    `user` is the last part of a user name. `calls` of it are told apart by verb, resource and code; `refused` are those
-    answered with 400 or more, of which a `duplicate` is a Job that was there already, a `conflict` a write of an object
-    that had changed.
+    `user` is the last part of a user name. Its `calls` are counted by verb, resource and code; `refused`: those
+    answered with 400 or more; `duplicate`: those for a Job that existed already; `conflict`: writes of an object that
+    had changed.
     """
     clients: Counter[str] = Counter()
     pods: Counter[str] = Counter()
@@ -52,7 +52,7 @@ def counts(calls: Iterable[Call], user: str) -> JSON:
 
 
 def goal_figures(own: Counter[tuple[str, str, int]]) -> dict[str, int]:
-    """The figures that goals are about, of calls by (verb, resource, code)."""
+    """The figures of goals, from calls by (verb, resource, code)."""
 
     def total(verbs: set[str], resources: set[str] | None = None, codes: range = range(1000)) -> int:
         return sum(

@@ -14,8 +14,7 @@ EXIT_CODE = 128 + signal.SIGTERM
 def unwound_by_sigterm() -> Iterator[None]:
     """Decorates a `main`, which must run in the main thread: SIGTERM raises `SystemExit` in it.
 
-    So every `with` and `finally` ends its processes. They take some seconds for that, in which another SIGTERM changes
-    nothing.
+    So every `with` and `finally` ends its processes. That takes some seconds, in which another SIGTERM is ignored.
     """
     before = signal.signal(signal.SIGTERM, _unwind)
     try:

@@ -1,8 +1,7 @@
 """`python -m dev.bench.floor --config FILE --kubeconfig FILE`: a client that makes only the calls a scenario needs.
 
-It is the lower bound that managers are measured against, and no manager: it does no admission, forgets everything when
-it ends, and does not look after what went wrong. Must not use the controllers' code but for the name of the resource;
-bodies come from `api`.
+It is the lower bound that managers are measured against, and not a manager: it does no admission, keeps no state, and
+handles no errors. Bodies come from `api`; the controllers' code is not used.
 """
 
 import argparse
@@ -47,7 +46,7 @@ class PodIdentity(Base, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class TrackedSet:
-    """One JobSet: what is to be created of it, and how far it is."""
+    """One JobSet: the objects to create for it, and its progress."""
 
     js: JobSet
     bodies: dict[str, Any] = field(default_factory=dict)
@@ -79,7 +78,7 @@ class TrackedSet:
 
 
 class Floor:
-    """Starts a task in `tasks` for each thing that has to be done; ends when that group ends."""
+    """Starts a task in `tasks` for each action; ends when that group ends."""
 
     def __init__(self, client: Client, tasks: asyncio.TaskGroup) -> None:
         self._client = client
@@ -153,7 +152,7 @@ class Floor:
         return self._sets.get((child.metadata.namespace, child.metadata.labels[keys.JOBSET_NAME]))
 
     def _create_when_gone(self, tracked: TrackedSet, job: str) -> None:
-        """The old Job or a pod of it has gone: create the new one if that was the last of them."""
+        """The old Job or a pod of it is gone: create the new one if that was the last of them."""
         if job in tracked.bodies and job not in tracked.awaited and not tracked.pods[job]:
             tracked.awaited.add(job)
             self._soon(self._create(tracked, tracked.bodies[job]))
@@ -172,7 +171,7 @@ class Floor:
         )
 
     def _restart_set(self, tracked: TrackedSet) -> None:
-        """Begin the next attempt: everything of the one before is to go."""
+        """Begin the next attempt: delete everything of the one before."""
         self._soon(self._delete(tracked.namespace, tracked.selector(), list(tracked.bodies)))
         status = msgspec.structs.replace(tracked.js.status, restarts=tracked.js.status.restarts + 1)
         tracked.begin(msgspec.structs.replace(tracked.js, status=status))
@@ -213,7 +212,7 @@ async def _side_by_side(acts: list[Coroutine[Any, Any, Any]]) -> None:
 
 
 async def _log_errors(act: Coroutine[Any, Any, Any]) -> None:
-    """Do it; what the API server refuses goes to the log, and the benchmark finds out by the result."""
+    """Send it; refusals are logged, and the benchmark notices them by the result."""
     try:
         await act
     except KubeError as error:
@@ -221,7 +220,7 @@ async def _log_errors(act: Coroutine[Any, Any, Any]) -> None:
 
 
 async def _probe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Every question is answered with yes: whoever listens is ready."""
+    """Answer every request with 200: a listening process is ready."""
     with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")

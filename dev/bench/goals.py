@@ -1,6 +1,6 @@
 """The goals of a manager, and whether it reaches them. Pure: results in, goals out.
 
-Times are medians of ratios within rounds; of counts the worst round has to keep the bound.
+Times are medians of ratios within rounds; for counts, the worst round has to keep the bound.
 """
 
 from collections.abc import Callable, Iterator
@@ -112,7 +112,7 @@ def _times(results: JSON, manager: str) -> Iterator[Goal]:
 
 
 def _counts(results: JSON, manager: str) -> Iterator[Goal]:
-    """One goal for each kind of call: that of the phase that is furthest from keeping it."""
+    """One goal for each kind of call: that of the worst phase."""
     measured = {name: list(rounds(results, manager, name).values()) for name in {*CREATING, *ONE_SET}}
     creating = {name: measured[name] for name in CREATING if measured[name]}
     one_set = {name: measured[name] for name in ONE_SET if measured[name]}

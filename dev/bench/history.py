@@ -1,6 +1,6 @@
 """The order of a restart: no pod of the old attempt can still run when its Job is created again.
 
-It shows in resource versions, which put every change of the cluster in one order. Must not measure.
+Resource versions show it, since they order all changes of the cluster.
 """
 
 import contextlib
@@ -15,14 +15,14 @@ from dev.bench.scene import BenchmarkError, Event, Scene
 from dev.bench.sets import BATCH, attempt
 
 MOST_NAMES = 5
-"""Jobs that a message names."""
+"""Jobs that a message lists."""
 
 
 @contextlib.contextmanager
 def ordered_restart(scene: Scene, *, old: int, jobs: int, pods: int) -> Iterator[None]:
     """Raises `BenchmarkError` unless each of the Jobs is created after its pods of attempt `old` have ended.
 
-    The block has to last until all Jobs of the next attempt are there.
+    The block has to last until all Jobs of the next attempt exist.
     """
     with (
         scene.watch(scene.path("pods"), labelSelector=attempt(old), fieldSelector=NOT_ENDED) as pod_events,

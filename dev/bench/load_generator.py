@@ -1,12 +1,12 @@
 """A load generator for admission: reviews over kept connections, at a constant rate or as fast as they are answered.
 
-At a constant rate (an open loop) a server that stalls meets the reviews that are due meanwhile, as it would in
-production, and the stall shows in the latencies. Without a rate (a closed loop) each connection sends its next review
-once the last one is answered.
+At a constant rate (an open loop), reviews that are due while a server stalls count, as in production, so the stall
+shows in the latencies. Without a rate (a closed loop) each connection sends its next review once the last one is
+answered.
 
-`python -m dev.bench.load_generator` is a process that reads the load from standard input and prints a report.
-It has to be light, since it shares two cores with the server: requests are made before the start, and of an answer only
-its end is looked for, and whether it lets the object pass.
+`python -m dev.bench.load_generator` is a process that reads the load from standard input and prints a report. It has to
+be cheap, since it shares two cores with the server: requests are built before the start, and of an answer it only finds
+the end, and whether the object is allowed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dev.cluster.errors import DevclusterError
 
 ROOT = Path(__file__).parents[2]
 LAST_ANSWERS_TIMEOUT = 20.0
-"""Seconds after the end in which the last answers have to come."""
+"""Seconds after the end in which the last answers have to arrive."""
 
 Review = tuple[str, bytes]
 """The path of a webhook, and a body."""
@@ -126,7 +126,7 @@ class _Run:
             self.refused += not allowed
 
     def lose(self) -> None:
-        """A connection has ended early."""
+        """Count a connection that has ended early."""
         self.lost += 1
         self._drop()
 

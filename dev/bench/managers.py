@@ -1,7 +1,7 @@
 """The processes under measurement: their names on the command line, installation and start.
 
 Every manager gets what a Go manager takes, too: certificates in a folder, webhook configurations that trust them, all
-rights, no election. Must not know what is measured.
+rights, no election.
 """
 
 import argparse
@@ -38,11 +38,11 @@ USUAL = (
 )
 KNOWN = {entry.name: entry for entry in USUAL}
 WITHOUT_ELECTION = {"leaderElection": {"leaderElect": False}, "internalCertManagement": {"enable": False}}
-"""Sections of the configuration of a manager that has no replicas and is given its certificate."""
+"""Sections of the configuration of a manager without replicas and with a given certificate."""
 
 
 def entry(text: str) -> Entry:
-    """The manager that `--manager` names: one of `KNOWN`, `NAME=COMMAND`, or a command, whose name is its program's."""
+    """The manager that `--manager` names: one of `KNOWN`, `NAME=COMMAND`, or a command, named by its program."""
     if text in KNOWN:
         return KNOWN[text]
     name, equals, command = text.partition("=")
@@ -108,7 +108,7 @@ def further_manager(
 
 
 def _all_rights() -> dict[str, Any]:
-    """The rights that managers need differ, and are not compared."""
+    """Grant all rights: managers need different ones, which are not compared."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",

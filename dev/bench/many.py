@@ -27,7 +27,7 @@ SETS, JOBS, FAILURES = 1000, 5, 100
 REST_SECONDS = 30
 FAILURES_PER_SECOND = 1
 IDLE, IDLE_SECONDS = 0.05, 3
-"""Share of a core, and time: a manager that takes less for so long is at rest."""
+"""Share of a core, and time: a manager that uses less for that long is at rest."""
 
 WAIT_SECONDS = 300
 ELECTION = {"leaderElection": {"leaderElect": True, "resourceNamespace": NAMESPACE}}
@@ -36,7 +36,7 @@ JOB_CONTROLLER = "job-controller"
 
 
 def rest(play: Play) -> JSON:
-    """Nothing happens but nodes that report and Leases that are renewed."""
+    """The phase at rest: only nodes report, and Leases are renewed."""
     scene, seconds = play.scene, max(1.0, REST_SECONDS * play.scale)
     _wait_until_idle(scene)
     with count_requests(scene) as phase:
@@ -67,7 +67,7 @@ def _all_restarted(scene: Scene, pods: int, failures: int) -> bool:
 
 
 def start_another(play: Play) -> JSON:
-    """The manager ends, and another one starts that has all JobSets, until it is at rest."""
+    """End the manager, and start another one with all JobSets, until it is at rest."""
     local.stop(play.managers[-1])
     offset, begun = audit.size(play.scene.cluster.audit_log), time.monotonic()
     scene = _start(play)
@@ -82,7 +82,7 @@ def _start(play: Play) -> Scene:
 
 
 def _wait_until_idle(scene: Scene) -> float:
-    """Wait until the manager is at rest; since when it is (monotonic seconds)."""
+    """Wait until the manager is at rest; returns since when (monotonic seconds)."""
     begun = since = time.monotonic()
     busy = cpu_seconds(scene.pid)
     while time.monotonic() < since + IDLE_SECONDS:
@@ -124,10 +124,10 @@ def delete_all(play: Play) -> JSON:
 
 
 def delays_ms(found: Sequence[Call], names: Sequence[str]) -> list[float]:
-    """Milliseconds for each of these JobSets whose first Job has failed and was created again, in order of their size.
+    """Milliseconds until the manager reacted to the failed first Job of each JobSet, sorted.
 
     From the Job controller's last write about the old Job to the manager's next write of the JobSet's status, as the
-    API server received both: so the time in which the Job controller's own write is stored counts, too.
+    API server received both: so the storing of the Job controller's write counts, too.
     """
     failed, written, created = (defaultdict[str, list[float]](list) for _ in range(3))
     for call in found:

@@ -37,7 +37,7 @@ def measure(bench: Bench) -> JSON:
 
 def _admission(workers: int, entry: Entry) -> Iterator[JSON]:
     """Rows of `saturation.measure` with the number of `workers`, the processes that serve."""
-    # Sections that the Go manager's file does not have are left out where they are the default.
+    # Sections that the Go manager does not know are left out if they have their defaults.
     sections: JSON = {"childDryRun": {"enable": False}}
     if workers > 1:
         sections["webhook"] = {"workers": workers}

@@ -1,6 +1,6 @@
 """A webhook that looks for the owner of every new Job, as Kueue's does, and refuses a Job whose JobSet is not stored.
 
-The question goes to the API server, as administrator. Must not know what is measured.
+It asks the API server, as administrator.
 """
 
 import base64
@@ -23,9 +23,9 @@ JSON = dict[str, Any]
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 NAME = "bench-owner.example.com"
 SECONDS = 5
-"""In which a review is answered."""
+"""Time limit of a review."""
 CALLED_SECONDS = 30
-"""Until the API server calls a new webhook: it learns of it by a watch."""
+"""Time limit until the API server calls a new webhook, which it notices by a watch."""
 
 
 def not_found(name: str) -> str:
@@ -110,7 +110,7 @@ def _handler(scene: Scene) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the library has it
-            """Say nothing of each request."""
+            """Log no requests."""
 
     return Handler
 

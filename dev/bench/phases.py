@@ -1,6 +1,6 @@
 """One measured phase: when pods run, the manager's processor time and memory, and its requests to the API server.
 
-Moments come from a watch, requests from the audit log, processor time and memory from /proc. Must not know scenarios.
+Moments come from a watch, requests from the audit log, processor time and memory from /proc.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ REPORT_SECONDS = 30
 
 @contextlib.contextmanager
 def count_requests(scene: Scene) -> Iterator[JSON]:
-    """Requests in the block by client, and what it costs the manager."""
+    """Requests in the block by client, and the manager's processor time and memory."""
     reset_peak(scene.pid)
     offset, busy = audit.size(scene.cluster.audit_log), cpu_seconds(scene.pid)
     phase: JSON = {}
@@ -38,8 +38,8 @@ def measure_pods(
 ) -> Iterator[JSON]:
     """Seconds from the start of the block until half of the pods run and until all do, and `count_requests`.
 
-    `selector` selects pods by labels. `until` DELETED: until they run no more. `reported` asks whether the status of
-    the JobSets agrees; requests are counted until then. The block may set another start, `begun`.
+    `selector` selects pods by labels. `until` DELETED: until none runs any more. `reported`: whether the status of the
+    JobSets agrees; requests are counted until then. The block may set another start, `begun`.
     """
     with count_requests(scene) as phase, running(scene, selector) as events:
         phase["begun"] = time.monotonic()
@@ -62,7 +62,7 @@ def figures(moments: Sequence[float], begun: float) -> JSON:
 
 
 def running(scene: Scene, selector: str = "") -> contextlib.AbstractContextManager[Iterator[Event]]:
-    """Pods with these labels: ADDED once they run, DELETED once they do so no more."""
+    """Pods with these labels: ADDED once they run, DELETED once they do not run any more."""
     return scene.watch(scene.path("pods"), fieldSelector="status.phase=Running", labelSelector=selector)
 
 

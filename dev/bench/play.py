@@ -35,7 +35,7 @@ class Play:
     """The managers that have been started, the latest last."""
     start_manager: StartManager = _start_none
     over: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    """What ends with the scenario."""
+    """Contexts that end with the scenario."""
 
     def scale_count(self, count: int) -> int:
         """A part of a count, at least 2."""

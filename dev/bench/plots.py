@@ -1,4 +1,4 @@
-"""The pictures of a run, as SVG: times, calls, memory. Must not measure, nor show on a screen."""
+"""The pictures of a run, as SVG: times, calls, memory."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ OTHER = "other requests"
 
 
 def draw(results: JSON, folder: Path) -> list[Path]:
-    """Write every picture there is something for; the paths."""
+    """Write every picture that has data. Returns the paths."""
     with _reproducible():
         pictures = {
             "times": _bars(results, "seconds", "seconds until all pods run (median, range)"),
@@ -32,7 +32,7 @@ def draw(results: JSON, folder: Path) -> list[Path]:
 
 
 def draw_ratios(ratios: Mapping[str, Sequence[tuple[str, float]]], folder: Path) -> Path:
-    """Write the picture of ratios over runs, a line for each phase: (run, ratio) in their order; the path."""
+    """Write the picture of ratios over runs, a line for each phase: (run, ratio) in their order. Returns the path."""
     runs = list(dict.fromkeys(run for points in ratios.values() for run, _ in points))
     with _reproducible():
         figure, axes = _figure(len(runs) + 4)

@@ -1,7 +1,4 @@
-"""Processor time and memory of a process and all its descendants, from /proc (Linux).
-
-Must not start, signal or wait for anything.
-"""
+"""Processor time and memory of a process and all its descendants, from /proc (Linux)."""
 
 import contextlib
 import os
@@ -55,7 +52,7 @@ def family(pid: int) -> list[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of stat from the third on, since those before may hold spaces; none of a process that is gone."""
+    """The fields of stat from the third on, since those before may contain spaces; empty for an ended process."""
     try:
         return (PROC / str(pid) / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

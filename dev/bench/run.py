@@ -1,6 +1,6 @@
 """Runs managers in turn, each on a fresh cluster, round after round, and collects the figures of the scenarios.
 
-Other load on the machine affects all managers alike that way. Must not judge: that is the report's.
+So other load on the machine affects all managers alike.
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
 """The number of reviews a second that an admission server answers at most: P8 (mutate) and P9 (validate).
 
 `make bench-admission ARGS=--saturation` measures one server without a cluster; `measure` any manager that is there
-already. Reviews are creates of JobSets that differ in name and uid. A manager has to run without the child dry run, for
-with it the figure is the API server's. Must not judge.
+already. Reviews are creates of JobSets that differ in name and uid. A manager has to run without the child dry run,
+with which the API server's speed would be measured.
 """
 
 from collections.abc import Iterator, Sequence

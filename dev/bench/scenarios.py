@@ -27,7 +27,7 @@ from dev.bench.sets import (
 )
 
 Act = Callable[[Play], JSON]
-"""Does something, and returns the figures of that phase."""
+"""Plays a phase, and returns its figures."""
 
 FLAVOR = {"kubernetes.io/os": "linux"}
 """Labels that all fake nodes have, as a node selector (P13)."""
@@ -39,9 +39,9 @@ LARGE_SET = f"{keys.JOBSET_NAME}=large"
 class Scenario:
     """Phases that build on each other, by name; each begins with the code of a scenario. The first is always played.
 
-    `floors`: floors play them, too. `once`: in the first round alone. `apart`: on a cluster of their own, with a
-    manager that has these `sections` in its configuration, and with `real_nodes` instead of fake ones. `around` is
-    entered for all of them.
+    `floors`: floors play them, too. `once`: in the first round only. `apart`: on a cluster of their own, with a manager
+    that has these `sections` in its configuration, and with `real_nodes` instead of fake ones. `around` is entered for
+    all of them.
     """
 
     phases: Mapping[str, Act]

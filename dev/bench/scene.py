@@ -1,7 +1,4 @@
-"""The cluster, process and namespace of a benchmark; requests and watches as administrator.
-
-Must not know what is measured, nor what a JobSet is.
-"""
+"""The cluster, process and namespace of a benchmark; requests and watches as administrator."""
 
 import contextlib
 import http.client
@@ -35,7 +32,7 @@ MERGE = "application/merge-patch+json"
 
 
 class BenchmarkError(Exception):
-    """The run cannot go on or its result is wrong; the text says what was seen."""
+    """The run cannot continue or its result is wrong; the text has the observation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class Scene:
         self.request("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
 
     def drop_namespace(self) -> None:
-        """Delete the namespace and wait until all that is in it has gone."""
+        """Delete the namespace and wait until everything in it is gone."""
         path = f"/api/v1/namespaces/{self.namespace}"
         self.request("DELETE", path)
 
@@ -129,7 +126,7 @@ def _answer(connection: rest.Connection, method: str, path: str, body: JSON | No
 def _events(
     answer: http.client.HTTPResponse, reopen: Callable[[int], http.client.HTTPResponse], path: str
 ) -> Iterator[Event]:
-    """The lines of a watch. A busy API server ends watches; the next one goes on where this one ended."""
+    """The lines of a watch. A busy API server ends watches; the next one continues where this one ended."""
     version = 0
     while True:
         try:

@@ -1,6 +1,6 @@
-"""JobSets of the scenarios, and what has to be true of them when a phase is over.
+"""JobSets of the scenarios, and checks of them at the end of a phase.
 
-Manifests have the defaults that webhooks would set, since a floor has none. Must not measure.
+Manifests have the defaults that webhooks would set, since a floor has none.
 """
 
 from collections import Counter, defaultdict
@@ -87,13 +87,13 @@ def says(scene: Scene, *, restarts: int = 0, **counters: int) -> bool:
 
 
 def fail_one(scene: Scene, pods: list[JSON]) -> None:
-    """Fail one pod: a follower if there are any, since the leader of a Job is the special case."""
+    """Fail one pod: a follower if there are any, since the leader of a Job is a special case."""
     chosen = max(pods, key=lambda pod: pod["metadata"]["labels"].get(keys.COMPLETION_INDEX, "0") != "0")
     end_pod(scene, chosen["metadata"]["name"], code=1)
 
 
 def fail_real_pod(scene: Scene, pods: list[JSON]) -> None:
-    """Have the program of a pod on a real node fail; what ends it may end with it (137)."""
+    """Make the program of a pod on a real node fail; the command that ends it may be ended, too (137)."""
     name = pods[-1]["metadata"]["name"]
     local.kubectl(scene.cluster, "exec", f"--namespace={scene.namespace}", name, "--", "kill", "1", check=False)
 
@@ -121,7 +121,7 @@ def _state(pod: JSON) -> str:
 
 
 def check_exclusive(scene: Scene, pods: list[JSON]) -> None:
-    """Raises `BenchmarkError` unless each Job has one rack alone."""
+    """Raises `BenchmarkError` unless each Job has a rack of its own."""
     nodes = scene.request("GET", "/api/v1/nodes")["items"]
     racks = {node["metadata"]["name"]: node["metadata"]["labels"][TOPOLOGY] for node in nodes}
     if wrong := placement_errors([(job_name(pod), racks[pod["spec"]["nodeName"]]) for pod in pods]):

@@ -1,4 +1,4 @@
-"""Prints the results of a run: a table for each phase, what was measured once, and the goals. Must not measure."""
+"""Prints the results of a run: a table for each phase, single measurements, and the goals."""
 
 from dev.bench import many, plan, report, saturation
 from dev.bench.goals import cpu_seconds, goals

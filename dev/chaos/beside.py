@@ -1,4 +1,4 @@
-"""Programs beside a run, in processes of their own: a busy run does not slow them, nor do they slow the run."""
+"""Programs beside a run, in separate processes, so that neither slows the other."""
 
 import asyncio
 import contextlib
@@ -36,13 +36,13 @@ def running(module: str, task: Any, output: Path) -> Iterator[None]:
 
 
 def give_way(nice: int) -> None:
-    """Let others go first.
+    """Lower the priority of this process.
 
-    Linux may share processor time between sessions, and niceness counts within each alone. That of the session, which
-    is our own, has to be set, too.
+    Linux may share processor time between sessions, and niceness only counts within each, so that of our session is
+    set, too.
     """
     os.nice(nice)
-    with contextlib.suppress(OSError):  # there is no such thing
+    with contextlib.suppress(OSError):  # not supported here
         Path("/proc/self/autogroup").write_text(str(nice))
 
 

@@ -1,4 +1,4 @@
-"""Requests of the load as administrator, over an API server that may be away for a while."""
+"""Requests of the load as administrator, to an API server that may be down for a while."""
 
 import contextlib
 import http.client
@@ -35,7 +35,7 @@ class Admin:
             return 0, None
 
     def listed(self, path: str) -> list[JSON] | None:
-        """The objects of a collection; None if the API server did not say."""
+        """The objects of a collection; None without an answer."""
         status, answer = self.ask("GET", path)
         return list(answer["items"]) if status == 200 else None
 

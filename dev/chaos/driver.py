@@ -10,11 +10,11 @@ from dev.chaos.client import JOBSETS, JSON, MERGE, Admin
 from dev.chaos.load import EXIT_CODE, End, Script, Suspend, next_steps
 
 KEEP = 5.0
-"""Seconds that a set is left after it ended, for whatever would still happen to it."""
+"""Seconds that a set is kept after its end, in case something still happens to it."""
 
 WAKE = 10.0
-"""Seconds after which a pod that has a node and neither runs nor ends is changed. A fake node that failed to write the
-status of a pod tries again only then; a kubelet does so by itself."""
+"""Seconds after which a pod with a node that neither runs nor ends is changed: only a change makes a fake node retry a
+failed write of the status, which a kubelet does by itself."""
 
 WOKEN = "chaos.jobset.dev/woken"
 
@@ -47,7 +47,7 @@ class Driver:
         return sum(not one.ended for one in self._played.values())
 
     def turn(self, *, more: bool) -> None:
-        """Look once and act once; new sets only with `more`. Does nothing if the API server does not answer."""
+        """Read the sets and act once; new sets only with `more`. Does nothing if the API server does not answer."""
         sets = self._admin.listed(JOBSETS.format(self._namespace))
         pods = self._admin.listed(f"/api/v1/namespaces/{self._namespace}/pods")
         if sets is None or pods is None:
@@ -83,7 +83,7 @@ class Driver:
     def _continue(self, played: _Played, js: JSON | None, pods: list[JSON]) -> None:
         name = played.script.name
         if js is None:
-            if played.created:  # it went by itself, or with its namespace
+            if played.created:  # it was deleted by its time to live, or with its namespace
                 self.ended += not played.ended
                 del self._played[name]
             else:

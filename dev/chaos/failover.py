@@ -1,7 +1,7 @@
 """The address of admission: a TCP relay that gives each connection to a replica that is ready, as a Service does.
 
-Kinder than a Service in two ways, so that what still fails is the manager's: a connection that a replica refuses goes
-to the next one, and connections to a replica that hangs are broken.
+More tolerant than a Service in two ways, so that remaining failures are the manager's: a connection that a replica
+refuses goes to the next one, and connections to a replica that hangs are broken.
 """
 
 import asyncio

@@ -9,10 +9,10 @@ WARM_UP = 8.0
 """Seconds before the first fault: the first sets run by then."""
 
 CALM_SECONDS = 40.0
-"""Seconds after each turn of all kinds in which nothing acts but strangers: what they do shows by itself."""
+"""Seconds after each turn of all kinds with strangers only, to see their effect alone."""
 
 ALONE_SECONDS = 30.0
-"""Seconds without any fault before the neighbour comes: how quick reviews are on this machine without it."""
+"""Seconds without any fault before the neighbour comes: the time of reviews on this machine without it."""
 
 LONG_RUN = 180.0
 """Seconds from which on a run has the faults that take long."""
@@ -44,7 +44,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A kind of fault. `seconds`: the least and the most that it lasts. `strengths`: see `Fault.strength`."""
+    """Properties of a kind of fault. `seconds`: its least and greatest duration. `strengths`: see `Fault.strength`."""
 
     meaning: str
     seconds: tuple[float, float] = (0, 0)

@@ -1,7 +1,7 @@
 """Clients that are slow, broken or hostile, at every port of every replica.
 
-There are few of them at a time, so that what shows is how the manager bounds them and not how much the machine can do:
-at each port one client a second, and now and then more connections at once than the port may have.
+There are few of them at a time, to test the manager's limits and not the speed of the machine: at each port one client
+a second, and now and then more connections at once than the port may have.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ ENDLESS_CHUNK = b"10000\r\n%s\r\n" % bytes(0x10000)
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """What listens on this machine: `serves` says what for, `path` is one that it answers."""
+    """A port on this machine. `serves`: its purpose; `path`: one that it answers."""
 
     serves: str
     number: int
@@ -110,7 +110,7 @@ async def client(
     stays: float = STAYS,
     pause: float = PAUSE,
 ) -> None:
-    """One connection, until somebody ends it. A replica that is down has none."""
+    """One connection, until either side ends it. None if the replica is down."""
     with contextlib.suppress(OSError):  # a timeout is one, too
         async with asyncio.timeout(stays):
             tls = client_tls() if port.tls else None

@@ -29,7 +29,7 @@ AGAIN_SECONDS = 60.0
 
 
 def inject(stage: Stage, fault: Fault) -> None:
-    """Let it happen, and end."""
+    """Carry out the fault, and end it."""
     _ACTS[fault.kind](stage, fault)
 
 
@@ -48,7 +48,7 @@ def _pause(stage: Stage, fault: Fault) -> None:
 
 @contextlib.contextmanager
 def _conditions(replicas: Sequence[Replica], **worse: float) -> Iterator[None]:
-    """The connections of these replicas to the API server are so much worse for the length of the block."""
+    """Worsen the connections of these replicas to the API server for the length of the block."""
     usual = Conditions()
     for replica in replicas:
         for name, value in worse.items():
@@ -158,7 +158,7 @@ def _stale(stage: Stage, fault: Fault) -> None:
 def _stale_kill(stage: Stage, fault: Fault) -> None:
     before = min(fault.strength, fault.seconds)
     with _conditions(stage.replicas, behind=fault.strength):
-        time.sleep(before)  # all that the others know is as old as it gets
+        time.sleep(before)  # the caches of the others are as old as possible
         with stage.excuse(KILLED_IN_FLIGHT):
             stage.replica("leader").signal(signal.SIGKILL)
         time.sleep(fault.seconds - before)
@@ -178,7 +178,7 @@ def _neighbour(stage: Stage, fault: Fault) -> None:
 
 
 def _ask(stage: Stage, method: str, path: str, body: dict[str, object] | None, wanted: set[int]) -> None:
-    """Ask again and again until the answer is one of these."""
+    """Repeat a request until the answer is one of these."""
     admin = Admin(stage.cluster)
     content = MERGE if method == "PATCH" else "application/json"
     _until(lambda: admin.ask(method, path, body, content)[0] in wanted)

@@ -1,4 +1,4 @@
-"""All checks over what a run left: the audit log, the JobSets that there are, looks at pods, memory. Pure."""
+"""All checks of the records of a run: audit log, remaining JobSets, lists of pods, memory. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,7 +16,7 @@ NOT_READY = "not ready"
 
 @dataclass(slots=True)
 class Record:
-    """What the API server said during and after a run.
+    """Records of the API server during and after a run.
 
     `left`: UIDs of the JobSets at the end. `not_ready`: replicas a minute after the last fault. `stuck`: namespace of
     the set that cannot go on. `domains`: of each node. `memory`: samples of each life of a replica. `excused`: when no

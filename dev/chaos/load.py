@@ -1,4 +1,4 @@
-"""JobSets of every kind, and what their users and pods do next. Pure: seed and what exists in, requests out."""
+"""JobSets of every kind, and the next actions of their users and pods. Pure: seed and state in, requests out."""
 
 import json
 import random
@@ -135,7 +135,7 @@ def _group(name: str, jobs: int, pods: int, *, pool: int = 0) -> JSON:
 
 
 def next_steps(script: Script, js: JSON, pods: Sequence[JSON]) -> list[Suspend | End]:
-    """The next steps of a set, from the state of it and its pods in the API server. Repeating a step does no harm.
+    """The next steps of a set, from its state and its pods in the API server. Steps are idempotent.
 
     Pods of an exclusive Job end when all of them are bound: they work together. A leader that has ended before that
     keeps nobody out of its domain (docs/concepts/exclusive-placement.md), and its followers still go there.

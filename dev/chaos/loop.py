@@ -12,7 +12,7 @@ END_SECONDS = 30
 
 
 class Loop:
-    """Runs coroutines and functions over there."""
+    """Runs coroutines and functions in the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -25,7 +25,7 @@ class Loop:
         return self.start(work).result(seconds)
 
     def call(self, act: Callable[[], None]) -> None:
-        """Do something there, some time soon."""
+        """Schedule a call in the loop."""
         self._loop.call_soon_threadsafe(act)
 
 

@@ -1,7 +1,7 @@
-"""`python -m dev.chaos.neighbour`: one who reaches every port of every replica, and takes all the room that there is.
+"""`python -m dev.chaos.neighbour`: a client that reaches every port of every replica, and uses all capacity it can get.
 
-A hostile client makes one mistake. The neighbour does what holds up others, as much at once as a laptop can send; the
-most expensive part goes to one replica at a time. Prints how many connections it has made for what.
+A hostile client makes one mistake. The neighbour sends what delays others, as much as a laptop can; the most expensive
+part goes to one replica at a time. Prints its number of connections by purpose.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ MOST_JOBS = 4
 """Jobs that a policy allows a JobSet in the namespace."""
 
 TURN = 15.0
-"""Seconds for which one replica gets what does not come to all."""
+"""Seconds for which one replica gets the requests that are not for all."""
 
 RATE = 5_000_000
 """Bytes of large bodies in a second."""
@@ -38,7 +38,7 @@ VARIABLES = 700
 """Variables of a JobSet of 20 KiB: more fields than the event loop works on."""
 
 NICE = 10
-"""It has a machine of its own, whose time is not the replicas'."""
+"""Its niceness: it plays a client on another machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`python -m dev.chaos.prober`: asks every replica whether it lives, as a kubelet, and to review, as an API server.
+"""`python -m dev.chaos.prober`: probes every replica as a kubelet does, and sends it reviews as an API server.
 
 Each request comes on a new connection. Prints a line of JSON for each: an `Answer` of `dev.chaos.checks.strangers`.
 """
@@ -37,7 +37,7 @@ async def play(task: Any) -> None:
 
 
 async def _regularly(seconds: float, ask: Callable[[int], Coroutine[Any, Any, None]]) -> None:
-    """However long answers take."""
+    """Call `ask` regularly, however long answers take."""
     async with asyncio.TaskGroup() as tasks:
         for number in count():
             tasks.create_task(ask(number))
@@ -50,7 +50,7 @@ async def _live(replica: str, port: Port, _number: int) -> None:
 
 
 async def _review(replica: str, port: Port, number: int) -> None:
-    """By turns of defaulting and of validation."""
+    """Send a review, alternating between defaulting and validation."""
     path = (MUTATE_PATH, VALIDATE_PATH)[number % 2]
     request = post(Port("", 0, path), BODY, "connection: close")
     await _ask(replica, REVIEW, port, request, _refusal)

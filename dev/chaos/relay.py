@@ -1,4 +1,4 @@
-"""A relay between one replica and the API server, through which its connection is made worse.
+"""A relay between one replica and the API server, which can worsen its connection.
 
 It ends TLS with a certificate of the cluster's own CA and asks the API server with the client certificate of the
 replica, so that faults can be those of HTTP: delays, refusals, watches that expire. The API server knows each life of a
@@ -22,7 +22,7 @@ from dev.cluster import rest
 
 HOP_HEADERS = ("Host", "Connection", "Content-Length", "Transfer-Encoding", "Keep-Alive")
 AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-"""What the replica did not send is not added."""
+"""Headers that are not added if the replica did not send them."""
 
 REFUSALS = (429, 500, 504)
 LARGEST = 64 * 2**20
@@ -31,7 +31,7 @@ LARGEST = 64 * 2**20
 
 @dataclass(slots=True)
 class Conditions:
-    """How bad the connection is. `delay` and `behind` are in seconds, `refused` is a share of requests.
+    """The state of the connection. `delay` and `behind` are in seconds, `refused` is a share of requests.
 
     `behind`: watches, and the lists that they begin with, show everything that much later. Other reads are answered at
     once: an API server whose cache is behind answers them from etcd. `held`: nothing passes in either direction.
@@ -138,7 +138,7 @@ class Relay:
         return response
 
     async def _late(self, content: StreamReader) -> AsyncGenerator[bytes]:
-        """What comes, in its order, each part as much later as this replica is behind."""
+        """Delay the parts of a stream by the lag of this replica, in order."""
         clock = asyncio.get_running_loop().time
         arrived: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 

@@ -1,4 +1,4 @@
-"""One replica: its processes, and what a kubelet does for them. It starts again whenever it ends, if it is wanted."""
+"""One replica: its processes, with the work of a kubelet: they are started again whenever they end, unless stopped."""
 
 import contextlib
 import http.client
@@ -58,7 +58,7 @@ class Replica:
     failover: Failover
     loop: Loop
     lease: Mapping[str, str]
-    """Times of the lease that are not the usual ones."""
+    """Times of the lease that differ from the defaults."""
 
     shift: float = 0.0
     port: int = field(default_factory=local.free_port)
@@ -76,7 +76,7 @@ class Replica:
     """When a life ended, or failed its probes once it had been ready."""
 
     answering: list[Window] = field(default_factory=list)
-    """When somebody may expect answers: from when it is first ready, or continues, until it is ended or stopped."""
+    """When it has to answer: from the time it is ready, or continues, until it is ended or stopped."""
 
     _halted: bool = False
     """Whether it was told to end or stop."""
@@ -148,7 +148,7 @@ class Replica:
                 os.killpg(self._process.pid, number)
 
     def roll(self) -> None:
-        """Have it end in order, and wait until its next life is ready."""
+        """End it gracefully, and wait until its next life is ready."""
         before = len(self.lives)
         self.signal(signal.SIGTERM)
         deadline = time.monotonic() + GRACE
@@ -176,7 +176,7 @@ class Replica:
 
     def _spawn(self) -> None:
         if self._process is not None:
-            self.signal(signal.SIGKILL)  # what its end left behind
+            self.signal(signal.SIGKILL)  # leftovers of its end
         self._write_config()
         pair = pki.issue_client(pki.Pair.read(self.cluster.plan.layout.pki, "ca"), MANAGER, GROUPS)
         self.lives[_credential(pair)] = f"{self.place}-{len(self.lives) + 1}"

@@ -1,4 +1,4 @@
-"""One run: the stage, the load and the faults in their time, then quiet, then the judgement."""
+"""One run: the stage, load and scheduled faults, then a quiet time, then the checks."""
 
 import json
 import sys
@@ -49,7 +49,7 @@ QUIET_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a run is asked to be."""
+    """Options of a run."""
 
     seed: int
     seconds: float
@@ -188,14 +188,17 @@ class Run:
 
 
 def whole(log: Path) -> list[Event]:
-    """All events of an audit log. Raises `LocalError` if its beginning was moved aside: judged without it is wrong."""
+    """All events of an audit log.
+
+    Raises `LocalError` if its beginning was rotated away, without which the checks would be wrong.
+    """
     if aside := sorted(path.name for path in log.parent.glob(f"{log.stem}-*{log.suffix}")):
         raise LocalError(f"{log} has not all events: kube-apiserver has moved older ones to {', '.join(aside)}")
     return list(audit.calls(log))
 
 
 def require_ends(journal: Sequence[JSON]) -> None:
-    """Raises `LocalError` if a fault broke off: what it did not do was not judged."""
+    """Raises `LocalError` if a fault was interrupted: its effect was not tested."""
     if broken := [one["kind"] for one in journal if "end" not in one]:
         raise LocalError(f"these faults broke off, see their errors above: {', '.join(broken)}")
 

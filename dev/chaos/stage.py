@@ -51,7 +51,7 @@ _GROUPS = {
 
 @dataclass(slots=True)
 class Stage:
-    """What faults act on. `excused`: when admission could not answer, whatever the manager does.
+    """The objects that faults act on. `excused`: when admission could not answer, whatever the manager does.
 
     `hostile` counts the connections of hostile clients by what serves the port, `neighbour` those of the neighbour by
     what they are for.

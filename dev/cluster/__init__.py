@@ -1,4 +1,4 @@
 """A real local control plane: etcd, kube-apiserver, controller manager, scheduler and kwok, for tests, demo and bench.
 
-`cluster` is the entry point for Python, `cli` for the command line. Must not know what a JobSet is.
+`cluster` is the entry point for Python, `cli` for the command line.
 """

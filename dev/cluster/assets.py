@@ -1,7 +1,7 @@
-"""Where the control plane's binaries come from; the first source that has them wins.
+"""Finds the control plane's binaries; the first source that has them is used.
 
 Order: a folder given (`--assets`, KUBEBUILDER_ASSETS), the project's cache, the official releases, a build from the
-pinned Go modules. Only complete, verified sets enter the cache, in one rename. It must not start the binaries.
+pinned Go modules. Only complete, verified sets enter the cache, in one rename.
 """
 
 import fcntl
@@ -110,7 +110,7 @@ def _install(releases: Releases, folder: Path) -> None:
 
 
 def install_once(folder: Path, mib: int, is_complete: Callable[[], bool], install: Callable[[Path], None]) -> None:
-    """Have `install` fill the folder unless it is complete: in one step, and one process at a time."""
+    """Call `install` to fill the folder unless it is complete: in one step, and one process at a time."""
     root, scratch = folder.parent, folder.with_suffix(".tmp")
     with disk_errors(root, f"{mib} MiB"):
         root.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ def install_once(folder: Path, mib: int, is_complete: Callable[[], bool], instal
             if is_complete():
                 return
             require_space(folder, mib)
-            # Both are leftovers: of a run that was killed, and of a set that somebody took something out of.
+            # Leftovers of a killed run, or an incomplete set.
             shutil.rmtree(scratch, ignore_errors=True)
             shutil.rmtree(folder, ignore_errors=True)
             scratch.mkdir()

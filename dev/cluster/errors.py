@@ -1,7 +1,4 @@
-"""The one exception a user of `dev.cluster` sees: what went wrong, where, why, and how to fix it.
-
-It must not know about processes or files; the places that fail fill it in.
-"""
+"""The one exception a user of `dev.cluster` sees: what failed, where, why, and how to fix it."""
 
 import errno
 import shutil
@@ -13,7 +10,7 @@ MIB = 1024 * 1024
 
 
 class DevclusterError(Exception):
-    """A failure to say out loud and stop at. `str()` of it is meant for the user, several lines allowed."""
+    """A failure that ends the command. Its text is for the user, and may have several lines."""
 
 
 class UsageError(DevclusterError):

@@ -49,7 +49,7 @@ class KeptProcesses:
         self._states: dict[str, _State] = {}
 
     def tend(self) -> bool:
-        """Start what was added and what is due again; whether anything has changed."""
+        """Start added processes and those that are due again. Returns whether anything has changed."""
         changed = False
         for path in sorted(self._layout.kept_folder.glob("*.json")):
             if path.stem not in self._states:

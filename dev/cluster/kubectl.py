@@ -1,4 +1,4 @@
-"""Runs kubectl as the administrator of a cluster, where it does what the API alone does not, such as a drain."""
+"""Runs kubectl as the administrator of a cluster, for operations such as a drain."""
 
 import subprocess
 

@@ -1,8 +1,8 @@
 """Faults of fake nodes: the kubelet falls silent and comes back, and taints. It only talks to the API server.
 
-A silent node does what a node does whose kubelet is cut off: nothing. Its pods neither start nor end, and those that
-are deleted stay Terminating. The time that detection takes is left out: `fall_silent` writes what
-kube-controller-manager writes after --node-monitor-grace-period. The taints are kube-controller-manager's own.
+A silent node is like one whose kubelet is disconnected. Its pods neither start nor end, and those that are deleted stay
+Terminating. The time that detection takes is left out: `fall_silent` writes what kube-controller-manager writes after
+--node-monitor-grace-period. The taints are kube-controller-manager's own.
 """
 
 from __future__ import annotations

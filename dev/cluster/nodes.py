@@ -1,4 +1,4 @@
-"""Fake nodes: objects that kwok plays. It must not start processes; it only talks to the API server."""
+"""Fake nodes: objects that kwok plays. This file only talks to the API server."""
 
 import ssl
 import time
@@ -13,7 +13,7 @@ from dev.cluster.rest import Connection, reason_of
 from dev.cluster.spec import DEFAULT_CAPACITY, FakeNodes
 
 FAKE_TAINT = {"key": NODE_ANNOTATION, "value": "fake", "effect": "NoSchedule"}
-"""Keeps pods that are to run off fake nodes, where there are real ones, too."""
+"""Keeps pods that have to run off fake nodes, if there are real ones, too."""
 WORKERS = 8
 READY_SECONDS = 60
 

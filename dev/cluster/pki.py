@@ -1,7 +1,6 @@
 """Keys and certificates of a local cluster: two authorities (cluster, etcd), serving pairs, client pairs, kubeconfigs.
 
-Every component gets its own client certificate, so that RBAC and the audit log tell them apart. It must not
-start anything or talk to anybody.
+Every component gets its own client certificate, so that RBAC and the audit log distinguish them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ports of a cluster's listeners on 127.0.0.1. It must not listen on any of them."""
+"""The ports of a cluster's listeners on 127.0.0.1."""
 
 import errno
 import random

@@ -1,6 +1,6 @@
 """Go programs beside the control plane: each built once from pinned modules, and kept in the project's cache.
 
-For tests only. `helm`, `certmanager`, `promtool`, `kubeconform` and `crdvalidator` say which there are.
+For tests only: `helm`, `certmanager`, `promtool`, `kubeconform` and `crdvalidator`.
 """
 
 import hashlib

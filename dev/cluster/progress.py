@@ -1,6 +1,6 @@
 """Shows long work: what, how far, for how long. A live line on a terminal, else a plain line every 15 seconds.
 
-It must not decide anything about the work. All of it goes to standard error, so that results can be piped.
+Everything goes to standard error, so that results can be piped.
 """
 
 import sys
@@ -44,7 +44,7 @@ def _terminal(title: str) -> Iterator[Report]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    # The command line escapes what moves the cursor, and a live line has to.
+    # The command line escapes control characters, which a live line needs.
     console = Console(file=getattr(sys.stderr, "inner", sys.stderr))
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(title)

@@ -112,7 +112,7 @@ _MOST_CHARACTERS = 4096
 
 
 def refusal(status: int, body: Any, task: str, server: str = "") -> ApiError:
-    """The error for an answer. `what`: the request, such as `create JobSet team-a/train`."""
+    """The error for an answer. `task`: the request, such as `create JobSet team-a/train`."""
     answer = body if isinstance(body, Mapping) else {}
     reason = str(answer.get("reason") or "")
     details = answer.get("details")

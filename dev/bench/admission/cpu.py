@@ -1,7 +1,7 @@
 """Processor time of one review without HTTP: reading it, deciding, writing the answer.
 
 Run in a fresh process (`python -m dev.bench.admission.cpu`; with a number: the cost of that many policies), so that
-only the code under test is warm. Must not open sockets.
+only the code under test is warm.
 """
 
 import asyncio
@@ -112,7 +112,10 @@ def _median_decision(handler: Handler, request: Any) -> float:
 
 
 def _median_of_rounds(spend: Callable[[int], float]) -> float:
-    """Milliseconds of one call, with as many calls as fill a round. `spend` returns the seconds of that many calls."""
+    """Milliseconds of one call; a round has as many calls as fit into its time.
+
+    `spend` returns the seconds of that many calls.
+    """
     count = 1
     while (taken := spend(count)) < ROUND_SECONDS / 10:
         count *= 2

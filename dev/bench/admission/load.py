@@ -1,7 +1,6 @@
 """The admission server under a constant rate of reviews: latency, answers, processor time and memory.
 
-Server and load generator have a core each; the generator's processor time is not charged to the server. Must not know
-the content of reviews.
+Server and load generator have a core each; the generator's processor time does not count for the server.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Policies for the benchmark, in the place of those that a process watches in a cluster."""
+"""Policies for the benchmark, instead of those that a process watches in a cluster."""
 
 from dev.bench.admission import samples
 from policy.exception_types import JobSetPolicyException, read_exception

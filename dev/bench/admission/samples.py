@@ -1,7 +1,7 @@
 """The reviews that the benchmark sends: a training JobSet of some size, as written, as stored, and with faults.
 
 Modelled on what trainers and queueing systems create: a coordinator that the workers depend on, environment, volumes,
-resources, policies. Must not depend on the code under test.
+resources, policies. Independent of the code under test.
 """
 
 import copy

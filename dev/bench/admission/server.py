@@ -1,9 +1,8 @@
 """One manager's admission server without a cluster, in a process of its own.
 
 `python -m dev.bench.admission.server CORE CA_FILE POLICIES`: the same app, server, TLS options, loop and metrics as in
-`app.manager`, which it also imports for the sake of an honest memory figure; only the certificate is made on the spot.
-Prints its port on one line, serves until standard input ends, then prints how many answers of which code it gave, as
-JSON.
+`app.manager`, which it also imports so that memory is comparable; only the certificate is created here. Prints its port
+on one line, serves until standard input ends, then prints the number of answers by code, as JSON.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ from webhooks.router import create_app
 
 
 class Counts:
-    """The manager's own counters, and the codes of the answers besides."""
+    """The manager's own counters, and the codes of the answers."""
 
     def __init__(self) -> None:
         self.codes: dict[int, int] = {}

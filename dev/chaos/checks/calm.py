@@ -12,16 +12,16 @@ from dev.chaos.events import MANAGER, Event
 STOPPED, LOST, SLOW = "replica stopped", "lease lost", "admission slow"
 
 SETTLE = 15.0
-"""Seconds after a fault in which its consequences show: a lease is over after 6, then replicas start again."""
+"""Seconds after a fault in which it may have consequences: a lease expires after 6, then replicas restart."""
 
 EDGE = 1.0
-"""Seconds before a fault that count as its own: its begin is kept in tenths of a second, and clocks of a run differ."""
+"""Seconds before a fault that count for it: its start is recorded in tenths of a second, and clocks of a run differ."""
 
 MOST_SECONDS = 1.0
 """For 99 of 100 admissions."""
 
 FEWEST = 100
-"""Admissions to be judged: of fewer, a single slow one would be more than one in 100."""
+"""Least number of admissions to judge: with fewer, a single slow one would be more than one in 100."""
 
 REVIEWED = {"create", "update", "patch"}
 
@@ -62,7 +62,7 @@ def check_lease(events: Iterable[Event], calm: Sequence[Window]) -> list[Violati
 def check_times(
     events: Iterable[Event], calm: Sequence[Window], allowed: float = MOST_SECONDS
 ) -> tuple[int, float, list[Violation]]:
-    """How many requests of users to create or change a JobSet there were, and what 99 of 100 took at most, in seconds.
+    """The number of users' requests to create or change a JobSet, and their 99th percentile in seconds.
 
     As the API server measured them: from the request to its answer, both webhooks and their dry runs included.
     `allowed`: what 99 of 100 may take, which depends on the machine (`strangers.allowed_seconds`).
@@ -82,11 +82,11 @@ def check_times(
 
 
 def percentile(taken: Iterable[float]) -> float:
-    """What 99 of 100 are at most; 0 of none."""
+    """The 99th percentile; 0 without values."""
     ordered = sorted(taken)
     return ordered[math.ceil(0.99 * len(ordered)) - 1] if ordered else 0.0
 
 
 def within(windows: Sequence[Window], started: float, ended: float) -> bool:
-    """Whether something began and ended in one of them."""
+    """Whether a period lies within one of the windows."""
     return any(begin <= started and ended <= end for begin, end in windows)

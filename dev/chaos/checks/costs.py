@@ -1,4 +1,4 @@
-"""What trouble costs: requests of a set that cannot go on, memory after a long run."""
+"""Costs of faults: requests for a set that cannot continue, memory after a long run."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,12 +9,12 @@ from dev.chaos.events import MANAGER, Event
 BUSY, GROWN = "too many requests", "memory grown"
 
 WINDOW = 30.0
-"""Long enough for the first tries of a new leader, which follow each other fast, to be no trouble."""
+"""Long enough that the fast first tries of a new leader do not count much."""
 
 MOST_PER_SECOND = 5.0
 GROWTH = 0.10
 SHORTEST = 600.0
-"""Seconds that a process has to live for its memory to be compared: before it still warms up."""
+"""Seconds that a process has to live for its memory to be compared: before that, caches fill."""
 
 Sample = tuple[float, float]
 """Seconds since the process started, and MiB."""

@@ -29,7 +29,7 @@ CONTROLLED = {
     "podgroups",
     "workloads",
 }
-"""What only the replica with the lease writes."""
+"""Resources that only the replica with the lease writes."""
 
 NO_LIMIT = 1 << 63
 """Greater than any version: the deletion of a collection has none."""
@@ -70,7 +70,7 @@ class Leaders:
 
 
 def terms(events: Iterable[Event]) -> list[Term]:
-    """Who led when, by the stored writes of the lease."""
+    """The terms of leaders, by the stored writes of the lease."""
     writes = sorted(
         (event for event in events if event.resource == "leases" and event.name == LEASE and event.is_stored),
         key=lambda event: event.version,
@@ -112,7 +112,7 @@ def _controlled(event: Event) -> bool:
 
 
 def _guard(event: Event, restarts: dict[str, list[tuple[int, int]]]) -> str:
-    """What made a late write harmless; empty if nothing did."""
+    """The guard that made a late write harmless; empty if there was none."""
     if (event.asked.get("metadata") or {}).get("resourceVersion"):
         return "it named the version"
     if (event.asked.get("preconditions") or {}).get("uid"):

@@ -1,7 +1,7 @@
 """Every set ends as it would without faults: no Job created twice, no restart counted twice or lost.
 
-What a set has to come to is an annotation of it (`EXPECTED`), which the load writes: so that the checks need nothing
-from the load but what the API server was told.
+The expected end of a set is an annotation of it (`EXPECTED`), written by the load: so the checks only need objects of
+the API server.
 """
 
 import json
@@ -33,8 +33,8 @@ class Life:
     statuses: list[tuple[int, float, JSON]] = field(default_factory=list)
     """Version, time and status of each status write."""
     unanswered: JSON = field(default_factory=dict)
-    """The status of the last write that was refused with 5xx: a connection that breaks is logged as 504, and what it
-    carried may have been stored."""
+    """The status of the last write that was refused with 5xx: a broken connection is logged as 504, and its write may
+    have been stored."""
 
     @property
     def status(self) -> JSON:
@@ -67,8 +67,8 @@ def lives(events: Iterable[Event]) -> dict[str, Life]:
 def check(events: Sequence[Event], left: Collection[str]) -> list[Violation]:
     """Judge every set. `left` has the UIDs of the JobSets that exist at the end.
 
-    A set that went before it ended is not judged if its namespace went, too. Of one that went after a write without an
-    answer, that write counts as stored: the load deletes only what it has seen ended.
+    A set that was deleted before its end is not judged if its namespace was deleted, too. If it was deleted after a
+    write without an answer, that write counts as stored: the load only deletes sets that it has seen ended.
     """
     known = lives(events)
     dropped = _dropped(events)
@@ -90,7 +90,7 @@ def check(events: Sequence[Event], left: Collection[str]) -> list[Violation]:
 
 
 def _shown(status: JSON, expected: JSON) -> JSON:
-    """The fields of the status that something is expected of."""
+    """The fields of the status with an expected value."""
     return {name: status.get(name, 0) for name in expected}
 
 
@@ -104,7 +104,7 @@ def _dropped(events: Iterable[Event]) -> dict[str, list[float]]:
 
 
 def _jobs_twice(events: Iterable[Event]) -> list[Violation]:
-    """Jobs that the manager created for a place that had one in the same attempt."""
+    """Jobs that the manager created although there was one of that index in the same attempt."""
     seen: dict[tuple[str, ...], Event] = {}
     violations = []
     for event in events:

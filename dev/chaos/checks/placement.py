@@ -1,4 +1,4 @@
-"""Exclusive domains are never shared, in any look at all pods."""
+"""Exclusive domains are never shared, in any list of all pods."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Whatever strangers do: liveness is answered, small reviews are admitted soon, and the log holds what others wrote."""
+"""Whatever strangers do: liveness probes succeed, small reviews are fast, and the log keeps other lines."""
 
 import re
 from collections import Counter, defaultdict
@@ -22,7 +22,7 @@ WEBHOOK_TIMEOUT = 10.0
 """Seconds that an API server waits for an answer."""
 
 TIMES_SLOWER = 4.0
-"""Beside a neighbour, the 99th percentile of reviews may be this many times what it is without one."""
+"""Beside a neighbour, the 99th percentile of reviews may be this many times that without one."""
 
 MOST_LINES = 200.0
 """Log lines of a replica in a second, at most, as an average over `LOG_WINDOW`."""
@@ -32,12 +32,12 @@ LOG_WINDOW = 10
 
 _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _TIME_WITHIN = 80
-"""Bytes of a line in which it says its time; one that does not belongs to the line before it."""
+"""Bytes of a line that contain its time; a line without one belongs to the line before it."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
 
 
 class Answer(NamedTuple):
-    """What a replica answered. `at`: when it was asked, in seconds since 1970. `fault` is empty if all was well."""
+    """An answer of a replica. `at`: time of the request, in seconds since 1970. `fault` is empty without a fault."""
 
     replica: str
     kind: str
@@ -74,11 +74,10 @@ def check_liveness(answers: Iterable[Answer], expected: Expected) -> tuple[dict[
 
 
 def allowed_seconds(answers: Iterable[Answer], expected: Expected, alone: Sequence[Window]) -> float:
-    """What 99 of 100 reviews may take: a second, or `TIMES_SLOWER` times what they took in `alone`, undisturbed.
+    """The limit of the 99th percentile of reviews: a second, or `TIMES_SLOWER` times that in `alone`, undisturbed.
 
-    On a machine with few cores three replicas, the control plane, the load and the neighbour wait for each other, and
-    on one that others use as well a review takes a second without any neighbour. So only the ratio shows what
-    strangers cost others.
+    On a machine with few cores, three replicas, the control plane, the load and the neighbour compete, and on a shared
+    machine a review takes a second even without a neighbour. So only the ratio shows the effect of strangers.
     """
     taken = [
         WEBHOOK_TIMEOUT if review.fault else review.seconds
@@ -92,7 +91,7 @@ def allowed_seconds(answers: Iterable[Answer], expected: Expected, alone: Sequen
 def check_reviews(
     answers: Iterable[Answer], expected: Expected, undisturbed: Sequence[Window], allowed: float = MOST_SECONDS
 ) -> tuple[dict[str, dict[str, float]], list[Violation]]:
-    """For each replica: how many small reviews it had, how many it did not admit, and what 99 of 100 took at most.
+    """For each replica: how many small reviews it had, how many it did not admit, and the 99th percentile.
 
     `undisturbed`: when no fault delays reviews. One that is not admitted counts as `WEBHOOK_TIMEOUT`.
     `allowed`: what 99 of 100 may take.

@@ -1,4 +1,4 @@
-"""Control planes of older minor versions of Kubernetes, for tests: what the program runs on is what it was run on.
+"""Control planes of older minor versions of Kubernetes, for tests.
 
 A folder for each, whose go.mod pins the modules: the three commands as tools, k8s.io/kubernetes, and a replacement for
 each module of its folder `staging`; `go mod tidy` adds the rest. etcd, kubectl and kwok are those of the newest control

@@ -13,7 +13,7 @@ from dev.cluster.real.layout import RealNode
 from dev.cluster.spec import Layout
 
 CONTROLLERS = ("cpu", "memory", "pids")
-"""What the kubelet needs."""
+"""Controllers that the kubelet needs."""
 _REMOVE_SECONDS = 5.0
 
 
@@ -27,7 +27,7 @@ class Hierarchy:
     own: Path
 
     def parent(self) -> Path | None:
-        """Where a node's cgroup can be made. In version 2 a cgroup has either processes or children with controllers.
+        """The parent of a node's cgroup. In version 2 a cgroup has either processes or children with controllers.
 
         So that is the nearest above this process that already gives its children what the kubelet needs.
         """
@@ -76,7 +76,7 @@ def own_hierarchies() -> list[Hierarchy]:
 
 
 def make(node: RealNode) -> list[Path]:
-    """Make the cgroups of a node. Where they are is written down first: `remove_remains` finds all of them."""
+    """Create the cgroups of a node. Their paths are stored first, so that `remove_remains` finds all of them."""
     name = f"jobset-{node.layout.root.name}-{node.layout.root.stat().st_ino}-{node.name}"  # another cluster has another
     found = {parent / name: hierarchy for hierarchy in own_hierarchies() if (parent := hierarchy.parent())}
     node.cgroups.write_text("".join(f"{folder}\n" for folder in found))

@@ -18,7 +18,7 @@ _POLL_SECONDS = 0.1
 
 
 def stop_kubelet(node: RealNode) -> None:
-    """The kubelet says nothing any more; the containers run on."""
+    """The kubelet does not report any more; the containers keep running."""
     os.kill(node_process(node), signal.SIGUSR1)
 
 
@@ -31,12 +31,12 @@ def cut_power(node: RealNode) -> None:
 
 
 def cut_cable(node: RealNode) -> None:
-    """Nothing reaches the node and nothing leaves it; all on it runs on."""
+    """The node is disconnected from the network; everything on it keeps running."""
     _set_cable(node, up=False)
 
 
 def fill_disk(node: RealNode) -> None:
-    """The file system of the kubelet has no room any more: it is made as small as what is on it."""
+    """The file system of the kubelet is full: it is shrunk to its content."""
     found = os.statvfs(f"/proc/{node_process(node)}/root{_VOLUMES}")
     _resize_disk(node, (found.f_blocks - found.f_bfree) * found.f_frsize + found.f_frsize)
 

@@ -32,7 +32,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Image:
-    """What an image says about itself. `epoch` is the time of its files, in seconds since 1970."""
+    """Metadata of an image. `epoch` is the time of its files, in seconds since 1970."""
 
     builder: str
     annotations: dict[str, str] = field(default_factory=dict)

@@ -13,7 +13,7 @@ SECONDS = 60.0
 RETRY_AFTER = 3.0
 """Seconds from a first failure to the next attempt."""
 
-LONGEST_PAUSE = 300.0
+LONGEST_PAUSE = 60.0
 """Seconds between attempts that have failed many times in a row."""
 
 _CODE = """\

@@ -10,7 +10,7 @@ from ui.records import cut
 def timeline(js: JobSet, state: str) -> JSON:
     """`attempts` oldest first; `leftOut`: how many earlier ones the status does not record any more.
 
-    `state` is the set's. `from` is empty if unknown, `to` is empty for the running attempt.
+    `state` is the set's. `from` is empty if unknown, `to` is empty for the present attempt.
     """
     history = js.status.attempt_history
     left_out = history[0].attempt if history else js.status.execution_attempts or 0

@@ -93,7 +93,7 @@ def in_default(exception: JobSetPolicyException) -> JobSetPolicyException:
 def _too_long(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy], now: datetime) -> bool:
     """Whether an exception that is not stored lasts longer than allowed.
 
-    Without a limit, each export would extend it.
+    Without this check, each export would extend it.
     """
     allowed = next((each.spec.exceptions for each in policies if each.metadata.name == exception.spec.policy), None)
     expires = time_of(exception.spec.expires_at)

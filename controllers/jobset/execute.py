@@ -1,9 +1,9 @@
 """Carries out a plan: the JobSet controller writes to the API server only here and in what this file calls.
 
-Order: deletions, Service, claims and groups, which controllers/gang/execute.py writes; then Jobs; then one status write
-(before all that where the plan says so); then events. Answers go into the caches at once, so that the next plan sees
-them. "Not found" on a deletion and "already exists, and ours" on a creation are outcomes; every other error is
-collected, so that one refused Job does not delay the others.
+Order: deletions, places of spares, Service, claims and groups, which controllers/gang/execute.py writes; then Jobs;
+then one status write (before all that where the plan says so); then events. Answers go into the caches at once, so that
+the next plan sees them. "Not found" on a deletion and "already exists, and ours" on a creation are outcomes; every
+other error is collected, so that one refused Job does not delay the others.
 """
 
 from collections import defaultdict
@@ -173,20 +173,17 @@ class Executor:
         )
 
     async def _prepare(self, js: JobSet, actions: Actions, *, confirmed: bool) -> list[Failure]:
-        """Everything that comes before Jobs: deletions, the Service, claims and groups.
-
-        A place is given before the Job of its spare is deleted.
-        """
-        caches, deletions = self.caches, list[Failure]()
-        writes = PodWrites(self.client, js.metadata.namespace)
-        if caches.spare_pods is not None:
-            deletions += await self._each(js, actions[GivePlace], partial(writes.give_place, caches.spare_pods))
-            deletions += await self._each(js, actions[EndSpare], partial(writes.end_spare, caches.spare_pods))
-            deletions += await self._each(js, actions[LiftGate], partial(writes.lift_gate, caches.spare_pods))
-        deletions += await self._each(js, actions[DeleteJob], partial(self._delete_job, js, confirmed))
+        """Everything that comes before Jobs: deletions, places of spares, the Service, claims and groups."""
+        caches = self.caches
+        deletions = await self._each(js, actions[DeleteJob], partial(self._delete_job, js, confirmed))
         deletions += await self._each(js, actions[DeleteJobs], partial(self._delete_jobs, js))
+        writes = PodWrites(self.client, js.metadata.namespace)
         if caches.nodes is not None:
             deletions += await self._each(js, actions[DeletePod], partial(writes.delete, caches.nodes.pods.store))
+        if caches.spare_pods is not None:
+            deletions += await self._each(js, actions[GivePlace], partial(self._give_place, js, confirmed, writes))
+            deletions += await self._each(js, actions[EndSpare], partial(writes.end_spare, caches.spare_pods))
+            deletions += await self._each(js, actions[LiftGate], partial(writes.lift_gate, caches.spare_pods))
         ensure_service = partial(self._ensure, js, SERVICES, Service, caches.services)
         services = await self._each(js, actions[CreateService], ensure_service)
         self._report(js, keys.SERVICE_CREATION_FAILED, services)
@@ -248,6 +245,11 @@ class Executor:
             self.caches.jobs.overlay_deleted(namespace, action.name, action.uid)
         else:
             self.caches.jobs.overlay(left)
+
+    async def _give_place(self, js: JobSet, confirmed: bool, writes: PodWrites, action: GivePlace) -> None:
+        pods = self.caches.spare_pods
+        if pods is not None and await writes.give_place(pods, action) and action.ended_job is not None:
+            await self._delete_job(js, confirmed, action.ended_job)
 
     async def _delete_jobs(self, js: JobSet, action: DeleteJobs) -> None:
         namespace = js.metadata.namespace

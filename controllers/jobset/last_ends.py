@@ -14,7 +14,7 @@ _REMOVED = "RestartingAllContainers"
 
 
 class LastEnds:
-    """The last failure of each cached pod."""
+    """The last failure of each cached pod, so at most one for each."""
 
     def __init__(self) -> None:
         self._ends: dict[str, tuple[Ended, int]] = {}

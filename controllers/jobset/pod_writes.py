@@ -40,20 +40,21 @@ class PodWrites:
         else:
             pods.overlay_deleted(self.namespace, action.name, action.uid)
 
-    async def give_place(self, pods: Store[PoolPod], action: GivePlace) -> None:
-        """Give a pod the place of a spare. The spare stays if the pod is gone, or has a node already."""
+    async def give_place(self, pods: Store[PoolPod], action: GivePlace) -> bool:
+        """Give a pod the place of a spare. False: the spare stays, since the pod is gone, or has a node already."""
         nomination = {"metadata": {"uid": action.pod_uid}, "status": {"nominatedNodeName": action.node}}
         patch = partial(self.client.patch, PODS, action.pod, namespace=self.namespace, type=DetailedPod)
         try:
             nominated = await patch(nomination, subresource="status")
         except (Conflict, Invalid, NotFound):
-            return
+            return False
         if failures := await each(action.keepers, partial(self._hold_domain, pods, action.job_key)):
             raise failures[0].error
         await self.end_spare(pods, EndSpare(action.spare, action.spare_uid))
         _overlay(pods, nominated)
         if action.gated:
             await self.lift_gate(pods, LiftGate(action.pod, action.pod_uid))
+        return True
 
     async def _hold_domain(self, pods: Store[PoolPod], job_key: str, keeper: tuple[str, str]) -> None:
         """Label a spare pod so that it keeps Jobs of other keys out of its domain. If that is refused, delete it."""

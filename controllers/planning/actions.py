@@ -83,7 +83,7 @@ class GivePlace:
 
     `gated`: the pod is held back until then. The UIDs guard newer pods of the same names. For a leader in exclusive
     placement, `keepers`, as (name, UID), are the other pods of that spare: they take the key of the leader's Job, and
-    keep all other Jobs out of the domain.
+    keep all other Jobs out of the domain. `ended_job`: the Job of the spare, which is deleted once the place is given.
     """
 
     pod: str
@@ -94,6 +94,7 @@ class GivePlace:
     gated: bool
     job_key: str = ""
     keepers: tuple[tuple[str, str], ...] = ()
+    ended_job: DeleteJob | None = None
 
 
 @dataclass(frozen=True, slots=True)

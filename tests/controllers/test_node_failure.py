@@ -267,7 +267,9 @@ class TestInPlaceRestart:
         for previous, current in [(None, None), (None, 0), (0, 1)]:
             world = self.lost()
             self.report(world, previous, current)
-            limits += [action.patch["spec"] for action in world.plan().actions if isinstance(action, PatchJob)]
+            plan = world.plan()
+            assert plan.status_first, "the next attempt is asked for even if the Job is gone, or refuses the patch"
+            limits += [action.patch["spec"] for action in plan.actions if isinstance(action, PatchJob)]
         assert limits == [{"backoffLimit": 2147483646 - attempt} for attempt in range(3)]
 
     def test_a_lost_pod_without_an_agent_asks_for_no_attempt(self):

@@ -49,7 +49,7 @@ def writes(api: MemoryApi) -> list[tuple[str, str]]:
 
 async def test_the_pod_is_nominated_before_the_spare_goes_and_let_go_after_that(api: MemoryApi):
     store = cache(api)
-    await PodWrites(Client(api), "ns").give_place(store, ACTION)
+    assert await PodWrites(Client(api), "ns").give_place(store, ACTION)
     assert writes(api) == [("PATCH", "new/status"), ("DELETE", "old"), ("PATCH", "old"), ("PATCH", "new")]
     [pod] = api.objects("pods").values()
     assert pod["status"]["nominatedNodeName"] == "n1"
@@ -62,7 +62,7 @@ async def test_the_spare_stays_if_the_pod_is_another_one_by_now(api: MemoryApi):
     store = cache(api)
     _put(api, "new", "w", spec={}, status={})
     api.drop("pods", "new")
-    await PodWrites(Client(api), "ns").give_place(store, ACTION)
+    assert not await PodWrites(Client(api), "ns").give_place(store, ACTION)
     assert [name for _, name in api.objects("pods")] == ["old"]
     assert len(store.list()) == 2, "the watch will tell"
 

@@ -46,6 +46,8 @@ class PoolWorld(NodeWorld):
                 assert pod.gated == action.gated
                 assert (spare.is_spare, pod.is_spare) == (True, False)
                 self.given.append(action)
+                if action.ended_job is not None:
+                    super()._do(action.ended_job)
             case LiftGate(pod, uid):
                 assert self.pool[pod].gated
                 assert self.pool[pod].uid == uid

@@ -169,6 +169,13 @@ def test_spares_stand_in_for_gangs_that_may_go_to_any_node(scheduling, broken):
 RACK = {keys.EXCLUSIVE_TOPOLOGY: "rack"}
 
 
+def test_no_spare_holds_a_domain_for_a_gang():
+    gates = FeatureGates({"JobSetSpares": True, "JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True})
+    js = with_spares(spare(), scheduling={"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]})
+    js["spec"]["replicatedJobs"][0]["template"]["metadata"] = {"annotations": RACK}
+    assert (f"{SPARE}.spareFor", "spare-placement") in found(engine(gates).create(js).object, gates)
+
+
 def test_a_spare_holds_a_domain_of_the_same_kind_as_the_group_has():
     js = with_spares(spare())
     js["spec"]["replicatedJobs"][0]["template"]["metadata"] = {"annotations": RACK}

@@ -35,8 +35,8 @@ class UnknownFieldError(ValueError):
         """The message for this path: where the field belongs, unless it is a misspelt field of this object."""
         if belongs is None or is_surely(self.name, self.close):
             return str(self)
-        path_text = belongs(path)
-        return f"unknown field {as_json(self.name)}; it belongs to {path_text}" if path_text else str(self)
+        home = belongs(path)
+        return f"unknown field {as_json(self.name)}; it belongs to {home}" if home else str(self)
 
 
 def unknown(name: Any, value: Any, attributes: Iterable[str], names: Iterable[str]) -> Any:

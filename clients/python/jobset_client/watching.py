@@ -87,7 +87,7 @@ class Changes:
     _failures: int = 0
 
     def next(self) -> Operation[Change | None]:
-        """The next change; None at the timeout. Raises permanent errors."""
+        """The next change; None at the timeout. Raises permanent errors, others after several attempts."""
         while not self._pending:
             if self.deadline.over:
                 return None

@@ -14,7 +14,7 @@ from controllers.planning.partial import NOTHING, Partial, Stop
 
 
 def finish(ctx: Context) -> Partial:
-    """Delete every running Job, whatever its labels, and free the groups."""
+    """Delete every unfinished Job, whatever its labels, and free the groups."""
     if not finished(ctx.js):
         return NOTHING
     children = ctx.children

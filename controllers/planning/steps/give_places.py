@@ -31,7 +31,7 @@ places."""
 PROMISE_DELAY = 5.0
 """Seconds since the last write of the status after which promises end if all Jobs are ready: counts may be behind."""
 
-Actions = list[GivePlace | EndSpare | LiftGate | DeleteJob]
+Actions = list[GivePlace | EndSpare | LiftGate]
 
 
 def give_places(ctx: Context) -> Partial:
@@ -57,24 +57,26 @@ def _give_single_places(ctx: Context, draft: StatusDraft, name: str, actions: Ac
     """The given places, and the ranks whose promises end because their pods exist now."""
     waiting = _waiting(ctx, name)
     given = places(waiting, free_places(ctx, name)) if waiting else []
+    ended = _ended_jobs(ctx, given)
     for place in given:
-        actions.append(_give(place))
+        actions.append(replace(_give(place), ended_job=ended.get(place.spare.job_uid)))
         _report(draft, place, "place")
-    if ctx.js.spec.scheduling is not None:
-        actions += _given_up(ctx, given)
     served = {place.pod.uid for place in given}
     actions += [LiftGate(pod.name, pod.uid) for pod in waiting if pod.gated and pod.uid not in served]
     return given, [rank_of(pod.name) for pod in waiting]
 
 
-def _given_up(ctx: Context, given: list[Place]) -> list[DeleteJob]:
-    """Spares that end, until they are made again, as a gang finds no room.
+def _ended_jobs(ctx: Context, given: list[Place]) -> dict[str, DeleteJob]:
+    """Jobs of spares, by UID, that end with all their pods, until they are made again, as a group finds no room.
 
-    All of its pods are unschedulable as long as one is: the next pod of a spare would take the same node, and give way
-    again and again.
+    All pods of a gang are unschedulable as long as one is: the next pod of a spare would take the same node, and give
+    way again and again.
     """
+    if ctx.js.spec.scheduling is None:
+        return {}
     uids = {place.spare.job_uid for place in given if not place.pod.gated}
-    return deletions(job for spares in ctx.observed.spares for job in spares.jobs if job.metadata.uid in uids)
+    jobs = (job for spares in ctx.observed.spares for job in spares.jobs if job.metadata.uid in uids)
+    return {action.uid: action for action in deletions(jobs)}
 
 
 def _give_domains(ctx: Context, draft: StatusDraft, name: str, actions: Actions) -> tuple[list[Place], list[str]]:

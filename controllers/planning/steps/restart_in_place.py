@@ -146,7 +146,7 @@ def _reported_attempts(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Po
 
 
 def _left(js: JobSet, status: JobSetStatus, highest: int) -> bool:
-    """Whether pods ask for the next attempt, and Jobs have completed in the current one, which would not take part."""
+    """Whether pods ask for the next attempt, in which completed Jobs of the current one would not take part."""
     current = status.current_in_place_restart_attempt
     if current is None or highest <= current:
         return False

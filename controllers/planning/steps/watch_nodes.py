@@ -70,7 +70,7 @@ def watch_nodes(ctx: Context) -> Partial:
         draft,
         *(DeletePod(pod.name, pod.uid, pod.uid in replaced) for pod in deleted),
         *prompts,
-        status_first=counted or draft.status.spares != ctx.status.spares,
+        status_first=bool(prompts) or counted or draft.status.spares != ctx.status.spares,
         requeue_after=node_failure.seconds_left(pods, wanted.after_seconds, ctx.now, ctx.observed.second_passed),
     )
 

@@ -3,7 +3,7 @@
 See docs/reference/validation.md#spares.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 
 from api.children import placement_annotations
@@ -132,10 +132,12 @@ def groups_of_pods(subject: Subject) -> Iterator[FieldError]:
     spec, spares = subject.js.spec.scheduling, {entry.rjob.name for entry in entries}
     if spec is None or not spares:
         return
-    for path, group in ENTRIES.each(spec.replicated_jobs):
-        for place, name in path.at("targetReplicatedJobs").each(group.target_replicated_jobs):
-            if name in spares:
-                yield SPARE_REFERENCED.at(place, name, name=name)
+    targets = chain.from_iterable(
+        path.at("targetReplicatedJobs").each(group.target_replicated_jobs)
+        for path, group in ENTRIES.each(spec.replicated_jobs)
+    )
+    for path, name in islice(((path, name) for path, name in targets if name in spares), MOST_FINDINGS):
+        yield SPARE_REFERENCED.at(path, name, name=name)
     tied = {name: level for level in levels(subject) if level.ties_pods for name in level.targets}
     for entry in entries:
         name = entry.rjob.spare_for
@@ -143,6 +145,14 @@ def groups_of_pods(subject: Subject) -> Iterator[FieldError]:
             why = "a group keeps its pods in one domain or at one device, since the spare is in no group"
             instead = f"remove schedulingConstraints and resourceClaims of {tied[name].path}"
             yield PLACED.at(entry.path.at("spareFor"), name, why=why, instead=instead)
+        elif name in subject.by_name and _has_domains(placement_annotations(subject.js, subject.by_name[name].rjob)):
+            why = "a gang waits for all its domains at once"
+            yield PLACED.at(entry.path.at("spareFor"), name, why=why, instead="remove spec.scheduling")
+
+
+def _has_domains(placement: Mapping[str, str]) -> bool:
+    """Whether each Job is alone on a domain; `spare-placement` also refuses the node-selector strategy."""
+    return bool(placement) and NODE_SELECTOR_STRATEGY not in placement
 
 
 def references(subject: Subject) -> Iterator[FieldError]:

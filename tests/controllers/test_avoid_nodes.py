@@ -211,7 +211,7 @@ class TestRestartInPlace:
     def test_without_the_gate_the_pods_are_deleted_as_before(self):
         world = self.lost(("js-workers-1", "n1"), gates={**self.GATES, "JobSetAvoidNodes": False})
         plan = world.plan()
-        assert (plan.status_first, [type(action) for action in plan.actions]) == (False, [DeletePod, PatchJob])
+        assert (plan.status_first, [type(action) for action in plan.actions]) == (True, [DeletePod, PatchJob])
 
 
 class TestWhenNothingFits:

@@ -103,7 +103,7 @@ _POD_TERM = fields(
     member("topologyKey", "", key),
     labelSelector=selector,
     namespaceSelector=selector,
-    namespaces=each(text(label)),
+    namespaces=each(text(label, empty=True)),
 )
 
 

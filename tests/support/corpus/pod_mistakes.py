@@ -157,6 +157,7 @@ PODS = {
     "pod-affinity-operator": pods(labelSelector={"matchExpressions": [{"key": "a", "operator": "Gt"}]}),
     "pod-anti-affinity-value": pods(kind="podAntiAffinity", labelSelector={"matchLabels": {"a": "b c"}}),
     "pod-affinity-namespace": pods(namespaces=["A_B"]),
+    "pod-affinity-namespace-empty": pods(namespaces=[""]),
     "pod-affinity-weight": rjob(
         pod=pod(
             affinity={

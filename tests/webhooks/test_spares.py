@@ -166,6 +166,19 @@ def test_spares_stand_in_for_gangs_that_may_go_to_any_node(scheduling, broken):
         assert [(str(error.path), error.rule.id) for error in errors] == broken
 
 
+def test_a_topology_of_the_whole_set_does_not_apply_to_its_spares():
+    gates = FeatureGates({"JobSetSpares": True, "JobSetWorkloadAwareSchedulingAPI": True})
+    js = with_spares(spare(), suspend=True, scheduling=GANG | CONSTRAINT)
+    annotations = {"kueue.x-k8s.io/podset-required-topology": "block"}
+    js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["metadata"] = {"annotations": annotations}
+    made = engine(gates).create(js)
+    [warned] = [warning for warning in made.warnings if warning.rule.id == "scheduling-kueue-topology"]
+    assert made.object["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["metadata"] == {
+        "annotations": annotations
+    }
+    assert str(warned.path).startswith("spec.replicatedJobs[0]")
+
+
 RACK = {keys.EXCLUSIVE_TOPOLOGY: "rack"}
 
 

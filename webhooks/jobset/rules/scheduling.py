@@ -133,7 +133,8 @@ def lines(subject: Subject) -> Iterator[tuple[Level, ...]]:
     spec = subject.js.spec.scheduling
     if spec is None:
         return
-    top = Level(SCHEDULING, subject.names, spec.scheduling_policy, spec.scheduling_constraints, spec.disruption_mode)
+    grouped = tuple(entry.rjob.name for entry in subject.entries if not entry.rjob.spare_for)
+    top = Level(SCHEDULING, grouped, spec.scheduling_policy, spec.scheduling_constraints, spec.disruption_mode)
     for path, entry in ENTRIES.each(spec.replicated_jobs):
         names = entry.target_replicated_jobs
         below = [_level(path, names, entry)]

@@ -8,6 +8,7 @@ from msgspec import structs
 from controllers.planning.actions import DeletePod, NodeQuery, PatchJob, PodQuery
 from controllers.planning.observed import Observed, PodOnTaintedNode
 from controllers.planning.plan import plan
+from kube.model.meta import MAX_INT32
 from tests.support.model.lives import at, settled_later, suspend
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
@@ -228,7 +229,7 @@ class TestInPlaceRestart:
 
     def lost(self, taint: str = UNREACHABLE, *rjobs: dict, force=True, gates=GATE | {"InPlaceRestart": True}, **policy):
         policy = {"restartStrategy": "InPlaceRestart", **policy}
-        rjobs = rjobs or (rjob("workers", 2, parallelism=1, completions=1),)
+        rjobs = rjobs or (rjob("workers", 2, parallelism=1, completions=1, backoffLimit=MAX_INT32),)
         world = running(*rjobs, force=force, gates=gates, **policy)
         on_failed_node(world, taint=taint)
         world.seconds += 30
@@ -271,6 +272,10 @@ class TestInPlaceRestart:
             assert plan.status_first, "the next attempt is asked for even if the Job is gone, or refuses the patch"
             limits += [action.patch["spec"] for action in plan.actions if isinstance(action, PatchJob)]
         assert limits == [{"backoffLimit": 2147483646 - attempt} for attempt in range(3)]
+
+    def test_a_job_with_a_limit_of_its_own_keeps_it(self):
+        world = self.lost(UNREACHABLE, rjob("workers", 2, parallelism=1, completions=1, backoffLimit=6))
+        assert [type(action) for action in world.plan().actions] == [DeletePod]
 
     def test_a_lost_pod_without_an_agent_asks_for_no_attempt(self):
         after = {"name": "last", "dependsOn": [{"name": "workers", "status": "Complete"}]}

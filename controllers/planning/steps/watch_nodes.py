@@ -7,6 +7,7 @@ that their Jobs replace while all others restart in place. `apply_failure_policy
 from collections.abc import Container, Iterable
 from itertools import islice
 
+from api.jobset import JobSet
 from api.policies import NodeFailure
 from controllers.planning import failed_nodes, node_failure, spare_places
 from controllers.planning.actions import DeletePod, NodeQuery, PatchJob
@@ -62,7 +63,7 @@ def watch_nodes(ctx: Context) -> Partial:
         advice = "their Jobs make others, and when these have joined all pods restart in place"
         draft.warn("LostPodsReplaced", list_some(names, advice, ctx.limits))
         end_attempt(ctx.js, draft, (child.replicated_job for child, _ in lost.replaced))
-        prompts = _prompts((child for child, _ in lost.replaced), requested_attempt(draft.status))
+        prompts = _prompts(ctx.js, (child for child, _ in lost.replaced), requested_attempt(draft.status))
         counted = failed_nodes.note_replaced(ctx, draft, [pod for pod in deleted if pod.uid in replaced])
     if ctx.observed.spares and not ctx.js.spec.suspend:  # a node may be lost while the set restarts
         spare_places.promise_places(ctx, draft, deleted)
@@ -75,12 +76,14 @@ def watch_nodes(ctx: Context) -> Partial:
     )
 
 
-def _prompts(jobs: Iterable[Child], attempt: int) -> list[PatchJob]:
+def _prompts(js: JobSet, jobs: Iterable[Child], attempt: int) -> list[PatchJob]:
     """Patches by which the Job controller looks at these Jobs now: at one whose pods have gone it looks a second later.
 
-    It does so where the spec has changed. The limit of failed pods, which Jobs that restart in place never reach, may.
+    It does so where the spec has changed. The limit of failed pods may change if it is the highest, which no Job
+    reaches. Admission requires that, but webhooks may have been off when the set was created.
     """
-    uids = {child.name: child.job.metadata.uid for child in jobs}
+    unlimited = {rjob.name for rjob in js.spec.replicated_jobs if rjob.job_spec.get("backoffLimit") == MAX_INT32}
+    uids = {child.name: child.job.metadata.uid for child in jobs if child.replicated_job in unlimited}
     change = {"spec": {"backoffLimit": MAX_INT32 - 1 - attempt % 1000}}
     prompted = islice(uids.items(), MOST_PROMPTED)
     return [PatchJob(name, {"metadata": {"uid": uid}, **change}) for name, uid in prompted]

@@ -107,11 +107,10 @@ def with_held_sidecar(pod: JSON, sidecar: JSON) -> JSON:
     first: JSON = next(iter(pod.get("containers") or []), {})
     fields: JSON = {key: sidecar[key] for key in ("name", "resources", "securityContext") if key in sidecar}
     waiting: JSON = {**fields, "image": first.get("image"), "command": first.get("command"), "restartPolicy": "Always"}
-    return {
-        **pod,
-        "initContainers": [*(pod.get("initContainers") or []), waiting],
-        "volumes": [*(pod.get("volumes") or []), {"name": NAME, "image": {"reference": sidecar.get("image")}}],
-    }
+    volumes: list[JSON] = pod.get("volumes") or []
+    if all(volume.get("name") != NAME for volume in volumes):  # an agent of the user's may have a volume of its name
+        volumes = [*volumes, {"name": NAME, "image": {"reference": sidecar.get("image")}}]
+    return {**pod, "initContainers": [*(pod.get("initContainers") or []), waiting], "volumes": volumes}
 
 
 def _has_one(pod: JSON) -> bool:

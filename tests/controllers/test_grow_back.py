@@ -186,3 +186,10 @@ class TestMore:
             "restartPolicy": "OnFailure",
             "terminationGracePeriodSeconds": 1,
         }
+
+    def test_an_agent_of_the_users_keeps_its_volume(self):
+        agent = {"name": "jobset-agent", "image": "a", "restartPolicy": "Always"}
+        volume = {"name": "jobset-agent", "emptyDir": {}}
+        pod = {"initContainers": [agent], "containers": [{"name": "train", "image": "t"}], "volumes": [volume]}
+        job = {"metadata": {"labels": {}}, "spec": {"template": {"metadata": {}, "spec": pod}}}
+        assert as_placeholder(job)["spec"]["template"]["spec"]["volumes"] == [volume]

@@ -7,7 +7,7 @@ nothing about groups or Jobs.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
 from api import keys
@@ -125,6 +125,19 @@ class Reports:
         """Forget everything: the set is not waiting any more."""
         self.next_check, self.events, self.wait = 0.0, NO_EVENTS, 0.0
 
+    async def update(
+        self, js: JobSet, found: Awaitable[frozenset[Event]], record: Callable[[JobSet, Event], None]
+    ) -> None:
+        """Record the events that are new. If the client raises an error, the earlier events stay."""
+        try:
+            events = await found
+        except (KubeError, TimeoutError) as error:
+            log.info("pods of JobSet %s/%s are not known: %s", js.metadata.namespace, js.metadata.name, error)
+            return
+        for event in events - self.events:
+            record(js, event)
+        self.events = events or NO_EVENTS
+
 
 class StalledGangs:
     """Checks the pods of stalled gangs, and warns once for each reason."""
@@ -143,11 +156,7 @@ class StalledGangs:
         if clock() < reports.next_check:
             return reports.next_check - clock()
         found = stalled_trees(observed)
-        events = await self._events(observed, found)
-        if events is not None:
-            for event in events - reports.events:
-                self._record(js, event)
-            reports.events = events
+        await reports.update(js, self._events(observed, found), self._record)
         wait = (
             CHECK_INTERVAL
             if found.trees or found.ignored
@@ -158,9 +167,8 @@ class StalledGangs:
         reports.next_check = clock() + wait
         return wait
 
-    async def _events(self, observed: Observed, found: StalledTrees) -> frozenset[Event] | None:
-        """The warnings that apply now; None if the pods could not be listed."""
-        js = observed.jobset
+    async def _events(self, observed: Observed, found: StalledTrees) -> frozenset[Event]:
+        """The warnings that apply now. Raises errors of the client."""
         if found.ignored is not None:
             group = found.ignored
             note = (
@@ -169,15 +177,11 @@ class StalledGangs:
             )
             return frozenset({Event("Warning", "SchedulerIgnoresGroups", note, distinct=True)})
         if not found.trees:
-            return frozenset()
-        try:
-            pods = pods_of(observed.jobs, await self._pods(js))
-        except (KubeError, TimeoutError) as error:
-            log.info("pods of JobSet %s/%s are not known: %s", js.metadata.namespace, js.metadata.name, error)
-            return None
+            return NO_EVENTS
+        pods = pods_of(observed.jobs, await self._pods(observed.jobset))
         notes = [note for tree in found.trees if (note := _note(tree, pods))]
         if not notes:
-            return frozenset()
+            return NO_EVENTS
         more = f" ({len(notes) - 1} more trees wait so, too)" if len(notes) > 1 else ""
         return frozenset({Event("Warning", "GangWaiting", f"{notes[0][:MOST_NOTE]}{more}", distinct=True)})
 

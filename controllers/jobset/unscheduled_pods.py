@@ -5,7 +5,6 @@ pods that are not ready: first after 30 s, then at doubled intervals up to 10 mi
 """
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -18,10 +17,7 @@ from controllers.gang.stalled import NO_EVENTS, Reports
 from controllers.planning.actions import Event
 from controllers.planning.observed import Observed
 from kube.client import Client
-from kube.errors import KubeError
 from kube.resources import PODS
-
-log = logging.getLogger(__name__)
 
 FIRST_CHECK = 30.0
 """Seconds that pods have to become ready before the first check."""
@@ -57,20 +53,13 @@ class UnscheduledPods:
             reports.next_check, reports.wait = clock() + FIRST_CHECK, FIRST_CHECK
         if clock() < reports.next_check:
             return reports.next_check - clock()
-        try:
-            event = await self._event(observed)
-        except (KubeError, TimeoutError) as error:
-            log.info("pods of JobSet %s/%s are not known: %s", js.metadata.namespace, js.metadata.name, error)
-        else:
-            if event is not None and event not in reports.events:
-                self._record(js, event)
-            reports.events = frozenset([event]) if event else NO_EVENTS
+        await reports.update(js, self._events(observed), self._record)
         reports.wait = min(2 * reports.wait, LONGEST_INTERVAL)
         reports.next_check = clock() + reports.wait
         return reports.wait
 
-    async def _event(self, observed: Observed) -> Event | None:
-        """The current warning."""
+    async def _events(self, observed: Observed) -> frozenset[Event]:
+        """The current warning, if there is one. Raises errors of the client."""
         js = observed.jobset
         page = await self._client.list(
             PODS,
@@ -82,7 +71,7 @@ class UnscheduledPods:
             timeout=LIST_TIMEOUT,
         )
         note = note_of(pods_of(observed.jobs, page.items or ()), more=bool(page.metadata.continue_token))
-        return Event("Warning", keys.PODS_UNSCHEDULABLE, note, distinct=True) if note else None
+        return frozenset({Event("Warning", keys.PODS_UNSCHEDULABLE, note, distinct=True)}) if note else NO_EVENTS
 
 
 def _waits(js: JobSet) -> bool:

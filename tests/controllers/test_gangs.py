@@ -90,7 +90,7 @@ class TestWithoutScheduling:
     def test_a_group_of_the_users_own_stays_as_it_is_written(self):
         own = {"schedulingGroup": {"podGroupName": "mine"}}
         w = World(jobset(workers(pod=own)))
-        w._tree_stands = lambda _: None
+        w.check_groups_of = lambda _: None
         w.settle()
         assert w.group_of("js-workers-0") == "mine"
         assert w.groups == {}

@@ -8,7 +8,6 @@ out a plan's actions without executor, client and caches, and tests change its o
 """
 
 import dataclasses
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -40,28 +39,26 @@ from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import Ended, FailedPod, KnownGroups, Observed
 from controllers.planning.plan import Planning, plan
-from dev.simulator import group_rules, job_rules, job_status, jobset_rules
+from dev.simulator import job_rules, job_status, jobset_rules
 from dev.simulator.patches import merge, strategic
 from dev.simulator.selectors import matches
 from kube.decode import convert
 from kube.model.meta import Owner
+from tests.support.model.namespace import JSON, Namespace
 
-JSON = dict[str, Any]
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 ALL_SERVED = Served(groups=True, composites=True, topology=True)
 
 
-class World:
+class World(Namespace):
     """One JobSet and its children. `served` and `group_error`: what is known of the scheduling API; see `KnownGroups`."""
 
     def __init__(self, js: JobSet, **gates: bool) -> None:
+        super().__init__()
         self.js: JobSet | None = js
-        self.groups: dict[tuple[str, str], dict[str, Any]] = {}
         self.served = ALL_SERVED
         self.groups_required = True
         self.group_error: tuple[str, str] | None = None
         self.gates = FeatureGates(gates)
-        self.jobs: dict[str, dict[str, Any]] = {}
         self.service: Service | None = None
         self.departed: dict[str, dict[str, Any]] = {}
         self.foreign: dict[str, Owner] = {}
@@ -78,12 +75,6 @@ class World:
         self.plans: list[Plan] = []
         self.since_status_write: float | None = None
         self.counts_waited: float | None = None
-        self.seconds = 0
-        self._uids = 0
-
-    @property
-    def now(self) -> str:
-        return (EPOCH + timedelta(seconds=self.seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     @property
     def status(self) -> JobSetStatus:
@@ -122,10 +113,6 @@ class World:
             tuple(convert(StoredGroup, of) for of in self.of_kind("CompositePodGroup")),
             tuple(convert(StoredGroup, of) for of in self.of_kind("PodGroup")),
         )
-
-    def of_kind(self, kind: str) -> list[dict[str, Any]]:
-        """Workloads, CompositePodGroups or PodGroups, by name."""
-        return [of for (kind_, _), of in sorted(self.groups.items()) if kind_ == kind]
 
     def plan(self) -> Plan:
         """What the planner wants now, with its queries about pods answered. `failed_pods` are by the name of their Job."""
@@ -241,29 +228,6 @@ class World:
         assert self.old_pods.issuperset(names), f"{names} have no old pods"
         self.old_pods -= set(names or self.old_pods)
 
-    def release(self) -> None:
-        """PodGroups in deletion go when no pod that lives is of them."""
-        for place, of in list(self.groups.items()):
-            if "deletionTimestamp" in of["metadata"] and not group_rules.has_pods(place[1], self.jobs.values()):
-                del self.groups[place]
-
-    def lose(self, kind: str, name: str) -> None:
-        """Somebody deletes a Workload, CompositePodGroup or PodGroup."""
-        of = self.groups[kind, name]
-        if kind == "PodGroup" and group_rules.has_pods(name, self.jobs.values()):
-            of["metadata"]["deletionTimestamp"] = self.now
-        else:
-            del self.groups[kind, name]
-
-    def schedule(self) -> None:
-        """kube-scheduler says of every PodGroup that it was scheduled."""
-        for of in self.of_kind("PodGroup"):
-            of["status"] = {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "True"}]}
-
-    def group_of(self, job: str) -> str:
-        """The PodGroup that the pods of a Job name; empty for none."""
-        return group_rules.group_of(self.jobs[job])
-
     def remove(self, name: str) -> None:
         """Somebody deletes a finished Job, or its own time to live is over; the watch saw it go."""
         assert self.finished(name), f"{name} has not finished"
@@ -295,10 +259,10 @@ class World:
             case CreateJob(name=name, body=body):
                 assert name not in self.jobs, f"{name} is created twice"
                 assert name not in self.old_pods, f"{name} is created while pods of an earlier attempt live"
-                stored = job_rules.with_defaults(self._new(body))
+                stored = job_rules.with_defaults(self.stored_body(body))
                 refusal = job_rules.refusal(stored)
                 assert not refusal, f"{name}: {refusal}"
-                self._tree_stands(stored)
+                self.check_groups_of(stored)
                 self.jobs[name] = stored
             case DeleteJob(name, uid):
                 assert self.jobs[name]["metadata"]["uid"] == uid, f"{name} is another Job by now"
@@ -319,7 +283,7 @@ class World:
                 assert name not in self.claims, f"claim {name} is created twice"
                 self.claims.add(name)
             case CreateGroup() | PatchGroup() | DeleteGroup():
-                self._do_group(action)
+                self.apply_group_action(action)
             case DeleteJobSet():
                 self.js = None
             case _:
@@ -335,60 +299,12 @@ class World:
             if self.jobs.pop(name)["status"].get("active"):
                 self.old_pods.add(name)
 
-    def _do_group(self, action: CreateGroup | PatchGroup | DeleteGroup) -> None:
-        place = action.kind, action.name
-        if isinstance(action, CreateGroup):
-            assert place not in self.groups, f"{place} is created twice"
-            self._create_group(place, action.body)
-            return
-        of = self.groups[place]
-        assert of["metadata"]["uid"] == action.uid, f"{place} is another one by now"
-        if isinstance(action, DeleteGroup):
-            assert "deletionTimestamp" not in of["metadata"], f"{place} is deleted twice"
-            self.lose(*place)
-            return
-        wanted = merge(of["spec"], action.patch["spec"])
-        if not group_rules.change_refusal(action.kind, of["spec"], wanted):
-            of["spec"] = wanted
-            return
-        assert action.replacement is not None, f"{place} cannot change to {wanted}"
-        del self.groups[place]
-        self._create_group(place, action.replacement)
-
-    def _create_group(self, place: tuple[str, str], body: JSON) -> None:
-        kind, name = place
-        assert (body["kind"], body["metadata"]["name"]) == (kind, name), f"{place} has the body of another"
-        spec = body["spec"]
-        refusal = group_rules.refusal(kind, spec)
-        assert not refusal, f"{place}: {refusal}"
-        if kind != "Workload":
-            workloads = {of["metadata"]["name"]: of["spec"] for of in self.of_kind("Workload")}
-            composites = {of["metadata"]["name"] for of in self.of_kind("CompositePodGroup")}
-            missing = group_rules.missing_reference(spec, workloads, composites)
-            assert not missing, f"{place} is created ahead of {missing}"
-        self.groups[place] = self._new(body)
-
-    def _new(self, body: JSON) -> JSON:
-        """A copy as it is stored, with a UID."""
-        self._uids += 1
-        stored: JSON = msgspec.json.decode(msgspec.json.encode(body))
-        stored["metadata"] |= {"uid": f"uid-{self._uids}", "creationTimestamp": self.now}
-        return stored
-
-    def _tree_stands(self, job: JSON) -> None:
-        """A Job whose pods name a group may start only once that and all above it are there, and no pod of an earlier attempt."""
-        name = "" if job["spec"]["suspend"] else group_rules.group_of(job)
-        while name:
-            of = next((of for (_, name_), of in self.groups.items() if name_ == name), None)
-            assert of is not None, f"{job['metadata']['name']} is created ahead of its group {name}"
-            name = of["spec"].get("parentCompositePodGroupName")
-
     def _patch(self, name: str, wanted: JSON) -> None:
         job = self.jobs[name]
         refusal = job_rules.change_refusal(job, wanted)
         assert not refusal, f"{name}: {refusal}"
         if job["spec"]["suspend"]:
-            self._tree_stands(wanted)
+            self.check_groups_of(wanted)
         job.update(wanted)
 
     def _store(self, new: JobSetStatus) -> None:

@@ -112,10 +112,10 @@ def lacking(wanted: Forest, served: Served) -> MissingApi | None:
         needs.append((served.composites, NO_COMPOSITES))
     elif any(group.topology for group in wanted.groups()):
         needs.append((served.topology, NO_TOPOLOGY))
-    for there, lack in needs:
+    for there, shortfall in needs:
         if not there:
             too_old = GANGS.shortfall(served.version)
-            return UNKNOWN if there is None else MissingApi(lack.reason, too_old) if too_old else lack
+            return UNKNOWN if there is None else MissingApi(shortfall.reason, too_old) if too_old else shortfall
     return None
 
 

@@ -52,10 +52,10 @@ def agent_of(js: JobSet) -> RestartAgent | None:
 
 def jobs_without_agent(js: JobSet) -> frozenset[str]:
     """Names of the ReplicatedJobs without an agent: those that have to complete before others start, and spares."""
-    return _awaited(js).union(rjob.name for rjob in js.spec.replicated_jobs if rjob.spare_for)
+    return _jobs_to_complete(js).union(rjob.name for rjob in js.spec.replicated_jobs if rjob.spare_for)
 
 
-def _awaited(js: JobSet) -> frozenset[str]:
+def _jobs_to_complete(js: JobSet) -> frozenset[str]:
     """Names of the ReplicatedJobs that have to complete before others start."""
     waits = (wait for rjob in js.spec.replicated_jobs for wait in rjob.depends_on or ())
     return frozenset(wait.name for wait in waits if wait.status == "Complete")
@@ -83,18 +83,18 @@ def with_agent(js: JobSet, rjob: ReplicatedJob, pod: JSON) -> JSON:
     Spares get what a pod with the agent needs of a node: its image, and what it asks for.
     """
     agent = agent_of(js)
-    if agent is None or rjob.name in _awaited(js) or _has_one(pod):
+    if agent is None or rjob.name in _jobs_to_complete(js) or _has_one(pod):
         return pod
     if rjob.spare_for:
-        return _held(agent, pod)
-    return _in_main_container(agent, pod) if agent.mode == "MainContainer" else _beside(agent, pod)
+        return _with_held_sidecar_for(agent, pod)
+    return _in_main_container(agent, pod) if agent.mode == "MainContainer" else _with_sidecar(agent, pod)
 
 
-def _held(agent: RestartAgent, pod: JSON) -> JSON:
+def _with_held_sidecar_for(agent: RestartAgent, pod: JSON) -> JSON:
     """The pod of a spare, whose first container runs on as it is. In mode Sidecar another like it takes as much."""
     if agent.mode == "MainContainer":
         return {**_in_main_container(agent, pod), "containers": pod.get("containers") or []}
-    [*before, sidecar] = _beside(agent, pod)["initContainers"]
+    [*before, sidecar] = _with_sidecar(agent, pod)["initContainers"]
     return with_held_sidecar({**pod, "initContainers": before}, sidecar)
 
 
@@ -121,7 +121,7 @@ def _has_one(pod: JSON) -> bool:
     return any(part.get("name") == NAME for field in LISTS for part in pod.get(field) or [])
 
 
-def _beside(agent: RestartAgent, pod: JSON) -> JSON:
+def _with_sidecar(agent: RestartAgent, pod: JSON) -> JSON:
     """The pod with the agent as its last init container, which starts after those of the user have ended."""
     port = agent.probe_port or DEFAULT_PORT
     sidecar: JSON = {

@@ -66,10 +66,10 @@ def spare_template(template: Any, own: Any) -> JSON:
     job = job if isinstance(job, dict) else {}
     pod = dig(job, "template", "spec")
     pod = pod if isinstance(pod, dict) else {}
-    given = dig(own, "spec", "template", "spec")
+    pod_spec = dig(own, "spec", "template", "spec")
     commands = {
         each["name"]: each["command"]
-        for each in items(given, "containers")
+        for each in items(pod_spec, "containers")
         if isinstance(each, dict) and isinstance(each.get("name"), str) and each.get("command")
     }
     beside = [each for each in items(pod, "initContainers") if dig(each, "restartPolicy") == "Always"]

@@ -171,11 +171,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.values[self.asked.index(key)] if key in self.asked else None
 
 
-def node_keeping(asked: Callable[[], tuple[str, ...]]) -> Callable[[NodeMetadata], Node]:
+def node_keeping(kept_keys: Callable[[], tuple[str, ...]]) -> Callable[[NodeMetadata], Node]:
     """A transform that keeps, of a node's labels, those with the keys that are asked for at that moment."""
 
     def to_node(node: NodeMetadata) -> Node:
-        meta, wanted = node.metadata, asked()
+        meta, wanted = node.metadata, kept_keys()
         return Node(
             name=meta.name,
             resource_version=meta.resource_version,

@@ -132,17 +132,17 @@ class LeaderElectionSettings(_Section):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _check_order(cls, given: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+    def _check_order(cls, values: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
         """Holds the durations to their order, also where another field is wrong."""
         faults: list[Any] = []
         try:
-            section = read(given)
+            section = read(values)
         except ValidationError as error:
             faults = [again(fault) for fault in error.errors()]
             names = {"leaseDuration", "renewDeadline", "retryPeriod"}
-            if not isinstance(given, dict) or names & {fault["loc"][0] for fault in faults if fault["loc"]}:
+            if not isinstance(values, dict) or names & {fault["loc"][0] for fault in faults if fault["loc"]}:
                 raise
-            section = read({name: given[name] for name in names & given.keys()})
+            section = read({name: values[name] for name in names & values.keys()})
         durations = section.lease_duration, section.renew_deadline, section.retry_period
         if not durations[0] > durations[1] > 1.2 * durations[2]:
             lease, renew, retry = map(duration_text, durations)
@@ -150,7 +150,7 @@ class LeaderElectionSettings(_Section):
                 f"leaseDuration ({lease}) must be longer than renewDeadline ({renew}), and that longer than"
                 f" 1.2 times retryPeriod ({retry})"
             )
-            faults.append({"type": "value_error", "loc": (), "input": given, "ctx": {"error": wrong}})
+            faults.append({"type": "value_error", "loc": (), "input": values, "ctx": {"error": wrong}})
         if faults:
             raise ValidationError.from_exception_data(cls.__name__, faults)
         return section
@@ -388,13 +388,13 @@ class Settings(_Section):
 
     def override(self, section: str, **values: Any) -> Self:
         """A copy with fields of one section replaced by the flags that were given (None = not given)."""
-        given = {name: value for name, value in values.items() if value is not None}
+        set_values = {name: value for name, value in values.items() if value is not None}
         part: BaseModel = getattr(self, section)
         try:
-            checked = type(part).model_validate({to_camel(name): value for name, value in given.items()})
+            checked = type(part).model_validate({to_camel(name): value for name, value in set_values.items()})
         except ValidationError as error:
             raise SettingsError(
                 "\n".join(f"flag for {to_camel(section)}.{fault}" for fault in faults(type(part), error))
             ) from error
-        update = {name: getattr(checked, name) for name in given}
+        update = {name: getattr(checked, name) for name in set_values}
         return self.model_copy(update={section: part.model_copy(update=update)})

@@ -198,9 +198,9 @@ class Worker:
             return await reader.readline()
 
     def _take(self, report: _Report, metrics: ReportedMetrics) -> None:
-        asked = self._pages.pop(report.command, None)
-        if asked is not None and not asked.done():
-            asked.set_result(report.page)
+        waiter = self._pages.pop(report.command, None)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(report.page)
         for path, seen in report.paths.items():
             seen.count(path, metrics)
         for policy, rule, action, count in report.decisions:

@@ -94,8 +94,8 @@ def _object_names(value: JSON) -> Iterator[Named]:
     """The names of the object, and of the ResourceClaimTemplate that a ComputeDomain creates."""
     kind, namespace, name = value.get("kind"), dig(value, "metadata", "namespace"), dig(value, "metadata", "name")
     yield str(kind), str(namespace or ""), str(name)
-    if kind == "ComputeDomain" and (made := dig(value, "spec", "channel", "resourceClaimTemplate", "name")):
-        yield RESOURCE_CLAIM_TEMPLATES.kind, str(namespace or ""), str(made)
+    if kind == "ComputeDomain" and (template_name := dig(value, "spec", "channel", "resourceClaimTemplate", "name")):
+        yield RESOURCE_CLAIM_TEMPLATES.kind, str(namespace or ""), str(template_name)
 
 
 def _namespace(value: JSON) -> Namespace:

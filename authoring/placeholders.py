@@ -57,8 +57,8 @@ def with_placeholders_once(found: Sequence[Finding], value: Any, files: set[str]
 
 def _names(finding: Finding, value: Any) -> list[str]:
     """The placeholders in the value of a finding, or in the text of the document at its path."""
-    given = finding.error.value
-    texts = [*([given] if isinstance(given, str) else ()), *_texts(dig(value, *finding.error.path.parts))]
+    found_value = finding.error.value
+    texts = [*([found_value] if isinstance(found_value, str) else ()), *_texts(dig(value, *finding.error.path.parts))]
     return [found[0] for text in texts for found in _PLACEHOLDER.finditer(text[:_LONGEST_VALUE])]
 
 

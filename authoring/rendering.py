@@ -101,20 +101,20 @@ class _Gangs:
     def __init__(self, js: JobSet) -> None:
         self._js = js
         self._forest: Forest | None = forest(js)
-        self._made: set[str] = set()
+        self._created: set[str] = set()
 
     def objects_of(self, rjobs: Sequence[ReplicatedJob]) -> Iterator[JSON]:
         """Objects that these Jobs need and that do not exist yet, parents first. A suspended set has no groups."""
         wanted, names = self._forest, {rjob.name for rjob in rjobs}
         if wanted is None or self._js.spec.suspend:
             return
-        if not self._made:
-            self._made.add(wanted.workload)
+        if not self._created:
+            self._created.add(wanted.workload)
             yield build_workload(self._js, wanted)
         found = [place for root in wanted.roots for place in root.with_parents()]
         for group, parent in sorted(found, key=lambda place: not place[0].composite):
-            if group.name not in self._made and not names.isdisjoint(group.replicated_jobs):
-                self._made.add(group.name)
+            if group.name not in self._created and not names.isdisjoint(group.replicated_jobs):
+                self._created.add(group.name)
                 yield build_group(self._js, wanted, group, parent, group.gang)
 
     def with_group(self, job: JSON) -> JSON:

@@ -213,7 +213,7 @@ class ServerChecks:
             "timeout": TIMEOUT,
             "warnings": warnings,
         }
-        said: list[FieldError] = []
+        server_errors: list[FieldError] = []
         by_us = False
         try:
             if stored is None:
@@ -226,12 +226,14 @@ class ServerChecks:
                 raise
             by_us = is_by_our_webhook(error.message)
             if not found.errors or is_by_admission(error.message):
-                said = [fault for fault in _refusal(error) if not (found.errors and is_count_of_more(fault.verbatim))]
+                server_errors = [
+                    fault for fault in _refusal(error) if not (found.errors and is_count_of_more(fault.verbatim))
+                ]
         known = {WITH_RULE.sub("", text) for text in (*warning_texts(found.warnings), *warning_texts(expected))}
         texts = (text for text in dict.fromkeys(warnings) if not MORE_WARNINGS.fullmatch(text))
         texts = (text for text in texts if WITH_RULE.sub("", text) not in known)
         new = [warned for warned in map(_warning_of, texts) if not _found_in_full(warned, found.warnings)]
-        return [*said, *new], by_us
+        return [*server_errors, *new], by_us
 
     async def _stored_jobset(self, namespace: str, name: object) -> JSON | None:
         if not isinstance(name, str) or not name or "/" in name:
@@ -266,18 +268,23 @@ def _apart(found: Findings, other: Findings) -> frozenset[tuple[Path, Rule | Non
 
 
 def _as_the_manager_says(
-    found: Findings, said: Sequence[FieldError], unsure: AbstractSet[tuple[Path, Rule | None]], wrong: AbstractSet[Path]
+    found: Findings,
+    server_errors: Sequence[FieldError],
+    unsure: AbstractSet[tuple[Path, Rule | None]],
+    wrong: AbstractSet[Path],
 ) -> Findings:
     """The findings and those of the cluster, each fault once.
 
     Findings in `unsure` count only if the cluster has them, too. The cluster has not seen the places in `wrong`.
     """
-    texts = {(error.path, error.body) for error in said}
+    texts = {(error.path, error.body) for error in server_errors}
     sure = [e for e in found.errors if (e.path, e.rule) not in unsure or (e.path, e.body) in texts]
-    texts_by_path = {path: [error.body for error in sure if error.path == path] for path in {e.path for e in said}}
+    texts_by_path = {
+        path: [error.body for error in sure if error.path == path] for path in {e.path for e in server_errors}
+    }
     new = [
         error
-        for error in said
+        for error in server_errors
         if error.path not in wrong
         and not any(text.startswith(error.body) for text in texts_by_path[error.path])
         and not _found_in_full(error, sure)
@@ -285,10 +292,10 @@ def _as_the_manager_says(
     return Findings(tuple(sure), found.warnings, found.object).with_findings(new)
 
 
-def _found_in_full(said: FieldError, found: Sequence[FieldError]) -> bool:
+def _found_in_full(server_error: FieldError, found: Sequence[FieldError]) -> bool:
     """Whether a finding of the manager is among ours, which have the names and amounts that it leaves out."""
-    text = said.verbatim or said.detail
-    rules = (IN_FULL.get(other.rule) for other in found if other.rule is not None and other.path == said.path)
+    text = server_error.verbatim or server_error.detail
+    rules = (IN_FULL.get(other.rule) for other in found if other.rule is not None and other.path == server_error.path)
     return any(rule is not None and _wording(rule.message).search(text) for rule in rules)
 
 

@@ -124,10 +124,10 @@ def run_module(module: str, prepare: Callable[[argparse.Namespace], None] | None
         command = import_module(module)  # a command imports only what it needs
         if prepare is not None:
             prepare(parsed)
-        given = {field: getattr(parsed, field.name, None) for field in fields(command.Options)}
+        arguments = {field: getattr(parsed, field.name, None) for field in fields(command.Options)}
         options = {
             field.name: value
-            for field, value in given.items()
+            for field, value in arguments.items()
             if value is not None and not (value == "" and isinstance(field.default, str))
         }
         code: int = command.run(command.Options(**options), sys.stdout, sys.stderr)

@@ -39,6 +39,6 @@ def _print(parsed: argparse.Namespace) -> int:
     from manifests.definition import crd, exception_crd, policy_crd  # noqa: PLC0415 (the same)
     from manifests.editor_schema import editor_schema  # noqa: PLC0415 (the same)
 
-    made = dict(zip(KINDS, (crd, policy_crd, exception_crd), strict=True))
-    sys.stdout.write(dump(editor_schema(made[parsed.kind]()), "json"))
+    schemas = dict(zip(KINDS, (crd, policy_crd, exception_crd), strict=True))
+    sys.stdout.write(dump(editor_schema(schemas[parsed.kind]()), "json"))
     return 0

@@ -56,8 +56,10 @@ def choose(parsed: argparse.Namespace, file: str) -> EffectiveSettings:
     except SettingsError as error:
         faults.append(str(error))
     of_file = bool(faults)
-    given = {place: getattr(parsed, flag) for flag, place in _OVERRIDES.items() if getattr(parsed, flag) is not None}
-    for (section, name), value in given.items():
+    overrides = {
+        place: getattr(parsed, flag) for flag, place in _OVERRIDES.items() if getattr(parsed, flag) is not None
+    }
+    for (section, name), value in overrides.items():
         try:
             settings = settings.override(section, **{name: value})
         except SettingsError as error:
@@ -72,9 +74,9 @@ def choose(parsed: argparse.Namespace, file: str) -> EffectiveSettings:
         raise (SettingsError if of_file else FlagError)("\n".join(faults))
     addresses = listening_addresses(settings, webhooks=parsed.webhooks)
     if faults := list(shared_ports(addresses)):
-        raise (FlagError if given.keys() & addresses.keys() else SettingsError)("\n".join(faults))
+        raise (FlagError if overrides.keys() & addresses.keys() else SettingsError)("\n".join(faults))
     gates = FeatureGates({**settings.feature_gates, **by_flag})
-    return EffectiveSettings(settings, gates, frozenset(given), frozenset(by_flag))
+    return EffectiveSettings(settings, gates, frozenset(overrides), frozenset(by_flag))
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -65,12 +65,12 @@ def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}
         by_key.setdefault(keyed.key, []).append(keyed)
     found: list[tuple[Finding, list[str]]] = []
     for same in list(by_key.values())[:MOST_FINDINGS]:
-        given, likewise = same[0].finding, [keyed.name for keyed in same[1:]]
-        first = given if isinstance(given, Finding) else given()
+        shared_finding, likewise = same[0].finding, [keyed.name for keyed in same[1:]]
+        first = shared_finding if isinstance(shared_finding, Finding) else shared_finding()
         found.append((first, [same[0].name]))
         if likewise:
-            who = f"{len(likewise)} more {noun}s ({likewise[0]} … {likewise[-1]})"
-            message = f"{title.format(likewise[0]) if len(likewise) == 1 else who}: likewise"
+            subject = f"{len(likewise)} more {noun}s ({likewise[0]} … {likewise[-1]})"
+            message = f"{title.format(likewise[0]) if len(likewise) == 1 else subject}: likewise"
             found.append((Finding(first.level, first.cause, message), likewise))
     uncounted = list(dict.fromkeys(keyed.name for same in list(by_key.values())[MOST_FINDINGS:] for keyed in same))
     if uncounted:

@@ -21,7 +21,7 @@ _RETRIED = "Kubernetes tries again by itself"
 def without_device_claim(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods without a node whose claim, or the template of it, is missing: the scheduler ignores them."""
     for child, pods in case.pods_where(left, lambda pod: pod.unseen and bool(pod.spec.resource_claims)):
-        words, fix = _lack(case, pods[0])
+        words, fix = _missing_claim(case, pods[0])
         if words:
             created = pods[0].metadata.creation_timestamp or ""
             late = (seconds_since(created, case.facts.now) or 0) > SCHEDULER_SECONDS
@@ -32,7 +32,7 @@ def without_device_claim(case: Case, left: frozenset[str]) -> Iterator[KeyedFind
             )
 
 
-def _lack(case: Case, pod: SeenPod) -> tuple[str, str]:
+def _missing_claim(case: Case, pod: SeenPod) -> tuple[str, str]:
     """The missing device, and what to do; both empty if unknown."""
     namespace = pod.metadata.namespace
     names = (claim.resource_claim_name for claim in pod.spec.resource_claims)

@@ -162,15 +162,15 @@ def _ending(case: Case, pods: Iterable[SeenPod]) -> Iterator[Finding]:
             continue
         pod = min(found, key=lambda pod: (-late[pod.name], pod.name))
         one, meta = len(found) == 1, pod.metadata
-        who = f"pod {pod.name} on node {pod.spec.node_name} is" if one else _several(found, pod)
+        subject = f"pod {pod.name} on node {pod.spec.node_name} is" if one else _several(found, pod)
         grace = f"{'its' if one else 'the'} grace period of {meta.deletion_grace_period_seconds or 0} s"
         holders = [name for name in meta.finalizers if not name.startswith(_OF_JOBS)]
         if found is not overdue:
-            message = f"{who} being deleted: {grace} ends in {age(-late[pod.name])}"
+            message = f"{subject} being deleted: {grace} ends in {age(-late[pod.name])}"
             yield Finding(Level.WAITS, "pod-ending", message, fix="wait until then")
         else:
             finalizer_text = f": finalizer {holders[0]} holds it" if holders else ""
-            message = f"{who} being deleted, overdue by {age(late[pod.name])}: {grace} is over{finalizer_text}"
+            message = f"{subject} being deleted, overdue by {age(late[pod.name])}: {grace} is over{finalizer_text}"
             fix = _HELD_BY_FINALIZER if holders else _overdue_fix(pod)
             yield Finding(Level.FAULT, "pod-overdue", message, fix=fix, since=meta.deletion_timestamp or "")
 
@@ -218,7 +218,7 @@ def _nodes_of(case: Case, pods: Iterable[SeenPod]) -> tuple[Finding, ...]:
 
 def _held_up(case: Case, name: str, node: SeenNode | None, pods: list[SeenPod]) -> Finding | None:
     """The finding about pods on a node; None if the node may still end them."""
-    who = f"pod {pods[0].name} is" if len(pods) == 1 else f"pod {pods[0].name} and {len(pods) - 1} more are"
+    subject = f"pod {pods[0].name} is" if len(pods) == 1 else f"pod {pods[0].name} and {len(pods) - 1} more are"
     names = " ".join(pod.name for pod in pods[:MOST_NAMES])
     force = f"kubectl delete pod -n {pods[0].metadata.namespace} {names} --grace-period=0 --force"
     level, because = Level.WAITS, tuple[Finding, ...]()
@@ -236,7 +236,7 @@ def _held_up(case: Case, name: str, node: SeenNode | None, pods: list[SeenPod]) 
             risk = "which risks two processes for one rank if the node is only cut off"
             fix = f"once the machine is off or fenced: {fence}; or {force}, {risk}"
             level, because = _forced_deletion(case, since)
-    message = f"{who} being deleted on node {name}, {state}"
+    message = f"{subject} being deleted on node {name}, {state}"
     return Finding(level, WAITS_FOR_NODE, message, because=because, fix=fix, since=since)
 
 

@@ -143,9 +143,9 @@ class _WaitingTree:
         if group is self._root and self._unreported:
             return group.template, self._bound_pods(group), why_stalled(self._tree).cause
         below = tuple(self.key(child) for child in group.children)
-        lacks = tuple(lacks.message for lacks, _ in self._misfits(group))
-        of_tree = tuple(lacks.message for lacks in self._never) if group is self._root else ()
-        return group.template, self._bound_pods(group), self._words(group), lacks, of_tree, below
+        problem = tuple(problem.message for problem, _ in self._misfits(group))
+        of_tree = tuple(problem.message for problem in self._never) if group is self._root else ()
+        return group.template, self._bound_pods(group), self._words(group), problem, of_tree, below
 
     def whole(self) -> Finding:
         """The tree from its root."""
@@ -187,16 +187,16 @@ class _WaitingTree:
 
     def _scheduler_findings(self, group: Group) -> list[Finding]:
         found = []
-        said, other_messages = self._words(group)
-        for text in filter(None, (said, *other_messages)):
+        own_messages, other_messages = self._words(group)
+        for text in filter(None, (own_messages, *other_messages)):
             level, fix = Level.WAITS, ""
             if text == NO_DOMAIN and not self._never and (labels := levels(self._path[group.name])):
                 level, fix = Level.FAULT, self._no_domain(labels)
             message = f"the scheduler says: {text}{self._level(group, text)}"
             found.append(Finding(level, "scheduler-said", message, fix=fix))
-        for lacks, pods in self._misfits(group):
-            message = f"{pods_are(pods)} not scheduled: {lacks.message}"
-            found.append(Finding(lacks.level, lacks.cause, message, fix=lacks.fix))
+        for problem, pods in self._misfits(group):
+            message = f"{pods_are(pods)} not scheduled: {problem.message}"
+            found.append(Finding(problem.level, problem.cause, message, fix=problem.fix))
         # The holders of domains tell more than the scheduler, which may mention one domain only.
         return sorted(found, key=lambda finding: finding.cause != KEPT_OUT)
 
@@ -204,11 +204,13 @@ class _WaitingTree:
         """Requirements of pods of a PodGroup that no node meets, with those pods."""
         by_message: dict[str, tuple[Finding, list[SeenPod]]] = {}
         for pod in () if group.composite else sorted(self._pods(group), key=lambda pod: pod.name):
-            lacks = unbound(self._case, pod) or misfit(self._case, pod, in_group=True)
+            problem = unbound(self._case, pod) or misfit(self._case, pod, in_group=True)
             keeps = (
-                None if lacks is not None and lacks.level is Level.FAULT else kept_out(self._case, pod, in_group=True)
+                None
+                if problem is not None and problem.level is Level.FAULT
+                else kept_out(self._case, pod, in_group=True)
             )
-            for finding in filter(None, (keeps, lacks)):
+            for finding in filter(None, (keeps, problem)):
                 # Waiting until something ends does not help a tree that never fits.
                 if finding.level is Level.FAULT or not self._never:
                     by_message.setdefault(finding.message, (finding, []))[1].append(pod)
@@ -245,21 +247,20 @@ class _WaitingTree:
 
     def _level(self, group: Group, text: str) -> str:
         """Which level of the tree lacks members; empty unless exactly one needs the number that the scheduler names."""
-        lack = shortfall(text)
+        missing = shortfall(text)
         meant = [
             above
             for above in self._path[group.name]
-            if lack and str(required_members(self._tree, above)) == lack.wanted
+            if missing and str(required_members(self._tree, above)) == missing.wanted
         ]
-        if lack is None or len(meant) != 1:
+        if missing is None or len(meant) != 1:
             return ""
         [above] = meant
         members = "groups" if above.composite else "pods"
-        domains = above.topology and lack.placements
-        where = f" in the first of {lack.placements} {noun(above.topology)}s" if domains else ""
-        return (
-            f"; that is: {_title(above)} needs {lack.wanted} {members} at once, and there is room for {lack.fit}{where}"
-        )
+        domains = above.topology and missing.placements
+        where = f" in the first of {missing.placements} {noun(above.topology)}s" if domains else ""
+        room = f"there is room for {missing.fit}{where}"
+        return f"; that is: {_title(above)} needs {missing.wanted} {members} at once, and {room}"
 
     def _ignored_groups(self) -> list[Finding]:
         """The scheduler has bound pods and ignored their groups."""

@@ -31,9 +31,9 @@ def levels(path: Sequence[Group]) -> list[str]:
 def _labels(root: Group, nodes: Nodes) -> list[Finding]:
     """Labels of its levels that no node has, or that no node has all of."""
     keys = dict.fromkeys(group.topology for group in root.walk() if group.topology)
-    missing = [(key, lack) for key in keys if (lack := nodes.lack(key)) is not None]
+    missing = [(key, missing_label) for key in keys if (missing_label := nodes.missing_label(key)) is not None]
     if missing:
-        return [_no_label(lack.message, lack.fix, key) for key, lack in missing]
+        return [_no_label(missing_label.message, missing_label.fix, key) for key, missing_label in missing]
     for together in dict.fromkeys(tuple(levels(path)) for path in paths(root)):
         if len(nodes) and not nodes.in_domains(together):
             return [_no_label(f"no node has the labels {' and '.join(together)} at once", "", *together)]
@@ -89,13 +89,13 @@ def _too_much(path: Sequence[Group], nodes: Nodes, kinds: Iterable[tuple[SeenSpe
 
 def _finding(path: Sequence[Group], message: str) -> Finding:
     group = path[-1]
-    who = "" if len(path) == 1 else f"{group.kind} {group.name}: "
+    subject = "" if len(path) == 1 else f"{group.kind} {group.name}: "
     ends = "they never run all at once" if group.gang is None else "it never fits"
     fewer = f"run fewer pods (replicas, parallelism) or leave out topology {group.topology}"
     return Finding(
         Level.FAULT,
         "too-large-for-a-domain",
-        f"{who}{message}: {ends}",
+        f"{subject}{message}: {ends}",
         fix=f"add nodes to one {noun(group.topology)}, or in a new JobSet {fewer}",
     )
 

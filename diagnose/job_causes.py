@@ -269,22 +269,22 @@ def beyond_quota(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     for same in refused.values():
         jobs = [child for child, _, _ in same]
         names, missing = [child.name for child in jobs], sum(lacking(child.job) for child in jobs)
-        who = f"Job {names[0]}: lacks" if len(names) == 1 else f"{len(names)} Jobs ({join_names(names)}): lack"
-        who += f" {missing} of {pluralize(sum(pods_at_once(child.job.spec) for child in jobs), 'pod')}"
+        subject = f"Job {names[0]}: lacks" if len(names) == 1 else f"{len(names)} Jobs ({join_names(names)}): lack"
+        subject += f" {missing} of {pluralize(sum(pods_at_once(child.job.spec) for child in jobs), 'pod')}"
         total = sum(case.survey.pods[name] for name in {child.replicated_job for child in jobs})
         _, event, noted = same[0]
         level, quota, fix = _quota(case, noted, missing, total, "the Job controller")
         refusal_note = Finding(Level.NOTE, "refused", f"{event.reason}: {event.note}")
-        message = f"{who}: {quota.words(missing)}{quota.never_fits(total, 'pods')}"
+        message = f"{subject}: {quota.words(missing)}{quota.never_fits(total, 'pods')}"
         yield Answer(Finding(level, "quota", message, (refusal_note,), fix, event.first), frozenset(names))
 
 
-def _quota(case: Case, noted: QuotaRefusal, number: int, total: int, who: str) -> tuple[Level, QuotaRefusal, str]:
+def _quota(case: Case, noted: QuotaRefusal, number: int, total: int, subject: str) -> tuple[Level, QuotaRefusal, str]:
     """The current quota in words, whether `number` of `total` objects only wait for it, and what to do.
 
-    `who`: the component that retries.
+    `subject`: the component that retries.
     """
     quota = update_refusal(noted, case.facts.quotas)
     if quota.allowed and not quota.is_too_small(total):
-        return Level.WAITS, quota, f"wait: {who} tries again by itself soon; the pause grows with each refusal"
+        return Level.WAITS, quota, f"wait: {subject} tries again by itself soon; the pause grows with each refusal"
     return Level.FAULT, quota, quota.fix(case.facts.jobset.metadata.namespace, number, total)

@@ -69,8 +69,8 @@ def final_state(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     yield Answer(Finding(Level.FAULT, "failed", message, because, fix, since), state=State.FAILED, ends=True)
 
 
-def _after_failure(js: JobSet, said: str) -> str:
-    """Where to see why it failed, and how to run it again or allow more restarts. `said`: its message."""
+def _after_failure(js: JobSet, message: str) -> str:
+    """Where to see why it failed, and how to run it again or allow more restarts. `message`: its message."""
     last = js.status.attempt_history[-1] if js.status.attempt_history else None
     most = js.spec.failure_policy.max_restarts if js.spec.failure_policy is not None else 0
     logs = f"{logs_of(js, last.failed_job if last else '')} shows what the failed pod wrote"
@@ -79,7 +79,7 @@ def _after_failure(js: JobSet, said: str) -> str:
     if last and (slow := too_slow(js, last)):
         return f"{slow}; {logs}; to run it again: {make_again(js)}"
     retries = "" if most else "spec.failurePolicy.maxRestarts allows retries"
-    if most and said.startswith("ReachedMaxRestarts"):
+    if most and message.startswith("ReachedMaxRestarts"):
         retries = f"a spec.failurePolicy.maxRestarts above {most} allows more retries"
     rule = not_counted(js, last.failed_job, "") if last and disruption_in_history(js, last) else ""
     return "; ".join(filter(None, [logs, f"fix it and run it again: {make_again(js)}", retries, rule]))
@@ -144,9 +144,9 @@ def missing_defaults(js: JobSet) -> list[tuple[str, str]]:
 def without_defaults(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """It was stored while no webhook was called, so it runs without defaults that it needs."""
     meta = case.facts.jobset.metadata
-    if lacks := missing_defaults(case.facts.jobset):
-        meanings = " and ".join(dict.fromkeys(means for _, means in lacks))
-        places = join_names([path for path, _ in lacks])
+    if missing := missing_defaults(case.facts.jobset):
+        meanings = " and ".join(dict.fromkeys(means for _, means in missing))
+        places = join_names([path for path, _ in missing])
         message = f"stored without defaults, as no webhook was called: {meanings} ({places})"
         get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml"
         again = f"{get} | sed '{UNVERSIONED}' | kubectl replace --force -f -"

@@ -126,9 +126,9 @@ def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
     if found is not None:
         enders = (event for event in warnings if _ENDS.search(f"{event.reason}: {event.note}"))
         ended_by = next(enders, None) if found.end else None
-        asked = _words(ended_by) if ended_by else str(found)
-        words = f"{found}; {asked}" if ended_by else asked
-        return Reason((found.container, found.reason, found.end), words, _remedy(pod, asked, found.container))
+        reason_text = _words(ended_by) if ended_by else str(found)
+        words = f"{found}; {reason_text}" if ended_by else reason_text
+        return Reason((found.container, found.reason, found.end), words, _remedy(pod, reason_text, found.container))
     blocking = next((event for event in warnings if _BEFORE_START.search(event.reason)), None)
     if pod.status.phase == "Pending" and blocking is not None:
         words = f"{blocking.reason}: {clean_words(blocking.note)}"

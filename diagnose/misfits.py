@@ -23,8 +23,8 @@ def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | Non
     `in_group`: the scheduler need not report it, as it may only report that the group does not fit.
     """
     condition, nodes = pod.scheduling_failure, case.facts.node_offers
-    if (lacks := undeclared_feature(case, pod)) is not None:
-        return lacks
+    if (problem := undeclared_feature(case, pod)) is not None:
+        return problem
     if condition is None or nodes is None or not (in_group or MISFIT.search(condition.message)):
         return None
     found = nodes.why_none(pod.spec, recreate(case.facts.jobset, "{old}", "{new}"))
@@ -62,8 +62,8 @@ def undeclared_feature(case: Case, pod: SeenPod) -> Finding | None:
         return None
     for feature, field in pod.spec.features.items():
         if nodes is None or not nodes.declare(feature):
-            who = "no node declares" if nodes is not None else "nodes that it may use do not declare"
-            message = f"{who} the feature {feature}, which it needs for {field}"
+            subject = "no node declares" if nodes is not None else "nodes that it may use do not declare"
+            message = f"{subject} the feature {feature}, which it needs for {field}"
             fix = _feature_fix(case.facts.jobset, field)
             return Finding(Level.FAULT, "no-such-feature", message, fix=fix)
     return None

@@ -120,9 +120,9 @@ class Nodes:
         """Whether a node declares this feature of Kubernetes."""
         return feature in self._features
 
-    def lack(self, key: str) -> Lack | None:
+    def missing_label(self, key: str) -> Lack | None:
         """The labels that nodes have instead of one that none has; None if a node has it, or without nodes."""
-        return self._lack(key, ()) if self._nodes else None
+        return self._missing_value(key, ()) if self._nodes else None
 
     def in_domains(self, keys: Sequence[str]) -> bool:
         """Whether a node has all of these labels."""
@@ -224,8 +224,8 @@ class Nodes:
         hinders = self.blocking_taints(spec)
         return self._in_use(usable, hinders) if usable else _taint_finding(hinders)
 
-    def _in_use(self, taken: int, hinders: Mapping[str, Taint]) -> Finding:
-        message = f"{taken} of {pluralize(len(self._nodes), 'node')} could take it, and too little is free there"
+    def _in_use(self, nodes_in_use: int, hinders: Mapping[str, Taint]) -> Finding:
+        message = f"{nodes_in_use} of {pluralize(len(self._nodes), 'node')} could take it, and too little is free there"
         message += kept_off(hinders)
         passing = {name: taint for name, taint in hinders.items() if taint.passes}
         fix = f"{remedy(passing)}; or " if passing else ""
@@ -252,13 +252,13 @@ class Nodes:
         """The finding that no node matches the node selector and the required node affinity."""
         show = "kubectl get nodes --show-labels shows the labels of the nodes; an autoscaler may add such nodes, too"
         for key, value in sorted(spec.node_selector.items()):
-            wanted, lack = f"{key}={value}", self._lack(key, (value,))
-            if lack is None:
+            wanted, missing_label = f"{key}={value}", self._missing_value(key, (value,))
+            if missing_label is None:
                 continue
-            fix = f"{lack.fix or _OTHER_LABEL}or kubectl label node NODE {wanted}; {show}"
-            if lack.value:
-                fix = f"{recreate.format(old=f'{key}: {value}$', new=f'{key}: {lack.value}')}; {fix}"
-            message = f"no node has the label {wanted} of its nodeSelector; {lack.message}"
+            fix = f"{missing_label.fix or _OTHER_LABEL}or kubectl label node NODE {wanted}; {show}"
+            if missing_label.value:
+                fix = f"{recreate.format(old=f'{key}: {value}$', new=f'{key}: {missing_label.value}')}; {fix}"
+            message = f"no node has the label {wanted} of its nodeSelector; {missing_label.message}"
             return Finding(Level.FAULT, "no-such-label", message, fix=fix)
         selector = ",".join(f"{key}={value}" for key, value in sorted(spec.node_selector.items()))
         if not any(spec.node_selector.items() <= node.labels.items() for node in self._nodes):
@@ -267,13 +267,13 @@ class Nodes:
             return Finding(Level.FAULT, "no-such-label", message, fix=fix)
         message = f"no node meets its required node affinity ({spec.affinity_words})"
         message += f" and has {selector}" if selector else ""
-        lacks = (self._lack(demand.key, demand.values) for demand in spec.demands)
-        lack = next((lack for lack in lacks if lack is not None), Lack())
-        message = f"{message}; {lack.message}" if lack.message else message
-        fix = f"{lack.fix or 'write another node affinity in a new JobSet, '}or label a node; {show}"
+        candidates = (self._missing_value(demand.key, demand.values) for demand in spec.demands)
+        missing_label = next((missing_label for missing_label in candidates if missing_label is not None), Lack())
+        message = f"{message}; {missing_label.message}" if missing_label.message else message
+        fix = f"{missing_label.fix or 'write another node affinity in a new JobSet, '}or label a node; {show}"
         return Finding(Level.FAULT, "no-such-label", message, fix=fix)
 
-    def _lack(self, key: str, wanted: Sequence[str]) -> Lack | None:
+    def _missing_value(self, key: str, wanted: Sequence[str]) -> Lack | None:
         """The labels that nodes have instead of one with one of these values, or with any; None if a node has it."""
         values = sorted({node.labels[key] for node in self._nodes if key in node.labels})
         if not values:

@@ -41,21 +41,21 @@ def _domain_of_followers(case: Case, child: Child, topology: str) -> str:
     return domain_of_job((pod for pod in case.pods_of(child) if pod.spec.node_name), topology)
 
 
-def _leader_waits(case: Case, child: Child, leader: SeenPod, said: PodCondition) -> Finding:
+def _leader_waits(case: Case, child: Child, leader: SeenPod, condition: PodCondition) -> Finding:
     topology, gated = leader.metadata.topology or "", _gated_followers(case, child)
-    lacks = misfit(case, leader)
+    problem = misfit(case, leader)
     behind = f"; {pluralize(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
     word, home = noun(topology), _domain_of_followers(case, child, topology)
-    nowhere = lacks is not None and lacks.cause in FITS_NOWHERE
+    nowhere = problem is not None and problem.cause in FITS_NOWHERE
     holders = () if home or nowhere else in_the_way(case, leader, topology)
     if nowhere and gated:
         holders = (_pods_for_autoscaler(gated, topology),)
     pod = Finding(
         Level.WAITS,
         "leader-unscheduled",
-        f"leader pod {leader.name}: not scheduled: {_scheduler_message(said)}{behind}",
-        because=(*([lacks] if lacks else []), *holders),
-        since=said.since,
+        f"leader pod {leader.name}: not scheduled: {_scheduler_message(condition)}{behind}",
+        because=(*([problem] if problem else []), *holders),
+        since=condition.since,
     )
     room = f"room in {home}" if home else f"{article(word)} {word} of its own"
     return Finding(Level.WAITS, "leader-waits", f"Job {child.name}: waits for {room}", because=(pod,))
@@ -145,31 +145,31 @@ def unscheduled_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]
     """Pods for which the scheduler finds no node."""
     for child, pods in case.pods_where(left, lambda pod: pod.scheduling_failure is not None):
         if condition := pods[0].scheduling_failure:
-            lacks, here = _lacks(case, pods[0]), domain_of_job([pods[0]], pods[0].metadata.topology or "")
+            problem, here = _misfit(case, pods[0]), domain_of_job([pods[0]], pods[0].metadata.topology or "")
             where = f" in {here}" if here else ""
-            found = _why_unscheduled(child, pods[0], lacks, condition.message, _scheduler_message(condition))
+            found = _why_unscheduled(child, pods[0], problem, condition.message, _scheduler_message(condition))
             message = f"Job {child.name}: {pods_are(pods)} not scheduled{where}: {found.message}"
-            key = condition.message, lacks.message if lacks else "", where
+            key = condition.message, problem.message if problem else "", where
             yield KeyedFinding(child.name, key, replace(found, message=message, since=condition.since))
 
 
-def _lacks(case: Case, pod: SeenPod) -> Finding | None:
+def _misfit(case: Case, pod: SeenPod) -> Finding | None:
     """The claim that is not bound, what the nodes lack, or whose pods hold the domain; permanent reasons come first."""
     if (claim := unbound(case, pod)) is not None:
         return claim
-    lacks = misfit(case, pod)
-    return lacks if lacks is not None and lacks.level is Level.FAULT else kept_out(case, pod) or lacks
+    problem = misfit(case, pod)
+    return problem if problem is not None and problem.level is Level.FAULT else kept_out(case, pod) or problem
 
 
-def _why_unscheduled(child: Child, pod: SeenPod, lacks: Finding | None, said: str, scheduler: str) -> Finding:
+def _why_unscheduled(child: Child, pod: SeenPod, problem: Finding | None, message: str, scheduler: str) -> Finding:
     meta = child.job.metadata
     if keys.NODE_SELECTOR_STRATEGY in meta.annotations:
         label = f"{keys.NAMESPACED_JOB}={namespaced_job(meta.namespace, meta.name)}"
         fix = f"by the node-selector strategy its nodes need the label {label}: has the script labelled them?"
         return Finding(Level.WAITS, "unscheduled", scheduler, fix=fix)
-    if lacks is not None:
-        return replace(lacks, because=(Finding(Level.NOTE, "scheduler", f"kube-scheduler: {scheduler}"),))
-    return Finding(Level.WAITS, "unscheduled", scheduler, fix=for_scheduling(pod, said))
+    if problem is not None:
+        return replace(problem, because=(Finding(Level.NOTE, "scheduler", f"kube-scheduler: {scheduler}"),))
+    return Finding(Level.WAITS, "unscheduled", scheduler, fix=for_scheduling(pod, message))
 
 
 @about_jobs
@@ -178,14 +178,14 @@ def nobody_schedules(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]
     for child, pods in case.pods_where(left, lambda pod: pod.unseen):
         scheduler, created = unknown_scheduler(pods[0]), pods[0].metadata.creation_timestamp or ""
         late = (seconds_since(created, case.facts.now) or 0) > SCHEDULER_SECONDS
-        who = "kube-scheduler has not looked at it"
+        subject = "kube-scheduler has not looked at it"
         fix = "kubectl get pods -n kube-system -l component=kube-scheduler shows whether it runs"
         if scheduler:
             again = recreate(case.facts.jobset, f"schedulerName: {scheduler}", f"schedulerName: {DEFAULT_SCHEDULER}")
-            who, fix = f"no scheduler {scheduler} looks at it", f"start scheduler {scheduler}, or {again}"
+            subject, fix = f"no scheduler {scheduler} looks at it", f"start scheduler {scheduler}, or {again}"
         if scheduler or late:
             message, level = (
-                f"Job {child.name}: {pods_are(pods)} not scheduled: {who}",
+                f"Job {child.name}: {pods_are(pods)} not scheduled: {subject}",
                 Level.FAULT if late else Level.WAITS,
             )
             yield KeyedFinding(

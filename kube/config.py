@@ -158,8 +158,8 @@ def explain_error(error: KubeError, kubeconfig: str = "", context: str = "", *, 
 
 def _path(kubeconfig: str | None) -> str:
     """The file, or several, of the kubeconfig; empty in a pod."""
-    given = kubeconfig or os.environ.get("KUBECONFIG", "")
-    return given or ("" if os.environ.get(SERVICE_HOST) else str(Path.home() / ".kube" / "config"))
+    paths = kubeconfig or os.environ.get("KUBECONFIG", "")
+    return paths or ("" if os.environ.get(SERVICE_HOST) else str(Path.home() / ".kube" / "config"))
 
 
 async def _load_in_cluster() -> Configuration:

@@ -53,8 +53,8 @@ async def log_in(user: Entry) -> Login:
         return certified._replace(authorization=f"Bearer {token}", valid_for=TOKEN_PERIOD)
     if plugin := values.get("exec"):
         return await _run_plugin(plugin, certified)
-    if given := values.get("token"):
-        return certified._replace(authorization=f"Bearer {given.strip()}")
+    if token_value := values.get("token"):
+        return certified._replace(authorization=f"Bearer {token_value.strip()}")
     if token := user.read_file("tokenFile").decode().strip():
         return certified._replace(authorization=f"Bearer {token}", valid_for=TOKEN_PERIOD)
     if "username" in values and "password" in values:
@@ -96,15 +96,15 @@ async def _run_plugin(plugin: dict[str, Any], certified: Login) -> Login:
     token, certificate = status.get("token"), status.get("clientCertificateData")
     if not token and not (certificate and status.get("clientKeyData")):
         raise KubeconfigError(f"exec plugin {plugin['command']!r} gave neither token nor certificate")
-    given = certified
+    credential = certified
     if certificate:
-        given = given._replace(certificate=certificate.encode(), key=status["clientKeyData"].encode())
+        credential = credential._replace(certificate=certificate.encode(), key=status["clientKeyData"].encode())
     if token:
-        given = given._replace(authorization=f"Bearer {token.strip()}")
+        credential = credential._replace(authorization=f"Bearer {token.strip()}")
     if end := status.get("expirationTimestamp"):
         left = (datetime.fromisoformat(end) - datetime.now(UTC)).total_seconds()
-        given = given._replace(valid_for=max(left * 0.8, 1.0))
-    return given
+        credential = credential._replace(valid_for=max(left * 0.8, 1.0))
+    return credential
 
 
 async def _read_oidc_token(provider: Entry) -> str:
@@ -143,8 +143,8 @@ async def _refresh_tokens(provider: Entry) -> dict[str, str]:
         known = f"{config['idp-issuer-url'].rstrip('/')}/.well-known/openid-configuration"
         async with session.get(known) as answer:
             endpoint = (await answer.json())["token_endpoint"]
-        asked = {"grant_type": "refresh_token", "refresh_token": config["refresh-token"]}
-        async with session.post(endpoint, data=asked) as answer:
+        form = {"grant_type": "refresh_token", "refresh_token": config["refresh-token"]}
+        async with session.post(endpoint, data=form) as answer:
             tokens = await answer.json()
     return {"id-token": tokens["id_token"], "refresh-token": tokens.get("refresh_token") or config["refresh-token"]}
 

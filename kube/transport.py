@@ -207,9 +207,9 @@ class HttpTransport:
                 self._metrics.on_request(code, request.method, self._credentials.host)
 
     def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
-        made = socket.socket(*address[:3])
-        self._sockets.add(made)
-        return made
+        new_socket = socket.socket(*address[:3])
+        self._sockets.add(new_socket)
+        return new_socket
 
     async def close(self) -> None:
         """Close all connections, and wait until they are closed.

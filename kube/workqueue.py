@@ -86,7 +86,7 @@ class WorkQueue(Generic[K]):
         self._waiting: dict[K, _Waiting] = {}
         self._ready: dict[int, list[tuple[int, K]]] = {}
         """Heaps by priority, of the order of addition and the key. Superseded entries are skipped."""
-        self._taken = 0
+        self._sequence = 0
         self._delayed: list[tuple[float, int, K]] = []
         self._working: dict[K, float] = {}
         self._failures: Counter[K] = Counter()
@@ -213,8 +213,8 @@ class WorkQueue(Generic[K]):
         first = {priority: heap[0][0] for priority, heap in self._ready.items() if self._drop_taken(heap)}
         if not first:
             return None
-        self._taken += 1
-        oldest = self._taken % OLDEST_EVERY == 0
+        self._sequence += 1
+        oldest = self._sequence % OLDEST_EVERY == 0
         _, key = heapq.heappop(self._ready[min(first, key=first.__getitem__) if oldest else max(first)])
         entry = self._waiting.pop(key)
         now = self._now()

@@ -36,21 +36,21 @@ def editor_schema(crd: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _editor_schema(schema: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    made = {name: value for name, value in schema.items() if name in _KEPT_KEYWORDS}
+    kept = {name: value for name, value in schema.items() if name in _KEPT_KEYWORDS}
     if "anyOf" in schema:
-        made["anyOf"] = [_editor_schema(choice) for choice in schema["anyOf"]]
+        kept["anyOf"] = [_editor_schema(choice) for choice in schema["anyOf"]]
     if "items" in schema:
-        made["items"] = _editor_schema(schema["items"], path)
+        kept["items"] = _editor_schema(schema["items"], path)
     if isinstance(schema.get("additionalProperties"), Mapping):
-        made["additionalProperties"] = _editor_schema(schema["additionalProperties"])
+        kept["additionalProperties"] = _editor_schema(schema["additionalProperties"])
     if "properties" in schema:
         fields = schema["properties"]
         paths = {name: f"{path}.{name}".removeprefix(".") for name in fields}
-        made["properties"] = {name: _editor_schema(field, paths[name]) for name, field in fields.items()}
-        made["additionalProperties"] = False
-        made["required"] = [
+        kept["properties"] = {name: _editor_schema(field, paths[name]) for name, field in fields.items()}
+        kept["additionalProperties"] = False
+        kept["required"] = [
             name
             for name in schema.get("required", ())
             if "default" not in fields[name] and paths[name] not in FILLED_IN
         ]
-    return made
+    return kept

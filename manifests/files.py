@@ -35,7 +35,7 @@ def generated_files(root: Path = ROOT) -> dict[str, str]:
 
     `kubectl apply -k` of the directory and `kubectl apply -f` of install.yaml install the same objects.
     """
-    made = {
+    renderers = {
         "install.yaml": install_objects(),
         f"crd/{PLURAL}.{GROUP}.yaml": [crd()],
         f"policy/{kinds.PLURAL}.{kinds.GROUP}.yaml": [policy_crd()],
@@ -45,7 +45,7 @@ def generated_files(root: Path = ROOT) -> dict[str, str]:
         "in-api-server/policies/policies.yaml": pod_policies("gate"),
         "in-api-server/without-manager/policies/policies.yaml": pod_policies("affinity"),
     }
-    texts = {path: HEADER + "---\n".join(map(yaml_text, parts)) for path, parts in made.items()}
+    texts = {path: HEADER + "---\n".join(map(yaml_text, parts)) for path, parts in renderers.items()}
     return texts | {path: _TAG.sub(rf"\g<1>{IMAGE_TAG}", (root / path).read_text()) for path in _TAGGED}
 
 

@@ -60,17 +60,17 @@ class Foreign(str):
 
 def foreign(value: T) -> T:
     """A copy of the value in which every text is `Foreign`, in all fields."""
-    made: Any = value
+    converted: Any = value
     if isinstance(value, str):
-        made = Foreign(value)
+        converted = Foreign(value)
     elif isinstance(value, msgspec.Struct):
         fields = {name: foreign(getattr(value, name)) for name in value.__struct_fields__}
-        made = msgspec.structs.replace(value, **fields)
+        converted = msgspec.structs.replace(value, **fields)
     elif isinstance(value, dict):
-        made = {foreign(key): foreign(each) for key, each in value.items()}
+        converted = {foreign(key): foreign(each) for key, each in value.items()}
     elif isinstance(value, list | tuple):
-        made = type(value)(map(foreign, value))
-    result: T = made
+        converted = type(value)(map(foreign, value))
+    result: T = converted
     return result
 
 

@@ -54,8 +54,8 @@ def status_patch(status: JobSetPolicyStatus, tally: Tally, reviews_from: str) ->
     Counts without `reviewsFrom` may come from reviews of anyone.
     """
     rules = {rule.name: rule for rule in status.rules}
-    begun = any(getattr(status, each) for each in (*FIELDS.values(), *_WHOLE.values()))
-    before = status.reviews_from or (ANYONE if begun else reviews_from)
+    has_counts = any(getattr(status, each) for each in (*FIELDS.values(), *_WHOLE.values()))
+    before = status.reviews_from or (ANYONE if has_counts else reviews_from)
     changed: JSON = {"reviewsFrom": ANYONE if ANYONE in {before, reviews_from} else API_SERVER}
     for (name, action), count in tally.times.items():
         if action in _WHOLE:

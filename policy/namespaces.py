@@ -52,11 +52,11 @@ class KnownNamespace(msgspec.Struct, frozen=True, kw_only=True):
         return self
 
 
-def keeping(asked: Callable[[], frozenset[str]]) -> Callable[[NamespaceMetadata], KnownNamespace]:
+def keeping(kept_keys: Callable[[], frozenset[str]]) -> Callable[[NamespaceMetadata], KnownNamespace]:
     """A transform that keeps those annotations of a namespace whose keys are wanted at that moment."""
 
     def reduce(sent: NamespaceMetadata) -> KnownNamespace:
-        meta, wanted = sent.metadata, asked()
+        meta, wanted = sent.metadata, kept_keys()
         annotations = {key: meta.annotations[key] for key in wanted if key in meta.annotations}
         return KnownNamespace(
             read=Namespace(meta.name, meta.labels, annotations), asked=wanted, resource_version=meta.resource_version

@@ -41,8 +41,8 @@ class Guard:
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
                 own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                taken = {name for name, _ in own}
-                message["headers"] = [*own, *(pair for pair in message.get("headers", ()) if pair[0] not in taken)]
+                own_names = {name for name, _ in own}
+                message["headers"] = [*own, *(pair for pair in message.get("headers", ()) if pair[0] not in own_names)]
             await send(message)
 
         status, text = self._refusal(scope)

@@ -144,9 +144,9 @@ class Body:
         content_type = request.headers.get("content-type", "")
         if content_type.partition(";")[0].strip().lower() != "application/json":
             raise ReviewError(400, "BadRequest", "Content-Type must be application/json", close=True)
-        limits, begun = self.bodies.limits, asyncio.get_running_loop().time()
+        limits, start = self.bodies.limits, asyncio.get_running_loop().time()
         try:
-            await self._arrive(request, begun)
+            await self._arrive(request, start)
         except TimeoutError:
             message = f"the request body did not arrive within {limits.body_timeout:g} s, at {limits.min_rate} bytes/s"
             raise ReviewError(408, "Timeout", f"{message} or more", close=True) from None
@@ -160,7 +160,7 @@ class Body:
             self._move_to(self.bodies.large)
         is_costly = self.room is self.bodies.large or fields > limits.costly
         if is_costly or self.size > limits.medium:
-            await self._take_place(fields, begun + limits.body_timeout)
+            await self._take_place(fields, start + limits.body_timeout)
         if is_costly:
             self.costly = Costly(self.room.thread, fields)
             costly.set(self.costly)
@@ -168,7 +168,7 @@ class Body:
         self.room.give_back(self)
         return review
 
-    async def _arrive(self, request: Request, begun: float) -> None:
+    async def _arrive(self, request: Request, start: float) -> None:
         """Hold the body as it arrives. A too large one is read to its end, so that the sender reads the answer."""
         limits = self.bodies.limits
         declared = request.headers.get("content-length", "")
@@ -177,10 +177,10 @@ class Body:
         self.dropped = too_large
         if length > limits.large:
             self.room = self.bodies.large
-        async with asyncio.timeout_at(begun + min(limits.grace, limits.body_timeout)) as deadline:
+        async with asyncio.timeout_at(start + min(limits.grace, limits.body_timeout)) as deadline:
             async for chunk in request.stream():
                 self.size += len(chunk)
-                deadline.reschedule(begun + min(limits.grace + self.size / limits.min_rate, limits.body_timeout))
+                deadline.reschedule(start + min(limits.grace + self.size / limits.min_rate, limits.body_timeout))
                 too_large = too_large or self.size > MAX_BODY
                 if too_large:
                     self.drop()

@@ -119,8 +119,8 @@ class Costly:
 
 def _discard(done: asyncio.Task[Any]) -> None:
     """Drop the result of a thread without a waiting caller: Python would report a coroutine that is never awaited."""
-    if not done.cancelled() and done.exception() is None and inspect.iscoroutine(made := done.result()):
-        made.close()
+    if not done.cancelled() and done.exception() is None and inspect.iscoroutine(coroutine := done.result()):
+        coroutine.close()
 
 
 costly: ContextVar[Costly | None] = ContextVar("costly", default=None)

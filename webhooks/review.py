@@ -186,10 +186,10 @@ def _unreadable(message: str, api_version: str = V1) -> ReviewError:
 def _version(body: bytes) -> str:
     """The API version of an invalid review, if it can be read."""
     try:
-        asked = _version_decoder.decode(body).api_version
+        version = _version_decoder.decode(body).api_version
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        asked = ""
-    return _known_version(asked)
+        version = ""
+    return _known_version(version)
 
 
 def _known_version(version: str) -> str:

@@ -49,7 +49,7 @@ def create_app(
     `decides`: the paths whose answers are in the log at info, and their reviews in the API server's audit log.
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.exception_handler(ReviewError)(_refused)
+    app.exception_handler(ReviewError)(_refuse)
     app.state.bodies = bodies = Bodies(limits)
     for path, handler in handlers.items():
         webhook = _Webhook(path, handler, bodies, metrics, decides=path in decides)
@@ -58,7 +58,7 @@ def create_app(
     return app
 
 
-async def _refused(_: Request, error: ReviewError) -> Response:
+async def _refuse(_: Request, error: ReviewError) -> Response:
     """The answer to a request without a review, as an AdmissionReview."""
     headers = {"connection": "close"} if error.close else None
     return _response(error.encode(), headers)
@@ -84,7 +84,7 @@ class _Webhook:
 
     async def serve(self, request: Request) -> Response:
         """Handle an ASGI request, whose body may arrive slowly, be large, or never end."""
-        begun, code = self._begin(), CLIENT_LEFT
+        start, code = self._begin(), CLIENT_LEFT
         try:
             async with Body(self.bodies) as body:
                 review = await body.review(request)
@@ -94,7 +94,7 @@ class _Webhook:
             code = error.code
             raise
         finally:
-            self._end(begun, code)
+            self._end(start, code)
         return _response(data)
 
     async def _answer(self, review: Review, answer: Awaitable[HandlerAnswer]) -> _Answer:
@@ -102,38 +102,38 @@ class _Webhook:
         try:
             response = await decided(await answer)
             review_log.write(review.request, response, decides=self.decides)
-            answered = await compute(_encoded, response, review, audit=self.decides)
+            answered = await compute(_encode, response, review, audit=self.decides)
         except TooMuchWorkError:
-            return _encoded(denied(413, "RequestEntityTooLarge", TOO_MUCH_WORK), review)
+            return _encode(denied(413, "RequestEntityTooLarge", TOO_MUCH_WORK), review)
         except Exception as error:  # noqa: BLE001 -- the boundary: any fault of ours is an answer too
-            return self._failed(review, error)
+            return self._answer_failure(review, error)
         if self.metrics:
             for rule in response.rules:
                 self.metrics.on_refusal(self.path, rule)
         return answered
 
-    def _failed(self, review: Review, error: Exception) -> _Answer:
+    def _answer_failure(self, review: Review, error: Exception) -> _Answer:
         if isinstance(error, RecursionError):
-            return _encoded(denied(400, "BadRequest", "the object is nested too deeply"), review)
+            return _encode(denied(400, "BadRequest", "the object is nested too deeply"), review)
         uid = shown(review.request.uid)
         for each in leaves(error):
             # The text of an exception may quote the object: its type and location are enough to find the fault.
             name, where = type(each).__name__, raised_at(each)
             log.error("webhook failed path=%s uid=%s error=%s at=%s", self.path, uid, name, where)
         message = f"internal error ({type(error).__name__}) in webhook {self.path}"
-        return _encoded(denied(500, "InternalError", message), review)
+        return _encode(denied(500, "InternalError", message), review)
 
     def _begin(self) -> float:
         if self.metrics:
             self.metrics.on_start(self.path)
         return time.perf_counter()
 
-    def _end(self, begun: float, code: int) -> None:
+    def _end(self, start: float, code: int) -> None:
         if self.metrics:
-            self.metrics.on_finish(self.path, code, time.perf_counter() - begun)
+            self.metrics.on_finish(self.path, code, time.perf_counter() - start)
 
 
-def _encoded(answer: AdmissionResponse, review: Review, *, audit: bool = False) -> _Answer:
+def _encode(answer: AdmissionResponse, review: Review, *, audit: bool = False) -> _Answer:
     """The encoded answer, in the version and with the UID of its review."""
     data = encode_review(answer, uid=review.request.uid, api_version=review.api_version, audit=audit)
     return answer.code, data

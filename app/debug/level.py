@@ -71,9 +71,9 @@ class LogLevel:
 def _read(body: bytes) -> tuple[int, float]:
     """Level and seconds."""
     try:
-        asked = msgspec.json.decode(body, type=_LevelChange)
-        seconds = parse_duration(asked.duration) if asked.duration else DEFAULT_TIME
-        level = parse_level(asked.level)
+        change = msgspec.json.decode(body, type=_LevelChange)
+        seconds = parse_duration(change.duration) if change.duration else DEFAULT_TIME
+        level = parse_level(change.level)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise LevelError(
             f'cannot read the body, write {{"level": "debug", "for": "15m"}}: {in_json_words(error)}'

@@ -127,12 +127,12 @@ def with_placement_watch(handler: Handler, placement: PlacementWatches) -> Handl
     return handle
 
 
-async def term_form(asked: str, version: Callable[[], Awaitable[bytes]]) -> TermForm:
+async def term_form(chosen: str, version: Callable[[], Awaitable[bytes]]) -> TermForm:
     """How leaders' terms are written: as asked for, or for `Auto` by what the API server answers to /version.
 
     An answer that cannot be read gives the form that every API server understands.
     """
-    if asked != "Auto":
-        return TermForm(asked)
+    if chosen != "Auto":
+        return TermForm(chosen)
     known = parse_version(await version())
     return TermForm.EXPRESSIONS if known is None or known < LABEL_KEYS.since else TermForm.LABEL_KEYS

@@ -37,7 +37,7 @@ def is_convertible(obj: JSON) -> bool:
 def convert(obj: JSON) -> tuple[list[JSON], list[str]]:
     """The objects that take the place of this one, and a line for each field with no equivalent or another meaning."""
     group, kind = str(obj["apiVersion"]).partition("/")[0], obj["kind"]
-    who = f"{kind} {as_json(dig(obj, 'metadata', 'name') or dig(obj, 'metadata', 'generateName'))}"
+    source_name = f"{kind} {as_json(dig(obj, 'metadata', 'name') or dig(obj, 'metadata', 'generateName'))}"
     try:
         fields = Fields(obj)
         for path in _SET_BY_SERVERS:
@@ -45,13 +45,13 @@ def convert(obj: JSON) -> tuple[list[JSON], list[str]]:
         (fields.metadata["annotations"] or {}).pop(_APPLIED, None)
         spec, more = _CONVERSIONS[group, kind](fields)
     except ConvertError as error:
-        raise ConvertError(f"{who}: {error}") from None
+        raise ConvertError(f"{source_name}: {error}") from None
     metadata = {key: value for key, value in fields.metadata.items() if value}
     jobset = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "metadata": metadata, "spec": spec}
     notes = [*fields.notes, *(f"{path}: no equivalent: {as_json(value)}" for path, value in fields.untaken())]
     notes += _old_names(spec["replicatedJobs"], fields.name)
     hidden = [f"and {len(notes) - _MOST_NOTES} more"] if len(notes) > _MOST_NOTES else []
-    return [*more, jobset], [f"{who}: {note}" for note in [*notes[:_MOST_NOTES], *hidden]]
+    return [*more, jobset], [f"{source_name}: {note}" for note in [*notes[:_MOST_NOTES], *hidden]]
 
 
 def convert_documents(documents: Iterable[Document], report: Report) -> tuple[list[JSON], list[str]]:
@@ -63,11 +63,11 @@ def convert_documents(documents: Iterable[Document], report: Report) -> tuple[li
         if document.broken or not isinstance(document.value, dict) or document.faults:
             continue
         try:
-            made, notes = convert(document.value)
+            converted, notes = convert(document.value)
         except ConvertError as error:
             report.problems.append(f"{document.source.name}: {error}")
             continue
-        objects += made
+        objects += converted
         lines += notes
     return objects, lines
 

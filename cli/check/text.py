@@ -24,9 +24,9 @@ def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, named: 
         severity = f"{finding.severity}:"
         if color:
             where, severity = f"{_BOLD}{where}{_RESET}", f"{_COLORS[finding.severity]}{severity}{_RESET}"
-        who = f"{finding.kind} {finding.jobset}: " if finding.file in named and finding.jobset else ""
+        subject = f"{finding.kind} {finding.jobset}: " if finding.file in named and finding.jobset else ""
         rule = f" [{finding.rule}]" if can_be_ignored(finding.error) and finding.rule not in NOTES else ""
-        out.write(f"{where} {severity} {printable(who + finding.message)}{rule}\n")
+        out.write(f"{where} {severity} {printable(subject + finding.message)}{rule}\n")
         out.writelines(f"{line}\n" for line in _excerpt(finding, color=color))
 
 

@@ -119,23 +119,23 @@ def _cause(root: Finding) -> Finding | None:
 
 async def listing(client: Client, namespace: str | None) -> Listing:
     """Explain every JobSet of a namespace, or of all (None). Raises as listing JobSets does."""
-    made, group = Listing(), list[JobSet]()
+    result, group = Listing(), list[JobSet]()
     seen = 0
     async for js in client.pages(JOBSETS, type=JobSet, namespace=namespace, limit=_TOGETHER, timeout=COMMAND_TIMEOUT):
         if seen == MOST_JOBSETS:
-            made.left_out = True
+            result.left_out = True
             break
         seen += 1
         group.append(js)
         if len(group) == _TOGETHER:
-            await _explain(client, group, made)
+            await _explain(client, group, result)
             group.clear()
-    await _explain(client, group, made)
-    await made.look_for_manager(client)
-    return made
+    await _explain(client, group, result)
+    await result.look_for_manager(client)
+    return result
 
 
-async def _explain(client: Client, group: Sequence[JobSet], made: Listing) -> None:
+async def _explain(client: Client, group: Sequence[JobSet], result: Listing) -> None:
     found: dict[str, Explanation] = {}
 
     async def explain_set(js: JobSet) -> None:
@@ -144,6 +144,6 @@ async def _explain(client: Client, group: Sequence[JobSet], made: Listing) -> No
     failures = await each(group, explain_set, lambda js: f"{js.metadata.namespace}/{js.metadata.name}: ")
     for js in group:
         if js.metadata.uid in found:
-            made.add(js, found[js.metadata.uid])
+            result.add(js, found[js.metadata.uid])
     if failures:
         raise KubeError(str(failures[0]))

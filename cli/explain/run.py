@@ -113,12 +113,12 @@ async def _pages(options: Options, page: Callable[[], Awaitable[_Page]], out: Te
     """Write a page. With `--watch` write it again when its content changes, until the set has ended."""
     last_text = ""
     while True:
-        made = await page()
-        content = _AGES.sub("", json.dumps(made.body))
+        found_page = await page()
+        content = _AGES.sub("", json.dumps(found_page.body))
         if content != last_text:
-            out.write(f"\n{made.text}" if last_text and made.text else made.text)
+            out.write(f"\n{found_page.text}" if last_text and found_page.text else found_page.text)
             out.flush()
-        if made.ended or not options.watch:
+        if found_page.ended or not options.watch:
             return
         last_text = content
         await asyncio.sleep(EVERY)

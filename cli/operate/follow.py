@@ -68,7 +68,7 @@ class Follower:
         self._tasks: dict[tuple[str, ...], asyncio.Task[None]] = {}
         self._last: dict[tuple[str, ...], str] = {}
         self._done: set[tuple[str, ...]] = set()
-        self._told: set[tuple[str, ...]] = set()
+        self._reported: set[tuple[str, ...]] = set()
         self._causes: Counter[str] = Counter()
         self._left_out = 0
         self._shown = False
@@ -167,9 +167,9 @@ class Follower:
 
     def _tell(self, log: Log, place: tuple[str, ...], error: ApiError) -> None:
         """Report why a log cannot be read, if nothing of it was shown yet: each cause once, with one log."""
-        if place in self._last or place in self._told:
+        if place in self._last or place in self._reported:
             return
-        self._told.add(place)
+        self._reported.add(place)
         missing = unread_log(log.prefix, error.message or error.reason)
         self._causes[missing.cause] += 1
         if self._causes[missing.cause] == 1:

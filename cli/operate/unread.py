@@ -39,14 +39,14 @@ def reasons(logs: Iterable[Unread]) -> Iterator[str]:
         causes.setdefault(each.cause, []).append(each)
     for those in causes.values():
         first, more = those[0], len(those) - 1
-        who = f"{first.prefix} and {more} more have" if more else f"{first.prefix} has"
+        subject = f"{first.prefix} and {more} more have" if more else f"{first.prefix} has"
         if not first.host:
-            yield f"{who} no log: {first.why}"
+            yield f"{subject} no log: {first.why}"
             continue
         hosts = len({each.host for each in those}) - 1
         nodes = f"neither that of {first.host} nor those of {count_noun(hosts, 'more node')}"
         reached = f"reaches {nodes}" if hosts else f"does not reach that of {first.host}"
         yield (
-            f"{who} no log, which the kubelet keeps: the API server {reached}: {first.why}; a node that is down gives"
-            " none, and a fake one (jobset demo) has none"
+            f"{subject} no log, which the kubelet keeps: the API server {reached}: {first.why}; a node that is down"
+            " gives none, and a fake one (jobset demo) has none"
         )

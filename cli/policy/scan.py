@@ -101,14 +101,14 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
-    given = _from_files(options.policies, err) if options.policies else []
-    if given is None:
+    filed_policies = _from_files(options.policies, err) if options.policies else []
+    if filed_policies is None:
         return session.NOT_DONE
     async with session.connect_to(options) as to:
-        policies = [each.value for each in given] or await stored_policies(to.client)
+        policies = [each.value for each in filed_policies] or await stored_policies(to.client)
         namespace = None if options.everywhere else to.namespace
         exceptions = await stored_exceptions(to.client, namespace)
-        namespaces, found = Namespaces(to.client, policies), ScanResult(_places(given))
+        namespaces, found = Namespaces(to.client, policies), ScanResult(_places(filed_policies))
         async with session.naming(to, ""):
             async for obj in stored_jobsets(to.client, namespace):
                 name = str(dig(obj, "metadata", "namespace"))
@@ -131,11 +131,11 @@ def _from_files(names: Sequence[str], err: TextIO) -> list[FiledObject[JobSetPol
     return None if write_faults("policy scan", report, err) else policies
 
 
-def _places(given: Sequence[FiledObject[JobSetPolicy]]) -> dict[tuple[str, str], tuple[str, int]]:
+def _places(policies: Sequence[FiledObject[JobSetPolicy]]) -> dict[tuple[str, str], tuple[str, int]]:
     """File and line of each rule, by the names of policy and rule."""
     return {
         (each.value.metadata.name, rule.name): each.line(SPEC.at("rules", rule.name))
-        for each in given
+        for each in policies
         for rule, _ in in_force(each.value)
     }
 

@@ -43,5 +43,5 @@ class Report:
 
     @staticmethod
     def _line(concern: Concern) -> str:
-        who = f"{concern.kind} {concern.namespace}/{concern.name}: {concern.path}"
-        return printable(f"{who}: {concern.happens}; {concern.remedy}") + "\n"
+        subject = f"{concern.kind} {concern.namespace}/{concern.name}: {concern.path}"
+        return printable(f"{subject}: {concern.happens}; {concern.remedy}") + "\n"

@@ -64,7 +64,7 @@ async def check(client: Client, options: Options, report: Report, err: TextIO) -
             for concern in pod_concerns(pod):
                 if not options.release:
                     report.add(concern)
-                elif await _released(client, pod):
+                elif await _release_pod(client, pod):
                     err.write(printable(f"lifted the gate of pod {concern.namespace}/{concern.name}") + "\n")
 
 
@@ -78,7 +78,7 @@ async def _jobs(client: Client, js: JSON) -> frozenset[str]:
     return frozenset([job.metadata.name async for job in jobs if job.metadata.controlled_by(meta["uid"])])
 
 
-async def _released(client: Client, pod: JSON) -> bool:
+async def _release_pod(client: Client, pod: JSON) -> bool:
     """Lift the gate of this pod, identified by its UID; False if it is gone."""
     meta = pod["metadata"]
     body = {**_UNGATED, "metadata": {**_UNGATED["metadata"], "uid": meta["uid"]}}

@@ -102,5 +102,5 @@ def _check_stored(action: CreateGroup | PatchGroup, sent: JSON, stored: JSON) ->
     """Raises `GroupWriteError` if the API server has dropped fields that it was sent."""
     lost = dropped_fields(sent, stored)
     if lost:
-        lack = gang_api.missing_fields(action.kind, action.name, lost)
-        raise GroupWriteError(lack.reason, lack.message)
+        missing_fields = gang_api.missing_fields(action.kind, action.name, lost)
+        raise GroupWriteError(missing_fields.reason, missing_fields.message)

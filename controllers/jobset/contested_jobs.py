@@ -121,17 +121,19 @@ class ContestedJobs:
             job = await self._client.get(
                 JOBS, name, namespace=js.metadata.namespace, type=_SuspendedJob, timeout=GET_TIMEOUT
             )
-            who = clean_words(job.suspender, MOST_WORDS)
+            manager_name = clean_words(job.suspender, MOST_WORDS)
         except (KubeError, TimeoutError) as error:
             log.info("who has suspended Job %s/%s is not known: %s", js.metadata.namespace, name, error)
-            who = ""
-        self._record(js, Event("Warning", keys.JOBS_SUSPENDED_AGAIN, note_of(name, len(suspended_jobs) - 1, who)))
+            manager_name = ""
+        self._record(
+            js, Event("Warning", keys.JOBS_SUSPENDED_AGAIN, note_of(name, len(suspended_jobs) - 1, manager_name))
+        )
 
 
-def note_of(name: str, more: int, who: str) -> str:
+def note_of(name: str, more: int, manager_name: str) -> str:
     """The message: the client that suspends Jobs, the Jobs, and what to do."""
     jobs, verbs = (f"Job {name} and {more} more", ("were", "are")) if more else (f"Job {name}", ("was", "is"))
-    by = f" by field manager {who}" if who else ""
+    by = f" by field manager {manager_name}" if manager_name else ""
     return (
         f"{jobs} {verbs[0]} resumed and {verbs[1]} suspended again{by}: the manager resumes such Jobs after a pause,"
         " which grows to 5 min while this goes on. To suspend the set, set spec.suspend of the JobSet; else have that"

@@ -262,9 +262,9 @@ class JobSetReconciler:
             memory.rest_until = loop_time + CATCH_UP
         if failed.subgroup(_says_namespace_ends) is not None:
             self.memories.namespace_ends(request.namespace, loop_time + NAMESPACE_RETRY)
-        taken = [error for error in failed.exceptions if isinstance(error, ForeignObjectError)]
-        if taken:
-            names = {**memory.foreign.value, **{error.name: error.owner for error in taken}}
+        foreign_errors = [error for error in failed.exceptions if isinstance(error, ForeignObjectError)]
+        if foreign_errors:
+            names = {**memory.foreign.value, **{error.name: error.owner for error in foreign_errors}}
             memory.foreign = Until(names, loop_time + self._options.limits.foreign_retry)
         failed_groups = [error for error in failed.exceptions if isinstance(error, GroupWriteError)]
         if failed_groups:

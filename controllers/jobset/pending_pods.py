@@ -60,16 +60,20 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
             _keep_first(nodeless, uid, seen)
         if is_unschedulable(pod):
             _keep_first(unschedulable, uid, seen)
-    asked = limits(observed.jobset)
+    time_limits = limits(observed.jobset)
     found = {
         uid: dataclasses.replace(pod, nodeless=nodeless.get(uid), unschedulable=unschedulable.get(uid))
         for uid, pod in first.items()
     }
-    late = [uid for uid, pod in found.items() if asked.start is not None and is_late(pod, asked.start, observed.now)]
+    late = [
+        uid
+        for uid, pod in found.items()
+        if time_limits.start is not None and is_late(pod, time_limits.start, observed.now)
+    ]
     for uid in [uid for uid in late if found[uid].node][:MOST_EXPLAINED]:
         if warning := await _latest_warning(client, meta.namespace, found[uid].name):
             found[uid] = dataclasses.replace(found[uid], why=f"{found[uid].why}; {warning}")
-    return found, next_check(found.values(), asked, observed.now)
+    return found, next_check(found.values(), time_limits, observed.now)
 
 
 async def _latest_warning(client: Client, namespace: str, pod: str) -> str:

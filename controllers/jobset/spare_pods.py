@@ -22,12 +22,12 @@ def with_spare_pods(observed: Observed, pods: Store[PoolPod], memory: Memory, cl
     if memory.served is None:  # kube-scheduler may not have looked since an earlier leader gave way
         at = {pod.node for pod in found if pod.is_spare}
         memory.served = {pod.uid: clock for pod in found if pod.nominated and pod.nominated not in at}
-    memory.served = {uid: given for uid, given in memory.served.items() if given + PLACE_COOLDOWN > clock}
+    memory.served = {uid: served_at for uid, served_at in memory.served.items() if served_at + PLACE_COOLDOWN > clock}
     return dataclasses.replace(observed, spare_pods=tuple(found), served_pods=frozenset(memory.served))
 
 
 def note_served(memory: Memory, actions: Iterable[Action], clock: float) -> None:
     """Remember to which pods places are given."""
-    given = {action.pod_uid: clock for action in actions if isinstance(action, GivePlace)}
-    if given:
-        memory.served = (memory.served or {}) | given
+    served = {action.pod_uid: clock for action in actions if isinstance(action, GivePlace)}
+    if served:
+        memory.served = (memory.served or {}) | served

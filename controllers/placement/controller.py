@@ -168,7 +168,7 @@ class PlacementReconciler:
             return Result()
         domain = self._map.find(request.namespace, request.uid, leader.topology)
         if isinstance(domain, NoDomain):
-            return Result(self._lack(leader, domain))
+            return Result(self._report_without_domain(leader, domain))
         self.memories.has_domain(request)
         failures = await each(lifts(domain, waiting), self._lift)
         failures += await self._repair(request, domain, leader.topology)
@@ -177,7 +177,7 @@ class PlacementReconciler:
         checks = self.memories.checks(request)
         return Result(max(0.0, checks[0] - asyncio.get_running_loop().time()) if checks else None)
 
-    def _lack(self, leader: Leader, domain: NoDomain) -> float:
+    def _report_without_domain(self, leader: Leader, domain: NoDomain) -> float:
         """Report a leader without a domain. Returns the seconds until its next reconcile."""
         if not leader.node:
             return self._reports.report_unscheduled(leader)

@@ -47,21 +47,21 @@ class PendingReports:
         waiting = (pod for pod in self._leaders.list(namespace) if pod.live and not pod.node)
         return [pod for pod in waiting if self._jobset(pod) == jobset]
 
-    def without_domain(self, leader: Leader, lack: NoDomain) -> float:
+    def without_domain(self, leader: Leader, no_domain: NoDomain) -> float:
         """A leader whose node carries no topology label, or is gone."""
         if self._grace(leader) > 0:
             return NODE_PAUSE
         # The node may still appear, without an event of a watch for it.
-        return min(REPORT_AFTER, self._report(leader, lambda _: f"Job {leader.job} has no domain: {lack.why}"))
+        return min(REPORT_AFTER, self._report(leader, lambda _: f"Job {leader.job} has no domain: {no_domain.why}"))
 
     def too_many_topologies(self, leader: Leader) -> float:
         """A leader whose topology label is not kept, because `MOST_KEYS` others are in use."""
         # No watch event tells when one of them is free again.
-        lack = (
+        problem = (
             f"Job {leader.job} has no domain: too many topologies: {MOST_KEYS} other node labels than the common ones"
             f" are in use, and {leader.topology} is read when one of them is not any more"
         )
-        return min(REPORT_AFTER, self._report(leader, lambda _: lack))
+        return min(REPORT_AFTER, self._report(leader, lambda _: problem))
 
     def leaderless(self, waiting: list[Follower]) -> float:
         """Followers whose Job has no leader pod, for longer than the Job controller needs to make one."""
@@ -69,8 +69,8 @@ class PendingReports:
         if grace > 0:
             return grace
         pods = "a pod waits" if len(waiting) == 1 else f"{len(waiting)} pods wait"
-        lack = f"{pods} for the leader pod of Job {pod.job}, which has none (a pod with completion index 0)"
-        return self._report(pod, lambda _: lack)
+        problem = f"{pods} for the leader pod of Job {pod.job}, which has none (a pod with completion index 0)"
+        return self._report(pod, lambda _: problem)
 
     def _grace(self, pod: Leader | Follower) -> float:
         """Seconds that are left to a Job that is between two leaders, or whose leader's node is not known yet."""

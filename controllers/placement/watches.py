@@ -46,14 +46,14 @@ class PlacementWatches(InformerGroup):
     """
 
     def __init__(self, client: Client) -> None:
-        self._asked: tuple[str, ...] = COMMON_KEYS
+        self._label_keys: tuple[str, ...] = COMMON_KEYS
         """Node labels that are kept.
 
         Remembered: until another one is wanted, and no bound leader uses them or their namespaces use more; 16 at most.
         Without it the nodes are listed again.
         """
         self._new_key = asyncio.Event()
-        self._begun = asyncio.Event()
+        self._has_begun = asyncio.Event()
         self._users: dict[str, Counter[str]] = {}
         """By topology, how many bound leaders each namespace has that are placed by it."""
         self.leaders: Informer[Leader] = Informer(
@@ -77,7 +77,7 @@ class PlacementWatches(InformerGroup):
             client,
             NODES,
             NodeMetadata,  # type: ignore[arg-type]
-            transform=node_keeping(lambda: self._asked),
+            transform=node_keeping(lambda: self._label_keys),
             metadata_only=True,
         )
         self.leaders.on_event(self._leader_changed)
@@ -88,11 +88,11 @@ class PlacementWatches(InformerGroup):
     @property
     def has_begun(self) -> bool:
         """Whether the watches have begun."""
-        return self._begun.is_set()
+        return self._has_begun.is_set()
 
     def begin(self) -> None:
         """Start the watches: a Job is placed exclusively, or soon will be."""
-        self._begun.set()
+        self._has_begun.set()
 
     def begin_with(self, jobs: Informer[Job]) -> None:
         """Begin when the first of these Jobs is placed exclusively."""
@@ -105,7 +105,7 @@ class PlacementWatches(InformerGroup):
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        await self._begun.wait()
+        await self._has_begun.wait()
         await super().run()
 
     async def wait_synced(self, timeout: float) -> None:
@@ -133,12 +133,12 @@ class PlacementWatches(InformerGroup):
         more of them: so each namespace gets its share. Returns False if the key is not kept.
         """
         node = self.nodes.store.get("", leader.node)
-        return leader.topology in self._asked or (
+        return leader.topology in self._label_keys or (
             node is not None and leader.topology in node.carries and self._keep(leader.topology)
         )
 
     def _keep(self, topology: str) -> bool:
-        used_keys = [*self._asked[len(COMMON_KEYS) :]]
+        used_keys = [*self._label_keys[len(COMMON_KEYS) :]]
         if len(used_keys) >= MOST_KEYS:
             shares = Counter(namespace for key in used_keys for namespace in self._users.get(key, ()))
 
@@ -151,7 +151,7 @@ class PlacementWatches(InformerGroup):
             if share(largest) <= share(topology) + 1:
                 return False
             used_keys.remove(largest)
-        self._asked = (*COMMON_KEYS, *used_keys, topology)
+        self._label_keys = (*COMMON_KEYS, *used_keys, topology)
         self._new_key.set()
         return True
 
@@ -171,7 +171,7 @@ class PlacementWatches(InformerGroup):
         """Queue leaders whose node appears, or gets its label, after they were bound to it."""
         if new is not None and (old is None or old.carries is not new.carries):
             for key in new.carries:
-                if key in self._users and key not in self._asked:
+                if key in self._users and key not in self._label_keys:
                     self._keep(key)
 
 

@@ -80,8 +80,8 @@ def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool, 
 
 def uncounted_attempts(status: JobSetStatus) -> int:
     """Attempts that have begun without a restart of the set: resumes, and planned moves in place."""
-    begun = status.execution_attempts
-    return 0 if begun is None else max(0, begun - status.restarts)
+    attempts = status.execution_attempts
+    return 0 if attempts is None else max(0, attempts - status.restarts)
 
 
 def fail_set(draft: StatusDraft, reason: str, message: str) -> None:

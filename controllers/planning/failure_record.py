@@ -129,13 +129,13 @@ def _restart_parts(draft: StatusDraft, parts: Mapping[str, _PartRestart]) -> Non
     """
 
     def restart(stored: ReplicatedJobStatus) -> ReplicatedJobStatus:
-        part, begun, all_indexes = parts[stored.name], stored, range(0)
+        part, new_entry, all_indexes = parts[stored.name], stored, range(0)
         if part.whole:
             all_indexes = range(max(part.replicas, len(stored.job_restarts)))
-            begun = msgspec.structs.replace(entry_of_next_attempt(stored), **keep(REACHED, stored))
+            new_entry = msgspec.structs.replace(entry_of_next_attempt(stored), **keep(REACHED, stored))
         towards_max = stored.job_restarts_count_towards_max
         return msgspec.structs.replace(
-            begun,
+            new_entry,
             job_restarts=raise_counters(stored.job_restarts, part.replicas, chain(part.jobs, all_indexes)),
             job_restarts_count_towards_max=raise_counters(towards_max, part.replicas, part.counted)
             if part.counted

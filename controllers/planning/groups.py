@@ -101,9 +101,9 @@ def decide(
     wanted = forest(js)
     if known is None or wanted is None:
         return GroupPlan(wanted, () if known is None else OwnedGroups.from_known(known).removals(workload=True))
-    lack = _lack(wanted, known)
-    if lack is not None:
-        return _without_api(js, wanted, *lack, required=known.required)
+    unavailable = _why_unavailable(wanted, known)
+    if unavailable is not None:
+        return _without_api(js, wanted, *unavailable, required=known.required)
     ctx = group_context(js, wanted, OwnedGroups.from_known(known), children, leftovers)
     if js.spec.suspend:
         return _free_groups(ctx)
@@ -118,12 +118,12 @@ def at_the_end(known: KnownGroups | None) -> tuple[Action, ...]:
     return () if known is None else OwnedGroups.from_known(known).removals(workload=False)
 
 
-def _lack(wanted: Forest, known: KnownGroups) -> tuple[str, str] | None:
+def _why_unavailable(wanted: Forest, known: KnownGroups) -> tuple[str, str] | None:
     """Why groups cannot be created, as reason and message."""
     if known.error is not None:
         return known.error
-    lack = lacking(wanted, known.served)
-    return (lack.reason, lack.message) if lack else None
+    missing = lacking(wanted, known.served)
+    return (missing.reason, missing.message) if missing else None
 
 
 def _without_api(js: JobSet, wanted: Forest, reason: str, message: str, *, required: bool) -> GroupPlan:

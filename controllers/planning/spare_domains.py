@@ -60,8 +60,8 @@ def hand_over(ctx: Context, name: str) -> Handover:
         elif leader.gated:  # it joins its followers
             found.let_go.append(leader)
     found.leaders.extend(places(wanting, free_places(ctx, name)))
-    given = {place.pod.uid for place in found.leaders}
-    found.let_go.extend(pod for pod in wanting if pod.gated and pod.uid not in given)
+    served = {place.pod.uid for place in found.leaders}
+    found.let_go.extend(pod for pod in wanting if pod.gated and pod.uid not in served)
     found.let_go.extend(pod for (uid, _), pods in waiting.items() if uid in active for pod in pods if pod.gated)
     found.over.extend(pod for keepers in held.values() for pod in keepers)
     return found
@@ -69,9 +69,9 @@ def hand_over(ctx: Context, name: str) -> Handover:
 
 def _serve_followers(ctx: Context, child: Child, pods: list[PoolPod], keepers: list[PoolPod], found: Handover) -> None:
     """Followers get places when their leader has a node. Some may not exist yet: the other places wait for them."""
-    given = places((pod for pod in pods if pod.gated or pod.uid not in ctx.observed.served_pods), keepers)
-    found.followers.extend(given)
-    served = {uid for place in given for uid in (place.pod.uid, place.spare.uid)}
+    new_places = places((pod for pod in pods if pod.gated or pod.uid not in ctx.observed.served_pods), keepers)
+    found.followers.extend(new_places)
+    served = {uid for place in new_places for uid in (place.pod.uid, place.spare.uid)}
     found.let_go.extend(pod for pod in pods if pod.gated and not pod.awaits_leader and pod.uid not in served)
     if child.job.status.active >= pods_at_once(child.job.spec):
         found.over.extend(pod for pod in keepers if pod.uid not in served)

@@ -76,9 +76,9 @@ def free_places(ctx: Context, name: str) -> list[PoolPod]:
         return found
     own = {uid: job_key(ctx.js.metadata.namespace, job.metadata.name) for uid, job in jobs.items()}
     there = Counter(pod.job_uid for pod in found if pod.job_key == own[pod.job_uid])
-    begun = {pod.nominated for pod in observed.spare_pods if pod.leads and pod.gated}
+    nominated = {pod.nominated for pod in observed.spare_pods if pod.leads and pod.gated}
     whole = {uid for uid, job in jobs.items() if there[uid] >= pods_at_once(job.spec)}
-    return [pod for pod in found if pod.leads and (pod.job_uid in whole or pod.node in begun)]
+    return [pod for pod in found if pod.leads and (pod.job_uid in whole or pod.node in nominated)]
 
 
 def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTaintedNode]) -> None:
@@ -98,12 +98,14 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
         rank = promised_rank if is_exclusive(ctx, name) else rank_of
         ranks = sorted(rank(pod) for uid, pod in lost_pods if jobs.get(uid) == name)
         entry = _entry(ctx, draft, name)
-        given = [promise for promise in entry.promised_to if promise == followers_of(promise)]
-        most = min(len(given) + len(free_places(ctx, name)), MOST_PROMISED)
-        _put(draft, replace(entry, promised_to=tuple(dict.fromkeys([*given, *entry.promised_to, *ranks]))[:most]))
+        kept_promises = [promise for promise in entry.promised_to if promise == followers_of(promise)]
+        most = min(len(kept_promises) + len(free_places(ctx, name)), MOST_PROMISED)
+        _put(
+            draft, replace(entry, promised_to=tuple(dict.fromkeys([*kept_promises, *entry.promised_to, *ranks]))[:most])
+        )
 
 
-def note_given(ctx: Context, draft: StatusDraft, name: str, given: Iterable[Place], ended: Iterable[str]) -> None:
+def note_given(ctx: Context, draft: StatusDraft, name: str, places: Iterable[Place], ended: Iterable[str]) -> None:
     """Count the places that are given, and end promises.
 
     A pod that is held back counts with its promise, which ends in the same write: a manager that ends before the pod is
@@ -111,9 +113,9 @@ def note_given(ctx: Context, draft: StatusDraft, name: str, given: Iterable[Plac
     lasts that holds back followers.
     """
     entry, over = _entry(ctx, draft, name), frozenset(ended)
-    pods = [place.pod for place in given if not place.pod.nominated]
+    pods = [place.pod for place in places if not place.pod.nominated]
     used = entry.used + sum(not pod.gated or rank_of(pod.name) in entry.promised_to for pod in pods)
-    led = {rank: followers_of(rank) for place in given if place.pod.leads for rank in [rank_of(place.pod.name)]}
+    led = {rank: followers_of(rank) for place in places if place.pod.leads for rank in [rank_of(place.pod.name)]}
     promised = (led.get(promise, promise) for promise in entry.promised_to)
     promised_to = tuple(dict.fromkeys(promise for promise in promised if promise not in over))
     _put(draft, replace(entry, used=used, promised_to=promised_to))

@@ -68,13 +68,13 @@ class PolicyAudits:
 
     async def run(self) -> None:
         """Audit until cancelled: every that many seconds, and soon after policies have changed."""
-        begun = -self._every
+        last_start = -self._every
         audited: tuple[tuple[str, int], ...] = ()
         while True:
             policies = tuple((each.metadata.uid, each.metadata.generation) for each in self._source.in_force)
-            passed = asyncio.get_running_loop().time() - begun
+            passed = asyncio.get_running_loop().time() - last_start
             if policies and passed >= (self._every if policies == audited else min(AUDIT_AFTER_CHANGE, self._every)):
-                begun, audited = asyncio.get_running_loop().time(), policies
+                last_start, audited = asyncio.get_running_loop().time(), policies
                 await self.audit()
             await asyncio.sleep(min(CHECK_PERIOD, self._every))
 

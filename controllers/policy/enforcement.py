@@ -89,11 +89,11 @@ class Enforcement:
         self._client = client
         self._source = source
         self._changed = changed
-        self._held: dict[str, EnforcementState] = {}
+        self._states: dict[str, EnforcementState] = {}
         self._gates = gates
         self._trusted = tuple(trusted)
         self._now = now
-        self._checked: object = None
+        self._applied_versions: object = None
         self._stored: dict[Key, bytes] | None = None
         """The objects that were applied; None: not known, since an earlier manager may have applied some."""
         self._due = 0.0
@@ -106,56 +106,56 @@ class Enforcement:
 
     def state(self, name: str) -> EnforcementState | None:
         """Whether the API server enforces the policy of that name; None: not known yet."""
-        return self._held.get(name)
+        return self._states.get(name)
 
     async def check(self) -> bool:
         """Apply what has changed. Returns whether all of it was applied."""
         policies, time = self._source.in_force, asyncio.get_running_loop().time()
-        asked = [policy for policy in policies if policy.spec.in_api_server]
-        if not (asked or self._stored or (policies and self._stored is None)):
+        enforced = [policy for policy in policies if policy.spec.in_api_server]
+        if not (enforced or self._stored or (policies and self._stored is None)):
             return True
-        exceptions = self._source.all_exceptions if asked else ()
-        seen = (
+        exceptions = self._source.all_exceptions if enforced else ()
+        versions = (
             [(each.metadata.uid, each.metadata.generation) for each in policies],
-            [(each.metadata.uid, each.metadata.resource_version) for each in exceptions if _is_about(each, asked)],
+            [(each.metadata.uid, each.metadata.resource_version) for each in exceptions if _is_about(each, enforced)],
         )
-        again = bool(asked) and time >= self._due
-        if seen == self._checked and not again:
+        reapply = bool(enforced) and time >= self._due
+        if versions == self._applied_versions and not reapply:
             return True
-        done = await self._apply(policies, exceptions, again=again)
-        self._checked = seen if done else None
-        self._due = time + REAPPLY_AFTER if again else self._due
+        done = await self._apply(policies, exceptions, reapply=reapply)
+        self._applied_versions = versions if done else None
+        self._due = time + REAPPLY_AFTER if reapply else self._due
         return done
 
     async def _apply(
-        self, policies: Sequence[JobSetPolicy], exceptions: Sequence[JobSetPolicyException], *, again: bool
+        self, policies: Sequence[JobSetPolicy], exceptions: Sequence[JobSetPolicyException], *, reapply: bool
     ) -> bool:
-        """Apply one policy. An error does not affect other policies, and deletes nothing."""
-        beside = Circumstances(self._trusted, exceptions, self._now())
+        """Apply the objects of all policies, and delete the others. A policy that fails keeps its objects."""
+        circumstances = Circumstances(self._trusted, exceptions, self._now())
         wanted: set[Key] = set()
         failed: set[str] = set()
-        applied_objects: dict[str, EnforcementState] = {}
+        states: dict[str, EnforcementState] = {}
         try:
             if self._stored is None:
                 self._stored = dict.fromkeys(await self._left_behind(), b"")
         except (KubeError, TimeoutError) as error:
             self._log("", error)
-            self._tell({each.metadata.name: _failure(error) for each in policies if each.spec.in_api_server})
+            self._set_states({each.metadata.name: _failure(error) for each in policies if each.spec.in_api_server})
             return False
         for policy in policies:
             name = policy.metadata.name
             try:
-                bodies = list(enforced_objects(policy, policies, beside, self._gates))
+                bodies = list(enforced_objects(policy, policies, circumstances, self._gates))
                 wanted.update(map(_key, bodies))
                 for body in bodies:
-                    await self._store(body, self._stored, again=again)
-                applied_objects[name] = APPLIED if bodies else NOTHING
+                    await self._store(body, self._stored, reapply=reapply)
+                states[name] = APPLIED if bodies else NOTHING
             except Exception as error:  # noqa: BLE001 -- a bug in one rule must not end the manager
                 failed.add(compiled_name(name))
-                applied_objects[name] = _failure(error)
+                states[name] = _failure(error)
                 self._log(name, error)
-        self._tell(
-            {each.metadata.name: applied_objects[each.metadata.name] for each in policies if each.spec.in_api_server}
+        self._set_states(
+            {each.metadata.name: states[each.metadata.name] for each in policies if each.spec.in_api_server}
         )
         for key in [key for key in self._stored if key not in wanted and key[1] not in failed]:
             try:
@@ -167,17 +167,17 @@ class Enforcement:
                 del self._stored[key]
         return not failed
 
-    def _tell(self, held: dict[str, EnforcementState]) -> None:
-        """Log a fault, if its reason is new: it is retried every few seconds, with messages that may differ."""
-        before, self._held = self._held, held
-        for name, each in held.items():
+    def _set_states(self, states: dict[str, EnforcementState]) -> None:
+        """Store the states, and report those with a new reason: messages of one reason may differ at each attempt."""
+        before, self._states = self._states, states
+        for name, each in states.items():
             if name not in before or before[name].reason != each.reason:
                 self._changed(name)
 
-    async def _store(self, body: JSON, stored: dict[Key, bytes], *, again: bool) -> None:
+    async def _store(self, body: JSON, stored: dict[Key, bytes], *, reapply: bool) -> None:
         resource, name = key = _key(body)
         digest = msgspec.json.encode(body)
-        if not again and stored.get(key) == digest:
+        if not reapply and stored.get(key) == digest:
             return
         try:
             await self._client.patch(

@@ -111,8 +111,8 @@ def _options() -> argparse.Namespace:
     )
     options = parser.parse_args()
     options.manager = options.manager or [*managers.USUAL]
-    given = [entry.name for entry in options.manager]
-    if twice := {name for name in given if given.count(name) > 1}:
+    names = [entry.name for entry in options.manager]
+    if twice := {name for name in names if names.count(name) > 1}:
         parser.error(f"--manager: {', '.join(sorted(twice))} is given twice: tell them apart with NAME=COMMAND")
     return options
 

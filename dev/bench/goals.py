@@ -145,8 +145,8 @@ def _queue_goals(results: JSON, manager: str) -> Iterator[Goal]:
     """P13: the calls and the time for a JobSet from its creation to its end."""
     phases = [rounds(results, manager, name) for name in QUEUED]
     if all(phases):
-        made = [phase[1]["manager"] for phase in phases]
-        calls = sum(figures["requests"] + figures["dry_runs"] for figures in made)
+        seconds = [phase[1]["manager"] for phase in phases]
+        calls = sum(figures["requests"] + figures["dry_runs"] for figures in seconds)
         yield Goal("P13: calls, dry runs included", calls, QUEUED_CALLS)
         yield Goal("P13: until the JobSets are created", phases[0][1]["created_seconds"], QUEUED_CREATE_SECONDS, " s")
 

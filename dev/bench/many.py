@@ -51,12 +51,12 @@ def fail_jobs(play: Play) -> JSON:
     pods = {pod["metadata"]["labels"]["job-name"]: pod for pod in scene.items("pods")}
     names = [_name(number) for number in range(play.scale_count(FAILURES))]
     with count_requests(scene) as phase:
-        offset, begun = audit.size(scene.cluster.audit_log), time.monotonic()
+        offset, start = audit.size(scene.cluster.audit_log), time.monotonic()
         for number, name in enumerate(names):
-            time.sleep(max(0.0, begun + number / FAILURES_PER_SECOND - time.monotonic()))
+            time.sleep(max(0.0, start + number / FAILURES_PER_SECOND - time.monotonic()))
             end_pod(scene, pods[_first_job(name)]["metadata"]["name"], code=1)
         wait(lambda: _all_restarted(scene, len(pods), len(names)), WAIT_SECONDS, "all that have failed to run again")
-        phase["seconds"] = time.monotonic() - begun
+        phase["seconds"] = time.monotonic() - start
     return _with_delays(phase, delays_ms(_calls(scene, offset), names))
 
 
@@ -69,9 +69,9 @@ def _all_restarted(scene: Scene, pods: int, failures: int) -> bool:
 def start_another(play: Play) -> JSON:
     """End the manager, and start another one with all JobSets, until it is at rest."""
     local.stop(play.managers[-1])
-    offset, begun = audit.size(play.scene.cluster.audit_log), time.monotonic()
+    offset, start = audit.size(play.scene.cluster.audit_log), time.monotonic()
     scene = _start(play)
-    phase = {"seconds": _wait_until_idle(scene) - begun, **counts(_calls(scene, offset), scene.user)}
+    phase = {"seconds": _wait_until_idle(scene) - start, **counts(_calls(scene, offset), scene.user)}
     return phase | {"manager_cpu_seconds": cpu_seconds(scene.pid), "pss_mib": shared_once_mib(scene.pid)}
 
 
@@ -83,14 +83,14 @@ def _start(play: Play) -> Scene:
 
 def _wait_until_idle(scene: Scene) -> float:
     """Wait until the manager is at rest; returns since when (monotonic seconds)."""
-    begun = since = time.monotonic()
+    start = since = time.monotonic()
     busy = cpu_seconds(scene.pid)
     while time.monotonic() < since + IDLE_SECONDS:
         time.sleep(0.2)
         now = cpu_seconds(scene.pid)
         if now - busy > IDLE * (time.monotonic() - since):
             since, busy = time.monotonic(), now
-        if since > begun + WAIT_SECONDS:
+        if since > start + WAIT_SECONDS:
             raise BenchmarkError(f"the manager has not come to rest in {WAIT_SECONDS} s")
     return since
 
@@ -103,22 +103,22 @@ def take_over(play: Play) -> JSON:
     name = _name(0)
     [pod] = standby.items("pods", query=f"?labelSelector=job-name%3D{_first_job(name)}")
     with count_requests(standby) as phase:
-        offset, begun = audit.size(standby.cluster.audit_log), datetime.now(UTC)
+        offset, start = audit.size(standby.cluster.audit_log), datetime.now(UTC)
         local.stop(leader)
         end_pod(standby, pod["metadata"]["name"], code=1)
         wait(lambda: bool(delays_ms(_calls(standby, offset), [name])), WAIT_SECONDS, "the standby to act")
     leases = standby.request("GET", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases")["items"]
     acquired = max(datetime.fromisoformat(lease["spec"]["acquireTime"]) for lease in leases)
-    phase["seconds"] = (acquired - begun).total_seconds()
+    phase["seconds"] = (acquired - start).total_seconds()
     return _with_delays(phase, delays_ms(_calls(standby, offset), [name]))
 
 
 def delete_all(play: Play) -> JSON:
     """The namespace is deleted with everything in it."""
     with count_requests(play.scene) as phase:
-        begun = time.monotonic()
+        start = time.monotonic()
         play.scene.drop_namespace()
-        phase["seconds"] = time.monotonic() - begun
+        phase["seconds"] = time.monotonic() - start
         _wait_until_idle(play.scene)
     return phase
 

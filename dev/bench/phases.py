@@ -39,19 +39,19 @@ def measure_pods(
     """Seconds from the start of the block until half of the pods run and until all do, and `count_requests`.
 
     `selector` selects pods by labels. `until` DELETED: until none runs any more. `reported`: whether the status of the
-    JobSets agrees; requests are counted until then. The block may set another start, `begun`.
+    JobSets agrees; requests are counted until then. The block may set another start, `start`.
     """
     with count_requests(scene) as phase, running(scene, selector) as events:
         phase["begun"] = time.monotonic()
         yield phase
-        begun = phase.pop("begun")
-        phase.update(figures([moment for moment, _ in reaching(events, until, pods)], begun))
-        phase["reported_seconds"] = wait_for_status(reported) - begun
+        start = phase.pop("begun")
+        phase.update(figures([moment for moment, _ in reaching(events, until, pods)], start))
+        phase["reported_seconds"] = wait_for_status(reported) - start
 
 
-def figures(moments: Sequence[float], begun: float) -> JSON:
+def figures(moments: Sequence[float], start: float) -> JSON:
     """Seconds until half of the pods and all of them reached a state, from the moment of each."""
-    after = sorted(moment - begun for moment in moments)
+    after = sorted(moment - start for moment in moments)
     count, seconds = len(after), after[-1]
     return {
         "pods": count,

@@ -78,9 +78,9 @@ def seconds(results: JSON, manager: str, name: str) -> Spread | None:
 def reference(results: JSON, name: str) -> str | None:
     """The floor that was fastest in a phase; None if no floor has run it."""
     found = [
-        (taken.median, manager)
+        (measured.median, manager)
         for manager in managers(results, floor=True)
-        if (taken := seconds(results, manager, name))
+        if (measured := seconds(results, manager, name))
     ]
     return min(found)[1] if found else None
 

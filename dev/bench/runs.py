@@ -39,7 +39,7 @@ def _phase(results: JSON, name: str) -> JSON:
     seconds = {manager: report.seconds(results, manager, name) for manager in report.managers(results)}
     calls = report.Spread.at(report.rounds(results, OUR_MANAGER, name).values(), "manager.requests")
     return {
-        "seconds": {manager: round(taken.median, 2) for manager, taken in seconds.items() if taken},
+        "seconds": {manager: round(spread.median, 2) for manager, spread in seconds.items() if spread},
         "ratio": round(ratio.median, 2) if ratio else None,
         "calls": calls.median if calls else None,
     }

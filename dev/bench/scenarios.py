@@ -103,12 +103,12 @@ def wait_beside(play: Play) -> JSON:
     scene, small, large = play.scene, play.scale_count(50), play.scale_count(2000)
     with count_requests(scene) as whole, running(scene, LARGE_SET) as events, ThreadPoolExecutor(1) as pool:
         arriving = pool.submit(lambda: [moment for moment, _ in reaching(events, "ADDED", large)])
-        [begun] = scene.create_all(scene.path("jobsets", GROUP), [jobset(large, name="large")])
+        [start] = scene.create_all(scene.path("jobsets", GROUP), [jobset(large, name="large")])
         with count_requests(scene) as phase:
             phase.update(_waits(scene, "beside", small))
-        whole |= {"pods": large, "seconds": arriving.result()[-1] - begun}
+        whole |= {"pods": large, "seconds": arriving.result()[-1] - start}
         whole["pods_per_second"] = large / whole["seconds"]
-        whole["reported_seconds"] = wait_for_status(lambda: says(scene, ready=large + 2 * small)) - begun
+        whole["reported_seconds"] = wait_for_status(lambda: says(scene, ready=large + 2 * small)) - start
     running_pods(scene, large + 2 * small)
     play.side = whole
     return phase
@@ -129,10 +129,10 @@ def queue(play: Play) -> JSON:
     """P13: 40 suspended JobSets of two different ReplicatedJobs with a Job each are created."""
     scene, sets = play.scene, play.scale_count(40)
     with count_requests(scene) as phase:
-        begun = time.monotonic()
+        start = time.monotonic()
         scene.create_all(scene.path("jobsets", GROUP), [_suspended_set(f"set-{n}") for n in range(sets)])
-        phase["created_seconds"] = time.monotonic() - begun
-        phase["seconds"] = wait_for_status(lambda: says(scene, suspended=2 * sets)) - begun
+        phase["created_seconds"] = time.monotonic() - start
+        phase["seconds"] = wait_for_status(lambda: says(scene, suspended=2 * sets)) - start
     return phase
 
 
@@ -150,9 +150,9 @@ def finish(play: Play) -> JSON:
     """P13: their pods succeed, until all JobSets are Completed."""
     scene, sets = play.scene, play.scale_count(40)
     with count_requests(scene) as phase:
-        begun = time.monotonic()
+        start = time.monotonic()
         _in_parallel(functools.partial(end_pod, scene, code=0), [pod["metadata"]["name"] for pod in play.pods])
-        phase["seconds"] = wait_for_status(lambda: _completed_sets(scene) == sets) - begun
+        phase["seconds"] = wait_for_status(lambda: _completed_sets(scene) == sets) - start
     return phase
 
 

@@ -34,7 +34,7 @@ class Admin:
             self.close()
             return 0, None
 
-    def listed(self, path: str) -> list[JSON] | None:
+    def list_objects(self, path: str) -> list[JSON] | None:
         """The objects of a collection; None without an answer."""
         status, answer = self.ask("GET", path)
         return list(answer["items"]) if status == 200 else None

@@ -48,8 +48,8 @@ class Driver:
 
     def turn(self, *, more: bool) -> None:
         """Read the sets and act once; new sets only with `more`. Does nothing if the API server does not answer."""
-        sets = self._admin.listed(JOBSETS.format(self._namespace))
-        pods = self._admin.listed(f"/api/v1/namespaces/{self._namespace}/pods")
+        sets = self._admin.list_objects(JOBSETS.format(self._namespace))
+        pods = self._admin.list_objects(f"/api/v1/namespaces/{self._namespace}/pods")
         if sets is None or pods is None:
             return
         self._wake(pods)

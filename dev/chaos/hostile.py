@@ -80,15 +80,15 @@ WITHOUT_TLS = {"half a handshake", "no handshake"}
 IN_CROWDS = {"nothing"}
 
 
-async def abuse(ports: Sequence[Port], seconds: float, seed: int, made: Counter[str]) -> None:
-    """Let clients of every kind come to every port. `made` counts connections, by what the port serves."""
+async def abuse(ports: Sequence[Port], seconds: float, seed: int, attempts: Counter[str]) -> None:
+    """Let clients of every kind come to every port. `attempts` counts connections, by what the port serves."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
             for number, port in enumerate(ports):
-                group.create_task(_visit(port, random.Random(f"{seed} {number}"), made))
+                group.create_task(_visit(port, random.Random(f"{seed} {number}"), attempts))
 
 
-async def _visit(port: Port, chance: random.Random, made: Counter[str]) -> None:
+async def _visit(port: Port, chance: random.Random, attempts: Counter[str]) -> None:
     """All kinds in random order, again and again."""
     kinds = list(CLIENTS)
     async with asyncio.TaskGroup() as group:
@@ -97,7 +97,7 @@ async def _visit(port: Port, chance: random.Random, made: Counter[str]) -> None:
             for kind in kinds:
                 to = replace(port, tls=port.tls and kind not in WITHOUT_TLS)
                 for _ in range(CROWD if kind in IN_CROWDS and port.serves != "webhooks" else 1):
-                    group.create_task(client(to, CLIENTS[kind], chance, partial(made.update, (port.serves,))))
+                    group.create_task(client(to, CLIENTS[kind], chance, partial(attempts.update, (port.serves,))))
                 await asyncio.sleep(EVERY)
 
 
@@ -148,8 +148,8 @@ def review(spec: JSON, name: str = "hostile", namespace: str = "hostile", **fiel
     """The review of a new JobSet as the API server sends it, with `fields` of the request replaced."""
     metadata = {"name": name, "namespace": namespace}
     jobset = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "metadata": metadata, "spec": spec}
-    asked = {"uid": "hostile", "operation": "CREATE", "namespace": namespace, "object": jobset, **fields}
-    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+    request = {"uid": "hostile", "operation": "CREATE", "namespace": namespace, "object": jobset, **fields}
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     return json.dumps(body, separators=(",", ":")).encode()
 
 

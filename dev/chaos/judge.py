@@ -95,11 +95,11 @@ def judge(record: Record) -> JSON:
         "small_reviews": small,
         "log_lines_per_second": {name: most for name, (most, _) in logs.items()},
         "looks_at_pods": len(record.looks),
-        "violations": [_named(asdict(violation), record.names) for violation in violations],
+        "violations": [_name_replicas(asdict(violation), record.names) for violation in violations],
     }
 
 
-def _named(violation: JSON, names: Mapping[str, str]) -> JSON:
+def _name_replicas(violation: JSON, names: Mapping[str, str]) -> JSON:
     """With the names of replicas in place of their credentials."""
     for credential, name in names.items():
         violation["text"] = violation["text"].replace(credential, name)

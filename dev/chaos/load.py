@@ -143,7 +143,7 @@ def next_steps(script: Script, js: JSON, pods: Sequence[JSON]) -> list[Suspend |
     status = js.get("status") or {}
     if status.get("terminalState"):
         return []
-    running = [pod for pod in pods if pod["status"].get("phase") == "Running" and not _told(pod)]
+    running = [pod for pod in pods if pod["status"].get("phase") == "Running" and not _has_been_ended(pod)]
     if keys.EXCLUSIVE_TOPOLOGY in script.manifest["metadata"].get("annotations", {}):
         bound = Counter(_job(pod) for pod in pods if pod["spec"].get("nodeName") and not _is_deleted(pod))
         running = [pod for pod in running if bound[_job(pod)] == PODS_OF_EXCLUSIVE]
@@ -172,7 +172,7 @@ def _is_deleted(pod: JSON) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
 
-def _told(pod: JSON) -> bool:
+def _has_been_ended(pod: JSON) -> bool:
     return _is_deleted(pod) or EXIT_CODE in (pod["metadata"].get("annotations") or {})
 
 

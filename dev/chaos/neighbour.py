@@ -131,7 +131,7 @@ HABITS = (
 async def play(task: Any) -> None:
     """All habits at once, until it is cancelled."""
     ports = [Port(**port) for port in task["ports"]]
-    made: Counter[str] = Counter()
+    requests: Counter[str] = Counter()
     try:
         async with asyncio.TaskGroup() as group:
             for habit in HABITS:
@@ -139,19 +139,19 @@ async def play(task: Any) -> None:
                     those = [port for port in ports if port.serves == serves]
                     for number, some in enumerate([those] if habit.turns else [[port] for port in those]):
                         chance = random.Random(f"{task['seed']} {habit.name} {serves} {number}")
-                        group.create_task(_keep_up(habit, some, chance, made))
+                        group.create_task(_keep_up(habit, some, chance, requests))
     finally:
-        print(json.dumps(made))
+        print(json.dumps(requests))
 
 
-async def _keep_up(habit: Habit, ports: Sequence[Port], chance: random.Random, made: Counter[str]) -> None:
+async def _keep_up(habit: Habit, ports: Sequence[Port], chance: random.Random, requests: Counter[str]) -> None:
     """One habit, at these ports in turn."""
     now = asyncio.get_running_loop().time
     async with asyncio.TaskGroup() as group:
         while True:
             port = ports[int(now() / TURN) % len(ports)]
             stays = chance.uniform(0, habit.stays) if habit.leaves_early else habit.stays
-            done = partial(made.update, (habit.name,))
+            done = partial(requests.update, (habit.name,))
             group.create_task(client(port, habit.parts, chance, done, stays=stays, pause=habit.pause))
             await asyncio.sleep(habit.every)
 

@@ -57,7 +57,7 @@ async def _review(replica: str, port: Port, number: int) -> None:
 
 
 async def _ask(replica: str, kind: str, port: Port, request: bytes, fault_of: Callable[[str, bytes], str]) -> None:
-    at, begun = time.time(), time.monotonic()
+    at, start = time.time(), time.monotonic()
     try:
         async with asyncio.timeout(DEADLINE[kind]):
             tls = client_tls() if port.tls else None
@@ -73,7 +73,7 @@ async def _ask(replica: str, kind: str, port: Port, request: bytes, fault_of: Ca
         fault = NO_ANSWER
     except OSError as error:
         fault = type(error).__name__
-    print(json.dumps(Answer(replica, kind, at, time.monotonic() - begun, fault)), flush=True)
+    print(json.dumps(Answer(replica, kind, at, time.monotonic() - start, fault)), flush=True)
 
 
 def _refusal(status: str, body: bytes) -> str:

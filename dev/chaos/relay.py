@@ -113,10 +113,10 @@ class Relay:
         if code and (code != 504 or watch or self._chance.random() < 0.5):
             return _status(code, "refused by the relay")
         url = URL(self._upstream + request.raw_path, encoded=True)
-        asked = session.request(
+        forwarded = session.request(
             request.method, url, data=body, headers=_headers(request.headers), skip_auto_headers=AUTO_HEADERS
         )
-        async with asked as answer:
+        async with forwarded as answer:
             if request.method in {"PATCH", "POST"} and self._lease in request.path and answer.status < 300:
                 self.renewed = time.monotonic()
             response = web.StreamResponse(status=answer.status, headers=_headers(answer.headers))

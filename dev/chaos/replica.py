@@ -166,7 +166,7 @@ class Replica:
                 self.ready = False
                 if self._served and self._process is not None:
                     self._served = False
-                    self._stopped(f"it ended with exit code {self._process.returncode}")
+                    self._record_stop(f"it ended with exit code {self._process.returncode}")
                     self._answers_until(time.time() - GRACE)
                 if self.wanted and time.monotonic() >= start_at:
                     self._spawn()
@@ -229,7 +229,7 @@ class Replica:
             self.ready = False
         self._misses = 0 if self.ready else self._misses + 1
         if self._served and self._misses == MISSES:
-            self._stopped(f"{MISSES} probes in a row failed")
+            self._record_stop(f"{MISSES} probes in a row failed")
 
     @property
     def _expected(self) -> bool:
@@ -239,7 +239,7 @@ class Replica:
         if self._expected:
             self.answering[-1] = (self.answering[-1][0], end)
 
-    def _stopped(self, how: str) -> None:
+    def _record_stop(self, how: str) -> None:
         self.stops.append(Stop(time.time(), self.name, how))
 
 

@@ -69,7 +69,7 @@ class Run:
     def __init__(self, on: Stage, options: Options) -> None:
         self._stage = on
         self._options = options
-        self._begun = time.monotonic()
+        self._start_time = time.monotonic()
         self._faults = schedule(options.seed, options.seconds, list(options.kinds))
         self._journal: list[JSON] = []
         self._threads: list[threading.Thread] = []
@@ -79,7 +79,7 @@ class Run:
             for number, (namespace, width) in enumerate(options.width.items())
         ]
         self._record = Record(events=(), stuck=STUCK, domains=self._domains(), excused=on.excused)
-        self._looked = self._said = 0.0
+        self._looked = self._last_report = 0.0
 
     def play(self) -> JSON:
         """Run to the end and judge."""
@@ -88,7 +88,7 @@ class Run:
         probed = {replica.place: [asdict(port) for port in replica.ports] for replica in self._stage.replicas}
         with beside.running("dev.chaos.prober", probed, self._options.folder / PROBED):
             self._act()
-        return self._judged(wall)
+        return self._judge_run(wall)
 
     def _act(self) -> None:
         pending = list(self._faults)
@@ -105,11 +105,11 @@ class Run:
         while self._alive and time.monotonic() < deadline:
             self._turn(more=False)
 
-    def _judged(self, wall: float) -> JSON:
+    def _judge_run(self, wall: float) -> JSON:
         require_ends(self._journal)
         record = self._record
         for namespace in self._options.width:
-            record.left |= {one["metadata"]["uid"] for one in self._admin.listed(JOBSETS.format(namespace)) or ()}
+            record.left |= {one["metadata"]["uid"] for one in self._admin.list_objects(JOBSETS.format(namespace)) or ()}
         record.calm = self._without(wall, set(Kind) - set(STRANGERS))
         record.undisturbed = self._without(wall, AT_API_SERVER)
         came = (one["begin"] for one in self._journal if one["kind"] == Kind.NEIGHBOUR)
@@ -153,21 +153,21 @@ class Run:
         entry["end"] = self._seconds()
 
     def _turn(self, *, more: bool) -> None:
-        begun = time.monotonic()
+        start = time.monotonic()
         for driver in self._drivers:
             driver.turn(more=more)
-        if begun - self._looked >= CHECK_PERIOD:
-            self._looked = begun
+        if start - self._looked >= CHECK_PERIOD:
+            self._looked = start
             self._look()
-        if begun - self._said >= SAY_EVERY:
-            self._said = begun
+        if start - self._last_report >= SAY_EVERY:
+            self._last_report = start
             ended = sum(driver.ended for driver in self._drivers)
             ready = sum(replica.ready for replica in self._stage.replicas)
             say(f"{self._seconds():6.1f} s  {ended} sets have ended, {self._alive} run; {ready} replicas are ready")
-        time.sleep(max(0.0, begun + TURN - time.monotonic()))
+        time.sleep(max(0.0, start + TURN - time.monotonic()))
 
     def _look(self) -> None:
-        pods = self._admin.listed("/api/v1/pods")
+        pods = self._admin.list_objects("/api/v1/pods")
         if pods is not None:
             self._record.looks.append(look(time.time(), pods))
         for replica in self._stage.replicas:
@@ -176,7 +176,7 @@ class Run:
                 self._record.memory.setdefault(replica.name, []).append(sample)
 
     def _domains(self) -> dict[str, str]:
-        nodes = self._admin.listed("/api/v1/nodes") or ()
+        nodes = self._admin.list_objects("/api/v1/nodes") or ()
         return {node["metadata"]["name"]: node["metadata"]["labels"][load.TOPOLOGY] for node in nodes}
 
     @property
@@ -184,7 +184,7 @@ class Run:
         return sum(driver.alive for driver in self._drivers)
 
     def _seconds(self) -> float:
-        return round(time.monotonic() - self._begun, 1)
+        return round(time.monotonic() - self._start_time, 1)
 
 
 def whole(log: Path) -> list[Event]:

@@ -119,17 +119,17 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
             for number, relay in enumerate(relays)
         ]
         replicas[-1].shift = SHIFT
-        made = Stage(spec.name, seed, folder, cluster, replicas, failover, loop)
+        new_stage = Stage(spec.name, seed, folder, cluster, replicas, failover, loop)
         stop = threading.Event()
-        router = threading.Thread(target=made.route, args=(stop,), name="router", daemon=True)
+        router = threading.Thread(target=new_stage.route, args=(stop,), name="router", daemon=True)
         try:
             for replica in replicas:
                 replica.start()
             router.start()
-            if missing := not_ready(made):
+            if missing := not_ready(new_stage):
                 raise local.LocalError(f"not ready after {local.START_SECONDS} s: {', '.join(missing)}; see {folder}")
-            _create_objects(made)
-            yield made
+            _create_objects(new_stage)
+            yield new_stage
         finally:
             for replica in replicas:
                 replica.stop()

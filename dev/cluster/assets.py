@@ -49,9 +49,9 @@ class Sources:
 
 def locate(sources: Sources) -> Path:
     """The folder that holds all of `BINARIES`; DevclusterError when no source has them."""
-    folder, given = _folder(sources)
+    folder, chosen_by_user = _folder(sources)
     missing = _missing(folder)
-    if given and missing:
+    if chosen_by_user and missing:
         raise DevclusterError(
             f"{folder} (from --assets or KUBEBUILDER_ASSETS) lacks {', '.join(missing)}.\n"
             f"Add them, or leave the option and the variable out to have them fetched or built."
@@ -68,9 +68,9 @@ def present(sources: Sources) -> bool:
 
 def _folder(sources: Sources) -> tuple[Path, bool]:
     """The folder for the binaries, and whether the user gave it: into such a folder nothing is installed."""
-    given = sources.assets or os.environ.get("KUBEBUILDER_ASSETS")
-    if given:
-        return Path(given), True
+    assets = sources.assets or os.environ.get("KUBEBUILDER_ASSETS")
+    if assets:
+        return Path(assets), True
     return (sources.cache_root or default_cache_root()) / cache_key(), False
 
 

@@ -44,8 +44,8 @@ def models() -> str:
 def _all_names(root: Schema) -> str:
     """The names of all fields, to find the one that was meant by another."""
     lines = textwrap.wrap(" ".join(sorted(set(_names(root)))), _WIDTH, break_on_hyphens=False)
-    made = ['_NAMES = """', *lines, '"""', "FIELDS = frozenset(_NAMES.split())"]
-    return "\n".join([*made, '"""Names of the fields that a JobSet may have anywhere, in its templates too."""'])
+    lines_out = ['_NAMES = """', *lines, '"""', "FIELDS = frozenset(_NAMES.split())"]
+    return "\n".join([*lines_out, '"""Names of the fields that a JobSet may have anywhere, in its templates too."""'])
 
 
 def _names(schema: Schema) -> Iterator[str]:

@@ -15,13 +15,13 @@ def beginning(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8").partition(MARK)[0] + MARK
 
 
-def main(made: Mapping[Path, Callable[[], str]], argv: list[str] | None = None) -> int:
+def main(renderers: Mapping[Path, Callable[[], str]], argv: list[str] | None = None) -> int:
     """Write the files that differ and name them; with `--check` write nothing, and return 1 if there are any."""
-    parser = argparse.ArgumentParser(description=f"Generate {', '.join(path.name for path in made)}.")
+    parser = argparse.ArgumentParser(description=f"Generate {', '.join(path.name for path in renderers)}.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is not current")
     options = parser.parse_args(argv)
     outdated = 0
-    for file, make in made.items():
+    for file, make in renderers.items():
         text = make()
         if file.exists() and file.read_text(encoding="utf-8") == text:
             continue

@@ -39,7 +39,7 @@ def page() -> str:
     ]
     defaults = in_force(Settings(), FeatureGates())
     schema = Settings.model_json_schema()
-    fields = _documented()
+    fields = docstrings()
     plain = {name: each for name, each in schema["properties"].items() if "$ref" not in each}
     parts += _section("", Settings, plain, {**defaults, "featureGates": {}}, fields)
     for name, field in Settings.model_fields.items():
@@ -69,7 +69,7 @@ def _section(
     documented: Mapping[tuple[str, str], str],
 ) -> list[str]:
     """Heading, table and example of one section; the fields outside any section for an empty name."""
-    about, mark = _described(inspect.getdoc(record) or "")
+    about, mark = cell_and_mark(inspect.getdoc(record) or "")
     title = f"`{name}`{mark}" if name else "Outside the sections"
     lines = [f"\n### {title}\n", f"{about}\n"] if name else [f"\n### {title}\n"]
     lines.append("| Field | Default | Values | Meaning |\n|---|---|---|---|")
@@ -77,7 +77,7 @@ def _section(
         alias = str(field.alias)
         if alias not in properties:
             continue
-        meaning, own = _described(documented[record.__name__, inner])
+        meaning, own = cell_and_mark(documented[record.__name__, inner])
         default = f"`{text(defaults[alias])}`" if defaults[alias] not in ("", [], {}) else "none"
         cells = (f"`{alias}`{own}", default, _values(properties[alias]), meaning)
         lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
@@ -87,7 +87,7 @@ def _section(
     return [*lines, f"\n```yaml\n{example}```"]
 
 
-def _documented() -> dict[tuple[str, str], str]:
+def docstrings() -> dict[tuple[str, str], str]:
     """The docstring below each field of each class of app/settings.py."""
     found = {}
     for record in ast.parse(inspect.getsource(settings)).body:
@@ -99,7 +99,7 @@ def _documented() -> dict[tuple[str, str], str]:
     return found
 
 
-def _described(words: str) -> tuple[str, str]:
+def cell_and_mark(words: str) -> tuple[str, str]:
     """A text of the source for the page, with the mark for fields that the Go manager does not have."""
     words = " ".join(words.split())
     own = " **+**" if _EXTENSION.search(words) else ""

@@ -41,11 +41,11 @@ def page() -> str:
 
 def _row(rule: Rule) -> str:
     kind = f"{rule.type.text} (`{rule.type.value}`)" if rule.severity.value == "error" else "warning"
-    cells = (f"`{rule.id}`", words(rule.message), words(rule.fix), kind, _FOUND_BY[rule.layer], _linked(rule.source))
+    cells = (f"`{rule.id}`", words(rule.message), words(rule.fix), kind, _FOUND_BY[rule.layer], with_links(rule.source))
     return f"| {' | '.join(cells)} |"
 
 
-def _linked(source: str) -> str:
+def with_links(source: str) -> str:
     """Pages of docs/ that a rule cites, and defects, as links from this page."""
     return _DEFECT.sub(r"[\1](reference/defects.md#defects)", _CITED.sub(r"[\2](\1)", source))
 

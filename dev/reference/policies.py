@@ -35,18 +35,18 @@ _MARKS = {"|": "\\|", "<": "&lt;", ">": "&gt;"}
 
 def pages() -> Mapping[str, Callable[[], str]]:
     """Path below docs/, and the function that makes the page: one for each rule, and two lists."""
-    made: dict[str, Callable[[], str]] = {"policy/rules.md": _index, API_SERVER: _api_server}
+    pages_by_path: dict[str, Callable[[], str]] = {"policy/rules.md": _index, API_SERVER: _api_server}
     for field, rule in RULES.items():
-        made[f"policy/{kebab(rule.name)}.md"] = partial(_page, field, rule)
-    return made
+        pages_by_path[f"policy/{kebab(rule.name)}.md"] = partial(_page, field, rule)
+    return pages_by_path
 
 
-def _said(rule: PolicyRule) -> list[str]:
+def paragraphs_of(rule: PolicyRule) -> list[str]:
     return (inspect.getdoc(rule.find) or "").split("\n\n")
 
 
 def _index() -> str:
-    rows = (f"| [{rule.name}]({kebab(rule.name)}.md) | {_cell(_said(rule)[0])} |" for rule in RULES.values())
+    rows = (f"| [{rule.name}]({kebab(rule.name)}.md) | {_cell(paragraphs_of(rule)[0])} |" for rule in RULES.values())
     return "\n".join(["# Rules of policies\n", _MADE, "", "| Rule | What it demands |", "|---|---|", *rows, ""])
 
 
@@ -61,7 +61,7 @@ def _api_server() -> str:
 def _page(field: str, rule: PolicyRule) -> str:
     name = kebab(rule.name)
     comment, (policy, good, bad) = _example(name)
-    parts = [f"# {rule.name}\n", _MADE, "", "\n\n".join(_said(rule)), ""]
+    parts = [f"# {rule.name}\n", _MADE, "", "\n\n".join(paragraphs_of(rule)), ""]
     parts += ["## Fields\n", "| Field of `spec.rules` | Type | Meaning |", "|---|---|---|", *_fields(field, rule), ""]
     parts += ["## Answers\n", "| Id | What it says | Fix |", "|---|---|---|", *map(_answer, rule.says), ""]
     parts += ["## Example\n", _yaml(policy), "", "This JobSet is admitted:\n", _yaml(comment + good), ""]
@@ -93,10 +93,10 @@ def _example(name: str) -> tuple[str, list[str]]:
 def _refusal(name: str) -> Iterator[str]:
     """The refusal that the author of the bad JobSet gets."""
     (loaded,) = suites([str(EXAMPLES / f"{name}.yaml")], Report(), _GATES)
-    yield from (str(violation) for violation in _found(loaded))
+    yield from (str(violation) for violation in violations_of_bad_jobset(loaded))
 
 
-def _found(loaded: LoadedSuite) -> Iterator[Any]:
+def violations_of_bad_jobset(loaded: LoadedSuite) -> Iterator[Any]:
     checks = Checks(_GATES)
     judged = judged_of(checks.create(checks.prepare(loaded.jobsets["bad"]), children=False).object, _GATES)
     where = loaded.suite.tests[-1].namespace

@@ -41,10 +41,10 @@ class Requirement(Base, frozen=True, kw_only=True):
             case "DoesNotExist":
                 return value is None
         try:
-            given, limit = int(value or ""), int(self.values[0])
+            number, limit = int(value or ""), int(self.values[0])
         except (ValueError, IndexError):
             return False
-        return given > limit if self.operator == "Gt" else given < limit
+        return number > limit if self.operator == "Gt" else number < limit
 
 
 class Term(Base, frozen=True, kw_only=True):

@@ -111,8 +111,8 @@ def look(found: FoundObjects, now: datetime) -> Status:
 
 def _renewed_by(secret: JSON, material: Material) -> str:
     annotations = (secret.get("metadata") or {}).get("annotations") or {}
-    if made := annotations.get(CERT_MANAGER):
-        return f"cert-manager, Certificate {made}"
+    if issuer := annotations.get(CERT_MANAGER):
+        return f"cert-manager, Certificate {issuer}"
     if not material.certificate:
         return ""
     return _MANAGER if material.authority_key else _SOMEBODY_ELSE

@@ -46,14 +46,16 @@ def _agents(root: Root) -> Cel:
     policy, jobs, lists = f"{root.name}.?spec.?failurePolicy", root.variable("jobs"), texts(restart_agent.LISTS)
     wanted = f"{policy}.?agent.hasValue() && {policy}.?restartStrategy.orValue('') == 'InPlaceRestart'"
     waits = f"{jobs}.map(o, o.?dependsOn.orValue([]).filter(d, d.status == 'Complete').map(d, d.name)).flatten()"
-    taken = f"p[?f].orValue([]).exists(c, c.?name.orValue('') == {text(restart_agent.NAME)})"
+    in_use = f"p[?f].orValue([]).exists(c, c.?name.orValue('') == {text(restart_agent.NAME)})"
     main = f"{policy}.?agent.?mode.orValue('') == 'MainContainer'"
     volume = f"{main} && {policy}.?agent.?imageVolume.orValue(false)"
     container = (
         f"{{'image': dyn({policy}.?agent.?image.orValue('')), 'restartPolicy': dyn({main} ? '' : 'Always'),"
         f" 'resources': {volume} ? dyn({{}}) : dyn({literal(restart_agent.RESOURCES)})}}"
     )
-    each = f"!(j.name in w) && ![{root.variable('pods')}[i]].exists(p, {lists}.exists(f, {taken})) ? [{container}] : []"
+    each = (
+        f"!(j.name in w) && ![{root.variable('pods')}[i]].exists(p, {lists}.exists(f, {in_use})) ? [{container}] : []"
+    )
     return Cel(f"[{wanted} ? {waits} : []].map(w, {jobs}.transformList(i, j, {wanted} && {each}))[0]")
 
 

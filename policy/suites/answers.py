@@ -121,25 +121,26 @@ def _begins(text: str, complaint: str) -> bool:
     return text.startswith(complaint[:-3] if cut else complaint)
 
 
-def differences(own: Verdict, answer: Answer, said: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
+def differences(own: Verdict, answer: Answer, answered: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
     """Differences between the answer of the API server and the verdict, both ways. `name`: of the test."""
-    for text in islice(_differences(own, answer, said), MOST_QUOTED):
+    for text in islice(_differences(own, answer, answered), MOST_QUOTED):
         yield DIFFERS.at(path, name, what=text)
 
 
-def _differences(own: Verdict, answer: Answer, said: Interpretation) -> Iterator[str]:
-    here, there = Counter(map(_key, own.found)), Counter(map(_key, said.verdict.found))
+def _differences(own: Verdict, answer: Answer, answered: Interpretation) -> Iterator[str]:
+    here, there = Counter(map(_key, own.found)), Counter(map(_key, answered.verdict.found))
     for key in (there - here).elements():
         yield f"only the API server says: {_describe(key)}"
     missing = list((here - there).elements())
-    if len(missing) != said.more:
+    if len(missing) != answered.more:
         yield from (f"only this command says: {_describe(key)}" for key in missing)
-    refused = any(each.action == DENY for each in said.verdict.found)
+    refused = any(each.action == DENY for each in answered.verdict.found)
     if refused and answer.object is not None:
         yield "a rule that denies is broken, and the JobSet is admitted"
     yield from _not_in_refusal(own, answer)
-    if said.verdict.defaults is not None and own.defaults != said.verdict.defaults:
-        yield f"the JobSet gets the defaults {said.verdict.defaults or 'none'} there, and {own.defaults or 'none'} here"
+    defaults = answered.verdict.defaults
+    if defaults is not None and own.defaults != defaults:
+        yield f"the JobSet gets the defaults {defaults or 'none'} there, and {own.defaults or 'none'} here"
 
 
 def _key(found: Finding) -> tuple[str, str, str, str, str]:
@@ -161,10 +162,10 @@ def _not_in_refusal(own: Verdict, answer: Answer) -> Iterator[str]:
             yield f"the refusal does not say: {each.text}"
 
 
-def refused_otherwise(said: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
+def refused_otherwise(answered: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
     """The finding that the JobSet of that name is refused for another reason."""
-    if said.other_causes:
-        yield OTHERWISE.at(path, name, text="; ".join(said.other_causes[:MOST_QUOTED]))
+    if answered.other_causes:
+        yield OTHERWISE.at(path, name, text="; ".join(answered.other_causes[:MOST_QUOTED]))
 
 
 def answer_of_response(code: int, body: Any, warnings: Sequence[str], annotations: Mapping[str, str]) -> Answer:

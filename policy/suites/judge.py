@@ -161,20 +161,20 @@ def _verdict(
         excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
     )
     labels = judged["jobset"].js.metadata.labels
-    asked = [(policy, policy_mismatch(policy, labels, where)) for policy in contents.policies]
-    return Verdict([_finding(violation) for violation in found], got, asked, without), []
+    mismatches = [(policy, policy_mismatch(policy, labels, where)) for policy in contents.policies]
+    return Verdict([_finding(violation) for violation in found], got, mismatches, without), []
 
 
 def _note(verdict: Verdict) -> str:
     """A note that no policy matches the JobSet, and why; empty if one does."""
-    asked = verdict.asked or ()
-    if any(mismatch is None for _, mismatch in asked):
+    mismatches = verdict.asked or ()
+    if any(mismatch is None for _, mismatch in mismatches):
         return ""
-    return f"no policy matches: {_mismatches(asked)}" if asked else "the suite has no policy"
+    return f"no policy matches: {_mismatches(mismatches)}" if mismatches else "the suite has no policy"
 
 
-def _mismatches(asked: Iterable[tuple[JobSetPolicy, Mismatch | None]]) -> str:
-    return _join_first(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in asked)
+def _mismatches(mismatches: Iterable[tuple[JobSetPolicy, Mismatch | None]]) -> str:
+    return _join_first(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in mismatches)
 
 
 def _faults(errors: Sequence[FieldError], path: Path, name: Any) -> Iterator[FieldError]:

@@ -49,7 +49,7 @@ class Promises:
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._waiting: dict[_Key, asyncio.Task[_JobSet | None]] = {}
         """Reads that have not begun, at most one for each JobSet."""
-        self._begun: dict[_Key, asyncio.Task[_JobSet | None]] = {}
+        self._running: dict[_Key, asyncio.Task[_JobSet | None]] = {}
 
     async def has(self, namespace: str, jobset: str, uid: str, promises: frozenset[str]) -> bool:
         """Whether the JobSet of that UID has made one of these promises.
@@ -69,7 +69,7 @@ class Promises:
         """
         key = namespace, jobset
         if key not in self._waiting:
-            self._waiting[key] = asyncio.create_task(self._read_next(key, self._begun.get(key)))
+            self._waiting[key] = asyncio.create_task(self._read_next(key, self._running.get(key)))
         return self._waiting[key]
 
     async def _read_next(self, key: _Key, before: asyncio.Task[_JobSet | None] | None) -> _JobSet | None:
@@ -80,12 +80,12 @@ class Promises:
                 if before is not None:
                     await asyncio.wait([before], timeout=SHARED)
                 async with self._turns:
-                    self._begun[key] = self._waiting.pop(key)
+                    self._running[key] = self._waiting.pop(key)
                     return await self._client.get(JOBSETS, jobset, namespace=namespace, type=_JobSet)
         except (KubeError, TimeoutError) as error:
             log.info("promises of JobSet %s/%s are not known: %s", namespace, jobset, error)
             return None
         finally:
-            for reads in (self._waiting, self._begun):
+            for reads in (self._waiting, self._running):
                 if reads.get(key) is me:
                     del reads[key]

@@ -87,7 +87,7 @@ class PolicyWatches:
         self._reads = asyncio.Semaphore(READS)
         self._namespaces: Informer[KnownNamespace] | None = None
         self._exceptions: Informer[JobSetPolicyException] | None = None
-        self._asked: frozenset[str] = frozenset()
+        self._annotations: frozenset[str] = frozenset()
         self.in_force: tuple[JobSetPolicy, ...] = ()
         """By name."""
 
@@ -107,13 +107,13 @@ class PolicyWatches:
 
         Raises `KubeError` or `TimeoutError`.
         """
-        asked = self._asked
+        annotations = self._annotations
         known = self._namespaces and self._namespaces.store.get("", name)
-        if known and known.asked >= asked:
+        if known and known.asked >= annotations:
             return known.read
         async with asyncio.timeout(READ_TIMEOUT), self._reads:
             sent = await self._client.get(NAMESPACES, name, type=NamespaceMetadata, timeout=READ_TIMEOUT)
-        return keeping(lambda: asked)(sent).read
+        return keeping(lambda: annotations)(sent).read
 
     def exceptions(self, namespace: str) -> list[JobSetPolicyException]:
         """The exceptions in a namespace, whether they count or not."""
@@ -146,7 +146,7 @@ class PolicyWatches:
             else:
                 if self.in_force:
                     self._changed.set()
-                self._namespaces, self._exceptions, self._asked, self.in_force = None, None, frozenset(), ()
+                self._namespaces, self._exceptions, self._annotations, self.in_force = None, None, frozenset(), ()
                 self._settled.set()
                 await asyncio.sleep(self._pauses.absent)
 
@@ -177,7 +177,7 @@ class PolicyWatches:
             self._client,
             NAMESPACES,
             NamespaceMetadata,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
-            transform=keeping(lambda: self._asked),
+            transform=keeping(lambda: self._annotations),
             metadata_only=True,
         )
         policies.on_event(lambda *_: self._take(policies))
@@ -223,8 +223,8 @@ class PolicyWatches:
             return
         self._changed.set()
         self.in_force = tuple(sorted(policies.store.list(), key=lambda policy: policy.metadata.name))
-        asked = annotation_keys(self.in_force)
-        more = not asked <= self._asked
-        self._asked = asked
+        annotations = annotation_keys(self.in_force)
+        more = not annotations <= self._annotations
+        self._annotations = annotations
         if more and self._namespaces is not None:
             self._namespaces.relist()

@@ -75,14 +75,14 @@ class AsyncClient:
     ) -> None:
         self._own = api_client is None
         self._api = api_client
-        self._given = namespace
+        self._namespace = namespace
         self._kubeconfig, self._context = kubeconfig, context
         self.namespace = namespace or cluster.DEFAULT
 
     async def __aenter__(self) -> Self:
         if self._api is None:
             self._api, found = await _connect(self._kubeconfig, self._context)
-            self.namespace = self._given or found or cluster.DEFAULT
+            self.namespace = self._namespace or found or cluster.DEFAULT
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -102,8 +102,8 @@ class Model(BaseModel):
     def _what_is_set(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """The fields without None, and without empty lists and objects that were not set."""
         written: dict[str, Any] = handler(self)
-        given: Any = self
-        if not isinstance(given, Model):  # a dict that was put into a list of models
+        current: Any = self
+        if not isinstance(current, Model):  # a dict that was put into a list of models
             return written
         for name, inner in list(written.items()):
             field = _attributes_by_name(type(self)).get(name)
@@ -124,7 +124,7 @@ class Model(BaseModel):
 
 
 def _unreadable(
-    who: str,
+    subject: str,
     error: ValidationError,
     line: Callable[[faults.Path], int] | None = None,
     *,
@@ -133,7 +133,7 @@ def _unreadable(
     belongs: faults.Belongs | None = None,
 ) -> UnreadableError:
     causes = [*before, *faults.in_words(error, line, belongs)]
-    text = in_lines(who, cut_list(causes))
+    text = in_lines(subject, cut_list(causes))
     if todo and faults.is_new(error, belongs):
         text += f"{'; ' if len(causes) == 1 else chr(10)}{todo}"
     return UnreadableError(text, causes=tuple(causes))
@@ -238,15 +238,15 @@ class Resource(Model):
                 if name == "kind":  # the fields of another kind are not faults
                     raise UnreadableError("; ".join(other), causes=tuple(other))
         called = as_mapping(body.get("metadata")).get("name")
-        who = f"{cls.__name__} {called}" if isinstance(called, str) and called else f"{cls.__name__} without a name"
+        subject = f"{cls.__name__} {called}" if isinstance(called, str) and called else f"{cls.__name__} without a name"
         try:
-            made = cls.model_validate(body, context=_KEEP if keep_unknown else None)
+            parsed_model = cls.model_validate(body, context=_KEEP if keep_unknown else None)
         except ValidationError as error:
             where_to = partial(misplaced.belongs, cls)
-            raise _unreadable(who, error, line, todo=_TODO, before=other, belongs=where_to) from None
+            raise _unreadable(subject, error, line, todo=_TODO, before=other, belongs=where_to) from None
         if other:
             raise UnreadableError("; ".join(other), causes=tuple(other))
-        return made
+        return parsed_model
 
     def to_yaml(self) -> str:
         """The object as YAML."""

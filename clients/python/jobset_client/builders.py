@@ -46,8 +46,8 @@ def jobset(name: str, *replicated_jobs: ReplicatedJob, max_restarts: int = 0, **
     """A JobSet of these ReplicatedJobs; `spec` are further attributes of `JobSetSpec`, such as `suspend=True`."""
     if max_restarts:
         spec.setdefault("failure_policy", FailurePolicy(max_restarts=max_restarts))
-    made = JobSetSpec(replicated_jobs=list(replicated_jobs), **spec)
-    return JobSet(metadata=ObjectMeta(name=name), spec=made)
+    jobset_spec = JobSetSpec(replicated_jobs=list(replicated_jobs), **spec)
+    return JobSet(metadata=ObjectMeta(name=name), spec=jobset_spec)
 
 
 def replicated_job(  # noqa: PLR0913 (keywords)
@@ -144,8 +144,8 @@ def torchrun(  # noqa: PLR0913 (keywords)
         *_texts(script),
     ]
     more["container"] = {"ports": [{"containerPort": port}], **(more.get("container") or {})}
-    made = replicated_job("node", image, command, pods=nodes, **more)
-    return jobset(name, made, max_restarts=max_restarts, coordinator=Coordinator(replicated_job="node"))
+    nodes_job = replicated_job("node", image, command, pods=nodes, **more)
+    return jobset(name, nodes_job, max_restarts=max_restarts, coordinator=Coordinator(replicated_job="node"))
 
 
 def jax(
@@ -171,8 +171,8 @@ def jax(
     }
     more["container"] = {"ports": [{"containerPort": port}], **(more.get("container") or {})}
     more["env"] = {**group, **(more.get("env") or {})}
-    made = replicated_job("process", image, command, pods=processes, **more)
-    return jobset(name, made, max_restarts=max_restarts, coordinator=Coordinator(replicated_job="process"))
+    processes_job = replicated_job("process", image, command, pods=processes, **more)
+    return jobset(name, processes_job, max_restarts=max_restarts, coordinator=Coordinator(replicated_job="process"))
 
 
 def mpi(  # noqa: PLR0913 (keywords)
@@ -199,8 +199,8 @@ def mpi(  # noqa: PLR0913 (keywords)
     volume = {"name": "ssh", "secret": {"secretName": ssh_secret, "defaultMode": 0o600, "items": keys}}
     mount = {"name": "ssh", "mountPath": _SSH, "readOnly": True}
 
-    def with_keys(given: Mapping[str, Any] | None, key: str, pair: JSON) -> dict[str, Any]:
-        laid = dict(given or {})
+    def with_keys(metadata: Mapping[str, Any] | None, key: str, pair: JSON) -> dict[str, Any]:
+        laid = dict(metadata or {})
         return laid | {key: [*laid.get(key, ()), pair]}
 
     probe = {"tcpSocket": {"port": 22}, "periodSeconds": 2}

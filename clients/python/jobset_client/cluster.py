@@ -42,8 +42,10 @@ def headers(call: Call, credentials: Mapping[str, Any]) -> dict[str, str]:
 def present_as(operation: Callable[..., Any], method: Method) -> Method:
     """The method, with the name, arguments and docstring of the operation that it runs."""
     update_wrapper(method, operation)
-    given = signature(operation)
-    vars(method)["__signature__"] = given.replace(return_annotation=get_args(given.return_annotation)[-1])
+    own_signature = signature(operation)
+    vars(method)["__signature__"] = own_signature.replace(
+        return_annotation=get_args(own_signature.return_annotation)[-1]
+    )
     return method
 
 

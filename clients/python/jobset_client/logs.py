@@ -33,10 +33,10 @@ class PodLog:
 
     def __str__(self) -> str:
         """Each line with `[JOB/INDEX CONTAINER]` before it."""
-        who = prefix(self.pod, self.job, self.index, self.container)
+        line_prefix = prefix(self.pod, self.job, self.index, self.container)
         if self.missing:
-            return f"{who} has no log: {self.missing}"
-        return "\n".join(f"{who} {line}" for line in self.text.removesuffix("\n").split("\n"))
+            return f"{line_prefix} has no log: {self.missing}"
+        return "\n".join(f"{line_prefix} {line}" for line in self.text.removesuffix("\n").split("\n"))
 
 
 def logs(js: JobSet, *, job: str, container: str, attempt: int | None, tail: int | None) -> Emitter[PodLog]:
@@ -58,9 +58,9 @@ def logs(js: JobSet, *, job: str, container: str, attempt: int | None, tail: int
 
 
 def _log(js: JobSet, log: Log, tail: int | None) -> Operation[PodLog]:
-    who = {"pod": log.pod, "job": log.job, "index": log.index, "container": log.container}
+    fields = {"pod": log.pod, "job": log.job, "index": log.index, "container": log.container}
     if log.waits:
-        return PodLog(**who, missing=f"it has not started: {log.waits}")
+        return PodLog(**fields, missing=f"it has not started: {log.waits}")
     query = [("container", log.container), ("limitBytes", str(MOST_BYTES))]
     query += [] if tail is None else [("tailLines", str(tail))]
     place = f"/api/v1/namespaces/{path(js.metadata.namespace or '', 'pods', log.pod, 'log')}"
@@ -70,8 +70,8 @@ def _log(js: JobSet, log: Log, tail: int | None) -> Operation[PodLog]:
     except ForbiddenError:
         raise
     except ApiError as error:
-        return PodLog(**who, missing=str(error))
-    return PodLog(**who, text=answer.body.decode("utf-8", "replace"))
+        return PodLog(**fields, missing=str(error))
+    return PodLog(**fields, text=answer.body.decode("utf-8", "replace"))
 
 
 def _pods(js: JobSet, job: str) -> Operation[list[LogPod]]:

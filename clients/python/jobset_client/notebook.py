@@ -35,19 +35,19 @@ def table(jobset: JobSet) -> Table:
     status = jobset.status
     parts = [f"{title(jobset)}: {in_words(jobset)}", status.current_stage and f"stage {status.current_stage}"]
     parts += [f"restarts {status.restarts}"] if status.restarts else []
-    made = Table(title=Text(", ".join(part for part in parts if part)), title_justify="left")
+    result = Table(title=Text(", ".join(part for part in parts if part)), title_justify="left")
     for column in ("ReplicatedJob", "Jobs", *_COUNTS):
-        made.add_column(column, justify="left" if column == "ReplicatedJob" else "right")
-    made.add_column("done", min_width=12)
+        result.add_column(column, justify="left" if column == "ReplicatedJob" else "right")
+    result.add_column("done", min_width=12)
     counts = {entry.name: entry for entry in status.replicated_jobs_status}
     for rjob in jobset.spec.replicated_jobs[:MOST_ROWS]:
         total, entry = jobs_of(rjob.replicas), counts.get(rjob.name)
         numbers = [getattr(entry, count) or 0 if entry else 0 for count in _COUNTS]
         bar = ProgressBar(total=max(total, 1), completed=numbers[2] if total else 1, width=12)
-        made.add_row(Text(rjob.name), str(total), *(str(number) for number in numbers), bar)
+        result.add_row(Text(rjob.name), str(total), *(str(number) for number in numbers), bar)
     if (left := len(jobset.spec.replicated_jobs) - MOST_ROWS) > 0:
-        made.caption = f"and {count_noun(left, 'more ReplicatedJob')}"
-    return made
+        result.caption = f"and {count_noun(left, 'more ReplicatedJob')}"
+    return result
 
 
 def progress(

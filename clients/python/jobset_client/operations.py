@@ -71,10 +71,10 @@ def place(namespace: str | None, name: str = "") -> str:
 
 def create(home: str, jobset: JobSet, *, namespace: str | None = None, dry_run: bool = False) -> Operation[JobSet]:
     """Create it, and return it as the API server stored it. `dry_run`: it is only checked."""
-    given: object = jobset
-    if not isinstance(given, JobSet):
-        make = "from_yaml" if isinstance(given, str | bytes) else "from_dict"
-        raise UnreadableError(f"create takes a JobSet, and this is {type_of(given)}: JobSet.{make}(...) makes one")
+    original: object = jobset
+    if not isinstance(original, JobSet):
+        make = "from_yaml" if isinstance(original, str | bytes) else "from_dict"
+        raise UnreadableError(f"create takes a JobSet, and this is {type_of(original)}: JobSet.{make}(...) makes one")
     own = jobset.metadata.namespace
     if own and namespace and own != namespace:
         raise UnreadableError(f"{title(jobset)} names another namespace than {namespace!r}: change one of them")
@@ -86,10 +86,10 @@ def create(home: str, jobset: JobSet, *, namespace: str | None = None, dry_run: 
     body["metadata"] = {key: value for key, value in body.get("metadata", {}).items() if key not in _OF_THE_SERVER}
     task = f"create JobSet {where}/{name}"
     try:
-        made = yield from ask(Call(method="POST", path=place(where), query=query, body=body, task=task))
+        created = yield from ask(Call(method="POST", path=place(where), query=query, body=body, task=task))
     except ApiError as error:
         raise strict.name_fields(error, task) from None
-    return JobSet.from_dict(made, keep_unknown=True)
+    return JobSet.from_dict(created, keep_unknown=True)
 
 
 def get(home: str, name: str, *, namespace: str | None = None) -> Operation[JobSet]:
@@ -139,10 +139,10 @@ def patch(home: str, name: str, changes: Mapping[str, Any], *, namespace: str | 
     """
     namespace = namespace or home
     core.check_name(name)
-    given: object = changes
-    if not isinstance(given, Mapping):
+    original: object = changes
+    if not isinstance(original, Mapping):
         example = '{"metadata": {"labels": {"team": "a"}}}'
-        raise UnreadableError(f"patch takes a dict such as {example}, and this is {type_of(given)}")
+        raise UnreadableError(f"patch takes a dict such as {example}, and this is {type_of(original)}")
     task = f"patch JobSet {namespace}/{name}"
     call = Call(
         method="PATCH", path=place(namespace, name), query=_STRICT, body=dict(changes), content=MERGE, task=task
@@ -271,9 +271,9 @@ def restart(home: str, name: str, *, namespace: str | None = None, timeout: floa
 
 def scale(home: str, name: str, replicas: Mapping[str, int], *, namespace: str | None = None) -> Operation[JobSet]:
     """Change the number of Jobs of its ReplicatedJobs: `{"workers": 6}`; needs the feature gate ElasticJobSet."""
-    given: object = replicas
-    if not isinstance(given, Mapping):
-        raise UnreadableError(f'scale takes a dict such as {{"workers": 6}}, and this is {type_of(given)}')
+    original: object = replicas
+    if not isinstance(original, Mapping):
+        raise UnreadableError(f'scale takes a dict such as {{"workers": 6}}, and this is {type_of(original)}')
     js = yield from get(home, name, namespace=namespace)
     changes = scale_patch(js, replicas)
     return (yield from _write(js, changes, JSON_PATCH, "scale")) if changes else js

@@ -165,18 +165,18 @@ class _Decisions:
         enabled = action.enabled(self._gates)
         if enabled and not (action.restarts_part and failure.rjob.replicas > MAX_REPLICAS_TO_RESTART):
             return True
-        asked = f"Job {failure.child.name} failed and a rule asks for {action.name}, which"
+        rejected = f"Job {failure.child.name} failed and a rule asks for {action.name}, which"
         if not enabled:
             self._draft.warn(
                 "FeatureGateDisabled",
-                f"{asked} needs the feature gate {action.gate}: start the manager with"
+                f"{rejected} needs the feature gate {action.gate}: start the manager with"
                 f" --feature-gates={action.gate}=true, or delete the JobSet",
             )
         else:
             self._draft.warn(
                 "TooManyReplicas",
-                f"{asked} counts the restarts of at most {MAX_REPLICAS_TO_RESTART} Jobs of a ReplicatedJob: delete the"
-                " JobSet, and make several in its place",
+                f"{rejected} counts the restarts of at most {MAX_REPLICAS_TO_RESTART} Jobs of a ReplicatedJob: delete"
+                " the JobSet, and make several in its place",
             )
         return False
 
@@ -185,10 +185,10 @@ class _Decisions:
         rule, (pod, detail) = failure.rule, failure.container()
         first = f"(first failed job: {failure.child.name}){detail}"
         end = self._end(rule, action)
-        taken = None
+        step_taken = None
         if rule and rule.then and self._gates[escalation.GATE] and (end is None or action.scope is Scope.NOTHING):
             self._record.take_step(rule, step)
-            taken = step
+            step_taken = step
         if end is not None:
             reason, message = end
             self._record.fail_set(reason, f"{message} {first}")
@@ -196,7 +196,7 @@ class _Decisions:
             message = f"applying {action.name} failure policy action {first}"
             reason = self._record.restart(rule, action, failure.child, failure.rjob.replicas, message)
         if reason:
-            self._record.failed_attempt(reason, failure.child, pod, taken)
+            self._record.failed_attempt(reason, failure.child, pod, step_taken)
         return bool(reason)
 
     def _end(self, rule: FailurePolicyRule | None, action: FailureAction) -> tuple[str, str] | None:

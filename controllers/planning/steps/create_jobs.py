@@ -34,8 +34,8 @@ def create_jobs(ctx: Context) -> Partial:
     lag = _lag(ctx)
     for rjob in ctx.stages.in_turn() if _may_create(ctx) and lag is None else ():
         jobs, theirs = ctx.ranges[rjob.name], foreign.get(rjob.name, {})
-        taken = theirs.keys() | unreadable.get(rjob.name, {}).keys()
-        free += _missing(ctx, jobs, max(ctx.job_budget - len(free), 0), taken, in_use)
+        names_in_use = theirs.keys() | unreadable.get(rjob.name, {}).keys()
+        free += _missing(ctx, jobs, max(ctx.job_budget - len(free), 0), names_in_use, in_use)
         names = [theirs[index] for index in sorted(theirs) if _is_missing(ctx, rjob.name, index)]
         conflicts += names
         _warn_of_taken(ctx, draft, names)
@@ -73,31 +73,31 @@ def _is_missing(ctx: Context, name: str, index: int) -> bool:
 
 
 def _missing(
-    ctx: Context, jobs: JobRange, job_budget: int, taken: AbstractSet[int], in_use: AbstractSet[str]
+    ctx: Context, jobs: JobRange, job_budget: int, indexes_in_use: AbstractSet[int], in_use: AbstractSet[str]
 ) -> Iterator[CreateJob]:
     """The Jobs of a ReplicatedJob to create now: they neither exist nor have completed, and their names are free.
 
-    `taken`: indexes of Jobs whose name is not free. The work is bounded by what exists and by what may be created, not
-    by `replicas`. Jobs beyond `job_budget` are created when the Job controller has taken up others, Jobs with leftover
-    pods of an earlier attempt when these pods are gone.
+    `indexes_in_use`: indexes of Jobs whose name is not free. The work is bounded by what exists and by what may be
+    created, not by `replicas`. Jobs beyond `job_budget` are created when the Job controller has taken up others, Jobs
+    with leftover pods of an earlier attempt when these pods are gone.
     """
     name, prefix = jobs.replicated_job.name, job_name_prefix(ctx.js.metadata.name, jobs.replicated_job.name)
     existing = ctx.children.existing[name]
     if name in ctx.children.whole:
         return
     indexes = (i for i in ctx.children.completed[name].missing(jobs.replicated_job.replicas) if i not in existing)
-    candidates = ((f"{prefix}{index}", index) for index in indexes if index not in taken)
+    candidates = ((f"{prefix}{index}", index) for index in indexes if index not in indexes_in_use)
     allowed = ((job, index) for job, index in candidates if job not in in_use and ctx.groups.may_run(job))
     for job, index in islice(allowed, job_budget):
         yield CreateJob(job, functools.partial(job_body, ctx, jobs, index))
 
 
-def _warn_of_taken(ctx: Context, draft: StatusDraft, taken: list[str]) -> None:
+def _warn_of_taken(ctx: Context, draft: StatusDraft, names: list[str]) -> None:
     """Warn of names that other owners' Jobs have; Jobs of an earlier JobSet of this name are being deleted."""
     foreign, own = ctx.observed.foreign, Owner(keys.KIND, ctx.js.metadata.name)
     conflicts = [
         f'job "{name}" creation failed with error: it exists already and belongs to {foreign[name]}'
-        for name in taken
+        for name in names
         if foreign[name] != own
     ]
     if conflicts:

@@ -43,12 +43,12 @@ def give_places(ctx: Context) -> Partial:
     actions: Actions = []
     for name in targets(ctx):
         give = _give_domains if is_exclusive(ctx, name) else _give_single_places
-        given, ended = give(ctx, draft, name, actions)
+        given_places, ended = give(ctx, draft, name, actions)
         if promised_pods(ctx, name) and is_steady(ctx, name):
             left = PROMISE_DELAY - (PROMISE_DELAY if written is None else written)
             ended = ended if left > 0 else [*promised_pods(ctx, name)]
             waits += [left] if left > 0 else []
-        note_given(ctx, draft, name, given, ended)
+        note_given(ctx, draft, name, given_places, ended)
     waits += [PLACE_COOLDOWN for pod in ctx.observed.spare_pods if pod.uid in ctx.observed.served_pods]
     return draft_result(draft, *actions, status_first=bool(actions), requeue_after=min(waits, default=None))
 
@@ -56,17 +56,17 @@ def give_places(ctx: Context) -> Partial:
 def _give_single_places(ctx: Context, draft: StatusDraft, name: str, actions: Actions) -> tuple[list[Place], list[str]]:
     """The given places, and the ranks whose promises end because their pods exist now."""
     waiting = _waiting(ctx, name)
-    given = places(waiting, free_places(ctx, name)) if waiting else []
-    ended = _ended_jobs(ctx, given)
-    for place in given:
+    given_places = places(waiting, free_places(ctx, name)) if waiting else []
+    ended = _ended_jobs(ctx, given_places)
+    for place in given_places:
         actions.append(replace(_give(place), ended_job=ended.get(place.spare.job_uid)))
         _report(draft, place, "place")
-    served = {place.pod.uid for place in given}
+    served = {place.pod.uid for place in given_places}
     actions += [LiftGate(pod.name, pod.uid) for pod in waiting if pod.gated and pod.uid not in served]
-    return given, [rank_of(pod.name) for pod in waiting]
+    return given_places, [rank_of(pod.name) for pod in waiting]
 
 
-def _ended_jobs(ctx: Context, given: list[Place]) -> dict[str, DeleteJob]:
+def _ended_jobs(ctx: Context, given_places: list[Place]) -> dict[str, DeleteJob]:
     """Jobs of spares, by UID, that end with all their pods, until they are made again, as a group finds no room.
 
     All pods of a gang are unschedulable as long as one is: the next pod of a spare would take the same node, and give
@@ -74,7 +74,7 @@ def _ended_jobs(ctx: Context, given: list[Place]) -> dict[str, DeleteJob]:
     """
     if ctx.js.spec.scheduling is None:
         return {}
-    uids = {place.spare.job_uid for place in given if not place.pod.gated}
+    uids = {place.spare.job_uid for place in given_places if not place.pod.gated}
     jobs = (job for spares in ctx.observed.spares for job in spares.jobs if job.metadata.uid in uids)
     return {action.uid: action for action in deletions(jobs)}
 

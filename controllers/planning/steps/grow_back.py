@@ -111,12 +111,12 @@ def _missing(ctx: Context) -> list[CreateJob]:
     """The placeholders that do not exist, as many as may be created now."""
     js = ctx.observed.jobset
     layout, there = layout_of(js), {job.metadata.name for job in ctx.observed.placeholders}
-    taken = {*there, *ctx.observed.foreign, *ctx.observed.unreadable}
-    taken |= {job.metadata.name for job in ctx.children.unrecognized}
+    names_in_use = {*there, *ctx.observed.foreign, *ctx.observed.unreadable}
+    names_in_use |= {job.metadata.name for job in ctx.children.unrecognized}
     ranges, found = layout.by_name(), []
     for name, indexes in places(js).items():
         for index in indexes:
             job = job_name(js.metadata.name, name, index)
-            if job not in taken:
+            if job not in names_in_use:
                 found.append(CreateJob(job, functools.partial(placeholder_body, ctx, layout, ranges[name], index)))
     return found[: max(ctx.job_budget, 0)]

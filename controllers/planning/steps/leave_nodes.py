@@ -62,8 +62,8 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
     waiting = [node for node in nodes if not node.moved]
     notice = _notice(ctx, policy, stored, nodes, waiting)
     # Times of pods are whole seconds: replacement pods need a later second.
-    begun = all(node.pods_until < ctx.now for node in waiting)
-    moves = bool(waiting) and begun and not ctx.children.failed and _is_due(ctx, policy, notice)
+    is_due = all(node.pods_until < ctx.now for node in waiting)
+    moves = bool(waiting) and is_due and not ctx.children.failed and _is_due(ctx, policy, notice)
     changed = empty.union(node.name for node in stored.nodes if node not in tainted)
     unread = changed.union(node.name for node in waiting if moves) - ctx.observed.read_nodes
     if unread:
@@ -76,7 +76,7 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
     if new:
         follows = f"the set moves at {notice.move_time} at the latest"
         draft.event("Normal", "NodeMaintenanceNotice", _words(ctx, new, follows))
-    left = max(-age(notice.move_time, ctx.now), 0 if begun else 1) if waiting else 0
+    left = max(-age(notice.move_time, ctx.now), 0 if is_due else 1) if waiting else 0
     again = left - ctx.observed.second_passed if left > 0 else None  # none if a failed Job has to be deleted first
     return draft_result(draft, *_deletions(ctx, nodes, pods), requeue_after=again)
 
@@ -112,14 +112,14 @@ def _notice(
     ctx: Context, policy: Maintenance, stored: MaintenanceStatus, nodes: Iterable[LeftNode], waiting: list[LeftNode]
 ) -> MaintenanceStatus:
     """The new notice in the status. Nodes that come later join the notice that is open: the set moves once."""
-    begun, end = stored.notice_time, stored.move_time
-    if waiting and not begun:
+    start, end = stored.notice_time, stored.move_time
+    if waiting and not start:
         seconds = policy.notice.wait_seconds if policy.notice is not None else 0
         moment = datetime.fromisoformat(ctx.now) + timedelta(seconds=seconds)
-        begun, end = ctx.now, moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+        start, end = ctx.now, moment.strftime("%Y-%m-%dT%H:%M:%SZ")
     elif not waiting:
-        begun = end = ""
-    return MaintenanceStatus(notice_time=begun, move_time=end, nodes=tuple(nodes))
+        start = end = ""
+    return MaintenanceStatus(notice_time=start, move_time=end, nodes=tuple(nodes))
 
 
 def _is_due(ctx: Context, policy: Maintenance, notice: MaintenanceStatus) -> bool:
@@ -157,8 +157,8 @@ def _agents(ctx: Context) -> int:
 def _restart_begins(ctx: Context, pods: Iterable[Pod]) -> bool:
     """Whether the workers begin another attempt than the one that runs: they have been asked to, or an agent asks."""
     current = ctx.status.current_in_place_restart_attempt
-    asked = (integer(pod.metadata.annotations.in_place_restart_attempt) for pod in pods)
-    highest = max((attempt for attempt in asked if attempt is not None), default=0)
+    attempts = (integer(pod.metadata.annotations.in_place_restart_attempt) for pod in pods)
+    highest = max((attempt for attempt in attempts if attempt is not None), default=0)
     return current is not None and max(highest, requested_attempt(ctx.status)) > current
 
 

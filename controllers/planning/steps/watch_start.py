@@ -17,20 +17,20 @@ from controllers.planning.start_timeout import GATE, Limits, limits, next_check,
 
 def watch_start(ctx: Context) -> Partial:
     """The query if a check is due, else the time until then."""
-    asked = limits(ctx.js)
-    if not asked.seconds:
+    time_limits = limits(ctx.js)
+    if not time_limits.seconds:
         return NOTHING
     draft = ctx.draft()
-    if asked.start is not None and not ctx.gates[GATE]:
+    if time_limits.start is not None and not ctx.gates[GATE]:
         draft.warn_of_gate("spec.failurePolicy.startTimeoutSeconds", GATE)
     waiting = [child for child in ctx.children.active if starting(child.job) and not child.deleting]
     avoiding = [child for child in waiting if avoided_by(child.job.metadata.annotations)]
     names = reducible(ctx.js) if ctx.gates[elastic.GATE] else frozenset()
     instead = replacements(ctx.js, (child for child in waiting if child.replicated_job in names))
     times = Limits(
-        start=asked.start if ctx.gates[GATE] else None,
-        node=asked.node if avoiding and failed_nodes.avoid_policy(ctx) is not None else None,
-        capacity=asked.capacity if instead else None,
+        start=time_limits.start if ctx.gates[GATE] else None,
+        node=time_limits.node if avoiding and failed_nodes.avoid_policy(ctx) is not None else None,
+        capacity=time_limits.capacity if instead else None,
     )
     if times.start is None:
         waiting = [*avoiding, *instead]

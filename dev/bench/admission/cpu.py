@@ -91,10 +91,10 @@ def _median(call: Callable[[], object]) -> float:
     """Milliseconds of processor time of one call: the median of rounds."""
 
     def spend(count: int) -> float:
-        begun = time.process_time()
+        start = time.process_time()
         for _ in range(count):
             call()
-        return time.process_time() - begun
+        return time.process_time() - start
 
     return _median_of_rounds(spend)
 
@@ -103,10 +103,10 @@ def _median_decision(handler: Handler, request: Any) -> float:
     """The same for a handler, which has to be awaited."""
 
     async def spend(count: int) -> float:
-        begun = time.process_time()
+        start = time.process_time()
         for _ in range(count):
             await decided(handler(request))
-        return time.process_time() - begun
+        return time.process_time() - start
 
     return _median_of_rounds(lambda count: asyncio.run(spend(count)))
 
@@ -117,9 +117,9 @@ def _median_of_rounds(spend: Callable[[int], float]) -> float:
     `spend` returns the seconds of that many calls.
     """
     count = 1
-    while (taken := spend(count)) < ROUND_SECONDS / 10:
+    while (seconds := spend(count)) < ROUND_SECONDS / 10:
         count *= 2
-    count = max(1, int(count * ROUND_SECONDS / taken))
+    count = max(1, int(count * ROUND_SECONDS / seconds))
     return statistics.median(spend(count) / count for _ in range(ROUNDS)) * 1e3
 
 

@@ -67,7 +67,7 @@ def check_times(
     As the API server measured them: from the request to its answer, both webhooks and their dry runs included.
     `allowed`: what 99 of 100 may take, which depends on the machine (`strangers.allowed_seconds`).
     """
-    taken = [
+    durations = [
         event.ended - event.started
         for event in events
         if event.resource == "jobsets"
@@ -75,15 +75,15 @@ def check_times(
         and event.user != MANAGER
         and within(calm, event.started, event.ended)
     ]
-    most = percentile(taken)
-    text = f"one in 100 of {len(taken)} took {most:.2f} s or longer, {allowed:.2g} are allowed"
-    slow = len(taken) >= FEWEST and most >= allowed
-    return len(taken), round(most, 3), [Violation(SLOW, "JobSets", text)] if slow else []
+    most = percentile(durations)
+    text = f"one in 100 of {len(durations)} took {most:.2f} s or longer, {allowed:.2g} are allowed"
+    slow = len(durations) >= FEWEST and most >= allowed
+    return len(durations), round(most, 3), [Violation(SLOW, "JobSets", text)] if slow else []
 
 
-def percentile(taken: Iterable[float]) -> float:
+def percentile(values: Iterable[float]) -> float:
     """The 99th percentile; 0 without values."""
-    ordered = sorted(taken)
+    ordered = sorted(values)
     return ordered[math.ceil(0.99 * len(ordered)) - 1] if ordered else 0.0
 
 

@@ -45,11 +45,11 @@ def check_memory(samples: Mapping[str, Sequence[Sample]]) -> tuple[dict[str, lis
     Each figure is the median of a tenth of the life.
     """
     figures, violations = {}, []
-    for process, taken in samples.items():
-        if not taken or taken[-1][0] < SHORTEST:
+    for process, series in samples.items():
+        if not series or series[-1][0] < SHORTEST:
             continue
-        life = taken[-1][0]
-        quarter, end = (_median(taken, life * share) for share in (0.25, 0.95))
+        life = series[-1][0]
+        quarter, end = (_median(series, life * share) for share in (0.25, 0.95))
         figures[process] = [quarter, end]
         if end > quarter * (1 + GROWTH):
             text = f"{quarter:.0f} MiB after a quarter of {life:.0f} s, {end:.0f} MiB at the end"
@@ -57,7 +57,7 @@ def check_memory(samples: Mapping[str, Sequence[Sample]]) -> tuple[dict[str, lis
     return figures, violations
 
 
-def _median(taken: Sequence[Sample], middle: float) -> float:
-    width = taken[-1][0] / 20
-    near = sorted(mib for at, mib in taken if abs(at - middle) <= width)
+def _median(series: Sequence[Sample], middle: float) -> float:
+    width = series[-1][0] / 20
+    near = sorted(mib for at, mib in series if abs(at - middle) <= width)
     return near[len(near) // 2]

@@ -55,8 +55,8 @@ class Term:
         if event.credential != self.taken.credential:
             return False
         if event.version:
-            begun = self.taken.version < event.version or self.taken.ended <= event.started
-            return begun and (self.lost is None or event.version < self.lost.version)
+            has_begun = self.taken.version < event.version or self.taken.ended <= event.started
+            return has_begun and (self.lost is None or event.version < self.lost.version)
         return self.taken.started <= event.ended and (self.lost is None or event.started <= self.lost.ended)
 
 

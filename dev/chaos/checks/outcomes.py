@@ -71,7 +71,7 @@ def check(events: Sequence[Event], left: Collection[str]) -> list[Violation]:
     write without an answer, that write counts as stored: the load only deletes sets that it has seen ended.
     """
     known = lives(events)
-    dropped = _dropped(events)
+    dropped = _namespace_deletions(events)
     violations = _jobs_twice(events)
     for uid, life in known.items():
         where = f"{life.namespace}/{life.name}"
@@ -82,19 +82,19 @@ def check(events: Sequence[Event], left: Collection[str]) -> list[Violation]:
         if not status.get("terminalState"):
             gone_with_namespace = uid not in left and any(at > life.created for at in dropped[life.namespace])
             if not gone_with_namespace:
-                text = f"expected {life.expected}, its status is {_shown(status, life.expected)}"
+                text = f"expected {life.expected}, its status is {_expected_fields(status, life.expected)}"
                 violations.append(Violation(NO_END, where, text))
-        elif (end := _shown(status, life.expected)) != life.expected:
+        elif (end := _expected_fields(status, life.expected)) != life.expected:
             violations.append(Violation(OTHER_END, where, f"expected {life.expected}, it ended with {end}"))
     return violations
 
 
-def _shown(status: JSON, expected: JSON) -> JSON:
+def _expected_fields(status: JSON, expected: JSON) -> JSON:
     """The fields of the status with an expected value."""
     return {name: status.get(name, 0) for name in expected}
 
 
-def _dropped(events: Iterable[Event]) -> dict[str, list[float]]:
+def _namespace_deletions(events: Iterable[Event]) -> dict[str, list[float]]:
     """When each namespace was deleted."""
     found: dict[str, list[float]] = defaultdict(list)
     for event in events:

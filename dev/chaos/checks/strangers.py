@@ -79,13 +79,13 @@ def allowed_seconds(answers: Iterable[Answer], expected: Expected, alone: Sequen
     On a machine with few cores, three replicas, the control plane, the load and the neighbour compete, and on a shared
     machine a review takes a second even without a neighbour. So only the ratio shows the effect of strangers.
     """
-    taken = [
+    durations = [
         WEBHOOK_TIMEOUT if review.fault else review.seconds
         for reviews in _expected_answers(answers, REVIEW, expected).values()
         for review in reviews
         if within(alone, review.at, review.end)
     ]
-    return max(MOST_SECONDS, TIMES_SLOWER * percentile(taken)) if len(taken) >= FEWEST else MOST_SECONDS
+    return max(MOST_SECONDS, TIMES_SLOWER * percentile(durations)) if len(durations) >= FEWEST else MOST_SECONDS
 
 
 def check_reviews(

@@ -61,8 +61,12 @@ def _hierarchy(line: str, paths: Mapping[str, str]) -> Hierarchy | None:
     kind, _, options = after.split()[:3]
     if kind not in {"cgroup", "cgroup2"}:
         return None
-    given = set(options.split(","))
-    names = "" if kind == "cgroup2" else next((each for each in paths if each and set(each.split(",")) <= given), None)
+    mount_options = set(options.split(","))
+    names = (
+        ""
+        if kind == "cgroup2"
+        else next((each for each in paths if each and set(each.split(",")) <= mount_options), None)
+    )
     if names is None or names not in paths:
         return None
     # In a container the hierarchy's mount begins at the container's own cgroup, and so does the path or not.

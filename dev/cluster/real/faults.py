@@ -43,7 +43,7 @@ def fill_disk(node: RealNode) -> None:
 
 def come_back(node: RealNode, connection: Connection) -> None:
     """End every fault of the node; returns once it can be used."""
-    asked = datetime.now(UTC).isoformat()
+    request_time = datetime.now(UTC).isoformat()
     if node.off.exists():
         node.off.unlink()
         _wait(node, f"node {node.name} did not start", running=True)
@@ -53,7 +53,7 @@ def come_back(node: RealNode, connection: Connection) -> None:
         os.kill(node_process(node), signal.SIGUSR2)
     # Until the kubelet has renewed its Lease the node may only seem to be ready.
     deadline = time.monotonic() + READY_SECONDS
-    while connection.request("GET", f"{_LEASES}/{node.name}")[1].get("spec", {}).get("renewTime", "") < asked:
+    while connection.request("GET", f"{_LEASES}/{node.name}")[1].get("spec", {}).get("renewTime", "") < request_time:
         if time.monotonic() > deadline:
             raise DevclusterError(
                 f"the kubelet of {node.name} does not renew its Lease: see `jobset cluster logs {node.name}-kubelet`."

@@ -83,10 +83,10 @@ def _sources(holder: str, *names: str) -> Check:
     """Exactly one of these members."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
-        given = [name for name in names if value.get(name) is not None]
-        if not given:
+        present = [name for name in names if value.get(name) is not None]
+        if not present:
             yield invalid(path, "", f"must specify one of: {holder}")
-        elif len(given) > 1:
+        elif len(present) > 1:
             yield invalid(path, "", "may not have more than one field specified at a time")
 
     return check
@@ -131,13 +131,13 @@ def _one_handler(*kinds: str) -> Check:
     """A handler of exactly one kind. If there are two, the second in the API server's order is refused."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
-        given = [kind for kind in kinds if value.get(kind) is not None]
-        if not given:
+        present = [kind for kind in kinds if value.get(kind) is not None]
+        if not present:
             yield missing(path, "must specify a handler type")
-        for kind in given[1:]:
+        for kind in present[1:]:
             yield forbidden(path.at(kind), "may not specify more than 1 handler type")
-        if given:
-            yield from _HANDLERS[given[0]](path.at(given[0]), value[given[0]])
+        if present:
+            yield from _HANDLERS[present[0]](path.at(present[0]), value[present[0]])
 
     return check
 
@@ -298,7 +298,7 @@ def _never_resized_by_restart(path: Path, pod: Any) -> Iterator[FieldError]:
 def _same_ports(path: Path, value: Any) -> Iterator[FieldError]:
     for c, container in entries(value):
         for p, port in entries(container.get("ports")):
-            asked = port.get("hostPort") or 0
-            if asked and asked != port.get("containerPort"):
+            host_port = port.get("hostPort") or 0
+            if host_port and host_port != port.get("containerPort"):
                 why = "must match `containerPort` when `hostNetwork` is true"
-                yield invalid(path.at(c, "ports", p, "hostPort"), asked, why)
+                yield invalid(path.at(c, "ports", p, "hostPort"), host_port, why)

@@ -146,10 +146,10 @@ def _container_names(spec: Any) -> set[Any]:
 
 
 def _one_requirement(path: Path, rule: Any) -> Iterator[FieldError]:
-    given = [bool(rule.get("onPodConditions")), rule.get("onExitCodes") is not None]
-    if all(given):
+    is_set = [bool(rule.get("onPodConditions")), rule.get("onExitCodes") is not None]
+    if all(is_set):
         yield invalid(path, rule, "specifying both OnExitCodes and OnPodConditions is not supported")
-    elif not any(given):
+    elif not any(is_set):
         yield invalid(path, rule, "specifying one of OnExitCodes and OnPodConditions is required")
 
 
@@ -265,17 +265,17 @@ def _replacement(path: Path, spec: Any) -> Iterator[FieldError]:
 
 def _selector(path: Path, spec: Any, own: Mapping[str, str]) -> Iterator[FieldError]:
     """Every Job gets a selector and labels of its own; with manualSelector the user gives both, and they must match."""
-    given, template = spec.get("selector"), spec.get("template")
+    selector, template = spec.get("selector"), spec.get("template")
     pods = dig(template, "metadata", "labels") or {}
     at = path.at("template", "metadata", "labels")
     if spec.get("manualSelector") is True:
-        if given is None:
+        if selector is None:
             yield missing(path.at("selector"))
-        elif not _selects(given, pods):
+        elif not _selects(selector, pods):
             yield invalid(at, pods, "`selector` does not match template `labels`")
         return
-    if given is not None and not _selects(given, own):
-        yield invalid(path.at("selector"), given, "`selector` not auto-generated")
+    if selector is not None and not _selects(selector, own):
+        yield invalid(path.at("selector"), selector, "`selector` not auto-generated")
     for name in own.keys() & pods.keys():
         if pods[name] != own[name]:
             yield invalid(at.at(name), pods, f"must be '{own[name]}'")

@@ -83,9 +83,9 @@ def _hostname(path: Path, pod: Any) -> Iterator[FieldError]:
 
 def _claims(path: Path, pod: Any) -> Iterator[FieldError]:
     at = path.at("resourceClaims")
-    given = list(entries(pod.get("resourceClaims")))
-    yield from duplicates((at.at(i, "name"), str(claim.get("name") or "")) for i, claim in given)
-    for i, claim in given:
+    numbered_claims = list(entries(pod.get("resourceClaims")))
+    yield from duplicates((at.at(i, "name"), str(claim.get("name") or "")) for i, claim in numbered_claims)
+    for i, claim in numbered_claims:
         kinds = [kind for kind in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(kind) is not None]
         if len(kinds) > 1:
             why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"

@@ -241,30 +241,30 @@ class ClusterChecks:
         self, request: Request, asks: Sequence[Ask], path: Path = _CHILDREN, *, most: int | None = None
     ) -> list[FieldError]:
         """Findings of the first `most` requests, and a warning if some have no answer."""
-        given = await answers(asks[: most or self._per_review], request.deadline)
-        found = [error for answer in given if isinstance(answer, list) for error in answer]
-        failures = [answer for answer in given if isinstance(answer, Exception)]
-        return found + self._incomplete_warning(failures, len(asks), len(asks) - len(given), path)
+        answered = await answers(asks[: most or self._per_review], request.deadline)
+        found = [error for answer in answered if isinstance(answer, list) for error in answer]
+        failures = [answer for answer in answered if isinstance(answer, Exception)]
+        return found + self._incomplete_warning(failures, len(asks), len(asks) - len(answered), path)
 
     def _incomplete_warning(
-        self, failures: Sequence[Exception], asked: int, left_out: int, path: Path
+        self, failures: Sequence[Exception], number_asked: int, left_out: int, path: Path
     ) -> list[FieldError]:
         """A warning about the requests without an answer, if there are any."""
         left_out += sum(isinstance(failure, NotAskedError) for failure in failures)
         whys = [why(failure, self._budget) for failure in failures if not isinstance(failure, NotAskedError)]
         if left_out:
-            whys.append(f"{left_out} of {asked} objects")
+            whys.append(f"{left_out} of {number_asked} objects")
         return [INCOMPLETE.at(path, why=whys[0])] if whys else []
 
     async def _claims(self, request: Request) -> tuple[list[FieldError], list[Claim]]:
         """Findings about claims that exist, and the claims that do not."""
         claims = claims_of(request.js)
         asks: list[Ask] = [partial(self._claim, request, claim) for claim in claims[: self._per_review // 2]]
-        given = await answers(asks, request.deadline)
-        failures = [answer for answer in given if isinstance(answer, Exception) and _passes(answer)]
-        found = self._incomplete_warning(failures, len(claims), len(claims) - len(given), _CLAIMS)
+        answered = await answers(asks, request.deadline)
+        failures = [answer for answer in answered if isinstance(answer, Exception) and _passes(answer)]
+        found = self._incomplete_warning(failures, len(claims), len(claims) - len(answered), _CLAIMS)
         missing: list[Claim] = []
-        for claim, answer in zip(claims, given, strict=False):
+        for claim, answer in zip(claims, answered, strict=False):
             if isinstance(answer, NotFound):
                 missing.append(claim)
             elif not isinstance(answer, Exception):

@@ -41,14 +41,14 @@ class SchedulingApi:
         wanted = shape(js)
         if wanted is None:
             return []
-        lack = lacking(wanted, await self._known.get(None, lambda: _look(client), lambda _: CACHE_SECONDS))
-        if lack is None or lack is UNKNOWN:
+        shortfall = lacking(wanted, await self._known.get(None, lambda: _look(client), lambda _: CACHE_SECONDS))
+        if shortfall is None or shortfall is UNKNOWN:
             return []
-        texts = [f"{lack.problem}: Jobs may have to wait"]
-        if lack.gates:
-            texts.append(f"needs --feature-gates={lack.gates}")
-        if lack.versions:
-            texts.append(f"and kube-apiserver --runtime-config={lack.runtime_config}")
+        texts = [f"{shortfall.problem}: Jobs may have to wait"]
+        if shortfall.gates:
+            texts.append(f"needs --feature-gates={shortfall.gates}")
+        if shortfall.versions:
+            texts.append(f"and kube-apiserver --runtime-config={shortfall.runtime_config}")
         return [NOT_SERVED.at(SCHEDULING, text=text) for text in texts]
 
 

@@ -22,18 +22,20 @@ def new_findings(found: Iterable[FieldError], known: Iterable[FieldError], js: J
     a volume covers the name of the claim that conflicts with it.
     """
     errors = [error for error in known if not error.is_warning]
-    taken = {error.path.parts for error in errors}
+    reported_paths = {error.path.parts for error in errors}
     repaired = [error.path.parts for error in errors if error.layer is Layer.SCHEMA or error.rule is TYPE]
     names = {replicated_job(i).at("name").parts for i in range(len(js.spec.replicated_jobs))}
-    if names and names <= taken:
-        taken.add(JOBSET_NAME.parts)
+    if names and names <= reported_paths:
+        reported_paths.add(JOBSET_NAME.parts)
     in_conflict = {error.value for error in errors if error.rule is VOLUME}
-    taken |= {claim.path.at(*_NAME).parts for claim in claims_of(js) if dig(claim.template, *_NAME) in in_conflict}
+    reported_paths |= {
+        claim.path.at(*_NAME).parts for claim in claims_of(js) if dig(claim.template, *_NAME) in in_conflict
+    }
     return [
         error
         for error in found
         if error.is_warning
-        or not (error.path.parts in taken or any(_near(error.path.parts, parts) for parts in repaired))
+        or not (error.path.parts in reported_paths or any(_near(error.path.parts, parts) for parts in repaired))
     ]
 
 

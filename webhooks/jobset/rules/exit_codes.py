@@ -110,10 +110,10 @@ def _taken_before(path: Path, policy: ExitCodePolicy, own: list[JSON]) -> Iterat
     permanent, retryable = meanings(policy)
     left = {*permanent, *retryable}
     for i, rule in enumerate(own[:MAX_POD_FAILURE_RULES]):
-        taken = {code for code in left if _decides(rule, code, policy.container_name)}
-        if taken:
-            yield TAKEN_BEFORE.at(path, by=i, codes=_shortlist([str(code) for code in sorted(taken)]))
-        left -= taken
+        decided_codes = {code for code in left if _decides(rule, code, policy.container_name)}
+        if decided_codes:
+            yield TAKEN_BEFORE.at(path, by=i, codes=_shortlist([str(code) for code in sorted(decided_codes)]))
+        left -= decided_codes
 
 
 def _decides(rule: JSON, code: int, container: str) -> bool:

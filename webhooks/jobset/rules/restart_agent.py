@@ -169,8 +169,8 @@ def _sidecar(subject: Subject, entry: Entry, agent: RestartAgent) -> Iterator[Fi
     for container in pod.all_containers:
         if any(each.container_port == port for each in container.ports):
             yield PORT.at(_AGENT.at("probePort"), port, name=name, container=container.name)
-    if who := _who_waits(subject, entry):
-        yield NEVER_READY.at(_AGENT.at("mode"), agent.mode or "Sidecar", name=name, who=who)
+    if dependent := _who_waits(subject, entry):
+        yield NEVER_READY.at(_AGENT.at("mode"), agent.mode or "Sidecar", name=name, who=dependent)
 
 
 def _who_waits(subject: Subject, entry: Entry) -> str:

@@ -137,8 +137,8 @@ class Walk:
             return value
         return {name: member for name, member in {**value, **changed}.items() if member is not _REMOVED}
 
-    def _array(self, given: list[Any], node: JSON, path: _Parts) -> list[Any]:
-        limit, value = node.get("maxItems"), given
+    def _array(self, array: list[Any], node: JSON, path: _Parts) -> list[Any]:
+        limit, value = node.get("maxItems"), array
         if limit is not None and len(value) > limit:
             self._report(words.MAX_ITEMS.at, path, len(value), limit=limit, surplus=len(value) - limit)
             value = value[:limit]
@@ -148,8 +148,8 @@ class Walk:
         for i, item in enumerate(value):
             duplicate(i, item)
             repaired.append(self._visit(item, items, (*path, i)))
-        if len(repaired) == len(given) and all(map(operator.is_, repaired, given)):
-            return given
+        if len(repaired) == len(array) and all(map(operator.is_, repaired, array)):
+            return array
         return [zero(items) if item is _REMOVED else item for item in repaired]
 
     def _duplicates(self, node: JSON, path: _Parts) -> Callable[[int, Any], None]:

@@ -126,9 +126,9 @@ def sequenced(spec: JobSetSpec) -> bool:
     return in_order(spec) or staged(spec) or any(rjob.depends_on for rjob in spec.replicated_jobs)
 
 
-def too_many_jobs(js: JobSet) -> bool:
-    """Whether the set has more Jobs than groups are made for."""
-    return sum(max(rjob.replicas, 0) for rjob in running_part(js).spec.replicated_jobs) > MOST_JOBS
+def grouped_jobs(js: JobSet) -> int:
+    """Number of Jobs that need groups: all but spares. More than `MOST_JOBS` get none."""
+    return sum(max(rjob.replicas, 0) for rjob in js.spec.replicated_jobs if not rjob.spare_for)
 
 
 def forest(js: JobSet) -> Forest | None:
@@ -136,7 +136,7 @@ def forest(js: JobSet) -> Forest | None:
 
     ReplicatedJobs without pods get no group, nor do spares: a gang never waits for them.
     """
-    if js.spec.scheduling is None or too_many_jobs(js):
+    if js.spec.scheduling is None or grouped_jobs(js) > MOST_JOBS:
         return None
     return _Compiler(running_part(js), js.spec.scheduling).forest()
 

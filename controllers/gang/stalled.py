@@ -74,7 +74,7 @@ def stalled_trees(observed: Observed) -> StalledTrees:
             continue
         age = _age(own.values(), observed.now)
         if age < FIRST_REPORT_SECONDS:
-            wait = min(FIRST_REPORT_SECONDS - age, FIRST_REPORT_SECONDS if wait is None else wait)
+            wait = min(FIRST_REPORT_SECONDS - age, wait or FIRST_REPORT_SECONDS)
         elif any(job.status.ready for job in own.values()):
             ignored = ignored or root
         else:
@@ -157,13 +157,7 @@ class StalledGangs:
             return reports.next_check - clock()
         found = stalled_trees(observed)
         await reports.update(js, self._events(observed, found), self._record)
-        wait = (
-            CHECK_INTERVAL
-            if found.trees or found.ignored
-            else FIRST_REPORT_SECONDS
-            if found.wait is None
-            else found.wait
-        )
+        wait = CHECK_INTERVAL if found.trees or found.ignored else found.wait or FIRST_REPORT_SECONDS
         reports.next_check = clock() + wait
         return wait
 

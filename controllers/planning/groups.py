@@ -16,7 +16,7 @@ from api import keys
 from api.gang_api import lacking
 from api.gang_objects import build_group, build_workload, holds, same
 from api.gang_status import StoredGroup, StoredWorkload
-from api.gangs import MOST_JOBS, WORKLOAD, Forest, Group, forest, too_many_jobs
+from api.gangs import MOST_JOBS, WORKLOAD, Forest, Group, forest, grouped_jobs
 from api.jobset import JobSet, ReplicatedJob
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
 from controllers.planning.child_jobs import Child, ChildJobs
@@ -95,7 +95,7 @@ def decide(
     `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known. `most_created`:
     groups that are created in one plan.
     """
-    if js.spec.scheduling is not None and too_many_jobs(js):
+    if js.spec.scheduling is not None and grouped_jobs(js) > MOST_JOBS:
         message = f"no Job is created: a JobSet with spec.scheduling may have {MOST_JOBS} Jobs, split it"
         return GroupPlan(None, state=(False, "TooManyJobs", message), startable=frozenset(), settled=False)
     wanted = forest(js)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from api.batch import pods_at_once
-from api.gangs import MOST_JOBS, ROOT, Group, too_many_jobs
+from api.gangs import MOST_JOBS, ROOT, Group, grouped_jobs
 from api.jobset import ReplicatedJob
 from api.scheduling import EntryScheduling, GroupsPolicy
 from api.stages import in_order, stages
@@ -82,8 +82,8 @@ TOO_MANY_JOBS = _SOURCE.error(
 
 def few_enough(subject: Subject) -> Iterator[FieldError]:
     """A set with spec.scheduling has at most MOST_JOBS Jobs."""
-    if subject.js.spec.scheduling is not None and too_many_jobs(subject.js):
-        count = sum(max(entry.rjob.replicas, 0) for entry in subject.entries if not entry.rjob.spare_for)
+    count = grouped_jobs(subject.js)
+    if subject.js.spec.scheduling is not None and count > MOST_JOBS:
         yield TOO_MANY_JOBS.at(SCHEDULING, count=count)
 
 

@@ -57,23 +57,23 @@ def note(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) -> None:
     _count(ctx, draft, policy, _to_blame(ctx, policy, {child.job.metadata.uid for child in failed}))
 
 
-def note_replaced(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTaintedNode]) -> bool:
-    """Count the nodes of pods that are replaced while others restart in place. Returns whether there was one.
+def note_replaced(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTaintedNode]) -> None:
+    """Count the nodes of pods that are replaced while others restart in place.
 
     A pod is observed until its deletion is. So a node that was counted since it failed is not counted again.
     """
     policy = avoid_policy(ctx)
     if policy is None:
-        return False
+        return
     counted = {node.name: node.last_time for node in draft.status.failed_nodes}
     new = [pod for pod in pods if counted.get(pod.node, "") < max(pod.since, pod.created)]
-    return _count(ctx, draft, policy, _blame_nodes(new))
+    _count(ctx, draft, policy, _blame_nodes(new))
 
 
-def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, to_blame: Mapping[str, Blame]) -> bool:
-    """Returns whether there was a node to count. A plan counts each node once."""
+def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, to_blame: Mapping[str, Blame]) -> None:
+    """A plan counts each node once."""
     if not to_blame:
-        return False
+        return
     js = msgspec.structs.replace(ctx.js, status=draft.status)
     before = {node.name for node in nodes_to_avoid(js, ctx.now)}
     nodes = {node.name: node for node in recent_failures(js, ctx.now)}
@@ -87,7 +87,6 @@ def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, to_blame: Mappi
             where = f" and its domain {node.domain}" if node.domain else ""
             note = f"pods of Jobs that are created from now on keep away from node {node.name}{where}: {node.reason}"
             draft.event("Normal", "AvoidsNode", note)
-    return True
 
 
 def _to_blame(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, Blame]:

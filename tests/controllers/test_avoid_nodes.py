@@ -6,6 +6,7 @@ import pytest
 
 from controllers.planning.actions import DeletePod, PatchJob
 from controllers.planning.observed import Ended, FailedPod, PendingPod
+from kube.model.meta import MAX_INT32
 from tests.controllers.test_node_failure import NodeWorld, on_failed_node
 from tests.support.model.lives import at, settled_later
 from tests.support.model.start_checks import StartChecks
@@ -186,7 +187,7 @@ class TestRestartInPlace:
             "nodeFailure": {"afterSeconds": 30, "forceDeletePods": True},
             "rules": [{"name": "r", "action": "RestartJob", "onJobFailureReasons": ["BackoffLimitExceeded"]}],
         }
-        workers = rjob("workers", 2, parallelism=1, completions=1)
+        workers = rjob("workers", 2, parallelism=1, completions=1, backoffLimit=MAX_INT32)
         world = running(workers, gates=gates, annotations=RACK, policy=policy, scope="Domain")
         for job, node in pods:
             on_failed_node(world, job, node=node, topology="rack", domain="r3")

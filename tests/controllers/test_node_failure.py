@@ -189,6 +189,14 @@ class TestPodsThatNobodyEnds:
         world.settle()
         assert world.pods_on_failed_nodes == []
 
+    def test_the_restart_is_stored_before_the_pod_that_is_its_reason_is_deleted(self):
+        world = running(force=True)
+        world.jobs["js-workers-1"]["status"] |= {"active": 0, "ready": 0}
+        on_failed_node(world, deleting=True)
+        world.seconds += 30
+        plan = world.plan()
+        assert (len(plan.actions), plan.status.restarts, plan.status_first) == (1, 1, True)
+
     def test_they_are_left_alone_if_the_node_has_come_back_unseen(self):
         world = self.restarted(force=True)
         world.nodes_back.add("n1")

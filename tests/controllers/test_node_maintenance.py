@@ -261,6 +261,12 @@ class TestOneRestart:
 
 def report(world: TaintedWorld, *attempts: int, said: str | None = None) -> None:
     """The agents report an attempt, and that they are ready to move."""
+    annotate(world, *attempts, said=said)
+    world.settle()
+
+
+def annotate(world: TaintedWorld, *attempts: int, said: str | None = None) -> None:
+    """The pods have what their agents report."""
     ready = {} if said is None else {keys.MAINTENANCE_ACKNOWLEDGED: said}
     world.pods = []
     for job, attempt in zip(sorted(world.live()), attempts, strict=True):
@@ -268,7 +274,6 @@ def report(world: TaintedWorld, *attempts: int, said: str | None = None) -> None
         meta = {"name": job, "uid": f"{job}-{attempt}", "ownerReferences": [{"apiVersion": "batch/v1", **ref}]}
         meta["annotations"] = {keys.IN_PLACE_RESTART_ATTEMPT: str(attempt), **ready}
         world.pods.append(msgspec.convert({"metadata": meta, "status": {"phase": "Running"}}, Pod))
-    world.settle()
 
 
 def in_place(**policy) -> TaintedWorld:
@@ -355,6 +360,18 @@ class TestInPlace:
         world.settle()
         assert world.deleted == ["js-workers-1-0-0"]
         assert world.status.execution_attempts == attempts, "it is counted once"
+
+    def test_pods_that_cannot_be_deleted_do_not_hold_up_the_next_notice(self):
+        world = in_place()
+        taint(world, "n1")
+        world.seconds = 60
+        world._store(msgspec.structs.replace(world.plan().status, current_in_place_restart_attempt=1))
+        annotate(world, 1, 1)
+        world.tainted.add("n0")
+        world.seconds = 61
+        decided = world.plan()
+        assert [action.name for action in decided.actions] == ["js-workers-1-0-0"]
+        assert (decided.status.maintenance.notice_time, decided.status_first) == (at(61), True)
 
     def test_a_pod_that_comes_to_the_node_later_stays(self):
         world = in_place()

@@ -78,7 +78,8 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
         draft.event("Normal", "NodeMaintenanceNotice", _words(ctx, new, follows))
     left = max(-age(notice.move_time, ctx.now), 0 if is_due else 1) if waiting else 0
     again = left - ctx.observed.second_passed if left > 0 else None  # none if a failed Job has to be deleted first
-    return draft_result(draft, *_deletions(ctx, nodes, pods), requeue_after=again)
+    deletions = _deletions(ctx, nodes, pods)
+    return draft_result(draft, *deletions, status_first=notice != stored, requeue_after=again)
 
 
 def _pods_by_node(ctx: Context) -> PodsByNode:

@@ -46,7 +46,6 @@ def watch_nodes(ctx: Context) -> Partial:
     nodes = {pod.node for pod in deleted}
     replaced: dict[str, str] = {}
     prompts: list[PatchJob] = []
-    counted = False
     if not (ctx.js.spec.suspend or finished(ctx.js)):
         lost = node_failure.lost_jobs(ctx.js, ctx.gates, ctx.children.active, due)
         nodes |= {pod.node for _, pod in (*lost.failed, *lost.replaced)}
@@ -64,14 +63,15 @@ def watch_nodes(ctx: Context) -> Partial:
         draft.warn("LostPodsReplaced", list_some(names, advice, ctx.limits))
         end_attempt(ctx.js, draft, (child.replicated_job for child, _ in lost.replaced))
         prompts = _prompts(ctx.js, (child for child, _ in lost.replaced), requested_attempt(draft.status))
-        counted = failed_nodes.note_replaced(ctx, draft, [pod for pod in deleted if pod.uid in replaced])
+        failed_nodes.note_replaced(ctx, draft, [pod for pod in deleted if pod.uid in replaced])
     if ctx.observed.spares and not ctx.js.spec.suspend:  # a node may be lost while the set restarts
         spare_places.promise_places(ctx, draft, deleted)
     return draft_result(
         draft,
         *(DeletePod(pod.name, pod.uid, pod.uid in replaced) for pod in deleted),
         *prompts,
-        status_first=bool(prompts) or counted or draft.status.spares != ctx.status.spares,
+        # What this plan decides, here or in a later step, is decided because of these pods.
+        status_first=bool(deleted) or draft.status.spares != ctx.status.spares,
         requeue_after=node_failure.seconds_left(pods, wanted.after_seconds, ctx.now, ctx.observed.second_passed),
     )
 

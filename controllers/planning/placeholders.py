@@ -9,7 +9,6 @@ import dataclasses
 import msgspec
 
 from api import elastic
-from api.batch import Job, job_ready
 from api.features import FeatureGates
 from api.layout import JobRange, Layout
 from api.placeholders import as_placeholder, placeholders_of
@@ -32,11 +31,6 @@ def set_apart(observed: Observed, gates: FeatureGates) -> Observed:
         placeholders=found,
         leftovers=None if leftovers is None else leftovers - names,
     )
-
-
-def holds_room(job: Job) -> bool:
-    """Whether all pods of a placeholder run: there is room for those of the Job, and its images are there."""
-    return job_ready(job) and job.outcome is None and job.metadata.deletion_timestamp is None
 
 
 def placeholder_body(ctx: Context, layout: Layout, jobs: JobRange, index: int) -> JSON:

@@ -57,7 +57,7 @@ def spare_counts(observed: Observed) -> tuple[SpareStatus, ...]:
     stored = {entry.name: entry for entry in status.spares}
     for spares in observed.spares:
         name, wanted = spares.group.name, 0 if ends else spares.group.replicas
-        ready, before = min(sum(_holds(job) for job in spares.jobs), wanted), stored.get(name, SpareStatus(name=name))
+        ready, before = min(sum(map(holds_room, spares.jobs)), wanted), stored.get(name, SpareStatus(name=name))
         promised = () if ends else before.promised_to
         counts = SpareStatus(name=name, ready=ready, missing=wanted - ready, used=before.used, promised_to=promised)
         found.append(counts)
@@ -83,7 +83,8 @@ def deletions(jobs: Iterable[Job]) -> list[DeleteJob]:
     return [DeleteJob(meta.name, meta.uid) for meta in there]
 
 
-def _holds(job: Job) -> bool:
+def holds_room(job: Job) -> bool:
+    """Whether all pods of a spare or placeholder run: there is room for those of the Job, and its images are there."""
     return job_ready(job) and job.outcome is None and job.metadata.deletion_timestamp is None
 
 

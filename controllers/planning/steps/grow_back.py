@@ -19,8 +19,8 @@ from controllers.planning.attempts import restart_set
 from controllers.planning.context import Context
 from controllers.planning.elastic import PLANNED, RESTORED, policy_of
 from controllers.planning.partial import NOTHING, Partial, draft_result
-from controllers.planning.placeholders import holds_room, placeholder_body
-from controllers.planning.spares import deletions
+from controllers.planning.placeholders import placeholder_body
+from controllers.planning.spares import deletions, holds_room
 from controllers.planning.status import StatusDraft, list_some
 from kube.model.meta import age
 

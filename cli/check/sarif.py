@@ -43,7 +43,7 @@ def _rules(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 
 def _rule(name: str, error: FieldError) -> dict[str, Any]:
     rule = error.rule or Rule(_NO_RULE, error.type, error.complaint, error.fix, "the API server")
-    message, fix = _plain(rule.message), _plain(rule.fix)
+    message, fix = with_placeholders(rule.message), with_placeholders(rule.fix)
     return {
         "id": name,
         "shortDescription": {"text": message},
@@ -52,10 +52,6 @@ def _rule(name: str, error: FieldError) -> dict[str, Any]:
         "defaultConfiguration": {"level": "warning" if error.is_warning else "error"},
         "properties": {"layer": error.layer.value, "type": error.type.text},
     }
-
-
-def _plain(template: str) -> str:
-    return with_placeholders(template, "<{}>".format)
 
 
 def _result(finding: Finding, index: int) -> dict[str, Any]:

@@ -48,11 +48,11 @@ def rule_lines(rule: Rule) -> Iterator[str]:
     explanation = explanations().get(rule.id)
     yield f"{rule.id} ({rule.severity.value})"
     yield ""
-    yield from _paragraph("What", _plain(rule.message) or rule.type.text)
+    yield from _paragraph("What", with_placeholders(rule.message) or rule.type.text)
     if explanation:
         yield from _paragraph("Why", explanation.why)
     if rule.fix:
-        yield from _paragraph("Fix", _plain(rule.fix))
+        yield from _paragraph("Fix", with_placeholders(rule.fix))
     yield from _paragraph("Found by", FOUND_BY[rule.layer])
     yield from _paragraph("Source", rule.source)
     if explanation:
@@ -74,7 +74,3 @@ def example_lines(explanation: Explanation) -> Iterator[str]:
 
 def _paragraph(title: str, text: str) -> list[str]:
     return wrap(text, WIDTH, initial_indent=f"{title + ':':10}", subsequent_indent=" " * 10, break_on_hyphens=False)
-
-
-def _plain(template: str) -> str:
-    return with_placeholders(template, "<{}>".format)

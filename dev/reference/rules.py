@@ -28,10 +28,6 @@ def _section(rule: Rule, row: Explanation) -> Iterator[str]:
     where = f" in `{row.at}`" if row.at else ""
     yield f"## {rule.id}\n"
     yield f"{row.why.strip()}\n"
-    yield f"Message: `{_plain(rule.message)}`. Since {row.since}.\n"
+    yield f"Message: `{with_placeholders(rule.message)}`. Since {row.since}.\n"
     yield f"Bad{where}:\n\n```\n{row.bad.rstrip()}\n```\n"
     yield f"Good:\n\n```\n{row.good.rstrip()}\n```\n"
-
-
-def _plain(template: str) -> str:
-    return with_placeholders(template, "<{}>".format)

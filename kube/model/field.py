@@ -162,7 +162,7 @@ def _short(words: Mapping[str, Any]) -> dict[str, Any]:
     return {key: shorten(word, MAX_SHOWN_WORD) if isinstance(word, str) else word for key, word in words.items()}
 
 
-def with_placeholders(template: str, mark: Callable[[str], str]) -> str:
+def with_placeholders(template: str, mark: Callable[[str], str] = "<{}>".format) -> str:
     """A template of a rule for documents: `mark` renders the name of each word that is filled in later."""
     parts = Formatter().parse(template)
     return "".join(text + ("" if name is None else mark(name)) for text, name, _, _ in parts)

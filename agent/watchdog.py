@@ -1,7 +1,7 @@
 """Notices that a worker makes no progress, and ends it: docs/reference/watchdog.md.
 
 Everything here is local to the container. While heartbeats come, the watchdog costs one stat of a file every quarter of
-a second and no request to anybody.
+a second and sends no request.
 """
 
 from __future__ import annotations

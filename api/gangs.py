@@ -91,25 +91,25 @@ class Forest:
     workload: str
     roots: tuple[Group, ...]
     priority_class: str = ""
-    _places: dict[str, tuple[Group, Group]] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _groups_by_job: dict[str, tuple[Group, Group]] = field(init=False, default_factory=dict, repr=False, compare=False)
     """PodGroup and root of each Job."""
 
     def __post_init__(self) -> None:
         for root in self.roots:
             for group in root.walk():
-                place = (group, root)
+                group_and_root = (group, root)
                 for job, _ in group.jobs:
-                    self._places[job] = place
+                    self._groups_by_job[job] = group_and_root
 
     def of_job(self, name: str) -> Group | None:
         """The PodGroup of a Job; None for a Job that is in none."""
-        place = self._places.get(name)
-        return None if place is None else place[0]
+        group_and_root = self._groups_by_job.get(name)
+        return None if group_and_root is None else group_and_root[0]
 
     def root_of_job(self, name: str) -> Group | None:
         """The root above the PodGroup of a Job, or that PodGroup itself; None for a Job that is in none."""
-        place = self._places.get(name)
-        return None if place is None else place[1]
+        group_and_root = self._groups_by_job.get(name)
+        return None if group_and_root is None else group_and_root[1]
 
     def groups(self) -> Iterator[Group]:
         """Every group, parents first."""

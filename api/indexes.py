@@ -1,6 +1,6 @@
 """Sets of Job indexes, and their text as batch/v1 writes `completedIndexes`: `1,3-5,7`. Pure.
 
-A set is kept as intervals, so that it is as large as its text: `0-2147483646` may have been written by anybody.
+A set is kept as intervals, so that it is as large as its text: `0-2147483646` may have been written by any client.
 
 Text of more than `LONG` bytes is a bitmap instead if that is shorter: `bits:` and base64, in which bit i of byte b
 (the lowest bit is 0) stands for index 8b + i. Thus every second of 100,000 Jobs takes 16 KiB, not 288.
@@ -58,8 +58,8 @@ class Indexes(AbstractSet[int]):
     def __contains__(self, index: object) -> bool:
         if not isinstance(index, int):
             return False
-        place = bisect_right(self._starts, index)
-        return place > 0 and index < self._ends[place - 1]
+        position = bisect_right(self._starts, index)
+        return position > 0 and index < self._ends[position - 1]
 
     def __iter__(self) -> Iterator[int]:
         return chain.from_iterable(map(range, self._starts, self._ends))

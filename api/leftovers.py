@@ -1,6 +1,6 @@
 """Leftover pods: pods of earlier attempts, which have to end before their Job is created again. Pure.
 
-Everybody who may create pods can write the labels and the owner of one. So a pod counts only as long as it can do harm:
+Any user who may create pods can write the labels and the owner of one. So a pod counts only as long as it can do harm:
 it says that a Job of the set by its name controls it, and it can still run.
 """
 

@@ -100,17 +100,17 @@ OWN_FIELDS: Fields = {
 """By the path below `spec`; `*` stands for each item of a list whose items have names."""
 
 
-def own_places(spec: Any, fields: Fields = OWN_FIELDS) -> Iterator[tuple[str, Path, DroppedField, Any]]:
+def own_locations(spec: Any, fields: Fields = OWN_FIELDS) -> Iterator[tuple[str, Path, DroppedField, Any]]:
     """The paths of these fields in a spec: a readable name, the path, the field, and its value, None if absent.
 
     The readable name has names of items instead of indexes, as in `replicatedJobs[workers].exitCodePolicy`.
     """
     for parts, field in fields.items():
-        for name, path, value in _places(spec, parts, SPEC, ""):
+        for name, path, value in _locations(spec, parts, SPEC, ""):
             yield name, path, field, value
 
 
-def _places(node: Any, parts: tuple[str, ...], path: Path, name: str) -> Iterator[tuple[str, Path, Any]]:
+def _locations(node: Any, parts: tuple[str, ...], path: Path, name: str) -> Iterator[tuple[str, Path, Any]]:
     """The values that `parts` lead to from a node, if the object that holds the field exists."""
     first, rest = parts[0], parts[1:]
     if first == "*":
@@ -120,10 +120,10 @@ def _places(node: Any, parts: tuple[str, ...], path: Path, name: str) -> Iterato
             own = item.get("name")
             # The mutating webhook names rules without a name so.
             label = own if isinstance(own, str) and own else f"failurePolicyRule{i}"
-            yield from _places(item, rest, path.at(i), f"{name}[{label}]")
+            yield from _locations(item, rest, path.at(i), f"{name}[{label}]")
     elif isinstance(node, dict):
         name = f"{name}.{first}" if name else first
         if rest:
-            yield from _places(node.get(first), rest, path.at(first), name)
+            yield from _locations(node.get(first), rest, path.at(first), name)
         else:
             yield name, path.at(first), node.get(first)

@@ -35,6 +35,6 @@ def _controller(meta: Identity, kind: str, api_version: str) -> OwnerReference |
 
 
 def pods_of(jobs: Iterable[_Object], pods: Iterable[T]) -> list[T]:
-    """The pods that one of these Jobs controls. Labels, by which pods are listed, can be written by anybody."""
+    """The pods that one of these Jobs controls. The labels by which pods are listed can be written by any user."""
     uids = {job.metadata.uid for job in jobs}
     return [pod for pod in pods if (owner := owning_job(pod.metadata)) is not None and owner.uid in uids]

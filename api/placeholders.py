@@ -49,11 +49,15 @@ def placeholders_of(js: JobSet, jobs: Iterable[Job]) -> tuple[Job, ...]:
     return tuple(job for job in jobs if _is_at(job, attempt, names.get(job.metadata.name)))
 
 
-def _is_at(job: Job, attempt: str, place: tuple[str, str] | None) -> bool:
+def _is_at(job: Job, attempt: str, job_position: tuple[str, str] | None) -> bool:
     """Whether the labels are those of a placeholder of that attempt, at that ReplicatedJob and index."""
     labels = job.metadata.labels
     position = labels.get(keys.REPLICATED_JOB_NAME), labels.get(keys.JOB_INDEX)
-    return labels.get(keys.PLACEHOLDER) == "true" and labels.get(keys.RESTART_ATTEMPT) == attempt and position == place
+    return (
+        labels.get(keys.PLACEHOLDER) == "true"
+        and labels.get(keys.RESTART_ATTEMPT) == attempt
+        and position == job_position
+    )
 
 
 def as_placeholder(job: JSON) -> JSON:

@@ -234,7 +234,7 @@ class ContainerStatus(Base, frozen=True, kw_only=True):
 
 
 class PodCondition(Base, frozen=True, kw_only=True):
-    """core/v1 PodCondition. Anybody may add one, and the API server stores a time that was left out as null."""
+    """core/v1 PodCondition. Any client may add one, and the API server stores an absent time as null."""
 
     type: str = ""
     status: str = ""

@@ -12,7 +12,7 @@ from api.failure_actions import ACTIONS
 from api.indexes import Indexes, parse_indexes
 from api.keys import CONTROLLER_NAME, DELETE_ON_SUSPEND, OUR_GATES, SKIP_SUSPEND
 from api.names import job_name
-from api.own_fields import OTHER_POLICY, OWN_FIELDS, DroppedField, own_places
+from api.own_fields import OTHER_POLICY, OWN_FIELDS, DroppedField, own_locations
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 
@@ -63,7 +63,7 @@ def spec_concerns(js: JSON) -> Iterator[Concern]:
     if not _runs(js):
         return
     meta, spec = js["metadata"], dig(js, "spec")
-    for _, path, field, value in own_places(spec, DROPPED_FIELDS):
+    for _, path, field, value in own_locations(spec, DROPPED_FIELDS):
         if value is not None and field.acts(value):
             yield Concern("JobSet", meta["namespace"], meta["name"], str(path), field.happens, field.remedy)
     for key, unread in UNREAD_ANNOTATIONS.items():
@@ -90,7 +90,7 @@ def completed_job_concerns(js: JSON, jobs: AbstractSet[str]) -> Iterator[Concern
 def pod_concerns(pod: JSON) -> Iterator[Concern]:
     """A pod that waits for this manager to lift its gate. A pod that is being deleted does not need it."""
     gates = [gate.get("name") for gate in dig(pod, "spec", "schedulingGates") or ()]
-    ours = next((place for place, gate in enumerate(gates) if gate in OUR_GATES), None)
+    ours = next((position for position, gate in enumerate(gates) if gate in OUR_GATES), None)
     if ours is not None and "deletionTimestamp" not in pod["metadata"]:
         path = f"spec.schedulingGates[{ours}]"
         meta = pod["metadata"]

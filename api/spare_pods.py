@@ -14,7 +14,7 @@ from api.pod import DetailedPod
 
 
 class PoolPod(JobPod, frozen=True, kw_only=True, gc=False):
-    """A pod that has no node, or a spare that is ready on one. Anybody may have written its labels.
+    """A pod that has no node, or a spare that is ready on one. Any user may have written its labels.
 
     `group`: its ReplicatedJob; `pool`: the one for which places are held. `nominated`: the node to which it is.
     `gated`: whether it waits to be given a place. `unschedulable`: whether kube-scheduler finds no node for it.

@@ -47,7 +47,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class StallCause:
-    """A likely cause: its id for programs, the words, the fix. `fault`: whether somebody has to correct it."""
+    """A likely cause: its id for programs, the words, the fix. `fault`: whether it has to be corrected by hand."""
 
     cause: str
     problem: str

@@ -25,7 +25,7 @@ CHECK_TIMEOUT = 12.0
 """Seconds for one check: a little more than the longest time limit inside a check."""
 
 SHARED_FOR = 1.0
-"""Seconds from the start of a check in which all requests share its result: anybody may ask, as often as they like."""
+"""Seconds from the start of a check in which all requests share its result: any client may ask, at any rate."""
 
 DIAL_TIMEOUT = 10.0
 """Seconds for a TLS handshake with our own webhook server."""

@@ -22,7 +22,7 @@ UNLIMITED: Final = {
 
 _LONGEST_TEMPLATE: Final = 120
 
-_Place = tuple[str, str, int]
+_CallSite = tuple[str, str, int]
 """A logger, and a file and line of the source: there are only as many as the program has."""
 
 
@@ -32,10 +32,10 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
         self._second = 0
-        self._lines: Counter[_Place] = Counter()
+        self._lines: Counter[_CallSite] = Counter()
         """Written in this second."""
-        self._left_out: Counter[_Place] = Counter()
-        self._templates: dict[_Place, str] = {}
+        self._left_out: Counter[_CallSite] = Counter()
+        self._templates: dict[_CallSite, str] = {}
         """The message templates of the records that are left out."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -48,13 +48,13 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
         if record.name in UNLIMITED:
             super().emit(record)
             return
-        place = record.name, record.pathname, record.lineno
-        if self._lines[place] < OWN_LINES or self._lines.total() < LINES_PER_SECOND:
-            self._lines[place] += 1
+        call_site = record.name, record.pathname, record.lineno
+        if self._lines[call_site] < OWN_LINES or self._lines.total() < LINES_PER_SECOND:
+            self._lines[call_site] += 1
             super().emit(record)
         else:
-            self._left_out[place] += 1
-            self._templates.setdefault(place, str(record.msg)[:_LONGEST_TEMPLATE])
+            self._left_out[call_site] += 1
+            self._templates.setdefault(call_site, str(record.msg)[:_LONGEST_TEMPLATE])
 
     def close(self) -> None:
         """Report the records that were left out last."""
@@ -63,10 +63,10 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
 
     def _report(self) -> None:
         """Write how many records were left out, by place."""
-        for place, template in self._templates.items():
-            name, path, line = place
+        for call_site, template in self._templates.items():
+            name, path, line = call_site
             text = "lines left out, beyond %d in a second: %d, such as: %s"
-            arguments = (LINES_PER_SECOND, self._left_out[place], template)
+            arguments = (LINES_PER_SECOND, self._left_out[call_site], template)
             super().emit(logging.LogRecord(name, logging.WARNING, path, line, text, arguments, None))
         self._left_out.clear()
         self._templates.clear()

@@ -17,12 +17,12 @@ def listening_addresses(settings: Settings, *, webhooks: bool) -> dict[tuple[str
     for section, name in (("metrics", "bind_address"), ("health", "health_probe_bind_address")):
         if address := parse_bind_address(getattr(getattr(settings, section), name)):
             addresses[section, name] = address
-    return {place: address for place, address in addresses.items() if address[1]}
+    return {setting: address for setting, address in addresses.items() if address[1]}
 
 
 def shared_ports(addresses: Mapping[tuple[str, str], Address]) -> Iterator[str]:
     """A line for each two settings that ask for one port of one address."""
-    for (place, (host, port)), (other, (host_of_other, port_of_other)) in combinations(addresses.items(), 2):
+    for (setting, (host, port)), (other, (host_of_other, port_of_other)) in combinations(addresses.items(), 2):
         if port == port_of_other and (host == host_of_other or {host, host_of_other} & _ALL_HOSTS):
-            names = " and ".join(f"{section}.{to_camel(name)}" for section, name in (place, other))
+            names = " and ".join(f"{section}.{to_camel(name)}" for section, name in (setting, other))
             yield f"{names}: both listen on port {port}; give each a port of its own"

@@ -20,23 +20,23 @@ class GateFaultsError(ValueError):
 def faults(record: type[BaseModel], error: ValidationError, tree: yaml.Node | None = None) -> Iterator[str]:
     """A line for each fault: which key, what is wrong, how to correct it, and the line of the file."""
     for fault in error.errors():
-        where = fault["loc"]
+        keys = fault["loc"]
         cause = fault.get("ctx", {}).get("error")
         if isinstance(cause, GateFaultsError):
             for gate, message in cause.found:
-                yield f"{'.'.join(map(str, where))}.{gate}: {message}{place(tree, (*where, gate))}"
+                yield f"{'.'.join(map(str, keys))}.{gate}: {message}{line_words(tree, (*keys, gate))}"
             continue
         message = _in_words(fault["msg"].removeprefix("Value error, "))
         if fault["type"] == "extra_forbidden":
-            names = _names(record, where[:-1])
-            message = f"unknown field; {did_you_mean(str(where[-1]), names, intro='the fields are', most=len(names))}"
+            names = _names(record, keys[:-1])
+            message = f"unknown field; {did_you_mean(str(keys[-1]), names, intro='the fields are', most=len(names))}"
         elif fault["type"] == "model_type":
-            message = f"must be a mapping with some of {', '.join(_names(record, where))}"
+            message = f"must be a mapping with some of {', '.join(_names(record, keys))}"
         elif fault["type"] == "literal_error":
             message = message.removesuffix(" or ''").replace(", ", " or ")
         elif fault["type"] == "tuple_type":
             message = "must be a list"
-        yield f"{'.'.join(map(str, where))}: {message}{place(tree, where)}"
+        yield f"{'.'.join(map(str, keys))}: {message}{line_words(tree, keys)}"
 
 
 def again(fault: Any) -> Any:
@@ -64,18 +64,18 @@ def _in_words(message: str) -> str:
     return message
 
 
-def _names(record: type[BaseModel], where: Sequence[int | str]) -> list[str]:
+def _names(record: type[BaseModel], keys: Sequence[int | str]) -> list[str]:
     """The fields of a section, of the record for an empty path; sorted."""
     part: Any = record
-    for name in where:
+    for name in keys:
         part = next(field.annotation for field in part.model_fields.values() if field.alias == name)
     return sorted(str(field.alias) for field in part.model_fields.values())
 
 
-def place(node: yaml.Node | None, where: Sequence[int | str]) -> str:
+def line_words(node: yaml.Node | None, keys: Sequence[int | str]) -> str:
     """` (line 5)`: where the key is, or the innermost one around it that is in the file."""
     line = 0
-    for name in where:
+    for name in keys:
         for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
             if key.value == name:
                 line, node = key.start_mark.line + 1, value

@@ -1,6 +1,6 @@
 """Reads the manager's configuration file. See `app.settings` for what it may hold.
 
-Reading is strict: an unknown field, a duplicate key or a wrong kind is an error that names the place.
+Reading is strict: an unknown field, a duplicate key or a wrong kind is an error that names the line_words.
 """
 
 import json
@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from app.settings import API_VERSION, KIND, Settings, SettingsError
-from app.settings_faults import faults, place
+from app.settings_faults import faults, line_words
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -39,8 +39,8 @@ def load(path: str) -> Settings:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise SettingsError(f"cannot read the configuration file {path}: {why}") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise SettingsError(f"cannot read the configuration file {path}: {reason}") from error
     try:
         return parse(text)
     except SettingsError as error:
@@ -68,7 +68,7 @@ def parse(text: str) -> Settings:
     for field, wanted in type_of_file.items():
         if data.get(field) != wanted:
             actual = json.dumps(data[field], default=str) if field in data else "missing"
-            found.append(f"{field}: must be {wanted}, is {actual}{place(tree, (field,))}")
+            found.append(f"{field}: must be {wanted}, is {actual}{line_words(tree, (field,))}")
     try:
         settings = Settings.model_validate({**_without_nulls(data), **type_of_file})
     except ValidationError as error:

@@ -138,7 +138,7 @@ def _name_to_blame(error: FieldError, obj: JSON) -> Path | None:
         return None
     own = own_name(dig(obj, "metadata", "name"), dig(obj, "metadata", "generateName"))
     job = dig(obj, *error.path.parts)
-    return own.place if names.set_to_blame(error, own, job if isinstance(job, str) else "") else None
+    return own.name_path if names.set_to_blame(error, own, job if isinstance(job, str) else "") else None
 
 
 def _with_template_hint(error: FieldError) -> FieldError:

@@ -80,17 +80,17 @@ def check_object(obj: JSON, namespace: str = "") -> tuple[list[FieldError], JSON
     if name_faults := list(_name_faults(metadata)):
         found += name_faults
         other_fields["name"] = STAND_IN
-    where = _METADATA.at("namespace")
+    namespace_path = _METADATA.at("namespace")
     if not isinstance(other_fields.get("namespace", ""), str | None):
-        found.append(_text(where, other_fields.pop("namespace")))
+        found.append(_text(namespace_path, other_fields.pop("namespace")))
     elif own := other_fields.get("namespace"):
-        found += [NAME.at(where, own, complaint=complaint) for complaint in dns1123_label(own)]
+        found += [NAME.at(namespace_path, own, complaint=complaint) for complaint in dns1123_label(own)]
     for key in ("labels", "annotations"):
         faults, good = _pairs(key, metadata.get(key))
         found += faults
         other_fields |= {key: good} if good else {}
     if namespace and (other_fields.get("namespace") or namespace) != namespace:
-        found.append(NAMESPACE.at(where, other_fields["namespace"], asked=namespace))
+        found.append(NAMESPACE.at(namespace_path, other_fields["namespace"], asked=namespace))
     elif namespace:
         other_fields["namespace"] = namespace
     return found, {**obj, "apiVersion": API_VERSION, "kind": KIND, "metadata": other_fields}

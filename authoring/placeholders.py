@@ -1,6 +1,6 @@
 """Placeholders that a tool or a person fills in before a manifest is applied. Pure.
 
-Faults of such values are not reported; one finding for the file names what is left to fill in.
+Faults of such values are not reported; one finding for each file names the placeholders.
 """
 
 import re
@@ -37,7 +37,7 @@ PLACEHOLDERS = Rule(
 def with_placeholders_once(found: Sequence[Finding], value: Any, files: set[str]) -> list[Finding]:
     """The findings; those about placeholders become one, or none if `files` contains the file already."""
     about = [(finding, names) for finding in found if (names := _names(finding, value))]
-    # A variable that the author expects a shell to replace is not a placeholder, unless others are left.
+    # A variable that a shell in the container replaces counts only if the file has other placeholders, too.
     if all(finding.error.rule is UNEXPANDED for finding, _ in about):
         return list(found)
     replaced = {id(finding) for finding, _ in about}

@@ -282,13 +282,13 @@ def warn_of_exceptions(
     policies_by_name = {policy.metadata.name: policy for policy in policies}
     for document, exception in filed:
         meta = exception.metadata
-        where = None if namespaces is None else namespaces.get(meta.namespace or DEFAULT)
-        if namespaces and not where and not meta.namespace:
+        home = None if namespaces is None else namespaces.get(meta.namespace or DEFAULT)
+        if namespaces and not home and not meta.namespace:
             error = NO_NAMESPACE.at(Path(("metadata", "namespace")), name=meta.name, namespace=min(namespaces))
             report.add([locate(document, error)])
-        if where or namespaces is None:
-            found = exception_warnings(exception, policies_by_name, where, at)
-            report.add([locate(document, _with_flag(error, policies_by_name, exception, where)) for error in found])
+        if home or namespaces is None:
+            found = exception_warnings(exception, policies_by_name, home, at)
+            report.add([locate(document, _with_flag(error, policies_by_name, exception, home)) for error in found])
 
 
 def _with_flag(
@@ -376,7 +376,7 @@ def _number(number: Number) -> dict[str, Any]:
         "amount": number.amount_text,
         "limit": limit.text if limit.amount is not None or limit.unreadable else None,
         "source": limit.source or "the policy",
-        "path": str(number.where()),
+        "path": str(number.find_path()),
         "parts": number.parts(),
     }
 
@@ -390,9 +390,9 @@ def explanation_lines(decided: Sequence[dict[str, Any]]) -> Iterator[str]:
         if policy.get("defaults"):
             yield f"  defaults: {', '.join(policy['defaults'])}"
         for rule in policy["rules"]:
-            places = rule["violatedAt"]
+            paths = rule["violatedAt"]
             excepted = f"does not count by exception {rule['exception']}" if rule["exception"] else "met"
-            yield f"  {rule['rule']}: " + (f"violated at {', '.join(places)}" if places else excepted)
+            yield f"  {rule['rule']}: " + (f"violated at {', '.join(paths)}" if paths else excepted)
             for number in rule["numbers"]:
                 limit = "no limit" if number["limit"] is None else f"limit {number['limit']} by {number['source']}"
                 yield f"    {number['amount']} {number['what']}, {limit}"

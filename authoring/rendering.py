@@ -111,8 +111,8 @@ class _Gangs:
         if not self._created:
             self._created.add(wanted.workload)
             yield build_workload(self._js, wanted)
-        found = [place for root in wanted.roots for place in root.with_parents()]
-        for group, parent in sorted(found, key=lambda place: not place[0].composite):
+        found = [group_and_parent for root in wanted.roots for group_and_parent in root.with_parents()]
+        for group, parent in sorted(found, key=lambda group_and_parent: not group_and_parent[0].composite):
             if group.name not in self._created and not names.isdisjoint(group.replicated_jobs):
                 self._created.add(group.name)
                 yield build_group(self._js, wanted, group, parent, group.gang)

@@ -247,7 +247,9 @@ class ServerChecks:
 def _is_expected(error: FieldError, namespace: str, created: AbstractSet[Named]) -> bool:
     """Whether it says that one of these objects is missing."""
     resource = RESOURCES.get(error.rule) if error.rule else None
-    return resource is not None and any((resource.kind, place, error.value) in created for place in ("", namespace))
+    return resource is not None and any(
+        (resource.kind, namespace_of_object, error.value) in created for namespace_of_object in ("", namespace)
+    )
 
 
 def _without_bad_metadata(sent: PreparedManifest) -> PreparedManifest:

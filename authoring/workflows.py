@@ -35,11 +35,13 @@ _QUOTED = ("it is no block that begins with |", "write it as a block, or check i
 def jobsets_in_workflow(document: Document) -> Iterator[Document]:
     """The JobSets in the manifests of a workflow; for one that cannot be checked, the workflow with a note."""
     value = document.value
-    place = _TEMPLATES.get(str(value.get("kind"))) if str(value.get("apiVersion")).startswith("argoproj.io/") else None
-    for index, template in enumerate(items(value, *place) if place else ()):
+    templates_path = (
+        _TEMPLATES.get(str(value.get("kind"))) if str(value.get("apiVersion")).startswith("argoproj.io/") else None
+    )
+    for index, template in enumerate(items(value, *templates_path) if templates_path else ()):
         text = dig(template, "resource", "manifest")
         if isinstance(text, str) and _KIND.search(text):
-            path = Path(place or ()).at(index, "resource", "manifest")
+            path = Path(templates_path or ()).at(index, "resource", "manifest")
             yield from _documents_in(document, path, text)
 
 
@@ -47,9 +49,9 @@ def _documents_in(document: Document, path: Path, text: str) -> Iterator[Documen
     span = document.location.nearest(path.parts)[0].span
     source = document.source
     block = _BLOCK.match(source.text, span.start)
-    why, how = _TEMPLATED if "{{" in text else _QUOTED
+    reason, how = _TEMPLATED if "{{" in text else _QUOTED
     if "{{" in text or block is None:
-        fault = Fault(span, UNCHECKED.at(path, why=why, how=how))
+        fault = Fault(span, UNCHECKED.at(path, why=reason, how=how))
         yield replace(document, value=None, faults=[fault], broken=True)
         return
     # The lines keep their indentation and numbers, so that positions are those of the file.

@@ -208,14 +208,14 @@ class CertManager:
             return renewed
 
     async def _secret(self) -> JSON:
-        where = (self._options.namespace, self._options.secret)
+        secret_key = (self._options.namespace, self._options.secret)
         try:
-            return await self._client.get(SECRETS, where[1], namespace=where[0])
+            return await self._client.get(SECRETS, secret_key[1], namespace=secret_key[0])
         except Forbidden as error:
             raise MissingSecretError(f"{error}; {self._options.secret_remedy}") from error
         except NotFound as error:
             raise MissingSecretError(
-                f"Secret {'/'.join(where)} does not exist and is not ours to create: {make_secret(*where)}"
+                f"Secret {'/'.join(secret_key)} does not exist and is not ours to create: {make_secret(*secret_key)}"
                 " makes it, and the manager fills it;"
                 " or set internalCertManagement.enable to false and give webhook.certDir"
             ) from error

@@ -1,6 +1,6 @@
 """The command `jobset completion`, and the completions: commands, flags and names of JobSets.
 
-The printed function runs `jobset` with argcomplete's variables set each time somebody presses Tab. For `kubectl jobset`
+The printed function runs `jobset` with argcomplete's variables set each time Tab is pressed. For `kubectl jobset`
 kubectl runs the program `kubectl_complete-jobset`.
 """
 
@@ -84,8 +84,8 @@ def jobset_names(parsed_args: argparse.Namespace, **_: object) -> Sequence[str]:
     from kube.errors import KubeError  # noqa: PLC0415 (as above)
 
     async def names() -> list[str]:
-        place = {name: getattr(parsed_args, name) or "" for name in ("kubeconfig", "context", "namespace")}
-        async with asyncio.timeout(NAMES_TIMEOUT), session.connect(**place) as to:
+        target = {name: getattr(parsed_args, name) or "" for name in ("kubeconfig", "context", "namespace")}
+        async with asyncio.timeout(NAMES_TIMEOUT), session.connect(**target) as to:
             return await session.names(to)
 
     try:

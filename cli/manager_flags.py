@@ -57,7 +57,7 @@ def choose(parsed: argparse.Namespace, file: str) -> EffectiveSettings:
         faults.append(str(error))
     of_file = bool(faults)
     overrides = {
-        place: getattr(parsed, flag) for flag, place in _OVERRIDES.items() if getattr(parsed, flag) is not None
+        setting: getattr(parsed, flag) for flag, setting in _OVERRIDES.items() if getattr(parsed, flag) is not None
     }
     for (section, name), value in overrides.items():
         try:

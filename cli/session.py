@@ -112,16 +112,16 @@ async def connect(*, kubeconfig: str = "", context: str = "", namespace: str = "
         await transport.close()
 
 
-def connect_to(where: Where) -> contextlib.AbstractAsyncContextManager[Session]:
+def connect_to(target: Where) -> contextlib.AbstractAsyncContextManager[Session]:
     """Connect to the cluster that the flags name."""
-    return connect(kubeconfig=where.kubeconfig, context=where.context, namespace=where.namespace)
+    return connect(kubeconfig=target.kubeconfig, context=target.context, namespace=target.namespace)
 
 
 async def get_jobset(session: Session, name: str) -> JobSet:
     """The JobSet of that name in the namespace that the user means. Raises `NoJobSetError`."""
-    where = session.namespace
+    in_namespace = session.namespace
     async with naming(session, name):
-        return await session.client.get(JOBSETS, name, namespace=where, type=JobSet, timeout=COMMAND_TIMEOUT)
+        return await session.client.get(JOBSETS, name, namespace=in_namespace, type=JobSet, timeout=COMMAND_TIMEOUT)
 
 
 @contextlib.asynccontextmanager

@@ -116,9 +116,9 @@ def install_in_pods(cluster: Cluster, *, gates: Sequence[str] = ()) -> str:
             body["data"][CONFIG_KEY] = yaml.safe_dump(settings)
     _apply(cluster, objects)
     _wait_served(cluster)
-    where = ("-n", NAMESPACE, f"deployment/{DEPLOYMENT}")
-    kubectl(cluster, "rollout", "status", f"--timeout={START_SECONDS}s", *where)
-    return f"kubectl logs {' '.join(where)}"
+    target = ("-n", NAMESPACE, f"deployment/{DEPLOYMENT}")
+    kubectl(cluster, "rollout", "status", f"--timeout={START_SECONDS}s", *target)
+    return f"kubectl logs {' '.join(target)}"
 
 
 def install_policies(cluster: Cluster, *, webhook_port: int) -> None:

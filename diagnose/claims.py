@@ -63,7 +63,7 @@ class _Source:
         return f"-n {self.js.metadata.namespace}"
 
     @property
-    def place(self) -> str:
+    def field_path(self) -> str:
         """Where its spec is written, in words."""
         return f"{self.path}.spec" if self.path.startswith("spec.") else self.path
 
@@ -82,7 +82,7 @@ class _Source:
             return recreate(self.js, f"storageClassName: {old}$", f"storageClassName: {meant}")
         change = f"storageClassName: {meant}" if meant else "another storageClassName"
         drop = f" (delete the claim between both, which stays: kubectl delete pvc {self.name} {self.where})"
-        return f"write {change} at {self.place} in a new JobSet{drop if self.kept else ''}"
+        return f"write {change} at {self.field_path} in a new JobSet{drop if self.kept else ''}"
 
 
 def _source(js: JobSet, name: str, pod: SeenPod) -> _Source:

@@ -40,7 +40,7 @@ def _restarts_containers(js: JobSet, job: str) -> bool:
     return rjob is not None and rjob.pod_spec.get("restartPolicy") == "OnFailure"
 
 
-def not_counted(js: JobSet, job: str, where: str = f" {IN_A_NEW}") -> str:
+def not_counted(js: JobSet, job: str, location: str = f" {IN_A_NEW}") -> str:
     """How to configure that disrupted pods of a Job do not count against maxRestarts.
 
     Empty for a set that has a rule of that kind. Kubernetes allows podFailurePolicy with restartPolicy Never only.
@@ -49,9 +49,9 @@ def not_counted(js: JobSet, job: str, where: str = f" {IN_A_NEW}") -> str:
     if any(rule.action.endswith("IgnoreMaxRestarts") for rule in rules):
         return ""
     if _restarts_containers(js, job):
-        return f"restartPolicy: Never{where} keeps failed pods, with their logs and exit codes"
+        return f"restartPolicy: Never{location} keeps failed pods, with their logs and exit codes"
     return (
-        f"so that it does not count against maxRestarts (what somebody deletes by hand always does), write{where}"
+        f"so that it does not count against maxRestarts (what somebody deletes by hand always does), write{location}"
         " podFailurePolicy: {rules: [{action: FailJob,"
         f" onPodConditions: [{{type: {_CONDITION}}}]}}]}} into the spec of the Jobs and the rule {{name: disrupted,"
         " action: RestartJobSetAndIgnoreMaxRestarts, onJobFailureReasons: [PodFailurePolicy],"

@@ -68,9 +68,9 @@ def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | N
     if not holders:
         return None
     jobs = pluralize(len(holders), "exclusive Job", "keeps", "keep")
-    where = "its domain" if len(holders) == 1 else "their domains"
+    location = "its domain" if len(holders) == 1 else "their domains"
     holder_names = join_names(sorted(holder.job_label for holder in holders))
-    message = f"{jobs} other pods of priority {mine} out of {where}: {holder_names}"
+    message = f"{jobs} other pods of priority {mine} out of {location}: {holder_names}"
     fix = f"give its ReplicatedJob a priorityClassName of another priority in a new JobSet ({GUIDE})"
     if own.issuperset(holder.job_uid for holder in holders):
         message, fix = f"{message}, all of its own JobSet", f"add nodes for it, or {fix}"

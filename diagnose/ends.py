@@ -181,16 +181,16 @@ def _may_end(case: Case, node: SeenNode | None, pod: SeenPod) -> bool:
 
 def _several(pods: list[SeenPod], first: SeenPod) -> str:
     nodes = {pod.spec.node_name for pod in pods}
-    where = "there" if len(nodes) == 1 else f"on {len(nodes)} nodes"
-    return f"pod {first.name} on node {first.spec.node_name} and {len(pods) - 1} more {where} are"
+    location = "there" if len(nodes) == 1 else f"on {len(nodes)} nodes"
+    return f"pod {first.name} on node {first.spec.node_name} and {len(pods) - 1} more {location} are"
 
 
 def _overdue_fix(pod: SeenPod) -> str:
-    where = f"-n {pod.metadata.namespace} {pod.name}"
+    pod_arguments = f"-n {pod.metadata.namespace} {pod.name}"
     return (
-        f"kubectl describe pod {where} and kubectl describe node {pod.spec.node_name} show what keeps it: a process"
-        " that hangs in a driver or in the kernel ends with a restart of the node; once nothing of it runs there:"
-        f" kubectl delete pod {where} --grace-period=0 --force"
+        f"kubectl describe pod {pod_arguments} and kubectl describe node {pod.spec.node_name} show what keeps it: a"
+        " process that hangs in a driver or in the kernel ends with a restart of the node; once nothing of it runs"
+        f" there: kubectl delete pod {pod_arguments} --grace-period=0 --force"
     )
 
 

@@ -20,7 +20,7 @@ class Level(enum.Enum):
     WAITS = "waits"
     """Waits for something that is expected to happen."""
     FAULT = "fault"
-    """Blocks until somebody corrects it."""
+    """Blocks until it is corrected."""
 
 
 @dataclass(frozen=True, slots=True)

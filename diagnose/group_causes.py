@@ -151,9 +151,9 @@ class _WaitingTree:
         """The tree from its root."""
         level, because = Level.WAITS, tuple(self._ignored_groups())
         if self._unreported and not because:
-            why = why_stalled(self._tree)
-            level = Level.FAULT if why.fault or self._case.manager_missing else Level.WAITS
-            because = (Finding(level, why.cause, why.problem, fix=why.fix),)
+            reason = why_stalled(self._tree)
+            level = Level.FAULT if reason.fault or self._case.manager_missing else Level.WAITS
+            because = (Finding(level, reason.cause, reason.problem, fix=reason.fix),)
             return self._finding(self._root, because, cause="gang-waits")
         because += (*self._never, *self._below(self._root))
         blocked = any(finding.worst_level is Level.FAULT for finding in because)
@@ -258,8 +258,8 @@ class _WaitingTree:
         [above] = meant
         members = "groups" if above.composite else "pods"
         domains = above.topology and missing.placements
-        where = f" in the first of {missing.placements} {noun(above.topology)}s" if domains else ""
-        room = f"there is room for {missing.fit}{where}"
+        location = f" in the first of {missing.placements} {noun(above.topology)}s" if domains else ""
+        room = f"there is room for {missing.fit}{location}"
         return f"; that is: {_title(above)} needs {missing.wanted} {members} at once, and {room}"
 
     def _ignored_groups(self) -> list[Finding]:
@@ -300,8 +300,10 @@ class _WaitingTree:
 
     def _fix(self) -> str:
         key = self._root.topology
-        where = f" in one {noun(key)}" if key else ""
-        return f"it goes on by itself when there is room for all that has to fit{where}: add nodes or end what is there"
+        location = f" in one {noun(key)}" if key else ""
+        return (
+            f"it goes on by itself when there is room for all that has to fit{location}: add nodes or end what is there"
+        )
 
 
 def _member(pod: SeenPod) -> Member:
@@ -321,10 +323,10 @@ def _job_names(group: Group) -> str:
 def _rule(group: Group, wanted: int) -> str:
     members = len(group.children) if group.composite else group.pods
     word = "group" if group.composite else "pod"
-    where = f", in one {noun(group.topology)}" if group.topology else ""
+    location = f", in one {noun(group.topology)}" if group.topology else ""
     if group.gang is None:
-        return f"{word}s are scheduled one by one{where}"
+        return f"{word}s are scheduled one by one{location}"
     if members == 1:
-        return f"its one {word} has to fit{where}"
+        return f"its one {word} has to fit{location}"
     some = f"all {members}" if wanted >= members else f"{wanted} of {members}"
-    return f"{some} {word}s have to fit at once{where}"
+    return f"{some} {word}s have to fit at once{location}"

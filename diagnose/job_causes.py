@@ -43,11 +43,11 @@ def later_stage(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """ReplicatedJobs that wait for others (dependsOn, startupPolicy InOrder, executionPolicy)."""
     survey = case.survey
     in_turn = survey.in_turn(_beginning(case))
-    for name, why in survey.stages.items():
+    for name, reason in survey.stages.items():
         missing = [position.name for position in survey.missing if position.replicated_job.name == name]
         halted = [child.name for child in survey.halted if child.replicated_job == name]
         if jobs := left & {*missing, *halted}:
-            message = f"ReplicatedJob {name} ({pluralize(len(jobs), 'Job')}): waits for {why}"
+            message = f"ReplicatedJob {name} ({pluralize(len(jobs), 'Job')}): waits for {reason}"
             finding = _in_turn(case, name, message) if name in in_turn else _behind_waiting(case, message)
             yield Answer(finding, jobs, follows=True)
 
@@ -202,8 +202,8 @@ def halted_jobs(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     again = next((event for event in case.recent_warnings if event.reason == JOBS_SUSPENDED_AGAIN), None)
     for child in (child for child in case.survey.halted if child.name in left):
         ending = child.job.status.active
-        why = f": {pluralize(ending, 'pod')} of the time before have to end first" if ending else ""
-        finding = Finding(Level.WAITS, "halted", f"Job {child.name}: is still suspended{why}", fix=fix)
+        reason = f": {pluralize(ending, 'pod')} of the time before have to end first" if ending else ""
+        finding = Finding(Level.WAITS, "halted", f"Job {child.name}: is still suspended{reason}", fix=fix)
         if again is not None:
             message, _, fix_of_event = again.note.partition(". ")
             warning = Finding(Level.FAULT, "warning", message)

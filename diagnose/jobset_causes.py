@@ -146,8 +146,8 @@ def without_defaults(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     meta = case.facts.jobset.metadata
     if missing := missing_defaults(case.facts.jobset):
         meanings = " and ".join(dict.fromkeys(means for _, means in missing))
-        places = join_names([path for path, _ in missing])
-        message = f"stored without defaults, as no webhook was called: {meanings} ({places})"
+        paths = join_names([path for path, _ in missing])
+        message = f"stored without defaults, as no webhook was called: {meanings} ({paths})"
         get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml"
         again = f"{get} | sed '{UNVERSIONED}' | kubectl replace --force -f -"
         fix = f"{_WEBHOOKS[case.facts.webhooks]}make it again: {again}"

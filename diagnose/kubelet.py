@@ -153,17 +153,17 @@ def _words(event: SeenEvent) -> str:
 
 def _remedy(pod: SeenPod, words: str, container: str = "") -> str:
     """What to do about a message of the kubelet about a live pod, or about a container of it."""
-    where = f"-n {pod.metadata.namespace} {pod.name}"
-    logs = f"kubectl logs {where}" + (f" -c {container} --previous" if container else "")
+    pod_arguments = f"-n {pod.metadata.namespace} {pod.name}"
+    logs = f"kubectl logs {pod_arguments}" + (f" -c {container} --previous" if container else "")
     known = known_remedy(words, pod.metadata.namespace, pod.name, pod.spec.node_name, logs)
-    return known or f"{logs}, kubectl describe pod {where}"
+    return known or f"{logs}, kubectl describe pod {pod_arguments}"
 
 
 def known_remedy(words: str, namespace: str, pod: str, node: str, logs: str = "") -> str:
     """What to do about a message of the kubelet about a pod; empty if unknown. `logs`: command that shows its logs."""
     describe = f"kubectl describe pod -n {namespace} {pod}"
-    where = {"namespace": namespace, "node": node or "NODE", "describe": describe}
-    return find_fix(_REMEDIES, words, logs=logs, **where).removesuffix("; ")
+    location = {"namespace": namespace, "node": node or "NODE", "describe": describe}
+    return find_fix(_REMEDIES, words, logs=logs, **location).removesuffix("; ")
 
 
 def meaning_of(code: int | None, *, seen: bool) -> str:
@@ -184,6 +184,6 @@ def how_it_failed(pod: SeenPod) -> str:
     if pod.failed_container is None:
         return "no container of it says why"
     name, end = pod.failed_container
-    why = meaning_of(end.exit_code, seen=bool(end.reason)) if end.reason in {"", "Error"} else end.reason
+    reason = meaning_of(end.exit_code, seen=bool(end.reason)) if end.reason in {"", "Error"} else end.reason
     message = f": {clean_words(end.message)}" if end.message.strip() else ""
-    return f"container {name}, exit code {end.exit_code}" + (f" ({why})" if why else "") + message
+    return f"container {name}, exit code {end.exit_code}" + (f" ({reason})" if reason else "") + message

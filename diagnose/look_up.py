@@ -236,8 +236,8 @@ async def manager(read: Reader, lease: SeenLease) -> SeenPod | None:
 
 async def managers(read: Reader) -> tuple[SeenPod, ...]:
     """The manager's pods that have not ended, by name; none if they run outside the cluster or may not be read."""
-    where = keys.MANAGER_NAMESPACE
-    note, subject = f"the manager's pods: you may not list pods in namespace {where}", "the manager's pods"
-    options: ListOptions = {"namespace": where, "label_selector": keys.MANAGER_SELECTOR}
+    namespace = keys.MANAGER_NAMESPACE
+    note, subject = f"the manager's pods: you may not list pods in namespace {namespace}", "the manager's pods"
+    options: ListOptions = {"namespace": namespace, "label_selector": keys.MANAGER_SELECTOR}
     pods = await read.collect(PODS, SeenPod, subject, note, pages=1, **options) or ()
     return tuple(sorted((pod for pod in pods if pod.live), key=lambda pod: pod.name))

@@ -9,7 +9,7 @@ import msgspec
 
 from api import keys
 from api.batch import Job
-from api.own_fields import OWN_FIELDS, Fields, own_places
+from api.own_fields import OWN_FIELDS, Fields, own_locations
 from diagnose.answers import Answer
 from diagnose.case import Case
 from diagnose.facts import SeenLease, SeenPod
@@ -56,9 +56,9 @@ def unready_leader(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     noted = None if case.manager_missing or not left else _readiness_note(case.facts.lease, case.facts.now)
     if noted is None:
         return
-    name, why, ago = noted
-    message = f"manager {name} holds the lease and is not ready: {why} (said {age(ago)} ago)"
-    fix = RIGHTS if _NO_RIGHT.search(why) else _ITS_LOG
+    name, reason, ago = noted
+    message = f"manager {name} holds the lease and is not ready: {reason} (said {age(ago)} ago)"
+    fix = RIGHTS if _NO_RIGHT.search(reason) else _ITS_LOG
     yield Answer(Finding(Level.FAULT, "leader-not-ready", message, fix=fix))
 
 
@@ -75,7 +75,7 @@ def other_manager(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 def _is_set(spec: Any, fields: Fields) -> bool:
     """Whether one of these fields has a value anywhere in the spec."""
-    return any(value is not None for *_, value in own_places(spec, fields))
+    return any(value is not None for *_, value in own_locations(spec, fields))
 
 
 def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetime, created: str = "") -> Finding:
@@ -86,11 +86,13 @@ def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: d
     renewed = (lease.spec.renew_time if lease else None) or ""
     since = max(renewed, created) if renewed else ""
     if noted := _readiness_note(lease, now):
-        name, why, ago = noted
-        message = f"manager {name} runs and is not ready: {why} (said {age(ago)} ago); until then Jobs are {_NOT_DONE}"
+        name, reason, ago = noted
+        message = (
+            f"manager {name} runs and is not ready: {reason} (said {age(ago)} ago); until then Jobs are {_NOT_DONE}"
+        )
         fix = (
             RIGHTS
-            if _NO_RIGHT.search(why)
+            if _NO_RIGHT.search(reason)
             else _ask_manager(name)
             if name in {manager.name for manager in managers}
             else _ITS_LOG

@@ -292,16 +292,16 @@ class Nodes:
     def _too_large(self, needs: Amounts, chosen: Sequence[_Node]) -> Finding:
         """A finding that the pod requests more than any chosen node has: of one resource, or of all together."""
         narrowed = len(chosen) < len(self._nodes)
-        where = f" of the {pluralize(len(chosen), 'node')} that its labels choose" if narrowed else " node"
+        location = f" of the {pluralize(len(chosen), 'node')} that its labels choose" if narrowed else " node"
         for name, amount in needs.items():
             most, node = max((node.offers.get(name, 0), node.name) for node in chosen)
             if most < amount:
                 has = f"has {number_in_words(most, name)} ({node})" if most else "has none"
-                message = f"it needs {in_words(amount, name)}, the largest{where} {has}"
+                message = f"it needs {in_words(amount, name)}, the largest{location} {has}"
                 fix = f"request less in a new JobSet, or add larger nodes; {_offers(name)}"
                 return Finding(Level.FAULT, "too-large", message, fix=fix)
         amounts = " and ".join(in_words(amount, name) for name, amount in needs.items())
-        message = f"it needs {amounts}, {'none' if narrowed else 'no'}{where} has all of that"
+        message = f"it needs {amounts}, {'none' if narrowed else 'no'}{location} has all of that"
         fix = "request less in a new JobSet, or add larger nodes; kubectl describe nodes shows what each has"
         return Finding(Level.FAULT, "too-large", message, fix=fix)
 

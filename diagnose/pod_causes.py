@@ -146,10 +146,10 @@ def unscheduled_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]
     for child, pods in case.pods_where(left, lambda pod: pod.scheduling_failure is not None):
         if condition := pods[0].scheduling_failure:
             problem, here = _misfit(case, pods[0]), domain_of_job([pods[0]], pods[0].metadata.topology or "")
-            where = f" in {here}" if here else ""
+            location = f" in {here}" if here else ""
             found = _why_unscheduled(child, pods[0], problem, condition.message, _scheduler_message(condition))
-            message = f"Job {child.name}: {pods_are(pods)} not scheduled{where}: {found.message}"
-            key = condition.message, problem.message if problem else "", where
+            message = f"Job {child.name}: {pods_are(pods)} not scheduled{location}: {found.message}"
+            key = condition.message, problem.message if problem else "", location
             yield KeyedFinding(child.name, key, replace(found, message=message, since=condition.since))
 
 
@@ -199,14 +199,14 @@ def failing_containers(case: Case, left: frozenset[str]) -> Iterator[KeyedFindin
     for child, pods in case.pods_where(left, lambda pod: pod.live and bool(pod.spec.node_name) and not pod.ready):
         kinds: dict[tuple[str, ...], list[tuple[SeenPod, Reason]]] = {}
         for pod in pods:
-            why = why_unready(pod, case.warnings_about(pod))
-            if why is not None and not why.starts:
-                kinds.setdefault(why.kind, []).append((pod, why))
+            reason = why_unready(pod, case.warnings_about(pod))
+            if reason is not None and not reason.starts:
+                kinds.setdefault(reason.kind, []).append((pod, reason))
         for kind, found in kinds.items():
-            pod, why = found[0]
-            message = f"Job {child.name}: {pods_are([pod for pod, _ in found])} not ready: {why.words}"
+            pod, reason = found[0]
+            message = f"Job {child.name}: {pods_are([pod for pod, _ in found])} not ready: {reason.words}"
             cause = "container" if pod.trouble else "pod-not-started"
-            yield KeyedFinding(child.name, kind, Finding(Level.FAULT, cause, message, fix=why.fix))
+            yield KeyedFinding(child.name, kind, Finding(Level.FAULT, cause, message, fix=reason.fix))
 
 
 @about_jobs
@@ -219,14 +219,14 @@ def unready(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
         message, fix = f"Job {child.name}: {ready_count(child.job)}", ""
         if starting:
             node, init = starting[0].spec.node_name, starting[0].initializing
-            where = f" on node {node}" if node else ", not looked at by the scheduler"
-            message += f"; {pods_are(starting)} starting{where}" + (f": init container {init} runs" if init else "")
+            location = f" on node {node}" if node else ", not looked at by the scheduler"
+            message += f"; {pods_are(starting)} starting{location}" + (f": init container {init} runs" if init else "")
             logs = logs_of(case.facts.jobset, child.name, init)
             fix = logs if init else f"{logs} shows what the failed pod wrote" if failed else ""
         elif pods:
-            why = next(filter(None, (why_unready(pod, case.warnings_about(pod)) for pod in pods)), None)
-            message += f"; {pods_are(pods)} running, not ready" + (f": {why.words}" if why else "")
-            fix = why.fix if why else _until_ready(pods[0])
+            reason = next(filter(None, (why_unready(pod, case.warnings_about(pod)) for pod in pods)), None)
+            message += f"; {pods_are(pods)} running, not ready" + (f": {reason.words}" if reason else "")
+            fix = reason.fix if reason else _until_ready(pods[0])
         elif case.facts.pods is None:
             message += "; its pods are not known"
         elif loop := next(filter(None, map(crash_loop, case.pods_of(child))), None):

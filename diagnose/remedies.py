@@ -180,8 +180,8 @@ resourceVersion."""
 
 def recreate(js: JobSet, old: str, new: str) -> str:
     """A command that creates a set again with one text replaced: `old`, a regular expression, by `new`."""
-    where = f"{js.metadata.name} -n {js.metadata.namespace}"
-    return f"kubectl get jobset {where} -o yaml | sed '{UNVERSIONED}; s#{old}#{new}#' | kubectl replace --force -f -"
+    name = f"{js.metadata.name} -n {js.metadata.namespace}"
+    return f"kubectl get jobset {name} -o yaml | sed '{UNVERSIONED}; s#{old}#{new}#' | kubectl replace --force -f -"
 
 
 IN_A_NEW = "in a new JobSet"

@@ -26,11 +26,11 @@ _MOST_ATTEMPTS = 3
 
 def attempt_words(failed: FailedAttempt) -> str:
     """The Job, container, pod, node and exit code that ended an attempt, and the message."""
-    where, why = _where(failed), failed.message or failed.reason
-    return f"{where}: {why}" if where else why
+    location, reason = _location_of(failed), failed.message or failed.reason
+    return f"{location}: {reason}" if location else reason
 
 
-def _where(failed: FailedAttempt) -> str:
+def _location_of(failed: FailedAttempt) -> str:
     pod = f", {_describe_pod(failed)}" if failed.pod else ""
     return f"Job {failed.failed_job}{pod}" if failed.failed_job else ""
 
@@ -39,8 +39,8 @@ def _describe_pod(failed: FailedAttempt) -> str:
     container = f"container {failed.container} of " if failed.container else ""
     node = f" on node {failed.node}" if failed.node else ""
     code = "" if failed.exit_code is None else f", exit code {failed.exit_code}"
-    why = why_it_failed(failed)
-    return f"{container}pod {failed.pod}{node}{code}" + (f" ({why})" if why else "")
+    reason = why_it_failed(failed)
+    return f"{container}pod {failed.pod}{node}{code}" + (f" ({reason})" if reason else "")
 
 
 def why_it_failed(failed: FailedAttempt) -> str:
@@ -103,8 +103,8 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     last = recent[-1]
     outside = _end_from_outside(case, last)
     rule = not_counted(case.facts.jobset, last.failed_job) if outside else ""
-    where = "; ".join(filter(None, [_where(last) or last.message or last.reason, outside]))
-    message = f"{_restarts(case, last)}; attempt {last.attempt}: {where}"
+    location = "; ".join(filter(None, [_location_of(last) or last.message or last.reason, outside]))
+    message = f"{_restarts(case, last)}; attempt {last.attempt}: {location}"
     slow = too_slow(case.facts.jobset, last)
     rule = f"{slow} {IN_A_NEW}" if slow else rule
     if not states.keeps_failing(case.facts.jobset, case.facts.now):

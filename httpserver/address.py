@@ -73,10 +73,10 @@ def bind(address: Address, purpose: str) -> socket.socket:
     try:
         listener = _listen(host, port)
     except OSError as error:
-        where = f"[{host}]:{port}" if ":" in host else f"{host or '*'}:{port}"
+        location = f"[{host}]:{port}" if ":" in host else f"{host or '*'}:{port}"
         hint = "another process has it: stop that one or choose another port"
         hint = hint if error.errno == errno.EADDRINUSE else "give an address of this machine and a port you may use"
-        raise BindError(f"cannot listen on {where} for {purpose}: {_reason(error)} ({hint})") from error
+        raise BindError(f"cannot listen on {location} for {purpose}: {_reason(error)} ({hint})") from error
     # Connections inherit it. asyncio does not set it on such sockets, and an answer, whose head and body are written
     # separately, would wait 40 ms for an acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -43,7 +43,7 @@ class Server:
         config = uvicorn.Config(
             self._with_limits(app),
             interface="asgi3",
-            http=connection,  # type: ignore[arg-type] # it is called, no more
+            http=connection,  # type: ignore[arg-type] # uvicorn only calls it
             ws="none",
             lifespan="off",
             log_config=None,
@@ -152,7 +152,7 @@ class _Server(uvicorn.Server):
         yield
 
     def drop(self) -> None:
-        """Close whatever is still open; nothing after a clean stop."""
+        """Close all that is still open. After a clean stop nothing is."""
         for server in self.servers:
             server.close()
         for handshakes in self._handshakes:

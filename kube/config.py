@@ -43,7 +43,7 @@ class Configuration:
 
     host: str
     """Base URL without a trailing slash."""
-    where: str
+    source: str
     """For messages: the file and its context."""
     namespace: str
     """The context's or the pod's; empty if there is none."""
@@ -138,7 +138,7 @@ def describe_target(kubeconfig: str = "", context: str = "") -> str:
     if not path:
         return f"the cluster of this pod ({os.environ[SERVICE_HOST]})"
     chosen = choose(path, context or None)
-    return f"{chosen.cluster.values['server']} ({chosen.where})"
+    return f"{chosen.cluster.values['server']} ({chosen.source})"
 
 
 def explain_error(error: KubeError, kubeconfig: str = "", context: str = "", *, at: datetime | None = None) -> str:
@@ -163,21 +163,21 @@ def _path(kubeconfig: str | None) -> str:
 
 
 async def _load_in_cluster() -> Configuration:
-    where = "in-cluster credentials"
+    source = "in-cluster credentials"
     host, port = os.environ[SERVICE_HOST], os.environ.get("KUBERNETES_SERVICE_PORT")
     if not port:
-        raise KubeconfigError(f"{where}: KUBERNETES_SERVICE_PORT is not set")
+        raise KubeconfigError(f"{source}: KUBERNETES_SERVICE_PORT is not set")
     try:
         token = (SERVICE_ACCOUNT / "token").read_text(encoding="utf-8").strip()
         authority = (SERVICE_ACCOUNT / "ca.crt").read_bytes()
     except FAULTS as error:
-        raise KubeconfigError(f"{where}: {describe_fault(error)}") from error
+        raise KubeconfigError(f"{source}: {describe_fault(error)}") from error
     for name, content in (("token", token), ("ca.crt", authority)):
         if not content:
-            raise KubeconfigError(f"{where}: {SERVICE_ACCOUNT / name} is empty")
+            raise KubeconfigError(f"{source}: {SERVICE_ACCOUNT / name} is empty")
     return Configuration(
         f"https://{f'[{host}]' if ':' in host else host}:{port}",
-        where,
+        source,
         pod_namespace(),
         Login(f"Bearer {token}", valid_for=TOKEN_PERIOD),
         authority,
@@ -193,19 +193,19 @@ def pod_namespace() -> str:
 
 
 async def _load_file(path: str, context: str | None) -> Configuration:
-    cluster, user, where, namespace = choose(path, context)
+    cluster, user, source, namespace = choose(path, context)
     values = cluster.values
     try:
         async with asyncio.timeout(PLUGIN_TIMEOUT):
             login = await log_in(user)
         authority = cluster.read("certificate-authority")
     except TimeoutError as error:
-        raise KubeconfigError(f"{where}: the credential plugin did not answer in {PLUGIN_TIMEOUT:g} s") from error
+        raise KubeconfigError(f"{source}: the credential plugin did not answer in {PLUGIN_TIMEOUT:g} s") from error
     except (KubeconfigError, *FAULTS) as error:
-        raise KubeconfigError(f"{where}: {describe_fault(error)}") from error
+        raise KubeconfigError(f"{source}: {describe_fault(error)}") from error
     return Configuration(
         values["server"].rstrip("/"),
-        where,
+        source,
         namespace,
         login,
         authority,
@@ -229,7 +229,7 @@ def _tls(configuration: Configuration) -> ssl.SSLContext:
             part = "client certificate or its key"
             _load_certificate(context, configuration.login)
     except (OSError, ValueError) as error:
-        raise KubeconfigError(f"{configuration.where}: {part} unusable: {_describe_tls_fault(error)}") from error
+        raise KubeconfigError(f"{configuration.source}: {part} unusable: {_describe_tls_fault(error)}") from error
     if not configuration.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

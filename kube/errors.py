@@ -114,8 +114,8 @@ class ApiError(KubeError):
         super().__init__(code, self.reason, self.message)
 
     def __str__(self) -> str:
-        where = f"{self.call.verb} {self.call.path}: " if self.call.path else ""
-        return f"{where}{self.code} {self.reason}".rstrip() + (f": {self.message}" if self.message else "")
+        call_prefix = f"{self.call.verb} {self.call.path}: " if self.call.path else ""
+        return f"{call_prefix}{self.code} {self.reason}".rstrip() + (f": {self.message}" if self.message else "")
 
     @property
     def namespace_ends(self) -> bool:

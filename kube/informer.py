@@ -150,8 +150,8 @@ class Informer(Generic[T]):
 
     def _unreadable(self, obj: Unreadable) -> None:
         self.unreadable_total += 1
-        where = f"{self.target.resource} {obj.metadata.namespace}/{obj.metadata.name}"
-        log.error("%s cannot be read and is left out: %s", where, obj.reason)
+        object_name = f"{self.target.resource} {obj.metadata.namespace}/{obj.metadata.name}"
+        log.error("%s cannot be read and is left out: %s", object_name, obj.reason)
 
     def _call_handlers(self, changes: Iterable[Change[T]]) -> None:
         for change in changes:

@@ -53,7 +53,7 @@ class ChosenContext(NamedTuple):
 
     cluster: Entry
     user: Entry
-    where: str
+    source: str
     namespace: str
 
 
@@ -72,17 +72,17 @@ def choose(path: str, context: str | None) -> ChosenContext:
                 entries.setdefault(entry["name"], Entry(entry["name"], values, file))
     if not context:
         raise KubeconfigError(f"kubeconfig {path}: it has no current-context, and no other was chosen")
-    where = f"kubeconfig {path}, context {context!r}"
+    source = f"kubeconfig {path}, context {context!r}"
     if context not in sections["contexts"]:
         known = ", ".join(sorted(sections["contexts"])) or "none"
-        raise KubeconfigError(f"{where}: no such context (the file has: {known})")
+        raise KubeconfigError(f"{source}: no such context (the file has: {known})")
     context_values = sections["contexts"][context].values
     for kind in ("cluster", "user"):
         if (name := context_values.get(kind) or "") not in sections[f"{kind}s"]:
-            raise KubeconfigError(f"{where}: its {kind} {name!r} is not in the file")
+            raise KubeconfigError(f"{source}: its {kind} {name!r} is not in the file")
     cluster, user = sections["clusters"][context_values["cluster"]], sections["users"][context_values["user"]]
-    _check(cluster.values, user.values, where)
-    return ChosenContext(cluster, user, where, str(context_values.get("namespace") or ""))
+    _check(cluster.values, user.values, source)
+    return ChosenContext(cluster, user, source, str(context_values.get("namespace") or ""))
 
 
 def explain_refusal(user: Entry, at: datetime) -> str:
@@ -147,27 +147,27 @@ def _misshapen(config: Any) -> str:
     return "" if isinstance(config.get("current-context"), str | None) else "current-context must be a name"
 
 
-def _check(cluster: dict[str, Any], user: dict[str, Any], where: str) -> None:
+def _check(cluster: dict[str, Any], user: dict[str, Any], source: str) -> None:
     server = str(cluster.get("server") or "")
     if urlsplit(server).scheme not in {"http", "https"}:
-        raise KubeconfigError(f"{where}: server {server!r} is not an http or https URL")
+        raise KubeconfigError(f"{source}: server {server!r} is not an http or https URL")
     proxy = str(cluster.get("proxy-url") or "http:")
     if urlsplit(proxy).scheme not in {"http", "https"}:
-        raise KubeconfigError(f"{where}: proxy-url {proxy!r}: only http and https proxies are supported")
+        raise KubeconfigError(f"{source}: proxy-url {proxy!r}: only http and https proxies are supported")
     if {"as", "as-groups", "as-uid", "as-user-extra"} & user.keys():
-        raise KubeconfigError(f"{where}: impersonation (`as`) is not supported; use that user's own credentials")
+        raise KubeconfigError(f"{source}: impersonation (`as`) is not supported; use that user's own credentials")
     plugin = user.get("exec")
     if isinstance(plugin, dict) and isinstance(plugin.get("command"), str) and "PATH" not in str(plugin.get("env")):
-        _check_program(plugin, where)
+        _check_program(plugin, source)
 
 
-def _check_program(plugin: dict[str, Any], where: str) -> None:
+def _check_program(plugin: dict[str, Any], source: str) -> None:
     """Raise if the program of an exec plugin does not exist, with its installHint."""
     command = plugin["command"]
     if command and shutil.which(command) is None:
         hint = plugin.get("installHint") or "install it, or correct the path"
         raise KubeconfigError(
-            f"{where}: there is no program {command!r}, the credential plugin that users[].user.exec.command names:"
+            f"{source}: there is no program {command!r}, the credential plugin that users[].user.exec.command names:"
             f" {' '.join(str(hint).split())}"
         )
 

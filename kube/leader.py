@@ -338,6 +338,6 @@ class LeaderElector:
 
 
 def _changed_meanwhile(error: KubeError | TimeoutError) -> bool:
-    """Whether the lease was written, created or deleted by somebody else since it was read."""
+    """Whether the lease was written, created or deleted by another client since it was read."""
     created = isinstance(error, ApiError) and error.call.verb == "create"
     return isinstance(error, Conflict) or (isinstance(error, NotFound) and not created)

@@ -66,9 +66,9 @@ class Reader:
 
     async def get(self, resource: Resource, kind: type[T], name: str, namespace: str = "") -> T | None:
         """One object; None if it does not exist. Raises `Forbidden`."""
-        where = namespace or self._namespace
+        in_namespace = namespace or self._namespace
         try:
-            return await self._client.get(resource, name, namespace=where, type=kind, timeout=COMMAND_TIMEOUT)
+            return await self._client.get(resource, name, namespace=in_namespace, type=kind, timeout=COMMAND_TIMEOUT)
         except NotFound:
             return None
 

@@ -58,8 +58,8 @@ def _missing(fields: Fields, schema: Mapping[str, Any], path: str) -> Iterator[s
         return
     properties = schema.get("properties") or {}
     for name, inner in fields.items() if properties else ():
-        place = f"{path}.{name}".lstrip(".")
+        field_path = f"{path}.{name}".lstrip(".")
         if name in properties:
-            yield from _missing(inner, properties[name], place)
+            yield from _missing(inner, properties[name], field_path)
         else:
-            yield place
+            yield field_path

@@ -180,27 +180,27 @@ class Index:
     number: str
 
 
-Place = tuple[Cel, Cel]
+CelPath = tuple[Cel, Cel]
 """A path, and the key by which findings there are compared."""
 
 
-def cel_place(*parts: str | Cel | Index) -> Place:
+def cel_path(*parts: str | Cel | Index) -> CelPath:
     """The path of these parts, with its key."""
     path = [Cel(f"'[' + string({part.number}) + ']'") if isinstance(part, Index) else part for part in parts]
     return concat_texts(*path), concat_texts(*(part for part in parts if not isinstance(part, Index)))
 
 
-def of_template(number: str, *rest: str | Cel | Index) -> Place:
+def of_template(number: str, *rest: str | Cel | Index) -> CelPath:
     """A path in the ReplicatedJob of that index (int)."""
-    return cel_place("spec.replicatedJobs[", Cel(f"string({number})"), "]", *rest)
+    return cel_path("spec.replicatedJobs[", Cel(f"string({number})"), "]", *rest)
 
 
-def of_pod(number: str, *rest: str | Cel | Index) -> Place:
+def of_pod(number: str, *rest: str | Cel | Index) -> CelPath:
     """A path in the spec of its pods."""
     return of_template(number, ".template.spec.template.spec", *rest)
 
 
-def of_container(*parts: str | Cel | Index) -> Place:
+def of_container(*parts: str | Cel | Index) -> CelPath:
     """A path in the container `x`, an item of the variable `containers`."""
     return of_pod("x.j", ".", Cel("string(x.f)"), Index("x.k"), *parts)
 

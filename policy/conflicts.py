@@ -52,23 +52,23 @@ def conflicts(policy: JobSetPolicy, policies: Sequence[JobSetPolicy], gates: Fea
 def _without_gate(policy: JobSetPolicy) -> Iterator[FieldError]:
     for default in each_default(policy.spec.defaults):
         if default.name == DEADLINE:
-            yield NO_GATE.at(_place(default), gate=DEADLINE_GATE)
+            yield NO_GATE.at(_path_of(default), gate=DEADLINE_GATE)
 
 
 def _between(policy: JobSetPolicy, other: JobSetPolicy) -> Iterator[FieldError]:
     name = other.metadata.name
     for refusal in refusals(policy, other, _NOWHERE):
-        yield REFUSED.at(_place(refusal.default), rule=refusal.rule, policy=name)
+        yield REFUSED.at(_path_of(refusal.default), rule=refusal.rule, policy=name)
     for refusal in refusals(other, policy, _NOWHERE):
         yield REFUSES.at(SPEC.at("rules", refusal.rule), default=refusal.default.name, policy=name)
     theirs = {default.name: default.value for default in each_default(other.spec.defaults)}
     for default in each_default(policy.spec.defaults):
         if theirs.get(default.name, default.value) != default.value:
-            yield OTHER_VALUE.at(_place(default), policy=name, first=min(name, policy.metadata.name))
+            yield OTHER_VALUE.at(_path_of(default), policy=name, first=min(name, policy.metadata.name))
 
 
-def _place(default: Default) -> Path:
-    return SPEC.at("defaults", *default.place)
+def _path_of(default: Default) -> Path:
+    return SPEC.at("defaults", *default.location)
 
 
 def _may_both_match(own: JobSetPolicy, other: JobSetPolicy) -> bool:

@@ -43,7 +43,7 @@ class Default:
     item of the list there.
     """
 
-    place: tuple[str | int, ...]
+    location: tuple[str | int, ...]
     name: str
     parts: tuple[str, ...]
     value: Any
@@ -146,7 +146,7 @@ def _about_defaults(policy: JobSetPolicy) -> list[Demand]:
 
 
 def _find_refusals(own: Sequence[Default], rules: Iterable[Demand], namespace: Namespace) -> Iterator[Refusal]:
-    known = {_place_in_sample(default): default for default in own}
+    known = {_location_in_sample(default): default for default in own}
     sample = _sample(own)
     for rule, demanded in rules:
         for error in rule.find(demanded, sample, namespace):
@@ -157,10 +157,10 @@ def _find_refusals(own: Sequence[Default], rules: Iterable[Demand], namespace: N
 _SAMPLE_POD = Path(("spec", "replicatedJobs", 0, *POD)).parts
 
 
-def _place_in_sample(default: Default) -> tuple[str | int, ...]:
+def _location_in_sample(default: Default) -> tuple[str | int, ...]:
     if not default.of_pods:
         return default.parts
-    index = default.place[1:] if default.parts == ("tolerations",) else ()
+    index = default.location[1:] if default.parts == ("tolerations",) else ()
     return (*_SAMPLE_POD, *default.parts, *index)
 
 

@@ -86,11 +86,11 @@ def own_faults(exception: JobSetPolicyException) -> list[FieldError]:
     if spec.match.names == ():
         found.append(NO_NAMES.at(SPEC.at("match", "names")))
     for i, name in enumerate(spec.match.names or ()):
-        place = SPEC.at("match", "names", i)
+        name_path = SPEC.at("match", "names", i)
         if "*" in name or "?" in name:
-            found.append(WILDCARD.at(place, name))
+            found.append(WILDCARD.at(name_path, name))
         else:
-            found += [NAME.at(place, name, complaint=complaint) for complaint in dns1123_subdomain(name)]
+            found += [NAME.at(name_path, name, complaint=complaint) for complaint in dns1123_subdomain(name)]
     if time_of(spec.expires_at) is None:
         found.append(NO_TIME.at(SPEC.at("expiresAt"), spec.expires_at))
     return found
@@ -116,12 +116,12 @@ def _of_policy(
         yield NOT_ALLOWED.at(SPEC.at("policy"), why=stands.why_not, example=_example(namespace))
     allowed = policy.spec.exceptions
     if allowed is not None and stands.until is not None and expires is not None and stands.until < expires:
-        place, until, most = SPEC.at("expiresAt"), exception.spec.expires_at, allowed.max_duration
+        expiry_path, until, most = SPEC.at("expiresAt"), exception.spec.expires_at, allowed.max_duration
         end = format_time(stands.until.replace(microsecond=0))
         if now < stands.until:
-            yield TOO_LONG.at(place, until, policy=name, most=most, latest=end)
+            yield TOO_LONG.at(expiry_path, until, policy=name, most=most, latest=end)
         elif now < expires:
-            yield OVER.at(place, until, policy=name, most=most, end=end)
+            yield OVER.at(expiry_path, until, policy=name, most=most, end=end)
 
 
 def _example(namespace: Namespace | None) -> str:

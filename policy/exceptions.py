@@ -69,8 +69,8 @@ def standing(
     if allowed is None:
         return Standing(f"policy {name} allows no exceptions", reason=NOT_ALLOWED)
     if namespace is not None and not allowed.allowed_namespaces.matches(namespace.labels):
-        why = namespace_mismatch(allowed.allowed_namespaces, "exceptions.allowedNamespaces", namespace)
-        return Standing(f"policy {name} allows no exceptions in this namespace: {why}", reason=NOT_ALLOWED)
+        reason = namespace_mismatch(allowed.allowed_namespaces, "exceptions.allowedNamespaces", namespace)
+        return Standing(f"policy {name} allows no exceptions in this namespace: {reason}", reason=NOT_ALLOWED)
     until = ends_at(exception, allowed, now)
     if until is None:
         return Standing("expiresAt is not a time with a time zone", reason=NOT_ALLOWED)

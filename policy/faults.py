@@ -60,19 +60,19 @@ def _rules(policy: JobSetPolicy) -> Iterator[FieldError]:
     if policy.spec.defaults is None and not any(in_force(policy)):
         yield NO_RULES.at(SPEC.at("rules"))
     for refusal in refusals(policy, policy, Namespace()):
-        yield OWN_RULE.at(SPEC.at("defaults", *refusal.default.place), rule=refusal.rule)
+        yield OWN_RULE.at(SPEC.at("defaults", *refusal.default.location), rule=refusal.rule)
 
 
 def _fields(record: msgspec.Struct, path: Path) -> Iterator[FieldError]:
     """Faults of the fields of one record: empty lists, keys, wildcards."""
     for field in msgspec.structs.fields(record):
-        member, place = getattr(record, field.name), path.at(field.encode_name)
+        member, field_path = getattr(record, field.name), path.at(field.encode_name)
         if member == () and field.default != () and field.name != "validation_actions":
-            yield EMPTY.at(place)
+            yield EMPTY.at(field_path)
         if field.name in _KEYS:
-            yield from _keys(member, place)
+            yield from _keys(member, field_path)
         if field.name in _VALUES:
-            yield from _wildcards(member, place, optional=field.default is None)
+            yield from _wildcards(member, field_path, optional=field.default is None)
 
 
 _KEYS = {

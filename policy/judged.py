@@ -98,17 +98,17 @@ class Template:
 
     @property
     def own_containers(self) -> tuple[tuple[str, int, JSON], ...]:
-        """The containers that the author has written; nobody can set requests of others."""
+        """The containers that the author has written: only their requests can be changed."""
         return _containers(self.rjob.pod_spec)
 
-    def request_place(self, resource: str) -> Path:
+    def request_path(self, resource: str) -> Path:
         """The path of the largest request of that resource."""
-        best, place = Fraction(-1), self.pod_path
+        best, path = Fraction(-1), self.pod_path
         for parts, name, value in stated_amounts(self.pod):
             amount = countable_amount(name, value) if name == resource and parts[0] != "overhead" else None
             if amount is not None and amount > best:
-                best, place = Fraction(amount), self.at(*parts)
-        return place
+                best, path = Fraction(amount), self.at(*parts)
+        return path
 
     @cached_property
     def uncountable_amounts(self) -> tuple[tuple[Path, str, Any], ...]:

@@ -9,7 +9,7 @@ from kube.model.field import ErrorType, FieldError, Path, Rule, render_value
 from kube.model.meta import Base, doc
 from kube.model.quantity import COUNTED_PATTERN, PATTERN, WHOLE_PATTERN, with_unit
 from kube.model.requests import LONGEST_AMOUNT, Amount, amount_of
-from policy.cel import Cel, Expression, Place, Say, concat_texts, text
+from policy.cel import Cel, CelPath, Expression, Say, concat_texts, text
 from policy.judged import Namespace
 from policy.sentences import invalid, sentence, source
 
@@ -42,11 +42,11 @@ class Limit(Base, frozen=True, kw_only=True):
     def faults(self, path: Path) -> Iterator[FieldError]:
         """Faults: an invalid limit, or a missing one."""
         if self.max is not None:
-            rule, place = AMOUNT if isinstance(self, ResourceLimit) else COUNT, path.at("max")
+            rule, max_path = AMOUNT if isinstance(self, ResourceLimit) else COUNT, path.at("max")
             if str(self.max).startswith("-"):
-                yield rule.at(place, self.max, what="a limit is not negative")
+                yield rule.at(max_path, self.max, what="a limit is not negative")
             elif self.most is None or read_limit(self, self.most) is None:
-                yield rule.at(place, self.max, what=f"{render_value(self.max)} is not {form_of(self)}")
+                yield rule.at(max_path, self.max, what=f"{render_value(self.max)} is not {form_of(self)}")
         elif not (self.from_namespace_label or self.from_namespace_annotation or self.demands_more):
             yield NO_LIMIT.at(path)
 
@@ -94,11 +94,11 @@ def read_limit(limit: Limit, text: int | str) -> Amount | None:
 
 def effective_limit(limit: Limit, namespace: Namespace) -> LimitInForce:
     """The limit for this namespace: from its label, else from its annotation, else `max`."""
-    places: tuple[tuple[str, str, Mapping[str, str]], ...] = (
+    sources: tuple[tuple[str, str, Mapping[str, str]], ...] = (
         ("label", limit.from_namespace_label, namespace.labels),
         ("annotation", limit.from_namespace_annotation, namespace.annotations),
     )
-    for kind, key, values in places:
+    for kind, key, values in sources:
         if key and (text := values.get(key)) is not None:
             amount = read_limit(limit, text)
             source = f"{kind} {key} of the namespace"
@@ -116,7 +116,7 @@ class Number(NamedTuple):
     name: str
     amount: Amount
     limit: LimitInForce
-    where: Callable[[], Path]
+    find_path: Callable[[], Path]
     parts: Callable[[], list[str]] = list
     replicated_job: str = ""
 
@@ -172,12 +172,12 @@ def check_limit(number: Number, exceeded: Rule, value: Any = None) -> Iterator[F
     """The finding that a number exceeds its limit, or that the namespace has a limit that cannot be read."""
     limit = number.limit
     if limit.unreadable:
-        bad = BAD_LIMIT.at(number.where(), what=number.name, text=limit.text, source=limit.source, form=limit.form)
+        bad = BAD_LIMIT.at(number.find_path(), what=number.name, text=limit.text, source=limit.source, form=limit.form)
         yield _about(number, bad)
     elif number.exceeds:
         source = f" by {limit.source}" if limit.source else ""
         words = {"amount": number.amount_text, "what": number.name, "limit": limit.text, "source": source}
-        found = exceeded.at(number.where(), value, **words, parts=lambda: "; ".join(number.parts()))
+        found = exceeded.at(number.find_path(), value, **words, parts=lambda: "; ".join(number.parts()))
         yield _about(number, found)
 
 
@@ -199,7 +199,7 @@ class CelNumbers:
     limit: Limit
     exceeded: Rule
     numbers: Expression
-    at: Place
+    at: CelPath
     unit: str = ""
     shown: Cel = _AMOUNT
     parts: Cel = _NO_WORDS
@@ -213,8 +213,8 @@ def single_number(amount: str, name: str) -> Cel:
 def limit_of(limit: Limit) -> Cel:
     """The limit in force as a list of its text and where it is written; empty without a limit."""
     expression = "[''].filter(x, false)" if limit.most is None else f"[{text(str(limit.most))}, '']"
-    places = (("annotation", limit.from_namespace_annotation), ("label", limit.from_namespace_label))
-    for kind, key in places:
+    sources = (("annotation", limit.from_namespace_annotation), ("label", limit.from_namespace_label))
+    for kind, key in sources:
         if key:
             value = f"namespaceObject.metadata.?{kind}s[?{text(key)}]"
             there = f"[{value}.orValue(''), {text(f'{kind} {key!s} of the namespace')}]"
@@ -256,8 +256,8 @@ def over_limits(numbers: CelNumbers, now: Cel, before: Cel, say: Say) -> Cel:
     unreadable = f"(l[1] != '' && ({no_limit}))"
     exceeds = f"({unreadable} || n.amount >= {LARGEST_NUMBER} || quantity({amount}).isGreaterThan(quantity(l[0])))"
     no_worse = "b.of == n.of && b.what == n.what && b.amount >= n.amount"
-    at_place = f"(q < {before}.size() && [{before}[q]].exists(b, {no_worse}))"
-    worse = f"!({at_place} || {before}.exists(b, {no_worse}))"
+    at_position = f"(q < {before}.size() && [{before}[q]].exists(b, {no_worse}))"
+    worse = f"!({at_position} || {before}.exists(b, {no_worse}))"
     return Cel(
         f"[{limit_of(limit)}].filter(l, l.size() > 0).map(l, {now}.transformList(q, n, {exceeds} && {worse},"
         f" {unreadable} ? {bad} : {too_much})).flatten()"

@@ -85,13 +85,13 @@ class Caches:
     """All watches, and the data of the page computed from them. `namespace` None: all namespaces."""
 
     def __init__(self, client: Client, namespace: str | None, board: Board) -> None:
-        where: WatchOptions = {"namespace": namespace}
-        ours: WatchOptions = {**where, "label_selector": _JOBSET_LABEL}
+        scope: WatchOptions = {"namespace": namespace}
+        ours: WatchOptions = {**scope, "label_selector": _JOBSET_LABEL}
         self._client = client
         self._board = board
         self._scope = namespace or ""
         self._unreachable = ""
-        self._sets: Informer[JobSet] = _informer(client, JOBSETS, JobSet, MOST_SETS, kept_jobset, **where)
+        self._sets: Informer[JobSet] = _informer(client, JOBSETS, JobSet, MOST_SETS, kept_jobset, **scope)
         self._jobs: Informer[Job] = _informer(client, JOBS, Job, MOST_JOBS, **ours)
         self._pods: Informer[PlacedPod] = _informer(client, PODS, DetailedPod, MOST_PODS, kept_pod, **ours)
         self._nodes: Informer[SeenNode] = _informer(client, NODES, SeenNode, MOST_NODES, metadata_only=True)
@@ -227,8 +227,8 @@ def _informer(
 
 def _remedy(resource: Resource, namespace: str | None) -> str:
     """The remedy for a missing right: the user of the page needs it, not the manager."""
-    where = f"in namespace {namespace}" if namespace else "in the whole cluster"
-    return f"ask for it {where}; until then {MISSING[resource]}"
+    scope = f"in namespace {namespace}" if namespace else "in the whole cluster"
+    return f"ask for it {scope}; until then {MISSING[resource]}"
 
 
 def _set_of(obj: Job | StoredGroup) -> tuple[str]:

@@ -86,9 +86,9 @@ def reached_by_others(address: Address) -> str:
     if is_loopback(host):
         return ""
     ip = ip_of(host)
-    where = "on all interfaces" if not host or (ip is not None and ip.is_unspecified) else f"on {host}"
+    location = "on all interfaces" if not host or (ip is not None and ip.is_unspecified) else f"on {host}"
     return (
-        f"jobset ui: warning: it listens {where}. Whoever reaches this port from another machine sees what you may"
+        f"jobset ui: warning: it listens {location}. Whoever reaches this port from another machine sees what you may"
         " see, and is not asked for a name. Leave out --address to serve this machine only; for others, put a proxy"
         " before it that asks who it is.\n"
     )

@@ -82,7 +82,7 @@ def detail(
     """
     pods = list(pods)
     focus = js.metadata.namespace, js.metadata.name
-    ordered = sorted(jobs, key=_place)
+    ordered = sorted(jobs, key=_sort_key)
     owned = sorted(groups, key=lambda group: group.metadata.name)
     return {
         "conditions": [
@@ -172,11 +172,11 @@ def _after(js: JobSet, rjob: ReplicatedJob) -> list[str]:
     if rjob.depends_on:
         return [f"{dependency.name} ({dependency.status})" for dependency in rjob.depends_on]
     names = [dependency.name for dependency in js.spec.replicated_jobs]
-    place = names.index(rjob.name)
-    return [f"{names[place - 1]} (Ready)"] if in_order(js.spec) and place else []
+    position = names.index(rjob.name)
+    return [f"{names[position - 1]} (Ready)"] if in_order(js.spec) and position else []
 
 
-def _place(job: Job) -> tuple[str, int, str]:
+def _sort_key(job: Job) -> tuple[str, int, str]:
     index = job.metadata.labels.get(keys.JOB_INDEX, "")
     number = int(index) if index.isascii() and index.isdigit() and len(index) < len("2147483647") else 0
     return job.metadata.labels.get(keys.REPLICATED_JOB_NAME, ""), number, job.metadata.name

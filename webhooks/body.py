@@ -44,12 +44,12 @@ class BodyLimits:
     """Large reviews that are worked on at once, some 200 MiB each at worst; others wait with their whole body."""
 
     medium: int = 32 * 1024
-    """Bytes above which a review waits for a place among `medium_at_once`."""
+    """Bytes above which a review waits for a slot among `medium_at_once`."""
 
     medium_at_once: int = 16
 
     costly: int = 2048
-    """Fields and items above which a review needs a place, too, and is worked on in a thread: 4 microseconds each."""
+    """Fields and items above which a review needs a slot, too, and is worked on in a thread: 4 microseconds each."""
 
 
 BODY_LIMITS = BodyLimits()
@@ -62,7 +62,7 @@ class Room:
     """
 
     def __init__(self, size: int, at_once: int) -> None:
-        self.places = Turns(at_once)
+        self.slots = Turns(at_once)
         self.thread = Turns()
         self.held = 0
         self._size = size
@@ -72,7 +72,7 @@ class Room:
     @property
     def is_idle(self) -> bool:
         """Whether no body is held, is processed, or waits."""
-        return not self.held and self.places.is_idle and self.thread.is_idle
+        return not self.held and self.slots.is_idle and self.thread.is_idle
 
     def take(self, body: "Body", size: int) -> None:
         """Hold bytes of a body."""
@@ -121,7 +121,7 @@ class Body:
     size: int = field(default=0, init=False)
     held: int = field(default=0, init=False)
     dropped: bool = field(default=False, init=False)
-    place: Turn | None = field(default=None, init=False)
+    slot: Turn | None = field(default=None, init=False)
     costly: Costly | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -160,7 +160,7 @@ class Body:
             self._move_to(self.bodies.large)
         is_costly = self.room is self.bodies.large or fields > limits.costly
         if is_costly or self.size > limits.medium:
-            await self._take_place(fields, start + limits.body_timeout)
+            await self._take_slot(fields, start + limits.body_timeout)
         if is_costly:
             self.costly = Costly(self.room.thread, fields)
             costly.set(self.costly)
@@ -212,21 +212,21 @@ class Body:
         self.dropped = True
         self.room.give_back(self)
         self.chunks.clear()
-        if self.place is not None:
-            self.room.places.leave(self.place)
+        if self.slot is not None:
+            self.room.slots.leave(self.slot)
 
     def _check_dropped(self) -> None:
         if self.dropped:
             message = "other reviews hold all the bytes that there are for reviews of this size: try again"
             raise ReviewError(429, "TooManyRequests", message, close=True)
 
-    async def _take_place(self, fields: int, deadline: float) -> None:
+    async def _take_slot(self, fields: int, deadline: float) -> None:
         """Return when the body may be processed. Until then it may be dropped."""
         self._check_dropped()
-        self.place = self.room.places.ask(fields)
+        self.slot = self.room.slots.ask(fields)
         try:
             async with asyncio.timeout_at(deadline):
-                await self.place.called
+                await self.slot.called
         except TimeoutError:
             message = "other reviews of this size are being worked on: try again"
             raise ReviewError(429, "TooManyRequests", message, close=True) from None

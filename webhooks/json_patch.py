@@ -74,11 +74,11 @@ class PatchDraft:
     def _add(self, path: Path, depth: int, value: Any) -> None:
         for missing in reversed(path.parts[depth:]):
             value = {missing: value}
-        place = Path(path.parts[:depth])
+        parent = Path(path.parts[:depth])
         # In a list, "add" would insert.
-        op = "replace" if isinstance(place.parts[-1], int) else "add"
-        self.operations.append({"op": op, "path": place.pointer, "value": value})
-        self._open(place.parts[:-1])[place.parts[-1]] = value
+        op = "replace" if isinstance(parent.parts[-1], int) else "add"
+        self.operations.append({"op": op, "path": parent.pointer, "value": value})
+        self._open(parent.parts[:-1])[parent.parts[-1]] = value
 
     def _open(self, parts: Sequence[str | int]) -> Any:
         """The container at `parts`, to be changed."""

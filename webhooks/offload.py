@@ -104,7 +104,7 @@ class Costly:
                 return await asyncio.to_thread(call)
         except TooMuchWorkError:
             if self.work.stopped:
-                raise asyncio.CancelledError from None  # nobody waits for it, and nothing is to be logged
+                raise asyncio.CancelledError from None  # nothing waits for it, and nothing is to be logged
             raise
         finally:
             self.turns.leave(turn)

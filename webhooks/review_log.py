@@ -1,6 +1,6 @@
 """One log line for each review, with the UID of the object, which relates it to lines of the controller.
 
-Only the identity of an object is written, and only valid names, UIDs and numbers: anybody who reaches the port can send
+Only the identity of an object is written, and only valid names, UIDs and numbers: any client that reaches the port can send
 any text.
 """
 

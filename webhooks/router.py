@@ -118,8 +118,8 @@ class _Webhook:
         uid = shown(review.request.uid)
         for each in leaves(error):
             # The text of an exception may quote the object: its type and location are enough to find the fault.
-            name, where = type(each).__name__, raised_at(each)
-            log.error("webhook failed path=%s uid=%s error=%s at=%s", self.path, uid, name, where)
+            name, location = type(each).__name__, raised_at(each)
+            log.error("webhook failed path=%s uid=%s error=%s at=%s", self.path, uid, name, location)
         message = f"internal error ({type(error).__name__}) in webhook {self.path}"
         return _encode(denied(500, "InternalError", message), review)
 

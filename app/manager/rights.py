@@ -33,8 +33,8 @@ class Right(NamedTuple):
     name: str = ""
 
     def __str__(self) -> str:
-        where = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
-        return f"{self.verb} {where}{self.group and '.'}{self.group}"
+        resource_path = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+        return f"{self.verb} {resource_path}{self.group and '.'}{self.group}"
 
 
 NEEDED = (
@@ -83,11 +83,11 @@ async def watch_rights(
 
 def lease_rights(lease: LeaseConfig) -> tuple[Right, ...]:
     """What the Role for leader election grants. A right to create has no name."""
-    leases, where = (LEASES.group, LEASES.plural, ""), lease.namespace
+    leases, namespace = (LEASES.group, LEASES.plural, ""), lease.namespace
     return (
-        Right(*leases, "get", where, lease.name),
-        Right(*leases, "create", where),
-        Right(*leases, "patch", where, lease.name),
+        Right(*leases, "get", namespace, lease.name),
+        Right(*leases, "create", namespace),
+        Right(*leases, "patch", namespace, lease.name),
     )
 
 

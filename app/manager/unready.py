@@ -66,13 +66,13 @@ class _Note:
         self._written = ""
         self._expires_at = 0.0
 
-    async def write(self, why: str) -> None:
+    async def write(self, reason: str) -> None:
         """Write the reasons, if they are new or `NOTE_EVERY` seconds have passed."""
         now, moment = asyncio.get_running_loop().time(), clock.now()
-        if (why == self._written and now < self._expires_at) or await self._another_leads(moment):
+        if (reason == self._written and now < self._expires_at) or await self._another_leads(moment):
             return
-        await self._annotate(f"{clock.rfc3339(moment)} {socket.gethostname()}: {why}")
-        self._written, self._expires_at = why, now + NOTE_EVERY
+        await self._annotate(f"{clock.rfc3339(moment)} {socket.gethostname()}: {reason}")
+        self._written, self._expires_at = reason, now + NOTE_EVERY
 
     async def remove(self) -> None:
         """Remove the annotation, if this manager has written it."""

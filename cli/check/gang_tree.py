@@ -1,4 +1,4 @@
-"""The groups of a JobSet as an indented picture for people: who waits for whom, in which domain. Pure.
+"""The groups of a JobSet as an indented tree for people: which pods wait for each other, in which domain. Pure.
 
 The end of a group's name is a hash of values that only a stored JobSet has; it is written as dots.
 """

@@ -23,8 +23,8 @@ def _line(finding: Finding) -> str:
         "endColumn": finding.end_column,
         "title": f"{finding.kind} {finding.jobset}: {finding.rule}",
     }
-    where = ",".join(f"{key}={printable(str(value)).translate(_PROPERTY)}" for key, value in properties.items())
-    return f"::{LEVELS[finding.severity]} {where}::{_escape(finding.message)}"
+    location = ",".join(f"{key}={printable(str(value)).translate(_PROPERTY)}" for key, value in properties.items())
+    return f"::{LEVELS[finding.severity]} {location}::{_escape(finding.message)}"
 
 
 def _escape(text: str) -> str:

@@ -20,13 +20,13 @@ def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, named: 
     `named`: files with several JobSets, of which each finding names its own.
     """
     for finding in findings:
-        where = f"{printable(finding.file)}:{finding.line}:{finding.column}:"
+        location = f"{printable(finding.file)}:{finding.line}:{finding.column}:"
         severity = f"{finding.severity}:"
         if color:
-            where, severity = f"{_BOLD}{where}{_RESET}", f"{_COLORS[finding.severity]}{severity}{_RESET}"
+            location, severity = f"{_BOLD}{location}{_RESET}", f"{_COLORS[finding.severity]}{severity}{_RESET}"
         subject = f"{finding.kind} {finding.jobset}: " if finding.file in named and finding.jobset else ""
         rule = f" [{finding.rule}]" if can_be_ignored(finding.error) and finding.rule not in NOTES else ""
-        out.write(f"{where} {severity} {printable(subject + finding.message)}{rule}\n")
+        out.write(f"{location} {severity} {printable(subject + finding.message)}{rule}\n")
         out.writelines(f"{line}\n" for line in _excerpt(finding, color=color))
 
 

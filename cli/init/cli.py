@@ -66,6 +66,6 @@ def _between(least: int, most: int) -> Callable[[str], int]:
 def _name(text: str) -> str:
     complaints = dns1035_label(text)
     if complaints or len(text) > LONGEST_NAME:
-        why = complaints[0] if complaints else f"at most {LONGEST_NAME} characters, since names of pods are longer"
-        raise argparse.ArgumentTypeError(f"{text[:LONGEST_NAME]!r}: {why}")
+        reason = complaints[0] if complaints else f"at most {LONGEST_NAME} characters, since names of pods are longer"
+        raise argparse.ArgumentTypeError(f"{text[:LONGEST_NAME]!r}: {reason}")
     return text

@@ -122,18 +122,18 @@ class Follower:
         first, self._attempt = self._attempt < 0, max(attempt, self._attempt)
         here = [pod for pod in self._pods.values() if pod.attempt == self._attempt]
         found = [log for log in logs(here, self._container) if not log.waits]
-        self._tasks = {place: task for place, task in self._tasks.items() if not task.done()}
+        self._tasks = {log_key: task for log_key, task in self._tasks.items() if not task.done()}
         left_out = 0
         for log in found:
-            place = (log.pod, log.run[0], log.container)
-            if place in self._tasks or _run(log) in self._done:
+            log_key = (log.pod, log.run[0], log.container)
+            if log_key in self._tasks or _run(log) in self._done:
                 continue
             if len(self._tasks) >= MOST_FOLLOWED:
                 left_out += 1
                 continue
-            task = asyncio.ensure_future(self._follow(log, place, tail=self._tail if first else -1))
+            task = asyncio.ensure_future(self._follow(log, log_key, tail=self._tail if first else -1))
             task.add_done_callback(self._task_ended)
-            self._tasks[place] = task
+            self._tasks[log_key] = task
         if left_out > self._left_out:
             self._err.write(
                 f"jobset logs: {count_noun(left_out, 'more log')}, followed when others have ended:"
@@ -141,18 +141,18 @@ class Follower:
             )
         self._left_out = left_out
 
-    async def _follow(self, log: Log, place: tuple[str, ...], *, tail: int) -> None:
+    async def _follow(self, log: Log, log_key: tuple[str, ...], *, tail: int) -> None:
         """Show one log until its container has ended or its pod is gone."""
         while True:
             before = self._now(log)
             try:
-                await self._read(log, place, tail)
+                await self._read(log, log_key, tail)
             except (Forbidden, Unauthorized) as error:
                 self._fault = error
             except ApiError as error:
                 if error.code == 404 or before is None:
                     break
-                self._tell(log, place, error)
+                self._tell(log, log_key, error)
             except KubeError:
                 pass  # the connection broke, or nothing was written for long
             if self._fault is not None:
@@ -165,11 +165,11 @@ class Follower:
         self._done.add(_run(log))
         self._changed.set()
 
-    def _tell(self, log: Log, place: tuple[str, ...], error: ApiError) -> None:
+    def _tell(self, log: Log, log_key: tuple[str, ...], error: ApiError) -> None:
         """Report why a log cannot be read, if nothing of it was shown yet: each cause once, with one log."""
-        if place in self._last or place in self._reported:
+        if log_key in self._last or log_key in self._reported:
             return
-        self._reported.add(place)
+        self._reported.add(log_key)
         missing = unread_log(log.prefix, error.message or error.reason)
         self._causes[missing.cause] += 1
         if self._causes[missing.cause] == 1:
@@ -177,9 +177,9 @@ class Follower:
         elif self._causes[missing.cause] == 2:
             self._err.write("jobset logs: others have no log for the same reason\n")
 
-    async def _read(self, log: Log, place: tuple[str, ...], tail: int) -> None:
+    async def _read(self, log: Log, log_key: tuple[str, ...], tail: int) -> None:
         """Show new lines of the log as long as the API server sends them."""
-        last = self._last.get(place, "")
+        last = self._last.get(log_key, "")
         query = [("container", log.container), ("follow", "true"), ("timestamps", "true")]
         query += [("sinceTime", last[:19] + last[29:])] if last else [("tailLines", str(tail))] if tail >= 0 else []
         path = PODS.path(self._to.namespace, log.pod, "log")
@@ -190,7 +190,7 @@ class Follower:
                     text = text[found.end() :]
                     if last and found[1] <= last:
                         continue
-                    self._last[place] = found[1]
+                    self._last[log_key] = found[1]
                 self._shown = True
                 self._write_line(log.prefix, text)
                 self._out.flush()

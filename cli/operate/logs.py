@@ -133,14 +133,14 @@ async def _waits(to: session.Session, js: JobSet, options: Options) -> str:
     return "that Job is suspended" if dig(job, "spec", "suspend") else ""
 
 
-def _pods_of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options, why: str) -> Sequence[LogPod]:
+def _pods_of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options, reason: str) -> Sequence[LogPod]:
     """The pods of the requested attempt. Raises `RefusedError` if there are none."""
     if options.attempt is not None and options.attempt > max(newest_attempt(pods), js.status.restarts):
         raise RefusedError(
             f"attempt {options.attempt} of {title(js)} has not begun: the latest is {js.status.restarts}"
         )
     more = f"; jobset explain {js.metadata.name} -n {js.metadata.namespace} says more"
-    return pods_of_attempt(js, pods, options.job, options.attempt, why, more)
+    return pods_of_attempt(js, pods, options.job, options.attempt, reason, more)
 
 
 def _refuse_unknown_job(js: JobSet, job: str) -> None:

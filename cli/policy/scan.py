@@ -56,7 +56,7 @@ class ScanResult:
     `places`: file and line of a rule, by the same, for policies in files.
     """
 
-    places: Mapping[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+    locations: Mapping[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
     jobsets: int = 0
     refused: int = 0
     refused_now: int = 0
@@ -86,12 +86,12 @@ class ScanResult:
                 "message": error.complaint,
                 "fix": error.fix,
                 "actions": self.actions[each.policy.metadata.name],
-                **self.place(each.policy.metadata.name, each.rule),
+                **self.location(each.policy.metadata.name, each.rule),
             })  # fmt: skip
 
-    def place(self, policy: str, rule: str) -> dict[str, Any]:
+    def location(self, policy: str, rule: str) -> dict[str, Any]:
         """File and line of the rule; empty for a policy of the cluster."""
-        file, line = self.places.get((policy, rule), ("", 0))
+        file, line = self.locations.get((policy, rule), ("", 0))
         return {"file": file, "line": line} if file else {}
 
 
@@ -108,7 +108,7 @@ async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
         policies = [each.value for each in filed_policies] or await stored_policies(to.client)
         namespace = None if options.everywhere else to.namespace
         exceptions = await stored_exceptions(to.client, namespace)
-        namespaces, found = Namespaces(to.client, policies), ScanResult(_places(filed_policies))
+        namespaces, found = Namespaces(to.client, policies), ScanResult(_locations(filed_policies))
         async with session.naming(to, ""):
             async for obj in stored_jobsets(to.client, namespace):
                 name = str(dig(obj, "metadata", "namespace"))
@@ -131,7 +131,7 @@ def _from_files(names: Sequence[str], err: TextIO) -> list[FiledObject[JobSetPol
     return None if write_faults("policy scan", report, err) else policies
 
 
-def _places(policies: Sequence[FiledObject[JobSetPolicy]]) -> dict[tuple[str, str], tuple[str, int]]:
+def _locations(policies: Sequence[FiledObject[JobSetPolicy]]) -> dict[tuple[str, str], tuple[str, int]]:
     """File and line of each rule, by the names of policy and rule."""
     return {
         (each.value.metadata.name, rule.name): each.line(SPEC.at("rules", rule.name))
@@ -157,7 +157,7 @@ def _judge(
 
 def _write(found: ScanResult, output: str, out: TextIO) -> None:
     counts = [
-        {"policy": policy, "rule": rule, "actions": found.actions[policy], "jobsets": n, **found.place(policy, rule)}
+        {"policy": policy, "rule": rule, "actions": found.actions[policy], "jobsets": n, **found.location(policy, rule)}
         for (policy, rule), n in sorted(found.broken.items())
     ]
     if output in FORMS:
@@ -166,10 +166,10 @@ def _write(found: ScanResult, output: str, out: TextIO) -> None:
         out.write(dump({**body, **lists}, output))
         return
     if counts:
-        where = ("where",) if found.places else ()
-        _table(("policy", "rule", "actions", "jobsets", *where), counts, out)
+        location_columns = ("where",) if found.locations else ()
+        _table(("policy", "rule", "actions", "jobsets", *location_columns), counts, out)
         out.write("\n")
-        _table(("namespace", "jobset", "rule", *where, "path", "message"), found.shown, out)
+        _table(("namespace", "jobset", "rule", *location_columns, "path", "message"), found.shown, out)
     if found.left_out:
         out.write(f"and {found.left_out} more\n")
     more = found.refused - found.refused_now

@@ -65,10 +65,10 @@ def rule_lines(rule: Rule) -> Iterator[str]:
 
 def example_lines(explanation: Explanation) -> Iterator[str]:
     """The bad and the good example, each with its path."""
-    where = f", in {explanation.at}" if explanation.at else ""
+    location = f", in {explanation.at}" if explanation.at else ""
     for title, text in (("Bad", explanation.bad), ("Good", explanation.good)):
         yield ""
-        yield f"{title}{where}:"
+        yield f"{title}{location}:"
         yield indent(text.rstrip("\n"), "    ")
 
 

@@ -213,9 +213,9 @@ def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
         )
         for pod in here
     ]
-    why = why_stalled(replace(tree, waiting=members))
+    reason = why_stalled(replace(tree, waiting=members))
     number = sum(tree.pods.values())
     return (
-        f"{tree.root.kind} {tree.root.name}: its {number} pods wait and the scheduler says nothing: {why.problem}."
-        f" {why.fix[0].upper()}{why.fix[1:]}"
+        f"{tree.root.kind} {tree.root.name}: its {number} pods wait and the scheduler says nothing: {reason.problem}."
+        f" {reason.fix[0].upper()}{reason.fix[1:]}"
     )

@@ -28,7 +28,7 @@ class Beginnings:
     _free_at: float = 0.0
     _seconds: float = 0.0
 
-    def place(self, time: float) -> float:
+    def reserve(self, time: float) -> float:
         """When one more set may begin."""
         begin = min(max(time, self._free_at), time + LONGEST_WAIT)
         self._free_at = begin + self._seconds

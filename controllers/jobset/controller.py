@@ -199,7 +199,7 @@ class JobSetReconciler:
     def _begins_at(self, memory: Memory, time: float) -> float:
         """When a new suspended set may get its first Jobs."""
         if memory.begins_at is None:
-            memory.begins_at = self._beginnings.place(time)
+            memory.begins_at = self._beginnings.reserve(time)
         return memory.begins_at
 
     async def _carry_out(self, js: JobSet, decided: Plan, memory: Memory) -> bool:
@@ -336,7 +336,9 @@ class JobSetReconciler:
                 },
             },
             unreadable={
-                name: why for (space, name), why in self._caches.jobs.unreadable.items() if space == meta.namespace
+                name: reason
+                for (space, name), reason in self._caches.jobs.unreadable.items()
+                if space == meta.namespace
             },
             pods=pods,
             last_ends={} if ends is None or not pods else ends.ends_of(pods),

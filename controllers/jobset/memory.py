@@ -114,7 +114,7 @@ class Memory:
 
     resumptions: Resumptions = field(default_factory=Resumptions)
     """Which Jobs were resumed, and how often, until the set is suspended or 10 min after the last. Without it a Job
-    that somebody else suspends again and again is resumed at once each time, and its Warning is sent again."""
+    that another controller suspends again and again is resumed at once each time, and its Warning is sent again."""
 
     sorted_jobs: SortedJobs | None = None
     """The Jobs of a set of 200 or more as they were sorted for the last plan. Without it the next plan sorts all of

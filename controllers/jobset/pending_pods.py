@@ -53,8 +53,8 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
             continue
         if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp is not None:
             continue
-        uid, why = owner.uid, why_pending(pod)[:LONGEST_REASON]
-        seen = PendingPod(pod.metadata.name, pod.spec.node_name, pod.metadata.creation_timestamp or "", why)
+        uid, reason = owner.uid, why_pending(pod)[:LONGEST_REASON]
+        seen = PendingPod(pod.metadata.name, pod.spec.node_name, pod.metadata.creation_timestamp or "", reason)
         _keep_first(first, uid, seen)
         if may_lack_a_node(pod):
             _keep_first(nodeless, uid, seen)

@@ -38,17 +38,17 @@ class Map:
         if leader is None:
             return NoDomain("its Job has no leader pod (the one with completion index 0)")
         if not leader.node:
-            why = f": {leader.reason}" if leader.reason else ""
-            return NoDomain(f"its leader pod {leader.name} is not scheduled{why}", leader.name)
-        where = f"its leader pod {leader.name} runs on node {leader.node}"
+            reason = f": {leader.reason}" if leader.reason else ""
+            return NoDomain(f"its leader pod {leader.name} is not scheduled{reason}", leader.name)
+        leader_words = f"its leader pod {leader.name} runs on node {leader.node}"
         node = self.nodes.get("", leader.node)
         if node is None:
-            return NoDomain(f"{where}, which does not exist", leader.name, leader.node)
+            return NoDomain(f"{leader_words}, which does not exist", leader.name, leader.node)
         if self.reading_labels(leader):
-            return NoDomain(f"{where}, whose labels are being read", leader.name, leader.node)
+            return NoDomain(f"{leader_words}, whose labels are being read", leader.name, leader.node)
         value = node.label(topology)
         if value is None:
-            return NoDomain(f"{where}, which has no label {topology}", leader.name, leader.node)
+            return NoDomain(f"{leader_words}, which has no label {topology}", leader.name, leader.node)
         return Domain(value, leader.name, leader.node)
 
     def reading_labels(self, leader: Leader) -> bool:

@@ -72,7 +72,7 @@ class PodReader:
         pods = self._client.pages(PODS, type=DetailedPod, namespace=namespace, label_selector=selector)
         async for pod in pods:
             owner = owning_job(pod.metadata)
-            # The label by which it was found can be written by anybody.
+            # Any user can write the label by which it was found.
             own = None if owner is None else searches.get(owner.uid)
             if own is not None:
                 own.found += own.judge([pod])

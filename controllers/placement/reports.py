@@ -78,7 +78,7 @@ class PendingReports:
         return max(0.0, REPORT_AFTER - (clock - self._memories.without_domain(JobRequest.of_pod(pod), clock)))
 
     def _jobset(self, pod: Leader | Follower) -> OwnerReference | None:
-        """The JobSet of the Job that controls a pod, as the Job says: anybody may write the labels of a pod."""
+        """The JobSet of the Job that controls a pod, as the Job says: any user may write the labels of a pod."""
         job = self._jobs.get(pod.namespace, pod.job)
         return None if job is None or job.metadata.uid != pod.job_uid else owning_jobset(job.metadata)
 

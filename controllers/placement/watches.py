@@ -53,7 +53,7 @@ class PlacementWatches(InformerGroup):
         Without it the nodes are listed again.
         """
         self._new_key = asyncio.Event()
-        self._has_begun = asyncio.Event()
+        self._begin_event = asyncio.Event()
         self._users: dict[str, Counter[str]] = {}
         """By topology, how many bound leaders each namespace has that are placed by it."""
         self.leaders: Informer[Leader] = Informer(
@@ -88,11 +88,11 @@ class PlacementWatches(InformerGroup):
     @property
     def has_begun(self) -> bool:
         """Whether the watches have begun."""
-        return self._has_begun.is_set()
+        return self._begin_event.is_set()
 
     def begin(self) -> None:
         """Start the watches: a Job is placed exclusively, or soon will be."""
-        self._has_begun.set()
+        self._begin_event.set()
 
     def begin_with(self, jobs: Informer[Job]) -> None:
         """Begin when the first of these Jobs is placed exclusively."""
@@ -105,11 +105,11 @@ class PlacementWatches(InformerGroup):
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        await self._has_begun.wait()
+        await self._begin_event.wait()
         await super().run()
 
     async def wait_synced(self, timeout: float) -> None:
-        """Wait until every first list is complete, if somebody needs it."""
+        """Wait until every first list is complete, if the watches have begun."""
         if self.has_begun:
             await super().wait_synced(timeout)
 

@@ -153,7 +153,7 @@ def integer(text: str | None) -> int | None:
 
 
 @dataclass(slots=True)
-class _Place:
+class _JobGroup:
     """One ReplicatedJob while its Jobs are sorted. `recorded`: completed indexes of the status; `completed`: others."""
 
     jobs: JobRange
@@ -207,11 +207,11 @@ class _Sorting:
         self._elastic = gates["ElasticJobSet"]
         self._restart_job = gates["RestartJob"]
         self._doomed_fail = fails_when_doomed(js)
-        self._places: dict[str, _Place] = {}
+        self._groups: dict[str, _JobGroup] = {}
         for jobs in layout.ranges:
             rjob = jobs.replicated_job
             status = stored.get(rjob.name)
-            self._places[rjob.name] = _Place(
+            self._groups[rjob.name] = _JobGroup(
                 jobs=jobs,
                 prefix=job_name_prefix(js.metadata.name, rjob.name),
                 replicas=rjob.replicas,
@@ -234,15 +234,15 @@ class _Sorting:
         if attempt is not None and attempt < self._attempt:
             self._add_previous(job, gone)
             return
-        place = self._places.get(labels.get(keys.REPLICATED_JOB_NAME, ""))
+        group = self._groups.get(labels.get(keys.REPLICATED_JOB_NAME, ""))
         index = integer(labels.get(keys.JOB_INDEX, ""))
-        if place is None or index is None or attempt is None or f"{place.prefix}{index}" != job.metadata.name:
+        if group is None or index is None or attempt is None or f"{group.prefix}{index}" != job.metadata.name:
             if not gone:
                 self._unrecognized.append(job)
             return
-        child = Child(job, place.jobs.replicated_job.name, index, place.jobs.global_offset + index, gone)
-        if index < place.replicas:
-            self._add_current(place, child, job, newer=attempt > self._attempt)
+        child = Child(job, group.jobs.replicated_job.name, index, group.jobs.global_offset + index, gone)
+        if index < group.replicas:
+            self._add_current(group, child, job, newer=attempt > self._attempt)
         elif not gone:
             self._surplus.append(child) if self._elastic else self._unrecognized.append(job)
 
@@ -250,20 +250,20 @@ class _Sorting:
         if gone:
             return
         name = job.metadata.labels.get(keys.REPLICATED_JOB_NAME, "")
-        place, number = self._places.get(name), integer(job.metadata.labels.get(keys.JOB_INDEX, ""))
-        if place is None or number is None or f"{place.prefix}{number}" != job.metadata.name:
+        group, number = self._groups.get(name), integer(job.metadata.labels.get(keys.JOB_INDEX, ""))
+        if group is None or number is None or f"{group.prefix}{number}" != job.metadata.name:
             self._previous.append(Child(job, name, -1, -1))
             return
-        place.existing.add(number)
-        self._previous.append(Child(job, name, number, place.jobs.global_offset + number))
+        group.existing.add(number)
+        self._previous.append(Child(job, name, number, group.jobs.global_offset + number))
 
-    def _add_current(self, place: _Place, child: Child, job: Job, *, newer: bool) -> None:
+    def _add_current(self, group: _JobGroup, child: Child, job: Job, *, newer: bool) -> None:
         """`newer`: the status is older than the Job, so it records the end of an earlier Job."""
         index = child.job_index
         if not child.gone:
-            place.existing.add(index)
+            group.existing.add(index)
         # A Job without the label was created while the gate was off: it was never restarted alone.
-        own, wanted = integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)) or 0, _at(place.restarts, index)
+        own, wanted = integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)) or 0, _at(group.restarts, index)
         if self._restart_job:
             if own < wanted:
                 if not child.gone:
@@ -272,21 +272,21 @@ class _Sorting:
             newer |= own > wanted
         if newer and not child.gone:
             self._newer.append(job)
-        recorded = place.any_recorded and index in place.recorded
-        completed = recorded or index in place.completed
+        recorded = group.any_recorded and index in group.recorded
+        completed = recorded or index in group.completed
         outcome = "Complete" if completed and not newer else self._outcome(job)
         if outcome is None:
             self._active.append(child)
         elif outcome == "Failed":
             self._failed.append(child)
         else:
-            self._add_completed(place, child, job, recorded=recorded)
+            self._add_completed(group, child, job, recorded=recorded)
 
-    def _add_completed(self, place: _Place, child: Child, job: Job, *, recorded: bool) -> None:
+    def _add_completed(self, group: _JobGroup, child: Child, job: Job, *, recorded: bool) -> None:
         if job.outcome is None:
             self._redundant.append(child)
         if not recorded:
-            place.completed.add(child.job_index)
+            group.completed.add(child.job_index)
             if child.deleting:
                 self._unrecorded.append(job)
 
@@ -302,13 +302,13 @@ class _Sorting:
         return ChildJobs(
             active=tuple(self._active),
             failed=tuple(self._failed),
-            completed={name: place.recorded.also(place.completed) for name, place in self._places.items()},
+            completed={name: group.recorded.also(group.completed) for name, group in self._groups.items()},
             previous=tuple(self._previous),
             surplus=tuple(self._surplus),
             redundant=tuple(self._redundant),
             unrecognized=tuple(sorted(self._unrecognized, key=lambda job: job.metadata.name)),
-            existing={name: place.existing for name, place in self._places.items()},
-            whole=frozenset(name for name, place in self._places.items() if place.whole),
+            existing={name: group.existing for name, group in self._groups.items()},
+            whole=frozenset(name for name, group in self._groups.items() if group.whole),
             unrecorded=tuple(self._unrecorded),
             newer=tuple(self._newer),
             tallies=tally(self._active),

@@ -54,7 +54,7 @@ def all_ready(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> bool:
 
 
 def with_ready_jobs(js: JobSet, status: JobSetStatus) -> JobSetStatus:
-    """Add `readyJobs` to a status that is about to be written; its changes alone are not written."""
+    """Add `readyJobs` to a status that is about to be written. A change of `readyJobs` alone does not cause a write."""
     done = sum([entry.ready + entry.succeeded for entry in status.replicated_jobs_status])
     wanted = sum([r.replicas for r in js.spec.replicated_jobs])
     return msgspec.structs.replace(status, ready_jobs=f"{done}/{wanted}")

@@ -58,10 +58,10 @@ class FailedContainer:
 
     def __str__(self) -> str:
         """Container, pod, node and exit code in words; if no container failed, the kubelet's reason about the pod."""
-        where = f" on node {self.node}" if self.node else ""
+        location = f" on node {self.node}" if self.node else ""
         if self.exit_code is None:
-            return f"pod {self.pod}{where} has failed: {self.why}" if self.why else ""
-        return f"container {self.container} of pod {self.pod}{where} ended with exit code {self.exit_code}"
+            return f"pod {self.pod}{location} has failed: {self.why}" if self.why else ""
+        return f"container {self.container} of pod {self.pod}{location} ended with exit code {self.exit_code}"
 
 
 def failed_container(pod: FailedPod, end: Ended | None) -> FailedContainer:

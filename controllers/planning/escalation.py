@@ -54,9 +54,9 @@ def describe_step(rule: FailurePolicyRule, step: int) -> str:
     text = f"{actions[step - 1].name}, step {step} of {len(actions)}"
     if step == 1:
         return text
-    why = rule.then[step - 2]
-    window = "" if why.within_seconds is None else f" within {why.within_seconds} s"
-    times = "1 restart" if why.after_restarts == 1 else f"{why.after_restarts} restarts"
+    condition = rule.then[step - 2]
+    window = "" if condition.within_seconds is None else f" within {condition.within_seconds} s"
+    times = "1 restart" if condition.after_restarts == 1 else f"{condition.after_restarts} restarts"
     return f"{text}, after {times} by {actions[step - 2].name}{window}"
 
 

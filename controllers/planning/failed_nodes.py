@@ -84,8 +84,8 @@ def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, to_blame: Mappi
     after = nodes_to_avoid(msgspec.structs.replace(js, status=draft.status), ctx.now)
     for node in after:
         if node.name not in before:
-            where = f" and its domain {node.domain}" if node.domain else ""
-            note = f"pods of Jobs that are created from now on keep away from node {node.name}{where}: {node.reason}"
+            location = f" and its domain {node.domain}" if node.domain else ""
+            note = f"pods of Jobs that are created from now on keep away from node {node.name}{location}: {node.reason}"
             draft.event("Normal", "AvoidsNode", note)
 
 

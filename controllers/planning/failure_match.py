@@ -34,14 +34,14 @@ class FailedByPod(NamedTuple):
     """A Job that counts as failed because of a pod, whatever the Job's own conditions, and that pod.
 
     The pod does not start, its node has failed or restarted, or its worker has failed while its container runs on.
-    `since`: RFC 3339, when the pod was created, or its node failed. `place`: index of the rule that decides about the
-    worker.
+    `since`: RFC 3339, when the pod was created, or its node failed. `rule_index`: index of the rule that decides about
+    the worker.
     """
 
     child: Child
     pod: FailedContainer
     since: str
-    place: int | None = None
+    rule_index: int | None = None
 
 
 def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
@@ -81,15 +81,15 @@ def _failed_by_restarted_nodes(ctx: Context) -> dict[str, FailedByPod]:
 
 
 def _failed_by_workers(ctx: Context) -> dict[str, FailedByPod]:
-    """The Jobs with a failed worker that a rule matches. All other failed workers restart in place."""
+    """The Jobs with a failed worker that a rule matches. All other failed workers restart in rule_index."""
     policy = ctx.js.spec.failure_policy
     found: dict[str, FailedByPod] = {}
     if policy is None or all(rule.on_exit_codes is None for rule in policy.rules):
         return found
     for failure in worker_failures(ctx.js, ctx.children.active, ctx.observed.pods):
-        place = deciding_rule(policy.rules, failure)
-        if place is not None:
-            failed = FailedByPod(as_worker_failure(failure, ctx.now), failure.pod, ctx.now, place)
+        rule_index = deciding_rule(policy.rules, failure)
+        if rule_index is not None:
+            failed = FailedByPod(as_worker_failure(failure, ctx.now), failure.pod, ctx.now, rule_index)
             found.setdefault(failure.child.job.metadata.uid, failed)
     return found
 
@@ -160,7 +160,7 @@ class Matcher:
         """Whether the first rule that may match a failed Job depends on its pods."""
         if child.job.metadata.uid in self._by_pods:
             return False
-        first = next((self._rules[place] for place in self._places(child)), None)
+        first = next((self._rules[rule_index] for rule_index in self._matching_rules(child)), None)
         return first is not None and first.is_about_pods and decides_by_pods(child.job)
 
     def is_beyond_counting(self, child: Child) -> bool:
@@ -178,24 +178,26 @@ class Matcher:
         """The failure, with the index of the first rule that matches; the number of rules if none does."""
         uid, rjob = child.job.metadata.uid, self._replicated_jobs[child.replicated_job]
         pods, by_pod = self._failed_pods.get(uid, ()), self._by_pods.get(uid)
-        if by_pod is not None and by_pod.place is not None:
-            return by_pod.place, Failure(child, self._rules[by_pod.place], rjob, pods, by_pod.pod)
-        for place in self._places(child):
-            rule = self._rules[place]
+        if by_pod is not None and by_pod.rule_index is not None:
+            return by_pod.rule_index, Failure(child, self._rules[by_pod.rule_index], rjob, pods, by_pod.pod)
+        for rule_index in self._matching_rules(child):
+            rule = self._rules[rule_index]
             if not rule.is_about_pods:
                 break
             pod = None if by_pod else decisive_pod(child.job, rjob, pods)
             if pod is not None and matches_pod(rule, pod):
                 break
         else:
-            place, rule = len(self._rules), None
-        return place, Failure(child, rule, rjob, pods, by_pod.pod if by_pod else None)
+            rule_index, rule = len(self._rules), None
+        return rule_index, Failure(child, rule, rjob, pods, by_pod.pod if by_pod else None)
 
-    def _places(self, child: Child) -> tuple[int, ...]:
+    def _matching_rules(self, child: Child) -> tuple[int, ...]:
         """Indexes of the rules that match a failed Job, not considering their conditions about pods."""
         uid = child.job.metadata.uid
         if uid not in self._matching:
-            self._matching[uid] = tuple(place for place, wanted in enumerate(self._criteria) if wanted.match(child))
+            self._matching[uid] = tuple(
+                rule_index for rule_index, wanted in enumerate(self._criteria) if wanted.match(child)
+            )
         return self._matching[uid]
 
 

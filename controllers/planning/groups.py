@@ -176,22 +176,24 @@ def _arrange(ctx: GroupContext, released: set[str], most_created: int) -> GroupP
     """The set runs: create groups of released ReplicatedJobs, delete unwanted ones, and say which Jobs may start."""
     roots = ctx.wanted.roots
     workload = _workload(ctx) if roots else _READY
-    places = [(root, group, parent) for root in roots for group, parent in root.with_parents()]
-    here = [place for place in places if not released.isdisjoint(place[1].replicated_jobs)]
-    outcomes = [(root.name, _group(ctx, group, parent)) for root, group, parent in here]
-    missing = [place for place, (_, out) in zip(here, outcomes, strict=True) if out.missing]
+    groups_and_parents = [(root, group, parent) for root in roots for group, parent in root.with_parents()]
+    released_groups = [entry for entry in groups_and_parents if not released.isdisjoint(entry[1].replicated_jobs)]
+    outcomes = [(root.name, _group(ctx, group, parent)) for root, group, parent in released_groups]
+    missing = [entry for entry, (_, out) in zip(released_groups, outcomes, strict=True) if out.missing]
     # After a restart, groups of later stages may exist already: they stay.
-    removals = ctx.owned.removals(workload=not roots, keep=((group.kind, group.name) for _, group, _ in places))
+    removals = ctx.owned.removals(
+        workload=not roots, keep=((group.kind, group.name) for _, group, _ in groups_and_parents)
+    )
     changes = [action for _, out in outcomes for action in out.actions]
     actions = (*workload.actions, *changes, *_creations(ctx, missing, most_created), *removals)
     broken = {root for root, out in outcomes if not out.ready}
     closed = broken | held_roots(ctx) if workload.ready else {root.name for root in roots}
-    leaves = [group for _, group, _ in places if not group.composite]
+    leaves = [group for _, group, _ in groups_and_parents if not group.composite]
     ending = workload.ending or any(out.ending for _, out in outcomes)
     return GroupPlan(
         ctx.wanted,
         actions,
-        _state(len(here), ending=ending, complete=not actions),
+        _state(len(released_groups), ending=ending, complete=not actions),
         # The status of a group that is being deleted describes pods of the earlier attempt.
         scheduled=bool(leaves) and not ending and all(is_scheduled(ctx, group) for group in leaves),
         refused=tuple((group.name, words) for group in leaves if (words := refusal(ctx, group))),

@@ -136,10 +136,10 @@ def _move(known: tuple[Child, ...], before: tuple[Child, ...], after: tuple[Chil
     children: list[Child] = []
     start = 0
     for index, is_new, child in sorted(changes, key=itemgetter(0, 1)):
-        place = bisect_left(known, index, start, key=by_index)
-        children += known[start:place]
+        position = bisect_left(known, index, start, key=by_index)
+        children += known[start:position]
         children += [child] * is_new
-        start = place if is_new else place + 1
+        start = position if is_new else position + 1
     return (*children, *known[start:])
 
 

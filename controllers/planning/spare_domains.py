@@ -34,7 +34,7 @@ class Handover:
 def hand_over(ctx: Context, name: str) -> Handover:
     """Decide about the Jobs of that ReplicatedJob.
 
-    Pods that do not have the key of their Job get nothing: they were created before somebody added the annotation of
+    Pods that do not have the key of their Job get nothing: they were created before the annotation was added of
     exclusive placement to the set, or wrote the label.
     """
     found, wanting, active = Handover(), list[PoolPod](), set[str]()

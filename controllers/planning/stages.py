@@ -42,7 +42,7 @@ class Stages:
         self._replicas = {r.name: r.replicas for r in js.spec.replicated_jobs}
         self._tally = children.tally
         self._running = {name for name, tally in children.tallies.items() if tally.running}
-        self._place = {name: place for place, name in enumerate(self._replicas)}
+        self._position = {name: position for position, name in enumerate(self._replicas)}
         self._suspended = js.spec.suspend
         self._ordered = in_order(js.spec)
         self._stages = stages(js.spec)
@@ -74,7 +74,7 @@ class Stages:
         return self.may_start(rjob) and (rjob.name in self._running or not self._behind_front(rjob.name))
 
     def _behind_front(self, name: str) -> bool:
-        return self._front is not None and self._place[name] > self._place[self._front]
+        return self._front is not None and self._position[name] > self._position[self._front]
 
     def in_turn(self) -> Iterator[ReplicatedJob]:
         """The ReplicatedJobs that may start now, in order: in an ordered start up to the first that has not started."""
@@ -211,7 +211,7 @@ def _awaited_ready(
     """
     names = [rjob.name for rjob in js.spec.replicated_jobs]
     if ordered:
-        last = max((place for place, name in enumerate(names) if name in running), default=0)
+        last = max((position for position, name in enumerate(names) if name in running), default=0)
         return frozenset(names), frozenset(names[:last])
     waits = [(rjob.name, dep) for rjob in js.spec.replicated_jobs for dep in rjob.depends_on or ()]
     ready = [(name, dep.name) for name, dep in waits if dep.status == "Ready"]

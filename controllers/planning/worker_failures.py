@@ -92,13 +92,13 @@ def deciding_rule(rules: Iterable[FailurePolicyRule], failure: WorkerFailure) ->
     A rule with reasons or messages of Jobs, or reasons of pods, only matches failed Jobs.
     """
     end = Ended(failure.pod.container, failure.pod.exit_code or 0)
-    for place, rule in enumerate(rules):
+    for rule_index, rule in enumerate(rules):
         of_jobs = rule.on_job_failure_reasons or rule.on_job_failure_message_patterns or rule.on_pod_reasons
         targets = rule.target_replicated_jobs
         if rule.on_exit_codes is None or of_jobs or (targets and failure.child.replicated_job not in targets):
             continue
         if matching(rule.on_exit_codes, [end]) is not None:
-            return place
+            return rule_index
     return None
 
 

@@ -103,9 +103,9 @@ class PolicyAudits:
                 continue
             if namespace not in namespaces:
                 namespaces[namespace] = await self._namespace(namespace)
-            where = namespaces[namespace]
-            if where is not None:
-                yield _Subject(jobset, where, self._source.exceptions(namespace))
+            in_namespace = namespaces[namespace]
+            if in_namespace is not None:
+                yield _Subject(jobset, in_namespace, self._source.exceptions(namespace))
 
     async def _namespace(self, name: str) -> Namespace | None:
         try:
@@ -137,5 +137,5 @@ def _judge(audit: Audit, subjects: Iterable[_Subject], at: datetime) -> None:
 
 def _report(jobset: JobSet, error: Exception) -> None:
     """Log a bug. The text of an exception may quote the object: type and place find the fault."""
-    where, name = f"{jobset.metadata.namespace}/{jobset.metadata.name}", type(error).__name__
-    log.error("JobSet %s is not audited: error=%s at=%s", where, name, raised_at(error))
+    jobset_name, name = f"{jobset.metadata.namespace}/{jobset.metadata.name}", type(error).__name__
+    log.error("JobSet %s is not audited: error=%s at=%s", jobset_name, name, raised_at(error))

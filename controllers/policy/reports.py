@@ -67,6 +67,6 @@ class PolicyReports:
             else:
                 await self._client.patch(REPORTS, name, body, namespace=namespace)
         except AlreadyExists:
-            log.warning("there is a report %s/%s of somebody else: ours is left out", namespace, name)
+            log.warning("report %s/%s belongs to another program: ours is left out", namespace, name)
         except (NotFound, Forbidden) as error:
             log.info("report %s/%s is left out, such as in a namespace that goes: %s", namespace, name, error)

@@ -37,8 +37,8 @@ def draw_ratios(ratios: Mapping[str, Sequence[tuple[str, float]]], folder: Path)
     with _reproducible():
         figure, axes = _figure(len(runs) + 4)
         for name, points in ratios.items():
-            places = [runs.index(run) for run, _ in points]
-            axes.plot(places, [ratio for _, ratio in points], marker="o", label=name)
+            positions = [runs.index(run) for run, _ in points]
+            axes.plot(positions, [ratio for _, ratio in points], marker="o", label=name)
         axes.axhline(1, color="gray", linewidth=0.8)
         axes.set_xticks(range(len(runs)), runs, rotation=30, ha="right")
         axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
@@ -79,9 +79,9 @@ def _group_bars(
     runners = managers(results)
     for group, name in enumerate(phases):
         for number, manager in enumerate(runners):
-            place = group + (number - (len(runners) - 1) / 2) * WIDTH / len(runners)
+            position = group + (number - (len(runners) - 1) / 2) * WIDTH / len(runners)
             if found := list(rounds(results, manager, name).values()):
-                bar(axes, found, number, place)
+                bar(axes, found, number, position)
     axes.set_xticks(range(len(phases)), phases, rotation=30, ha="right")
     axes.legend(handles=[Patch(color=f"C{n}", label=text) for n, text in enumerate(texts)], frameon=False)
     axes.set_title(title, loc="left")
@@ -92,10 +92,10 @@ def _bars(results: JSON, key: str, title: str) -> Figure | None:
     """The median of a figure with its range; P6 large is left out, since it would dwarf the others."""
     runners = managers(results)
 
-    def bar(axes: Axes, found: list[JSON], number: int, place: float) -> None:
+    def bar(axes: Axes, found: list[JSON], number: int, position: float) -> None:
         if spread := Spread.at(found, key):
             reach = [[spread.median - spread.low], [spread.high - spread.median]]
-            axes.bar(place, spread.median, WIDTH / len(runners), yerr=reach, color=f"C{number}", capsize=2)
+            axes.bar(position, spread.median, WIDTH / len(runners), yerr=reach, color=f"C{number}", capsize=2)
 
     return _group_bars(results, title, runners, "P6 large", bar)
 
@@ -104,13 +104,13 @@ def _calls(results: JSON) -> Figure | None:
     """The requests of each manager, stacked; median of the rounds."""
     runners = managers(results)
 
-    def bar(axes: Axes, found: list[JSON], number: int, place: float) -> None:
+    def bar(axes: Axes, found: list[JSON], number: int, position: float) -> None:
         bottom = 0.0
         for index, key in enumerate([*CALLS, OTHER]):
             height = statistics.median(_count(phase["manager"], key) for phase in found)
-            axes.bar(place, height, WIDTH / len(runners) * 0.95, bottom=bottom, color=f"C{index}")
+            axes.bar(position, height, WIDTH / len(runners) * 0.95, bottom=bottom, color=f"C{index}")
             bottom += height
-        axes.annotate(runners[number], (place, bottom), rotation=90, fontsize=6, ha="center", va="bottom")
+        axes.annotate(runners[number], (position, bottom), rotation=90, fontsize=6, ha="center", va="bottom")
 
     title = "requests of the manager to the API server, watches apart (median)"
     return _group_bars(results, title, [*CALLS.values(), OTHER], "P6", bar)

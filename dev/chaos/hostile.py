@@ -162,7 +162,7 @@ def _unknown_names() -> bytes:
 
 @cache
 def client_tls() -> ssl.SSLContext:
-    """Hostile clients trust everybody."""
+    """Hostile clients do not verify certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -22,7 +22,7 @@ from manifests import NAMESPACE
 from manifests.naming import WEBHOOK_SECRET
 
 KILLED_IN_FLIGHT = 1.0
-"""Seconds after a kill in which reviews fail that were on their way to it."""
+"""Seconds after a kill in which reviews that were sent to that replica may fail."""
 
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 AGAIN_SECONDS = 60.0
@@ -186,7 +186,7 @@ def _ask(stage: Stage, method: str, path: str, body: dict[str, object] | None, w
 
 
 def _until(reached: Callable[[], bool]) -> None:
-    """For a minute at most: what is worse shows in the checks."""
+    """Wait for this, at most a minute: the checks find what takes longer."""
     deadline = time.monotonic() + AGAIN_SECONDS
     while not reached() and time.monotonic() < deadline:
         time.sleep(0.3)

@@ -138,7 +138,7 @@ def next_steps(script: Script, js: JSON, pods: Sequence[JSON]) -> list[Suspend |
     """The next steps of a set, from its state and its pods in the API server. Steps are idempotent.
 
     Pods of an exclusive Job end when all of them are bound: they work together. A leader that has ended before that
-    keeps nobody out of its domain (docs/concepts/exclusive-placement.md), and its followers still go there.
+    keeps no other Job out of its domain (docs/concepts/exclusive-placement.md), and its followers still go there.
     """
     status = js.get("status") or {}
     if status.get("terminalState"):
@@ -159,8 +159,8 @@ def _ending(script: Script, pod: JSON) -> End | None:
     labels = pod["metadata"]["labels"]
     if int(labels[keys.RESTART_ATTEMPT]) >= script.failures:
         return End(pod["metadata"]["name"], 0)
-    place = (labels[keys.REPLICATED_JOB_NAME], labels[keys.JOB_INDEX], labels.get(keys.COMPLETION_INDEX, "0"))
-    return End(pod["metadata"]["name"], 1) if place == ("workers", "0", "0") else None
+    pod_key = (labels[keys.REPLICATED_JOB_NAME], labels[keys.JOB_INDEX], labels.get(keys.COMPLETION_INDEX, "0"))
+    return End(pod["metadata"]["name"], 1) if pod_key == ("workers", "0", "0") else None
 
 
 def _job(pod: JSON) -> str:

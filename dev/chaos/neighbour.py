@@ -165,8 +165,8 @@ def group(variables: int, jobs: int = 1) -> dict[str, Any]:
 
 def policy() -> dict[str, Any]:
     """The policy of its namespace."""
-    where = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}}
-    spec = {"match": where, "validationActions": ["Deny"], "rules": {"maxJobs": {"max": MOST_JOBS}}}
+    match = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}}
+    spec = {"match": match, "validationActions": ["Deny"], "rules": {"maxJobs": {"max": MOST_JOBS}}}
     return {
         "apiVersion": "policy.jobset.x-k8s.io/v1alpha1",
         "kind": "JobSetPolicy",

@@ -95,14 +95,14 @@ class Replica:
     _thread: threading.Thread | None = None
 
     @property
-    def place(self) -> str:
+    def slot(self) -> str:
         """The name of all its lives."""
         return f"replica-{self.number}"
 
     @property
     def name(self) -> str:
         """Name of the replica between one start and the next."""
-        return f"{self.place}-{len(self.lives)}"
+        return f"{self.slot}-{len(self.lives)}"
 
     @property
     def logs(self) -> list[Path]:
@@ -125,7 +125,7 @@ class Replica:
 
     def start(self) -> None:
         self.folder.mkdir(parents=True)
-        self._thread = threading.Thread(target=self._keep, name=self.place, daemon=True)
+        self._thread = threading.Thread(target=self._keep, name=self.slot, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -179,7 +179,7 @@ class Replica:
             self.signal(signal.SIGKILL)  # leftovers of its end
         self._write_config()
         pair = pki.issue_client(pki.Pair.read(self.cluster.plan.layout.pki, "ca"), MANAGER, GROUPS)
-        self.lives[_credential(pair)] = f"{self.place}-{len(self.lives) + 1}"
+        self.lives[_credential(pair)] = f"{self.slot}-{len(self.lives) + 1}"
         pair.write(self.cluster.plan.layout.pki, self.name)
         self.loop.run(self.relay.become(self.name))
         authority = (self.cluster.plan.layout.pki / "ca.crt").read_bytes()

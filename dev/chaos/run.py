@@ -85,7 +85,7 @@ class Run:
         """Run to the end and judge."""
         self._admin.ask("POST", JOBSETS.format(STUCK), load.stuck())
         wall = time.time() - self._seconds()
-        probed = {replica.place: [asdict(port) for port in replica.ports] for replica in self._stage.replicas}
+        probed = {replica.slot: [asdict(port) for port in replica.ports] for replica in self._stage.replicas}
         with beside.running("dev.chaos.prober", probed, self._options.folder / PROBED):
             self._act()
         return self._judge_run(wall)
@@ -114,7 +114,7 @@ class Run:
         record.undisturbed = self._without(wall, AT_API_SERVER)
         came = (one["begin"] for one in self._journal if one["kind"] == Kind.NEIGHBOUR)
         record.alone = [(wall + WARM_UP, wall + begin) for begin in came]
-        record.expected = {replica.place: replica.answering for replica in self._stage.replicas}
+        record.expected = {replica.slot: replica.answering for replica in self._stage.replicas}
         record.logs = {log.stem: _lines(log) for replica in self._stage.replicas for log in replica.logs}
         record.answers = [Answer(*json.loads(line)) for line in _lines(self._options.folder / PROBED)]
         record.stops = [stop for replica in self._stage.replicas for stop in replica.stops]

@@ -91,12 +91,12 @@ class KeptProcesses:
         state.started = self._clock()
         state.starts += 1
 
-    def _put_off(self, state: _State, why: str) -> None:
+    def _put_off(self, state: _State, reason: str) -> None:
         state.due = self._clock() + state.pause
-        state.ended = why
+        state.ended = reason
         name, at = state.component.name, time.strftime("%Y-%m-%dT%H:%M:%S%z")
         with self._layout.log(name).open("a") as log:
-            log.write(f"{at} local cluster: {name} {why}; it is started again after {state.pause:g} s\n")
+            log.write(f"{at} local cluster: {name} {reason}; it is started again after {state.pause:g} s\n")
         state.pause = min(2 * state.pause, LONGEST_PAUSE)
 
 

@@ -15,9 +15,9 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 def unready_words(report: Mapping[str, Mapping[str, object]], layout: Layout) -> str:
     """A line for each process that runs and is not ready, with what it lacks. `report`: as of `KeptProcesses`."""
     return "\n".join(
-        f"{name} runs and is not ready: {why}. Its log: {layout.log(name)}"
+        f"{name} runs and is not ready: {reason}. Its log: {layout.log(name)}"
         for name, each in report.items()
-        if each["process"] and (why := _fault(layout, name))
+        if each["process"] and (reason := _fault(layout, name))
     )
 
 

@@ -81,7 +81,7 @@ def keep_manager(cluster: Cluster, story: "Story") -> str:
     log = local.keep(cluster, flags=story.flags, policies=story.policies, metrics=metrics)
     account = f"--clusterrole={METRICS_READERS} --serviceaccount=default:default"
     return (
-        f"{log}\nIts metrics are those of {METRICS_READERS} alone:\n"
+        f"{log}\nReading its metrics needs the ClusterRole {METRICS_READERS}:\n"
         f"  kubectl create clusterrolebinding metrics {account}\n"
         f'  curl -k -H "Authorization: Bearer $(kubectl create token default)" https://{metrics}/metrics'
     )
@@ -207,7 +207,7 @@ def run(story: Story, *, keep: bool) -> int:
     try:
         locate(Sources())
         started = time.monotonic()
-        with _kept_cluster(story.spec) if keep else _passing_cluster(story.spec) as cluster:
+        with _kept_cluster(story.spec) if keep else _temporary_cluster(story.spec) as cluster:
             demo = Demo(console, cluster, started, story.jobset)
             demo.say(f"control plane up: {version(cluster)}, {story.nodes}")
             log = story.start(cluster, story)
@@ -216,7 +216,7 @@ def run(story: Story, *, keep: bool) -> int:
         if keep:
             explain_how_to_go_on(console, cluster, log, fake=story.spec.nodes.count > 0)
         else:
-            demo.say("everything is torn down")
+            demo.say("everything is torn down. Next, keep it to run JobSets of your own: jobset demo --keep")
     except (LocalError, DevclusterError) as error:
         console.print(f"[red]the demo failed:[/] {error}", highlight=False)
         return 1
@@ -224,7 +224,7 @@ def run(story: Story, *, keep: bool) -> int:
 
 
 @contextlib.contextmanager
-def _passing_cluster(spec: ClusterSpec) -> Iterator[Cluster]:
+def _temporary_cluster(spec: ClusterSpec) -> Iterator[Cluster]:
     """A cluster for the length of the block."""
     with (
         tempfile.TemporaryDirectory(prefix="jobset-demo-") as scratch,
@@ -240,7 +240,7 @@ def _kept_cluster(spec: ClusterSpec) -> Iterator[Cluster]:
     if cluster.existed:
         raise LocalError(
             f"the cluster of an earlier demo is still up: go on with KUBECONFIG={cluster.kubeconfig}, or take it"
-            f" down with `jobset cluster down --name {spec.name}`. For one of your own beside it, have"
+            f" down with `jobset cluster down --name {spec.name}`. For a second one beside it, use"
             " another folder for its state: `export XDG_STATE_HOME=$HOME/my-demo` in each shell that uses it, then"
             " `jobset demo --keep`"
         )
@@ -272,6 +272,12 @@ def version(cluster: Cluster) -> str:
 
 def explain_how_to_go_on(console: Console, cluster: Cluster, log: str, *, fake: bool) -> None:
     """Commands to continue with the kept cluster. `fake`: whether its nodes are."""
+    first = (
+        "Next, run another JobSet on it:\n"
+        f"  kubectl apply -f {EXAMPLES}/worker-0-decides.yaml && jobset explain worker-0-decides"
+        if fake
+        else "Next, load an image of your own into its nodes:\n  jobset cluster image --help"
+    )
     end = f"  kubectl annotate pod NAME {EXIT_CODE}=1     # make a fake pod fail\n" if fake else ""
     console.print(
         f"\nThe cluster is up. Use it:\n"
@@ -282,11 +288,12 @@ def explain_how_to_go_on(console: Console, cluster: Cluster, log: str, *, fake: 
         f"  jobset ui     # JobSets on a page in the browser: http://{ADDRESS}/\n"
         f"The examples are in {EXAMPLES}\n"
         f"The log of the manager is {log}\n"
-        f"Who has asked the API server for what is in {cluster.audit_log}\n"
-        f"It is started again when it ends; see whether all of it runs:\n"
+        f"The audit log of the API server, with the user of each request, is {cluster.audit_log}\n"
+        f"What ends is started again. Whether all of it runs:\n"
         f"  jobset cluster status\n"
-        f"Tear it all down:\n"
-        f"  jobset cluster down --name {cluster.name}",
+        f"Remove the cluster at the end:\n"
+        f"  jobset cluster down --name {cluster.name}\n"
+        f"{first}",
         highlight=False,
     )
 
@@ -296,5 +303,5 @@ def until(reached: Callable[[], bool], expectation: str) -> None:
     deadline = time.monotonic() + STEP_SECONDS
     while not reached():
         if time.monotonic() > deadline:
-            raise LocalError(f"waited {STEP_SECONDS} s, and this has not come: {expectation}")
+            raise LocalError(f"waited {STEP_SECONDS} s for this, and it did not happen: {expectation}")
         time.sleep(0.2)

@@ -88,10 +88,10 @@ def _local(kept: KeptManager) -> str:
 
 def _elsewhere(lease: Found) -> str:
     host = str(lease["spec"]["holderIdentity"]).partition("_")[0]
-    where = "on this machine" if host == socket.gethostname() else f"on the machine, or in the pod, {host}"
+    location = "on this machine" if host == socket.gethostname() else f"on the machine, or in the pod, {host}"
     return (
         "End that one first: the one that starts now only waits, and its webhooks are not called. It runs"
-        f" {where}. There, the first command gives the NUMBER for the second:\n"
+        f" {location}. There, the first command gives the NUMBER for the second:\n"
         "  pgrep -fa 'jobset manager|cli manager'\n"
         "  kill NUMBER\n"
     )

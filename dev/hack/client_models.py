@@ -68,9 +68,9 @@ def _add(texts: dict[str, str], schema: Schema, node: mi.Type, path: str) -> str
     inner = {field.encode_name: field.type for field in node.fields}
     lines: list[str] = []
     for key, field in schema.get("properties", {}).items():
-        place = f"{path}.{key}".removeprefix(".")
-        kind = _type(texts, field, inner.get(key), place)
-        needed = key in schema.get("required", ()) and "default" not in field and place not in FILLED_IN
+        field_path = f"{path}.{key}".removeprefix(".")
+        kind = _type(texts, field, inner.get(key), field_path)
+        needed = key in schema.get("required", ()) and "default" not in field and field_path not in FILLED_IN
         lines += _field(key, kind, field, required=needed and not path.startswith("status"))
     base = "Resource" if node.cls is JobSet else "Model"
     text = [f"    {line}".rstrip() for line in inspect.cleandoc(f'"""{node.cls.__doc__}"""').splitlines()]

@@ -62,11 +62,11 @@ def program_files() -> list[Path]:
 
 def main() -> int:
     """Entry point. Returns the exit code."""
-    places: dict[str, list[str]] = {kind: [] for kind in MOST}
+    names_by_kind: dict[str, list[str]] = {kind: [] for kind in MOST}
     for file in program_files():
         for kind, name, line in vague_names(ast.parse(file.read_text(encoding="utf-8"))):
-            places[kind].append(f"{file.relative_to(ROOT)}:{line}: {name}")
-    too_many = {kind: found for kind, found in places.items() if len(found) > MOST[kind]}
+            names_by_kind[kind].append(f"{file.relative_to(ROOT)}:{line}: {name}")
+    too_many = {kind: found for kind, found in names_by_kind.items() if len(found) > MOST[kind]}
     for kind, found in too_many.items():
         print(*found, f"{len(found)} names are a {kind}, and at most {MOST[kind]} may be: rename some", sep="\n")  # noqa: T201
     return 1 if too_many else 0

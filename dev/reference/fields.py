@@ -39,9 +39,17 @@ def page() -> str:
         for path, schema, inherited in _objects(name, root["properties"][name], Marks()):
             parts.append(f"\n## {path}\n\n{_HEAD}")
             for field, inner in schema["properties"].items():
-                place = f"{path}.{field}"
+                field_path = f"{path}.{field}"
                 required = field in schema.get("required", ())
-                parts.append(_row(place, inner, marks(place, inner, inherited), values.get(place), required=required))
+                parts.append(
+                    _row(
+                        field_path,
+                        inner,
+                        marks(field_path, inner, inherited),
+                        values.get(field_path),
+                        required=required,
+                    )
+                )
     return "\n".join(parts) + "\n"
 
 
@@ -66,13 +74,13 @@ def _objects(path: str, schema: Mapping[str, Any], inherited: Marks) -> Iterator
         return
     yield path, schema, inherited
     for name, field in schema["properties"].items():
-        inner, place = field, f"{path}.{name}"
-        if place in TEMPLATES:
+        inner, field_path = field, f"{path}.{name}"
+        if field_path in TEMPLATES:
             continue
-        own = marks(place, field, inherited)
+        own = marks(field_path, field, inherited)
         while inner.get("type") == "array":
-            inner, place = inner["items"], f"{place}[]"
-        yield from _objects(place, inner, own)
+            inner, field_path = inner["items"], f"{field_path}[]"
+        yield from _objects(field_path, inner, own)
 
 
 def _row(path: str, schema: Mapping[str, Any], own: Marks, example: tuple[str, str] | None, *, required: bool) -> str:
@@ -134,6 +142,6 @@ def _values(path: str, value: Any) -> Iterator[tuple[str, Any]]:
                 yield from _values(f"{path}.{name}", inner)
         case list():
             for inner in value:
-                for place, found in _values(f"{path}[]", inner):
-                    if place != f"{path}[]":
-                        yield place, found
+                for field_path, found in _values(f"{path}[]", inner):
+                    if field_path != f"{path}[]":
+                        yield field_path, found

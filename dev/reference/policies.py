@@ -99,9 +99,9 @@ def _refusal(name: str) -> Iterator[str]:
 def violations_of_bad_jobset(loaded: LoadedSuite) -> Iterator[Any]:
     checks = Checks(_GATES)
     judged = judged_of(checks.create(checks.prepare(loaded.jobsets["bad"]), children=False).object, _GATES)
-    where = loaded.suite.tests[-1].namespace
+    suite_namespace = loaded.suite.tests[-1].namespace
     if judged is not None:
-        namespace = namespace_of(where.name, where.labels, where.annotations)
+        namespace = namespace_of(suite_namespace.name, suite_namespace.labels, suite_namespace.annotations)
         yield from (violation.error for violation in violations(loaded.policies, judged, namespace))
 
 

@@ -25,9 +25,9 @@ def page() -> str:
 
 
 def _section(rule: Rule, row: Explanation) -> Iterator[str]:
-    where = f" in `{row.at}`" if row.at else ""
+    location = f" in `{row.at}`" if row.at else ""
     yield f"## {rule.id}\n"
     yield f"{row.why.strip()}\n"
     yield f"Message: `{with_placeholders(rule.message)}`. Since {row.since}.\n"
-    yield f"Bad{where}:\n\n```\n{row.bad.rstrip()}\n```\n"
+    yield f"Bad{location}:\n\n```\n{row.bad.rstrip()}\n```\n"
     yield f"Good:\n\n```\n{row.good.rstrip()}\n```\n"

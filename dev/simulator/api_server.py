@@ -120,8 +120,10 @@ class ApiServer:
         if self.storage.get(plural, (namespace, name)) is not None:
             raise RefusedError(409, "AlreadyExists", f'{plural} "{name}" already exists')
         own = {"name": name, "uid": uid, "creationTimestamp": self.timestamp(), "generation": 1}
-        place = {"namespace": namespace} if namespace else {}
-        new = self.with_defaults(plural, {**body, "metadata": {**meta, **own, "resourceVersion": "0", **place}})
+        namespace_field = {"namespace": namespace} if namespace else {}
+        new = self.with_defaults(
+            plural, {**body, "metadata": {**meta, **own, "resourceVersion": "0", **namespace_field}}
+        )
         self.check_new(plural, new)
         return self.item(plural, new) if dry_run else self.put(plural, new)
 
@@ -206,6 +208,6 @@ def _check_preconditions(plural: str, item: Item, wanted: JSON) -> None:
             raise RefusedError(409, "Conflict", message)
 
 
-def _refuse(why: str) -> None:
-    if why:
-        raise RefusedError(422, "Invalid", why)
+def _refuse(reason: str) -> None:
+    if reason:
+        raise RefusedError(422, "Invalid", reason)

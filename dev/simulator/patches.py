@@ -39,8 +39,8 @@ def strategic(old: Any, patch: Any) -> Any:
         if value is None:
             new.pop(name, None)
         elif name.startswith(DELETE_FROM):
-            place = name.removeprefix(DELETE_FROM)
-            new[place] = [item for item in new.get(place) or [] if item not in value]
+            key = name.removeprefix(DELETE_FROM)
+            new[key] = [item for item in new.get(key) or [] if item not in value]
         elif name in KEYS and isinstance(value, list):
             new[name] = _merge_lists(new.get(name) or [], value, KEYS[name])
         else:

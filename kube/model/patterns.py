@@ -30,7 +30,7 @@ def compile_pattern(pattern: str) -> "re2._Regexp | str":
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        why = error.args[0] if error.args else "invalid pattern"
-        return why.decode(errors="replace") if isinstance(why, bytes) else str(why)
+        reason = error.args[0] if error.args else "invalid pattern"
+        return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
     except UnicodeEncodeError:
         return "not valid Unicode"

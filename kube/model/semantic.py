@@ -59,37 +59,37 @@ def differences(value: Any, other: Any) -> Iterator[tuple[str | int, ...]]:
     yield from _differences("", value, other, ())
 
 
-def _differences(key: str, value: Any, other: Any, place: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+def _differences(key: str, value: Any, other: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
     if value == other or _canonical(key, value) == _canonical(key, other):
         return
     if key in _STRUCTS or key in _TEXT_MAPS or key in _QUANTITY_MAPS:
         value, other = value or {}, other or {}
     if isinstance(value, dict) and isinstance(other, dict):
         members = [name for name in sorted({*value, *other}) if isinstance(name, str)]
-        found = [spot for name in members for spot in _member_differences(key, name, value, other, place)]
+        found = [spot for name in members for spot in _member_differences(key, name, value, other, path)]
         # A null in a map of texts makes the whole map differ.
-        yield from found or [place]
+        yield from found or [path]
     elif isinstance(value, list) and isinstance(other, list) and len(value) == len(other):
         for i, (mine, theirs) in enumerate(zip(value, other, strict=True)):
-            yield from _differences("", mine, theirs, (*place, i))
+            yield from _differences("", mine, theirs, (*path, i))
     else:
-        yield place
+        yield path
 
 
 def _member_differences(
-    key: str, name: str, value: JSON, other: JSON, place: tuple[str | int, ...]
+    key: str, name: str, value: JSON, other: JSON, path: tuple[str | int, ...]
 ) -> Iterator[tuple[str | int, ...]]:
     if key in _TEXT_MAPS or key in _QUANTITY_MAPS:
         same = value.get(name) == other.get(name) or (
             key in _QUANTITY_MAPS and _amount(value.get(name)) == _amount(other.get(name))
         )
         if not same:
-            yield (*place, name)
+            yield (*path, name)
         return
     ours, theirs = _canonical(name, value.get(name)), _canonical(name, other.get(name))
     if _is_absent(name, ours) and _is_absent(name, theirs):
         return
-    yield from _differences(name, value.get(name), other.get(name), (*place, name))
+    yield from _differences(name, value.get(name), other.get(name), (*path, name))
 
 
 def _canonical(key: str, value: Any) -> Any:

@@ -49,9 +49,9 @@ class Comparison:
 
     def __init__(self, word: str) -> None:
         self._word = _fold(word)
-        self._places: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
         for i, char in enumerate(self._word):
-            self._places[char] = self._places.get(char, 0) | 1 << i
+            self._positions[char] = self._positions.get(char, 0) | 1 << i
 
     def likeness(self, name: str) -> float:
         """Similarity from 0 to 1: the share of common characters in the same order; 0 if it cannot reach `CLOSE`."""
@@ -65,7 +65,7 @@ class Comparison:
         """Length of the longest common subsequence, by adding numbers of one bit a character (Hyyro, 2004)."""
         row = everywhere = (1 << len(self._word)) - 1
         for char in name:
-            matched = row & self._places.get(char, 0)
+            matched = row & self._positions.get(char, 0)
             row = (row + matched | row - matched) & everywhere
         return len(self._word) - row.bit_count()
 

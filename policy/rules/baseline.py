@@ -146,8 +146,8 @@ def _compile_app_armor(root: Root, say: Say) -> Cel:
     use = USES["appArmor"]
     path, key = of_template("i", ".template.spec.template")
     inside = below(".metadata.annotations", "key")
-    where = (Cel(f"({path}) + {inside}"), Cel(f"({key}) + {inside}"))
-    finding = say.at(FORBIDDEN, *where, apart=Cel("string(value)"), what=use.label, fix=use.fix)
+    path_and_label = (Cel(f"({path}) + {inside}"), Cel(f"({key}) + {inside}"))
+    finding = say.at(FORBIDDEN, *path_and_label, apart=Cel("string(value)"), what=use.label, fix=use.fix)
     local = f"value.startsWith({text(APP_ARMOR_LOCAL)})"
     harmful = f"key.startsWith({text(APP_ARMOR)}) && !(value in {texts(APP_ARMOR_HARMLESS)} || {local})"
     annotations = "j.?template.?spec.?template.?metadata.?annotations.orValue({})"

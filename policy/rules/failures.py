@@ -10,7 +10,7 @@ from api.named_actions import named_actions
 from api.policies import FailurePolicy
 from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule
 from kube.model.meta import Base, doc
-from policy.cel import NEW, Cel, Index, Root, Say, cel_place, concat_lists, of_template, texts
+from policy.cel import NEW, Cel, Index, Root, Say, cel_path, concat_lists, of_template, texts
 from policy.fields import list_of
 from policy.judged import JudgedJobSet, Namespace, Template
 from policy.limits import CelNumbers, Limit, Number, check_limit, effective_limit, limit_sentence, single_number
@@ -245,7 +245,7 @@ def _compile_unlimited(root: Root, say: Say) -> Cel:
     def finding(unlimited: Rule, holder: str, *parts: str | Index) -> Cel:
         counted = Cel(f"string({holder}.action).replace('AndIgnoreMaxRestarts', '')")
         return say.at(
-            unlimited, *cel_place("spec.failurePolicy", *parts), action=Cel(f"string({holder}.action)"), counted=counted
+            unlimited, *cel_path("spec.failurePolicy", *parts), action=Cel(f"string({holder}.action)"), counted=counted
         )
 
     def is_free(holder: str) -> str:
@@ -277,8 +277,8 @@ def compile_backoff_limit(rule: BackoffLimit, say: Say) -> Compiled:
     number = CelNumbers(rule, BACKOFF, numbers, at)
     if not rule.zero_with_restarts:
         return Compiled(numbers=(number,))
-    where = of_template("i", ".template.spec.", Cel(name))
-    finding = say.at(NOT_ZERO, *where, value=Cel(f"string({value})"))
+    template_path = of_template("i", ".template.spec.", Cel(name))
+    finding = say.at(NOT_ZERO, *template_path, value=Cel(f"string({value})"))
 
     def findings(root: Root) -> Cel:
         return Cel(

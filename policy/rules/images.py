@@ -7,7 +7,7 @@ from kube.model import images
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.images import full_name
 from kube.model.meta import Base, doc
-from policy.cel import Cel, Index, Place, Root, Say, cel_place, concat_lists, of_container, of_pod, text, texts
+from policy.cel import Cel, CelPath, Index, Root, Say, cel_path, concat_lists, of_container, of_pod, text, texts
 from policy.fields import Word, has_wildcard, list_of
 from policy.judged import AGENT_IMAGE, JudgedJobSet, Namespace, Template
 from policy.rule import PolicyRule, by_findings, of_containers, of_pods
@@ -64,8 +64,8 @@ def each_image(judged: JudgedJobSet) -> Iterator[tuple[Path, str]]:
     """Each image of the pods with the path where it is written; one that every pod gets is listed once."""
     seen: set[Path] = set()
     for template in judged.templates:
-        for place, image in images_of(template):
-            path = template.at(*place)
+        for image_path, image in images_of(template):
+            path = template.at(*image_path)
             if path not in seen:
                 seen.add(path)
                 yield path, image
@@ -104,7 +104,7 @@ _OF_CONTAINER = "x.c.?image.orValue('')"
 _OF_VOLUME = "x.v.?image.?reference.orValue('')"
 
 
-def _sources(root: Root) -> tuple[tuple[Cel, str, Place], ...]:
+def _sources(root: Root) -> tuple[tuple[Cel, str, CelPath], ...]:
     """Sources of images: a list, the image of its item `x`, and its path."""
     container = of_container(".image")
     volume = of_pod("x.j", ".volumes", Index("x.k"), ".image.reference")
@@ -112,7 +112,7 @@ def _sources(root: Root) -> tuple[tuple[Cel, str, Place], ...]:
     return (
         (root.variable("containers"), _OF_CONTAINER, container),
         (root.variable("volumes"), _OF_VOLUME, volume),
-        (Cel(f"({agents}.size() == 0 ? [] : [{agents}[0]])"), "x.image", cel_place(str(AGENT_IMAGE))),
+        (Cel(f"({agents}.size() == 0 ? [] : [{agents}[0]])"), "x.image", cel_path(str(AGENT_IMAGE))),
     )
 
 
@@ -148,7 +148,7 @@ def compile_image_registries(rule: ImageRegistries, say: Say, root: Root) -> Cel
     allowed = " or ".join(rule.allowed)
     registry = Cel("n.substring(0, n.lastIndexOf('/'))")
 
-    def elsewhere(items: Cel, image: str, at: Place) -> Cel:
+    def elsewhere(items: Cel, image: str, at: CelPath) -> Cel:
         finding = say.at(REGISTRY, *at, apart=Cel(f"string({image})"), registry=registry, allowed=allowed)
         elsewhere_names = f"{_full_name(image)}.filter(n, !{below}.exists(b, (n + '/').startsWith(b)))"
         return Cel(f"{items}.filter(x, {image} != '').map(x, {elsewhere_names}.map(n, {finding})).flatten()")

@@ -74,8 +74,8 @@ class RequiredPair(Base, frozen=True, kw_only=True):
 
     def faults(self, path: Path) -> Iterator[FieldError]:
         """Faults: a pattern that cannot be parsed."""
-        if self.pattern and isinstance(why := compile_pattern(self.pattern), str):
-            yield PATTERN.at(path.at("pattern"), self.pattern, why=why)
+        if self.pattern and isinstance(reason := compile_pattern(self.pattern), str):
+            yield PATTERN.at(path.at("pattern"), self.pattern, why=reason)
 
 
 NO_LABEL = sentence("requiredLabels", ErrorType.REQUIRED, "", "add the label {key}{form}", "missing")

@@ -55,11 +55,11 @@ class Use:
     def find_in(self, template: Template) -> Iterator[tuple[Path, Any]]:
         """The paths at which the pods of a template use it, and the values there."""
         for field in self.fields:
-            for place, holder in _holders(template, field.holder):
+            for holder_path, holder in _holders(template, field.holder):
                 # Few pods have it, and looking further would take most of the time for a large set.
                 for parts, value in _values(holder, field.parts) if field.parts[0] in holder else ():
                     if value not in field.harmless:
-                        yield template.at(*place, *parts), value
+                        yield template.at(*holder_path, *parts), value
 
 
 _Parts = tuple[str | int, ...]
@@ -76,16 +76,16 @@ def _holders(template: Template, holder: Holder) -> Iterator[tuple[_Parts, Any]]
             yield ("volumes", i), volume
 
 
-def _values(value: Any, parts: _Parts, place: _Parts = ()) -> Iterator[tuple[_Parts, Any]]:
+def _values(value: Any, parts: _Parts, path: _Parts = ()) -> Iterator[tuple[_Parts, Any]]:
     if value is None:
         return
     if not parts:
-        yield place, value
+        yield path, value
     elif parts[0] == ITEM:
         for i, item in enumerate(value):
-            yield from _values(item, parts[1:], (*place, i))
+            yield from _values(item, parts[1:], (*path, i))
     else:
-        yield from _values(value.get(parts[0]), parts[1:], (*place, parts[0]))
+        yield from _values(value.get(parts[0]), parts[1:], (*path, parts[0]))
 
 
 def _pod(*parts: str, harmless: tuple[str | int, ...] = ()) -> Field:

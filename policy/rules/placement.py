@@ -9,10 +9,10 @@ from kube.model.meta import JSON, Base, doc
 from kube.model.validation import dns1123_subdomain
 from policy.cel import (
     Cel,
-    Place,
+    CelPath,
     Root,
     Say,
-    cel_place,
+    cel_path,
     concat_lists,
     list_if,
     of_pod,
@@ -112,13 +112,13 @@ def _topology(judged: JudgedJobSet, template: Template) -> tuple[str, Path]:
     of_job, of_pod = template.path.at("template", "metadata"), template.job_path.at("template", "metadata")
     whole, key = judged.js.metadata.annotations, keys.EXCLUSIVE_TOPOLOGY
     pod: JSON = (template.rjob.job_spec.get("template") or {}).get("metadata") or {}
-    for annotations, place in (
+    for annotations, path in (
         (template.rjob.annotations, of_job),
         (whole, METADATA),
         (pod.get("annotations") or {}, of_pod),
     ):
         if key in annotations:
-            return annotations[key], place
+            return annotations[key], path
     return "", of_job
 
 
@@ -137,9 +137,9 @@ def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root
     of_pods = f"j.?template.?spec.?template.?metadata.?annotations[?{_KEY}]"
     at_job = of_template("i", f".template.metadata.annotations[{keys.EXCLUSIVE_TOPOLOGY}]")
     at_pod = of_template("i", f".template.spec.template.metadata.annotations[{keys.EXCLUSIVE_TOPOLOGY}]")
-    at_set = cel_place(str(METADATA.at("annotations", keys.EXCLUSIVE_TOPOLOGY)))
+    at_set = cel_path(str(METADATA.at("annotations", keys.EXCLUSIVE_TOPOLOGY)))
 
-    def topology_findings(value: str, at: Place) -> Cel:
+    def topology_findings(value: str, at: CelPath) -> Cel:
         """A list of the findings about the topology at a path."""
         lists = []
         if rule.allowed is not None:

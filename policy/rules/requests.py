@@ -13,8 +13,8 @@ from kube.model.requests import is_of_pods
 from policy.cel import (
     NO_TEXTS,
     Cel,
+    CelPath,
     Expression,
-    Place,
     Root,
     Say,
     below,
@@ -57,9 +57,9 @@ UNCOUNTED = sentence(
 def request_number(limit: ResourceLimit, judged: JudgedJobSet, namespace: Namespace) -> Number:
     """The requests of all pods of a set for a resource, and its limit."""
     most = effective_limit(limit, namespace)
-    where = partial(_request, judged, limit.name)
+    find_path = partial(_request, judged, limit.name)
     parts = partial(_resource_parts, judged, limit.name, most.text)
-    return Number(limit.name, judged.requests.get(limit.name, 0), most, where, parts)
+    return Number(limit.name, judged.requests.get(limit.name, 0), most, find_path, parts)
 
 
 def find_uncountable(
@@ -78,7 +78,7 @@ def _request(judged: JudgedJobSet, resource: str) -> Path:
     if not judged.templates:
         return SPEC.at("replicatedJobs")
     largest = max(judged.templates, key=lambda template: template.pods * template.requests.get(resource, 0))
-    return largest.request_place(resource)
+    return largest.request_path(resource)
 
 
 def _resource_parts(judged: JudgedJobSet, name: str, limit: str) -> list[str]:
@@ -178,7 +178,7 @@ class CelRequests:
             self.limit,
             TOTALS,
             lambda root: single_number(total(f"{root.variable(self.amounts)}"), self.limit.name),
-            self._place(),
+            self._cel_path(),
             unit="m" if self.in_thousandths else "",
             shown=Cel(self._in_words("n.amount")),
             parts=Cel(listed.text.replace("transformList(i, j, ", f"transformList(i, j, {requests} > 0, ", 1)),
@@ -189,7 +189,7 @@ class CelRequests:
             return f"({amount} % 1000 == 0 ? string({amount} / 1000) : string({amount}) + 'm')"
         return f"string({amount})"
 
-    def _place(self) -> Place:
+    def _cel_path(self) -> CelPath:
         """The path of its largest request."""
         number = cel_largest(Cel(f"variables.{self.amounts}"))
         states = f"({{}}.?resources.?requests[?{self.key}].hasValue() ? 'requests' : 'limits')"
@@ -224,7 +224,7 @@ def compile_uncountable(limits: Sequence[ResourceLimit], say: Say) -> Expression
     at_container = of_container(".resources.", Cel(kind.format("x.c")), _R)
     of_whole, of_overhead = of_pod("i", ".resources.", Cel(kind.format("p")), _R), of_pod("i", ".overhead", _R)
 
-    def each(names: Cel, holders: str, stated: str, at: Place) -> Cel:
+    def each(names: Cel, holders: str, stated: str, at: CelPath) -> Cel:
         finding = say.at(UNCOUNTED, *at, shown=quote_text(Cel("t")))
         wrong = f"[string({stated}.orValue(dyn(0)))].filter(t, !({_is_counted('t')})).map(t, {finding})"
         return Cel(f"{names}.map(r, {holders}, {wrong}).flatten()).flatten()")

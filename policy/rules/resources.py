@@ -10,12 +10,12 @@ from kube.model.requests import DEVICE_CLASS, is_device_class, resource_holders
 from kube.model.suggest import nearest
 from policy.cel import (
     Cel,
+    CelPath,
     Index,
-    Place,
     Root,
     Say,
     below,
-    cel_place,
+    cel_path,
     concat_lists,
     of_container,
     of_pod,
@@ -89,8 +89,11 @@ def claims_of_groups(judged: JudgedJobSet) -> Iterator[Path]:
     entries = scheduling.replicated_jobs if scheduling else ()
     for i, entry in enumerate(entries):
         path = SPEC.at("scheduling", "replicatedJobs", i)
-        for place, claims in ((path, entry.resource_claims), (path.at("job"), entry.job and entry.job.resource_claims)):
-            yield from (place.at("resourceClaims", k) for k, _ in enumerate(claims or ()))
+        for claims_path, claims in (
+            (path, entry.resource_claims),
+            (path.at("job"), entry.job and entry.job.resource_claims),
+        ):
+            yield from (claims_path.at("resourceClaims", k) for k, _ in enumerate(claims or ()))
 
 
 _NAMES = (
@@ -123,17 +126,17 @@ OF_CLASS = f"string(r).startsWith({text(DEVICE_CLASS)})"
 
 @by_findings
 def compile_allowed_resources(rule: tuple[str, ...], say: Say, root: Root) -> Cel:
-    def finding(at: Place) -> Cel:
+    def finding(at: CelPath) -> Cel:
         return say.at(RESOURCE, *at, shown=quote_text(Cel("string(r)")), allowed=list_allowed(rule))
 
     return concat_lists(*_findings_by_resource(root, f"!(r in {texts(rule)})", finding))
 
 
-def _findings_by_resource(root: Root, condition: str, finding: Callable[[Place], Cel]) -> list[Cel]:
+def _findings_by_resource(root: Root, condition: str, finding: Callable[[CelPath], Cel]) -> list[Cel]:
     """Findings about each resource `r` that a pod, its containers or its overhead name, if the condition holds."""
     pods, lists = root.variable("changedPods"), []
 
-    def each(names: str, at: Place) -> str:
+    def each(names: str, at: CelPath) -> str:
         return f"{names}.orValue({{}}).transformList(r, a, {condition}, {finding(at)})"
 
     for kind in _KINDS:
@@ -147,7 +150,7 @@ def _findings_by_resource(root: Root, condition: str, finding: Callable[[Place],
     return [Cel(each) for each in lists]
 
 
-def compile_claims(root: Root, finding: Callable[[Place], Cel]) -> Cel:
+def compile_claims(root: Root, finding: Callable[[CelPath], Cel]) -> Cel:
     """Findings about each claim for devices: of pods, by resources that stand for a DeviceClass, of groups."""
     claim = finding(of_pod("i", ".resourceClaims", Index("k")))
     of_pods = (
@@ -158,7 +161,7 @@ def compile_claims(root: Root, finding: Callable[[Place], Cel]) -> Cel:
     findings = f"{OF_JOB}.transformList(k, c, {finding(at)})"
     of_groups = [Cel(f"{root.variable('jobs')}.transformList(i, j, {findings}).flatten()")]
     for field in ("", ".job"):
-        at = cel_place("spec.scheduling.replicatedJobs", Index("i"), f"{field}.resourceClaims", Index("k"))
+        at = cel_path("spec.scheduling.replicatedJobs", Index("i"), f"{field}.resourceClaims", Index("k"))
         holder = f"e{field.replace('.', '.?')}"
         findings = f"{holder}.?resourceClaims.orValue([]).transformList(k, c, {finding(at)})"
         of_groups.append(Cel(f"{GROUPS.format(root.name)}.transformList(i, e, {findings}).flatten()"))

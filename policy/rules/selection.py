@@ -7,7 +7,7 @@ from typing import Annotated
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import JSON, Base, doc
 from kube.model.suggest import did_you_mean
-from policy.cel import Cel, Index, Place, Root, Say, below, concat_lists, of_pod, text, texts
+from policy.cel import Cel, CelPath, Index, Root, Say, below, concat_lists, of_pod, text, texts
 from policy.fields import Word, list_of, map_by
 from policy.judged import JudgedJobSet, Namespace
 from policy.rule import Compiled, PolicyRule, list_allowed, of_pods
@@ -56,11 +56,11 @@ def find_node_selectors(rule: NodeSelectors, judged: JudgedJobSet, _: Namespace)
         for key, value in (pod.get("nodeSelector") or {}).items():
             yield from _check_label(path.at("nodeSelector", key), allowed, key, (value,), value)
         affinity: JSON = (pod.get("affinity") or {}).get("nodeAffinity") or {}
-        for place, term in _terms(affinity) if affinity else ():
-            yield from _check_term(path.at("affinity", "nodeAffinity", *place), term, allowed)
-        for place, term in _pod_terms(pod.get("affinity") or {}):
+        for term_path, term in _terms(affinity) if affinity else ():
+            yield from _check_term(path.at("affinity", "nodeAffinity", *term_path), term, allowed)
+        for term_path, term in _pod_terms(pod.get("affinity") or {}):
             key = term.get("topologyKey") or ""
-            yield from _check_label(path.at("affinity", *place, "topologyKey"), allowed, key, None, key)
+            yield from _check_label(path.at("affinity", *term_path, "topologyKey"), allowed, key, None, key)
 
 
 _REQUIRED, _PREFERRED = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
@@ -84,9 +84,9 @@ def _pod_terms(affinity: JSON) -> _Terms:
             ((kind, _PREFERRED, i, "podAffinityTerm"), item.get("podAffinityTerm") or {})
             for i, item in enumerate(terms.get(_PREFERRED) or ())
         )
-        for place, term in (*required, *preferred):
+        for term_path, term in (*required, *preferred):
             if kind == "podAffinity" or term.get("namespaces") or term.get("namespaceSelector") is not None:
-                yield place, term
+                yield term_path, term
 
 
 def _check_term(path: Path, term: JSON, allowed: Mapping[str, NodeLabel]) -> Iterator[FieldError]:
@@ -219,7 +219,7 @@ _BY_AFFINITY = _Selection(
 _BY_PODS = _Selection(Cel("false"), Cel("[key]"), Cel("string(key)"))
 
 
-def _cel_label_findings(rule: NodeSelectors, at: Place, chosen: _Selection, say: Say) -> Cel:
+def _cel_label_findings(rule: NodeSelectors, at: CelPath, chosen: _Selection, say: Say) -> Cel:
     """A list of the findings about the selection of nodes by the label `key`."""
     allowed = texts(label.key for label in rule.allowed)
     words = list_allowed([label.key for label in rule.allowed])
@@ -231,7 +231,7 @@ def _cel_label_findings(rule: NodeSelectors, at: Place, chosen: _Selection, say:
     return Cel(f"({other}[])")
 
 
-def _cel_value_finding(label: NodeLabel, at: Place, chosen: _Selection, say: Say) -> str:
+def _cel_value_finding(label: NodeLabel, at: CelPath, chosen: _Selection, say: Say) -> str:
     known = label.values or ()
     words = f"allowed are: {', '.join(known)}"
     wrong = say.at(NODE_VALUE, *at, apart=chosen.stated, key=label.key, allowed=words)

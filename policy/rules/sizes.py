@@ -7,7 +7,7 @@ from typing import Annotated
 
 from kube.model.field import SPEC, Path
 from kube.model.meta import doc
-from policy.cel import Cel, Place, Root, Say, cel_place
+from policy.cel import Cel, CelPath, Root, Say, cel_path
 from policy.judged import JudgedJobSet, Namespace, Template
 from policy.limits import CelNumbers, Limit, Number, effective_limit, limit_sentence, single_number
 from policy.rule import Compiled, PolicyRule, by_numbers
@@ -18,14 +18,14 @@ JOBS = limit_sentence("maxJobs", "reduce replicas: {parts}")
 
 def replicated_jobs(rule: Limit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
     """A set may have only so many ReplicatedJobs."""
-    place = SPEC.at("replicatedJobs")
-    yield Number("ReplicatedJobs", len(judged.templates), effective_limit(rule, namespace), lambda: place)
+    jobs_path = SPEC.at("replicatedJobs")
+    yield Number("ReplicatedJobs", len(judged.templates), effective_limit(rule, namespace), lambda: jobs_path)
 
 
 def jobs(rule: Limit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
     """A set may have only so many Jobs: the `replicas` of all its ReplicatedJobs together."""
-    where = partial(largest_replicas, judged, _jobs)
-    yield Number("Jobs", judged.jobs, effective_limit(rule, namespace), where, partial(_job_parts, judged))
+    find_path = partial(largest_replicas, judged, _jobs)
+    yield Number("Jobs", judged.jobs, effective_limit(rule, namespace), find_path, partial(_job_parts, judged))
 
 
 def _jobs(template: Template) -> int:
@@ -70,7 +70,7 @@ def cel_largest(numbers: Cel) -> str:
     return f"{numbers}.indexOf({numbers}.max())"
 
 
-def cel_replicas(numbers: Cel) -> Place:
+def cel_replicas(numbers: Cel) -> CelPath:
     """The path of the largest of these numbers."""
     path = f"'spec.replicatedJobs[' + string({cel_largest(numbers)}) + '].replicas'"
     found = Cel(f"({numbers}.size() == 0 ? 'spec.replicatedJobs' : {path})")
@@ -83,7 +83,7 @@ def compile_max_replicated_jobs(rule: Limit, say: Say) -> Compiled:
     def numbers(root: Root) -> Cel:
         return single_number(f"{root.variable('jobs')}.size()", "ReplicatedJobs")
 
-    return Compiled(numbers=(CelNumbers(rule, REPLICATED_JOBS, numbers, cel_place("spec.replicatedJobs")),))
+    return Compiled(numbers=(CelNumbers(rule, REPLICATED_JOBS, numbers, cel_path("spec.replicatedJobs")),))
 
 
 def compile_max_jobs(rule: Limit, say: Say) -> Compiled:

@@ -7,7 +7,7 @@ from typing import Annotated
 from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule
 from kube.model.meta import doc
 from kube.model.quantity import WHOLE_PATTERN
-from policy.cel import Cel, Root, Say, cel_place, list_if
+from policy.cel import Cel, Root, Say, cel_path, list_if
 from policy.durations import DURATION, seconds_of
 from policy.judged import JudgedJobSet, Namespace
 from policy.limits import CelNumbers, Limit, Number, check_limit, effective_limit, limit_sentence, single_number
@@ -62,7 +62,7 @@ class _Seconds:
             yield from check_limit(number, self.exceeded, number.amount)
 
     def compile(self, rule: MaxSeconds, say: Say) -> Compiled:
-        at = cel_place(str(self.path))
+        at = cel_path(str(self.path))
 
         def value(root: Root) -> str:
             return f"{root.name}.?spec.?{self.path.parts[-1]}"

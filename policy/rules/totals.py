@@ -57,13 +57,13 @@ def totals(rule: MaxTotals, judged: JudgedJobSet, namespace: Namespace) -> Itera
     however many use it. Which devices a claim asks for is not in the JobSet.
     """
     if rule.pods is not None:
-        where = partial(largest_replicas, judged, _pods)
-        yield Number("pods", judged.pods, effective_limit(rule.pods, namespace), where, partial(_pod_parts, judged))
+        find_path = partial(largest_replicas, judged, _pods)
+        yield Number("pods", judged.pods, effective_limit(rule.pods, namespace), find_path, partial(_pod_parts, judged))
     if rule.resource_claims is not None:
         claims = sum(map(_claims, judged.templates)) + judged.claims_of_groups + len(judged.named_claims)
-        where = partial(largest_replicas, judged, _claims)
+        find_path = partial(largest_replicas, judged, _claims)
         parts = partial(_claim_parts, judged)
-        yield Number("resource claims", claims, effective_limit(rule.resource_claims, namespace), where, parts)
+        yield Number("resource claims", claims, effective_limit(rule.resource_claims, namespace), find_path, parts)
     for limit in rule.resources:
         yield request_number(limit, judged, namespace)
 

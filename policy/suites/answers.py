@@ -105,12 +105,12 @@ def _not_by_policies(answer: Answer, found: Sequence[Finding], unrecorded: Seque
     """The causes of a refusal without a recorded violation. `unrecorded`: policies that may have more."""
     explained = Counter((each.path, each.complaint) for each in found if each.action == DENY)
     other_causes = []
-    for place, text in answer.causes:
-        own = next((key for key in explained if key[0] == place and _begins(text, key[1]) and explained[key]), None)
+    for path, text in answer.causes:
+        own = next((key for key in explained if key[0] == path and _begins(text, key[1]) and explained[key]), None)
         if own is None and any(f"policy {name}" in text for name in unrecorded):
             continue
         if own is None:
-            other_causes.append(f"{place}: {text}" if place else text)
+            other_causes.append(f"{path}: {text}" if path else text)
         else:
             explained[own] -= 1
     return other_causes if answer.causes else [answer.message]
@@ -156,7 +156,7 @@ def _not_in_refusal(own: Verdict, answer: Answer) -> Iterator[str]:
     """Refusals whose text is missing in the API server's answer, unless that leaves out some of many errors."""
     if answer.object is not None or not answer.causes or len(answer.causes) > MAX_SHOWN_ERRORS:
         return
-    answered_texts = {f"{place}: {text}" for place, text in answer.causes}
+    answered_texts = {f"{path}: {text}" for path, text in answer.causes}
     for each in own.found:
         if each.action == DENY and each.text not in answered_texts:
             yield f"the refusal does not say: {each.text}"

@@ -142,26 +142,26 @@ def _verdict(
     """The verdict; or None, and why there is none."""
     judged: dict[str, JudgedJobSet] = {}
     got: Record | None = None
-    where = namespace_of(test.namespace.name, test.namespace.labels, test.namespace.annotations)
+    location = namespace_of(test.namespace.name, test.namespace.labels, test.namespace.annotations)
     for member, obj in objects.items():
         is_new = member == "jobset" and "oldJobset" not in objects
-        admitted = admit(obj, contents.policies if is_new else (), where)
+        admitted = admit(obj, contents.policies if is_new else (), location)
         if admitted.errors or admitted.jobset is None:
             return None, list(_faults(admitted.errors, path.at(member), dig(obj, "metadata", "name")))
         judged[member] = admitted.jobset
         if is_new:
             got = recorded_defaults(admitted.object)
     own = in_namespace(contents.exceptions, test.namespace.name)
-    without = excused_rules(own, contents.policies, judged["jobset"], where, time_of(test.time) or EARLIEST)
+    without = excused_rules(own, contents.policies, judged["jobset"], location, time_of(test.time) or EARLIEST)
     found = violations(
         contents.policies,
         judged["jobset"],
-        where,
+        location,
         judged.get("oldJobset"),
         excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
     )
     labels = judged["jobset"].js.metadata.labels
-    mismatches = [(policy, policy_mismatch(policy, labels, where)) for policy in contents.policies]
+    mismatches = [(policy, policy_mismatch(policy, labels, location)) for policy in contents.policies]
     return Verdict([_finding(violation) for violation in found], got, mismatches, without), []
 
 
@@ -207,29 +207,29 @@ def compare(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldErro
     fitting = [{i for i, each in enumerate(found) if _fits(wanted, each)} for wanted in test.expect]
     known = set().union(*fitting)
     for number, (wanted, fits) in enumerate(zip(test.expect, fitting, strict=True)):
-        place = path.at("expect", number)
-        why, remedy = _why_unchecked(verdict, wanted)
+        expectation_path = path.at("expect", number)
+        reason, remedy = _why_unchecked(verdict, wanted)
         if bool(fits) != (wanted.action == PASS):
-            if why and wanted.action == PASS:
-                yield NOT_CHECKED.at(place, wanted.rule, rule=wanted.rule, why=why, remedy=remedy)
+            if reason and wanted.action == PASS:
+                yield NOT_CHECKED.at(expectation_path, wanted.rule, rule=wanted.rule, why=reason, remedy=remedy)
             continue
         left = {i: each for i, each in enumerate(found) if i not in set().union(*fitting)}
-        if near := _near(wanted, left, place):
+        if near := _near(wanted, left, expectation_path):
             error, close = near
             yield error
             known |= close
             continue
-        why = f"{why}; {remedy}" if why else _exception_note(verdict, wanted, test)
+        reason = f"{reason}; {remedy}" if reason else _exception_note(verdict, wanted, test)
         actual = _join_first(str(each) for each in found if each.rule == wanted.rule) or (
-            f"nothing by this rule: {why}" if why else "nothing by this rule"
+            f"nothing by this rule: {reason}" if reason else "nothing by this rule"
         )
-        yield NOT_FOUND.at(place, wanted.rule, rule=wanted.rule, action=wanted.action.lower(), found=actual)
+        yield NOT_FOUND.at(expectation_path, wanted.rule, rule=wanted.rule, action=wanted.action.lower(), found=actual)
     for i, each in enumerate(found):
         if i not in known:
             yield UNEXPECTED.at(path.at("expect"), each.rule, rule=each.rule, action=each.action, text=each.text)
 
 
-def _near(wanted: Expectation, found: Mapping[int, Finding], place: Path) -> tuple[FieldError, set[int]] | None:
+def _near(wanted: Expectation, found: Mapping[int, Finding], path: Path) -> tuple[FieldError, set[int]] | None:
     """The note about findings that differ from the expected ones only in text or path, and these findings."""
     if wanted.action == PASS:
         return None
@@ -238,7 +238,7 @@ def _near(wanted: Expectation, found: Mapping[int, Finding], place: Path) -> tup
         if close := {i for i, each in found.items() if _fits(without, each)}:
             actual = _join_first(found[i].path if rule is OTHER_PATH else found[i].text for i in sorted(close))
             words = {"rule": wanted.rule, "action": wanted.action, "found": actual}
-            return rule.at(place.at(member), getattr(wanted, member), **words), close
+            return rule.at(path.at(member), getattr(wanted, member), **words), close
     return None
 
 

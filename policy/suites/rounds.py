@@ -38,19 +38,19 @@ class Round:
     @property
     def olds(self) -> dict[tuple[str, str], str]:
         """The JobSets that have to be stored first."""
-        return {place: old for place, old in self.stored.items() if old}
+        return {key: old for key, old in self.stored.items() if old}
 
     def add(self, number: int, test: SuiteTest, *, timed: bool) -> bool:
         """Add a test if it agrees with the others. Returns whether it does."""
         name, time = namespace_name(test), test.time if timed else ""
-        place = (name, test.jobset)
+        key = (name, test.jobset)
         if (
             self.namespaces.get(name, test.namespace) != test.namespace
             or self.times.get(name, time) != time
-            or self.stored.get(place, test.old_jobset) != test.old_jobset
+            or self.stored.get(key, test.old_jobset) != test.old_jobset
         ):
             return False
-        self.namespaces[name], self.times[name], self.stored[place] = test.namespace, time, test.old_jobset
+        self.namespaces[name], self.times[name], self.stored[key] = test.namespace, time, test.old_jobset
         self.tests.append(number)
         return True
 
@@ -77,15 +77,15 @@ def standing_exceptions(
     found = []
     for name, namespace in round_.namespaces.items():
         time = time_of(round_.times[name]) or EARLIEST
-        where = _where(namespace)
+        location = _namespace_of(namespace)
         for exception in in_namespace(contents.exceptions, name):
             policy = policies.get(exception.spec.policy)
-            stands = standing(exception, policy, where, time)
+            stands = standing(exception, policy, location, time)
             if policy and policy.spec.exceptions and stands.until and not stands.why_not:
                 most = duration_of(policy.spec.exceptions.max_duration)
                 found.append((name, exception, now + min(max(stands.until - time, LEAST_LEFT), most)))
     return found
 
 
-def _where(namespace: SuiteNamespace) -> Namespace:
+def _namespace_of(namespace: SuiteNamespace) -> Namespace:
     return namespace_of(namespace.name, namespace.labels, namespace.annotations)

@@ -29,7 +29,8 @@ def test_who_keeps_the_demo_is_told_the_address_of_the_page_and_how_to_go_on():
     said = output.getvalue()
     assert f"http://{ADDRESS}/" in said
     assert "export KUBECONFIG=/demo/config\n" in said
-    assert "is in /demo/audit.log\n" in said
+    assert "is /demo/audit.log\n" in said
+    assert said.splitlines()[-1].startswith("  kubectl apply -f "), "the last line is the next step"
     path = next(line for line in said.splitlines() if "export PATH=" in line)
     assert path.endswith(f"={Path(sys.executable).parent}:/demo/bin:$PATH")
     commands = [shlex.split(line, comments=True) for line in re.findall(r"^  jobset (.*)", said, re.MULTILINE)]

@@ -86,10 +86,14 @@ async def test_a_set_that_is_resumed_does_not_wait_for_its_turn():
 def test_a_slow_set_delays_the_next_by_half_a_second_at_most():
     beginnings = Beginnings()
     beginnings.took(60)
-    assert [beginnings.place(100), beginnings.place(100), beginnings.place(103)] == [100, 100 + LONGEST_PAUSE, 103]
+    assert [beginnings.reserve(100), beginnings.reserve(100), beginnings.reserve(103)] == [
+        100,
+        100 + LONGEST_PAUSE,
+        103,
+    ]
 
 
 def test_a_set_does_not_wait_for_all_that_a_neighbour_has_created():
     beginnings = Beginnings()
     beginnings.took(60)
-    assert max(beginnings.place(100) for _ in range(1000)) == 100 + LONGEST_WAIT
+    assert max(beginnings.reserve(100) for _ in range(1000)) == 100 + LONGEST_WAIT

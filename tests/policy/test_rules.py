@@ -68,7 +68,7 @@ def test_a_set_without_replicated_jobs_has_totals_of_0():
     rules = {"maxTotals": {"pods": {"max": 0}, "resources": [{"name": "cpu", "max": 0}]}, "maxJobs": {"max": 0}}
     assert places(js, **rules) == []
     compared = numbers(policy(**rules), js, Namespace())
-    assert {str(number.where()) for each in compared.values() for number in each} == {"spec.replicatedJobs"}
+    assert {str(number.find_path()) for each in compared.values() for number in each} == {"spec.replicatedJobs"}
 
 
 def test_many_templates_are_not_all_listed():

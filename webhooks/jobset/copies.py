@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from api.keys import MULTIKUEUE, MULTIKUEUE_ORIGIN, OWN_FIELDS_COPY, QUEUE_NAME
-from api.own_fields import own_places
+from api.own_fields import own_locations
 from kube.model.field import Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
@@ -31,7 +31,7 @@ _encoder = msgspec.json.Encoder(order="sorted")
 def restore_own_fields(draft: PatchDraft) -> None:
     """Set the fields of a new copy that are in its annotation and not in its spec."""
     values = _sent_values(draft.object) or {}
-    for name, path, value in places_of(draft.object.get("spec"), draft.work) if values else ():
+    for name, path, value in copied_locations(draft.object.get("spec"), draft.work) if values else ():
         if value is None and values.get(name) is not None:
             draft.put(path, values[name])
 
@@ -80,7 +80,7 @@ def read_values(text: Any) -> Mapping[str, Any] | None:
 
 def own_values(spec: Any, work: Work) -> Mapping[str, Any]:
     """The values of the fields that the Go JobSet does not have, by name of their place."""
-    return {name: value for name, _, value in places_of(spec, work) if value is not None}
+    return {name: value for name, _, value in copied_locations(spec, work) if value is not None}
 
 
 def misfit(values: Mapping[str, Any] | None, known: Mapping[str, Any]) -> str | None:
@@ -93,8 +93,8 @@ def misfit(values: Mapping[str, Any] | None, known: Mapping[str, Any]) -> str | 
     )
 
 
-def places_of(spec: Any, work: Work) -> Iterator[tuple[str, Path, Any]]:
+def copied_locations(spec: Any, work: Work) -> Iterator[tuple[str, Path, Any]]:
     """The possible paths of the fields in a spec: readable name, path, and value, None if absent."""
-    for name, path, _, value in own_places(spec):
+    for name, path, _, value in own_locations(spec):
         work.spend(_STEPS)
         yield name, path, value

@@ -100,7 +100,7 @@ class Failure:
         return rule.at(SPEC, policy=self.policy.metadata.name, rule=self.rule, error=self.error)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The rule or the defaults that failed, for the message of a refusal."""
         name = "the defaults" if self.rule == DEFAULTS else f"rule {self.rule}"
         return f"{name} of policy {self.policy.metadata.name}"
@@ -136,7 +136,7 @@ class Judgement:
         """The answer of all checks, with the audit annotations. It becomes a refusal if a rule with Deny failed."""
         refusing = next((failure for failure in self.failures if failure.refuses), None)
         if refusing is not None and response.allowed:
-            refused = denied(500, "InternalError", f"internal error ({refusing.error}) in {refusing.place}")
+            refused = denied(500, "InternalError", f"internal error ({refusing.error}) in {refusing.location}")
             response = msgspec.structs.replace(refused, warnings=response.warnings)
         return msgspec.structs.replace(
             response, audit_annotations={**response.audit_annotations, **self._audit_annotations()}

@@ -41,7 +41,7 @@ def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Defau
     recorded = recorded_defaults(draft.object)
     for policy, default in defaults:
         before = len(draft.operations)
-        for path in _places(draft.object, default):
+        for path in _missing_paths(draft.object, default):
             if default.parts == ("tolerations",):
                 draft.append(path, default.value)
             else:
@@ -63,7 +63,7 @@ def _write(draft: PatchDraft, record: Record) -> None:
         draft.remove(_ANNOTATION)
 
 
-def _places(obj: JSON, default: Default) -> Iterator[Path]:
+def _missing_paths(obj: JSON, default: Default) -> Iterator[Path]:
     """Paths at which a default is set: not in pods that have a value of their own."""
     if not default.of_pods:
         yield Path(default.parts)

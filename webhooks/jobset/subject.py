@@ -380,12 +380,12 @@ def _read(value: Any, kind: type[T], base: Path) -> T:
         # Not strict, for integers written as 2.0: the schema has found all other wrong types.
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
-        complaint, _, where = str(error).partition(" - at `")
-        path = base.at(*_parts(where))
+        complaint, _, location = str(error).partition(" - at `")
+        path = base.at(*_parts(location))
         offending = dig(value, *path.parts[len(base.parts) :])
         raise Unreadable(UNREADABLE.at(path, offending, what=in_json_words(complaint))) from None
 
 
-def _parts(where: str) -> list[str | int]:
+def _parts(location: str) -> list[str | int]:
     """Parts of a path as msgspec writes it: `$.spec.rules[0].name`."""
-    return [int(index) if index else key for key, index in re.findall(r"\.([A-Za-z][^.\[`]*)|\[(\d+)\]", where)]
+    return [int(index) if index else key for key, index in re.findall(r"\.([A-Za-z][^.\[`]*)|\[(\d+)\]", location)]

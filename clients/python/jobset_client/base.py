@@ -233,8 +233,8 @@ class Resource(Model):
         for name in ("apiVersion", "kind"):
             wanted = cls.model_fields[_attributes_by_name(cls)[name]].default
             if body.get(name, wanted) != wanted:
-                where = f"line {line((name,))}: " if line else ""
-                other.append(f"{where}{name} is {as_json(body[name])}, not {as_json(wanted)}")
+                line_prefix = f"line {line((name,))}: " if line else ""
+                other.append(f"{line_prefix}{name} is {as_json(body[name])}, not {as_json(wanted)}")
                 if name == "kind":  # the fields of another kind are not faults
                     raise UnreadableError("; ".join(other), causes=tuple(other))
         called = as_mapping(body.get("metadata")).get("name")

@@ -17,22 +17,22 @@ def unreachable_error(
     task: str, server: str, error: BaseException, seconds: float, proxy: str | None = None
 ) -> UnreachableError:
     """The error of a request without an answer. `seconds`: the time that it has waited."""
-    where = without_credentials(server) + (f" through the proxy {without_credentials(proxy)}" if proxy else "")
+    address = without_credentials(server) + (f" through the proxy {without_credentials(proxy)}" if proxy else "")
     cause = _cause(error)
     if isinstance(cause, TimeoutError):
-        return UnreachableError(f"cannot {task}: no answer of {where} in {seconds:g} s; {_TRY_AGAIN}")
+        return UnreachableError(f"cannot {task}: no answer of {address} in {seconds:g} s; {_TRY_AGAIN}")
     if isinstance(cause, ssl.SSLCertVerificationError):
-        why = f"its certificate cannot be verified: {cause.verify_message or 'no reason was given'}"
-        return UnreachableError(f"cannot {task}: cannot connect to {where}: {why}; {_AUTHORITY}")
+        reason = f"its certificate cannot be verified: {cause.verify_message or 'no reason was given'}"
+        return UnreachableError(f"cannot {task}: cannot connect to {address}: {reason}; {_AUTHORITY}")
     if isinstance(cause, ssl.SSLError):
-        return UnreachableError(f"cannot {task}: cannot connect to {where}: TLS: {tls_reason(cause)}; {_ADDRESS}")
+        return UnreachableError(f"cannot {task}: cannot connect to {address}: TLS: {tls_reason(cause)}; {_ADDRESS}")
     if isinstance(cause, socket.gaierror):
-        why = (cause.strerror or "the name is not known").lower()
-        return UnreachableError(f"cannot {task}: cannot connect to {where}: {why}; {_ADDRESS}")
+        reason = (cause.strerror or "the name is not known").lower()
+        return UnreachableError(f"cannot {task}: cannot connect to {address}: {reason}; {_ADDRESS}")
     if isinstance(cause, OSError) and not isinstance(cause, ConnectionResetError | BrokenPipeError):
-        why = os.strerror(cause.errno).lower() if cause.errno else "no connection could be made"
-        return UnreachableError(f"cannot {task}: cannot connect to {where}: {why}; {_ADDRESS}")
-    return UnreachableError(f"cannot {task}: the connection to {where} broke; {_TRY_AGAIN}")
+        reason = os.strerror(cause.errno).lower() if cause.errno else "no connection could be made"
+        return UnreachableError(f"cannot {task}: cannot connect to {address}: {reason}; {_ADDRESS}")
+    return UnreachableError(f"cannot {task}: the connection to {address} broke; {_TRY_AGAIN}")
 
 
 def tls_reason(error: ssl.SSLError) -> str:

@@ -32,7 +32,7 @@ _NO_FILE = "give kubeconfig=..., set KUBECONFIG or run in a cluster"
 class ChosenCluster:
     """The cluster to use. `file`: one kubeconfig or several; empty for the service account of this pod."""
 
-    where: str
+    source: str
     """For messages: the file and its context."""
     file: str = ""
     namespace: str = ""
@@ -54,22 +54,22 @@ def choose(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Ch
             f"kubeconfig {paths}: it has no current-context, and no other was chosen: give context=..."
             f" (the file has: {contexts})"
         )
-    where = f"kubeconfig {paths}, context {name!r}"
+    source = f"kubeconfig {paths}, context {name!r}"
     if name not in merged["contexts"]:
-        raise CredentialsError(f"{where}: no such context (the file has: {contexts})")
+        raise CredentialsError(f"{source}: no such context (the file has: {contexts})")
     found = merged["contexts"][name]
     for kind in ("cluster", "user"):
         if (wanted := found.get(kind) or "") not in merged[f"{kind}s"]:
-            raise CredentialsError(f"{where}: its {kind} {wanted!r} is not in the file")
+            raise CredentialsError(f"{source}: its {kind} {wanted!r} is not in the file")
     server = merged["clusters"][found["cluster"]].get("server") or ""
     if urlsplit(server).scheme not in {"http", "https"}:
-        raise CredentialsError(f"{where}: server {server!r} is not an http or https URL")
+        raise CredentialsError(f"{source}: server {server!r} is not an http or https URL")
     file = os.pathsep.join(map(str, files))
     user = merged["users"][found["user"]]
     if _IMPERSONATION & user.keys():
         # The Kubernetes packages ignore impersonation, and would use the rights of the real user.
-        raise CredentialsError(f"{where}: impersonation (`as`) is not supported; use that user's own credentials")
-    return ChosenCluster(where, file, str(found.get("namespace") or ""), user)
+        raise CredentialsError(f"{source}: impersonation (`as`) is not supported; use that user's own credentials")
+    return ChosenCluster(source, file, str(found.get("namespace") or ""), user)
 
 
 def in_pod(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> bool:
@@ -80,7 +80,7 @@ def in_pod(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> bo
 
 
 @contextmanager
-def guard_loading(where: ChosenCluster, configuration: Any, loader_error: type[Exception]) -> Iterator[None]:
+def guard_loading(chosen: ChosenCluster, configuration: Any, loader_error: type[Exception]) -> Iterator[None]:
     """A context in which a Kubernetes package loads the configuration, which is checked after it.
 
     Raises `CredentialsError`.
@@ -88,27 +88,27 @@ def guard_loading(where: ChosenCluster, configuration: Any, loader_error: type[E
     try:
         yield
     except (loader_error, *_FAULTS) as error:
-        raise _unusable(where, error) from error
-    _check(where, configuration)
+        raise _unusable(chosen, error) from error
+    _check(chosen, configuration)
 
 
-def _unusable(where: ChosenCluster, error: Exception) -> CredentialsError:
+def _unusable(chosen: ChosenCluster, error: Exception) -> CredentialsError:
     """The error if a Kubernetes package cannot read the credentials."""
-    plugin = _plugin(where)
+    plugin = _plugin(chosen)
     if plugin and (str(error).startswith("exec") or getattr(error, "filename", None) == plugin):
-        return _gave_nothing(where)
+        return _gave_nothing(chosen)
     if isinstance(error, OSError) and error.strerror:
-        why = f"{error.strerror.lower()}: {error.filename}" if error.filename else error.strerror.lower()
+        reason = f"{error.strerror.lower()}: {error.filename}" if error.filename else error.strerror.lower()
     elif isinstance(error, _FAULTS):
-        why = "a value in it has a wrong type or form"
+        reason = "a value in it has a wrong type or form"
     elif missing := _MISSING.match(str(error)):
-        why = f"the key {missing[1]} is missing or empty"
+        reason = f"the key {missing[1]} is missing or empty"
     else:
-        why = one_line(error) or "it cannot be used"
-    return CredentialsError(f"{where.where}: {why}")
+        reason = one_line(error) or "it cannot be used"
+    return CredentialsError(f"{chosen.source}: {reason}")
 
 
-def _check(where: ChosenCluster, configuration: Any) -> None:
+def _check(chosen: ChosenCluster, configuration: Any) -> None:
     """Raises `CredentialsError` if certificates cannot be used, or a plugin has returned no credentials."""
     material = "certificate authority"
     try:
@@ -119,20 +119,23 @@ def _check(where: ChosenCluster, configuration: Any) -> None:
             material = "client certificate or its key"
             context.load_cert_chain(configuration.cert_file, configuration.key_file)
     except (ssl.SSLError, OSError) as error:
-        why = tls_reason(error) if isinstance(error, ssl.SSLError) else (error.strerror or "it cannot be read").lower()
-        raise CredentialsError(f"{where.where}: {material} unusable: {why}") from error
-    if _plugin(where) and not (configuration.api_key or configuration.cert_file):
-        raise _gave_nothing(where)
+        reason = (
+            tls_reason(error) if isinstance(error, ssl.SSLError) else (error.strerror or "it cannot be read").lower()
+        )
+        raise CredentialsError(f"{chosen.source}: {material} unusable: {reason}") from error
+    if _plugin(chosen) and not (configuration.api_key or configuration.cert_file):
+        raise _gave_nothing(chosen)
 
 
-def _plugin(where: ChosenCluster) -> str:
+def _plugin(chosen: ChosenCluster) -> str:
     """The command that returns the credentials; empty if there is none."""
-    return str(as_mapping(where.user.get("exec")).get("command") or "")
+    return str(as_mapping(chosen.user.get("exec")).get("command") or "")
 
 
-def _gave_nothing(where: ChosenCluster) -> CredentialsError:
+def _gave_nothing(chosen: ChosenCluster) -> CredentialsError:
     return CredentialsError(
-        f"{where.where}: exec plugin {_plugin(where)!r} gave neither token nor certificate: run it by hand to see why"
+        f"{chosen.source}: exec plugin {_plugin(chosen)!r} gave neither token nor certificate: run it by hand to"
+        " see why"
     )
 
 
@@ -165,11 +168,11 @@ def _read(file: Path) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        why = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
-        raise CredentialsError(f"kubeconfig {file}: not YAML: {at}{one_line(str(why))}") from error
+        reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+        raise CredentialsError(f"kubeconfig {file}: not YAML: {at}{one_line(str(reason))}") from error
     except OSError as error:
-        why = (error.strerror or "it cannot be read").lower()
-        raise CredentialsError(f"kubeconfig {file}: {why}; {_NO_FILE}") from error
+        reason = (error.strerror or "it cannot be read").lower()
+        raise CredentialsError(f"kubeconfig {file}: {reason}; {_NO_FILE}") from error
     except (ValueError, RecursionError) as error:
         raise CredentialsError(f"kubeconfig {file}: not a kubeconfig: it is not text that can be read") from error
 

@@ -125,8 +125,8 @@ def refusal(status: int, body: Any, task: str, server: str = "") -> ApiError:
     elif status == 404 and (not answer or _UNSERVED in message):
         kind = NotServedError
     todo = _NOT_FOUND.get(str(details.get("kind"))) if kind is NotFoundError else _TO_DO.get(kind)
-    where = f" at {server}" if server and kind in _OF_THE_CLUSTER else ""
-    text = f"cannot {task}{where}: {message}" + (f"; {todo}" if todo else "")
+    at_server = f" at {server}" if server and kind in _OF_THE_CLUSTER else ""
+    text = f"cannot {task}{at_server}: {message}" + (f"; {todo}" if todo else "")
     return kind(text, status=status, reason=reason, causes=causes)
 
 

@@ -35,12 +35,12 @@ class Explanation:
 def explain(js: JobSet) -> Operation[Explanation]:
     """Read the events of the set, and explain them and its status."""
     name, namespace = js.metadata.name, js.metadata.namespace or ""
-    place = f"/api/v1/namespaces/{path(namespace)}/events"
+    url_path = f"/api/v1/namespaces/{path(namespace)}/events"
     query = (("fieldSelector", f"involvedObject.uid={js.metadata.uid}"), ("limit", str(MOST_EVENTS)))
     unseen: tuple[str, ...] = (f"Jobs, pods, nodes and the scheduler: jobset explain {name} -n {namespace}",)
     events: list[str] = []
     try:
-        page = yield from ask(Call(method="GET", path=place, query=query, task=f"list the events of {title(js)}"))
+        page = yield from ask(Call(method="GET", path=url_path, query=query, task=f"list the events of {title(js)}"))
         events = list(_events(page.get("items") or []))
     except ApiError as error:
         unseen = (f"events: {error}", *unseen)

@@ -138,11 +138,11 @@ def logs(pods: Iterable[LogPod], container: str = "") -> list[Log]:
 
 
 def pods_of_attempt(
-    js: AnyJobSet, pods: Sequence[LogPod], job: str, attempt: int | None, why: str = LOGS_ARE_GONE, more: str = ""
+    js: AnyJobSet, pods: Sequence[LogPod], job: str, attempt: int | None, reason: str = LOGS_ARE_GONE, more: str = ""
 ) -> Sequence[LogPod]:
     """The pods of the attempt; None: of the latest with pods. Raises `RefusedError` if it has none.
 
-    `why` and `more` are parts of that message: why there are none, and where to read more.
+    `reason` and `more` are parts of that message: why there are none, and where to read more.
     """
     wanted = newest_attempt(pods) if attempt is None else attempt
     chosen = [pod for pod in pods if pod.attempt == wanted]
@@ -153,7 +153,7 @@ def pods_of_attempt(
     failure = "".join(
         f"; attempt {end.attempt} failed: {end_words(end)}" for end in js.status.attempt_history[-1:] if end.pod
     )
-    raise RefusedError(f"{problem}: {why}{failure}{more}")
+    raise RefusedError(f"{problem}: {reason}{failure}{more}")
 
 
 def _order(pod: LogPod) -> tuple[str, int, int, str]:

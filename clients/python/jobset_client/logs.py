@@ -63,10 +63,10 @@ def _log(js: JobSet, log: Log, tail: int | None) -> Operation[PodLog]:
         return PodLog(**fields, missing=f"it has not started: {log.waits}")
     query = [("container", log.container), ("limitBytes", str(MOST_BYTES))]
     query += [] if tail is None else [("tailLines", str(tail))]
-    place = f"/api/v1/namespaces/{path(js.metadata.namespace or '', 'pods', log.pod, 'log')}"
+    url_path = f"/api/v1/namespaces/{path(js.metadata.namespace or '', 'pods', log.pod, 'log')}"
     task = f"get the log of pod {log.pod}"
     try:
-        answer = yield from send(Call(method="GET", path=place, query=tuple(query), task=task, most=MOST_BYTES * 2))
+        answer = yield from send(Call(method="GET", path=url_path, query=tuple(query), task=task, most=MOST_BYTES * 2))
     except ForbiddenError:
         raise
     except ApiError as error:
@@ -76,13 +76,13 @@ def _log(js: JobSet, log: Log, tail: int | None) -> Operation[PodLog]:
 
 def _pods(js: JobSet, job: str) -> Operation[list[LogPod]]:
     """The pods of the set, or of one of its Jobs, as records with the needed fields."""
-    place = f"/api/v1/namespaces/{path(js.metadata.namespace or '')}/pods"
+    url_path = f"/api/v1/namespaces/{path(js.metadata.namespace or '')}/pods"
     task = f"list the pods of {title(js)}"
     found: list[LogPod] = []
     token = ""
     while len(found) < MOST_PODS:
         query = (("labelSelector", selector(js, job)), ("limit", str(PAGE)), *([("continue", token)] if token else []))
-        page = yield from ask(Call(method="GET", path=place, query=query, task=task))
+        page = yield from ask(Call(method="GET", path=url_path, query=query, task=task))
         found += [log_pod(body.get("metadata") or {}, body.get("status") or {}) for body in page.get("items") or []]
         token = (page.get("metadata") or {}).get("continue") or ""
         if not token:

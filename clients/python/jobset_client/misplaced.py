@@ -7,11 +7,11 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-_Place = tuple[str, ...]
+_Location = tuple[str, ...]
 """Names as the API has them, and `*` for the items of a list."""
 _EXCLUDED_MEMBERS = frozenset({"metadata", "status"})
 """Members whose fields are not proposed: metadata is in many objects, and status is not written by users."""
-_TEMPLATE: Mapping[_Place, str] = {
+_TEMPLATE: Mapping[_Location, str] = {
     ("spec",): "parallelism completions completionMode backoffLimit backoffLimitPerIndex podFailurePolicy"
     " podReplacementPolicy",
     ("spec", "template", "spec"): "containers initContainers restartPolicy nodeSelector tolerations affinity volumes"
@@ -22,43 +22,45 @@ _TEMPLATE: Mapping[_Place, str] = {
 
 def belongs(model: type[BaseModel], path: Sequence[str | int]) -> str:
     """The path of the nearest object that has the last part of this path as a field; empty if none has."""
-    here = tuple("*" if isinstance(part, int) else part for part in path[:-1])
-    there = [place for place in _places(model).get(str(path[-1]), ()) if place != here]
-    if not there:
+    current = tuple("*" if isinstance(part, int) else part for part in path[:-1])
+    others_of_name = [location for location in _locations(model).get(str(path[-1]), ()) if location != current]
+    if not others_of_name:
         return ""
-    place = min(there, key=lambda place: _distance(here, place))
+    location = min(others_of_name, key=lambda location: _distance(current, location))
     text = ""
-    for index, part in enumerate(place):
+    for index, part in enumerate(location):
         if part == "*":
-            text += f"[{path[index] if index < _common(here, place) else '*'}]"
+            text += f"[{path[index] if index < _common(current, location) else '*'}]"
         else:
             text += f".{part}" if text else part
     return text or "the top level"
 
 
 @cache
-def _places(model: type[BaseModel]) -> Mapping[str, tuple[_Place, ...]]:
-    found: dict[str, tuple[_Place, ...]] = {}
-    for place, name in _walk(model, ()):
-        found[name] = (*found.get(name, ()), place)
+def _locations(model: type[BaseModel]) -> Mapping[str, tuple[_Location, ...]]:
+    found: dict[str, tuple[_Location, ...]] = {}
+    for location, name in _walk(model, ()):
+        found[name] = (*found.get(name, ()), location)
     return found
 
 
-def _walk(model: type[BaseModel], place: _Place) -> Iterator[tuple[_Place, str]]:
+def _walk(model: type[BaseModel], location: _Location) -> Iterator[tuple[_Location, str]]:
     for attribute, field in model.model_fields.items():
         name = field.serialization_alias or attribute
-        yield place, name
-        if not place and name in _EXCLUDED_MEMBERS:
+        yield location, name
+        if not location and name in _EXCLUDED_MEMBERS:
             continue
         if name == "template":
             yield from (
-                ((*place, name, *inside), member) for inside, members in _TEMPLATE.items() for member in members.split()
+                ((*location, name, *inside), member)
+                for inside, members in _TEMPLATE.items()
+                for member in members.split()
             )
         for inner, steps in _models(field.annotation):
-            yield from _walk(inner, (*place, name, *steps))
+            yield from _walk(inner, (*location, name, *steps))
 
 
-def _models(annotation: Any) -> Iterator[tuple[type[BaseModel], _Place]]:
+def _models(annotation: Any) -> Iterator[tuple[type[BaseModel], _Location]]:
     """The models inside a field of this type, and the path from the field to them."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, ()
@@ -68,13 +70,13 @@ def _models(annotation: Any) -> Iterator[tuple[type[BaseModel], _Place]]:
             yield from ((model, (*steps, *inner_steps)) for model, inner_steps in _models(inner))
 
 
-def _common(here: _Place, there: _Place) -> int:
+def _common(current: _Location, others_of_name: _Location) -> int:
     """Length of the common prefix of two places."""
-    pairs = zip(here, there, strict=False)
-    return next((i for i, (mine, other) in enumerate(pairs) if mine != other), min(len(here), len(there)))
+    pairs = zip(current, others_of_name, strict=False)
+    return next((i for i, (mine, other) in enumerate(pairs) if mine != other), min(len(current), len(others_of_name)))
 
 
-def _distance(here: _Place, there: _Place) -> tuple[int, int]:
+def _distance(current: _Location, others_of_name: _Location) -> tuple[int, int]:
     """Steps from one place to the other; with equal distance, the path with fewer steps up counts as nearer."""
-    up = len(here) - _common(here, there)
-    return up + len(there) - _common(here, there), up
+    up = len(current) - _common(current, others_of_name)
+    return up + len(others_of_name) - _common(current, others_of_name), up

@@ -63,10 +63,10 @@ class Event:
     jobset: JobSet
 
 
-def place(namespace: str | None, name: str = "") -> str:
+def url_path(namespace: str | None, name: str = "") -> str:
     """URL path of a JobSet, of those of a namespace, or of all (no namespace)."""
-    where = core.GROUP if namespace is None else f"{core.GROUP}/namespaces/{core.check_name(namespace, 'namespace')}"
-    return f"{where}/jobsets/{name}" if name else f"{where}/jobsets"
+    prefix = core.GROUP if namespace is None else f"{core.GROUP}/namespaces/{core.check_name(namespace, 'namespace')}"
+    return f"{prefix}/jobsets/{name}" if name else f"{prefix}/jobsets"
 
 
 def create(home: str, jobset: JobSet, *, namespace: str | None = None, dry_run: bool = False) -> Operation[JobSet]:
@@ -78,15 +78,15 @@ def create(home: str, jobset: JobSet, *, namespace: str | None = None, dry_run: 
     own = jobset.metadata.namespace
     if own and namespace and own != namespace:
         raise UnreadableError(f"{title(jobset)} names another namespace than {namespace!r}: change one of them")
-    where = own or namespace or home
+    in_namespace = own or namespace or home
     name = jobset.metadata.name or f"{jobset.metadata.generate_name or ''}..."
     query = (*_STRICT, ("dryRun", "All")) if dry_run else _STRICT
     body = jobset.to_dict()
     body.pop("status", None)
     body["metadata"] = {key: value for key, value in body.get("metadata", {}).items() if key not in _OF_THE_SERVER}
-    task = f"create JobSet {where}/{name}"
+    task = f"create JobSet {in_namespace}/{name}"
     try:
-        created = yield from ask(Call(method="POST", path=place(where), query=query, body=body, task=task))
+        created = yield from ask(Call(method="POST", path=url_path(in_namespace), query=query, body=body, task=task))
     except ApiError as error:
         raise strict.name_fields(error, task) from None
     return JobSet.from_dict(created, keep_unknown=True)
@@ -97,7 +97,9 @@ def get(home: str, name: str, *, namespace: str | None = None) -> Operation[JobS
     namespace = namespace or home
     core.check_name(name)
     try:
-        found = yield from ask(Call(method="GET", path=place(namespace, name), task=f"get JobSet {namespace}/{name}"))
+        found = yield from ask(
+            Call(method="GET", path=url_path(namespace, name), task=f"get JobSet {namespace}/{name}")
+        )
     except NotFoundError as error:
         candidates = yield from _named_like(name, namespace)
         text = f"{error}; {candidates}" if candidates else str(error)
@@ -109,7 +111,7 @@ def _named_like(name: str, namespace: str) -> Operation[str]:
     """The names of the first JobSets of the namespace, with the most similar one first; empty if there are none."""
     query = (("limit", str(_COMPARED)),)
     try:
-        page = yield from ask(Call(method="GET", path=place(namespace), query=query, task="list JobSets"))
+        page = yield from ask(Call(method="GET", path=url_path(namespace), query=query, task="list JobSets"))
     except JobSetError:
         return ""
     items = as_mapping(page).get("items")
@@ -145,7 +147,7 @@ def patch(home: str, name: str, changes: Mapping[str, Any], *, namespace: str | 
         raise UnreadableError(f"patch takes a dict such as {example}, and this is {type_of(original)}")
     task = f"patch JobSet {namespace}/{name}"
     call = Call(
-        method="PATCH", path=place(namespace, name), query=_STRICT, body=dict(changes), content=MERGE, task=task
+        method="PATCH", path=url_path(namespace, name), query=_STRICT, body=dict(changes), content=MERGE, task=task
     )
     try:
         changed = yield from ask(call)
@@ -160,7 +162,7 @@ def delete(home: str, name: str, *, namespace: str | None = None, propagation: s
     core.check_name(name)
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
     task = f"delete JobSet {namespace}/{name}"
-    yield from ask(Call(method="DELETE", path=place(namespace, name), body=options, task=task))
+    yield from ask(Call(method="DELETE", path=url_path(namespace, name), body=options, task=task))
 
 
 def watch(
@@ -187,7 +189,7 @@ def _with_labels(labels: str) -> str:
 def _selection(namespace: str | None, name: str = "", labels: str = "") -> Selection:
     if name:
         core.check_name(name)
-    return Selection(place(namespace), labels=labels, fields=f"metadata.name={name}" if name else "")
+    return Selection(url_path(namespace), labels=labels, fields=f"metadata.name={name}" if name else "")
 
 
 def wait(
@@ -318,7 +320,7 @@ def _write(js: JobSet, body: Any, content: str, verb: str) -> Operation[JobSet]:
     written = yield from ask(
         Call(
             method="PATCH",
-            path=place(namespace, name),
+            path=url_path(namespace, name),
             query=_STRICT,
             body=body,
             content=content,

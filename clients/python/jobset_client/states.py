@@ -86,8 +86,8 @@ def end_summary(js: AnyJobSet) -> str:
         return ""
     found = condition(js, state)
     when = f" at {found.last_transition_time}" if found and found.last_transition_time else ""
-    why = f": {found.message}" if state == "Failed" and found and found.message else ""
-    return f"has {state.lower()}{when}{why}"
+    reason = f": {found.message}" if state == "Failed" and found and found.message else ""
+    return f"has {state.lower()}{when}{reason}"
 
 
 def in_words(js: AnyJobSet, now: datetime | None = None) -> str:
@@ -135,12 +135,12 @@ def end_words(end: Any) -> str:
     The parentheses contain the kubelet's reason, and the last line of the termination message.
     """
     lines = (end.termination_message or "").strip().splitlines()[-1:]
-    why = ": ".join(part for part in (end.pod_reason, *map(_one_line, lines)) if part)
+    reason = ": ".join(part for part in (end.pod_reason, *map(_one_line, lines)) if part)
     container = f"container {end.container} of " if end.container and end.pod else ""
     pod = f"{container}pod {end.pod}" + (f" on node {end.node}" if end.node else "") if end.pod else ""
     code = "" if end.exit_code is None else f"exit code {end.exit_code}"
     parts = ", ".join(part for part in (pod, code) if part)
-    return f"{parts} ({why})" if parts and why else parts or why
+    return f"{parts} ({reason})" if parts and reason else parts or reason
 
 
 def condition(js: AnyJobSet, kind: str) -> Any:

@@ -14,7 +14,7 @@ Differences from the Go JobSet, in cases in which it gets stuck or counts too mu
   before the first attempt was under way raises no attempt, so the budget may be larger than maxRestarts, never smaller.
 - A pod that has succeeded cannot start again in place. When the others are asked to, the barrier could never be lifted
   again; the whole set is recreated instead, counted as the one restart that it is.
-- A ReplicatedJob whose completion another one waits for (dependsOn) is over before the others start, so nobody waits at
+- A ReplicatedJob whose completion another one waits for (dependsOn) is over before the others start, so no pod waits at
   the barrier for its pods.
 - A spec that cannot be restarted in place gets an event; the rest of the status is still written.
 """
@@ -118,8 +118,8 @@ def apply(
     elif any(pod.status.phase == "Succeeded" and attempt < highest for pod, attempt in reported) or (
         _left(js, draft.status, highest)
     ):
-        why = "pods have succeeded that a restart in place would leave behind"
-        _recreate(draft, left, "InPlaceRestartImpossible", why, failure)
+        reason = "pods have succeeded that a restart in place would leave behind"
+        _recreate(draft, left, "InPlaceRestartImpossible", reason, failure)
     elif highest > requested_attempt(draft.status):
         _record_restart(draft, highest, failure)
         draft.update(previous_in_place_restart_attempt=highest - 1)

@@ -1,7 +1,7 @@
 """Processor time of one review without HTTP: reading it, deciding, writing the answer.
 
-Run in a fresh process (`python -m dev.bench.admission.cpu`; with a number: the cost of that many policies), so that
-only the code under test is warm.
+Run `python -m dev.bench.admission.cpu` in a fresh process, so that only the code under test is warm. A number as its
+argument measures the cost of that many policies instead.
 """
 
 import asyncio

@@ -74,8 +74,8 @@ def check(events: Sequence[Event], left: Collection[str]) -> list[Violation]:
     dropped = _namespace_deletions(events)
     violations = _jobs_twice(events)
     for uid, life in known.items():
-        where = f"{life.namespace}/{life.name}"
-        violations += _restarts_twice(life, where)
+        jobset_name = f"{life.namespace}/{life.name}"
+        violations += _restarts_twice(life, jobset_name)
         status = life.status
         if not status.get("terminalState") and uid not in left:
             status = life.unanswered or status
@@ -83,9 +83,9 @@ def check(events: Sequence[Event], left: Collection[str]) -> list[Violation]:
             gone_with_namespace = uid not in left and any(at > life.created for at in dropped[life.namespace])
             if not gone_with_namespace:
                 text = f"expected {life.expected}, its status is {_expected_fields(status, life.expected)}"
-                violations.append(Violation(NO_END, where, text))
+                violations.append(Violation(NO_END, jobset_name, text))
         elif (end := _expected_fields(status, life.expected)) != life.expected:
-            violations.append(Violation(OTHER_END, where, f"expected {life.expected}, it ended with {end}"))
+            violations.append(Violation(OTHER_END, jobset_name, f"expected {life.expected}, it ended with {end}"))
     return violations
 
 
@@ -124,7 +124,7 @@ def _jobs_twice(events: Iterable[Event]) -> list[Violation]:
     return violations
 
 
-def _restarts_twice(life: Life, where: str) -> list[Violation]:
+def _restarts_twice(life: Life, jobset_name: str) -> list[Violation]:
     """Status writes that count more than one restart, or fewer than before."""
     violations = []
     before = 0
@@ -132,6 +132,6 @@ def _restarts_twice(life: Life, where: str) -> list[Violation]:
         restarts = status.get("restarts", 0)
         if restarts not in {before, before + 1}:
             text = f"status.restarts went from {before} to {restarts} in one write"
-            violations.append(Violation(RESTART_TWICE, where, text, at))
+            violations.append(Violation(RESTART_TWICE, jobset_name, text, at))
         before = restarts
     return violations

@@ -38,8 +38,8 @@ def load_image(plan: Plan, source: Path, name: str) -> list[str]:
 @contextlib.contextmanager
 def layout_of(source: Path, name: str) -> Iterator[Path]:
     """The image layout of `source`: itself, the one in it, or a new one."""
-    if why := fault(name) or ("it has a digest" if "@" in name else ""):
-        raise UsageError(f"{name!r} is not usable as the name of an image: {why}. Use one such as trainer:v1.")
+    if reason := fault(name) or ("it has a digest" if "@" in name else ""):
+        raise UsageError(f"{name!r} is not usable as the name of an image: {reason}. Use one such as trainer:v1.")
     if (source / "oci-layout").is_file():
         yield source
         return

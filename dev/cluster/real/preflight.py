@@ -39,10 +39,10 @@ def _lacking() -> str:
 
 
 def _missing_cgroups(found: list[cgroups.Hierarchy]) -> str:
-    places = [place for each in found if (place := each.parent())]
-    if len(places) < len(found):
+    parents = [parent for each in found if (parent := each.parent())]
+    if len(parents) < len(found):
         return f"no cgroup above this process gives its children {', '.join(cgroups.CONTROLLERS)}"
-    if closed := [str(place) for place in places if not os.access(place, os.W_OK)]:
+    if closed := [str(parent) for parent in parents if not os.access(parent, os.W_OK)]:
         return f"no cgroup can be made below {', '.join(closed)}"
     if found and found[0].version == 2:
         return ""

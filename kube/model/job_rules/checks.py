@@ -96,11 +96,11 @@ def both(*checks: Check) -> Check:
     return lambda path, value: (error for check in checks for error in check(path, value))
 
 
-def needs(*names: str, why: str = "") -> Check:
+def needs(*names: str, detail: str = "") -> Check:
     """Members of an object that may be neither absent nor empty."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
-        yield from (missing(path.at(name), why) for name in names if value.get(name) in (None, "", []))
+        yield from (missing(path.at(name), detail) for name in names if value.get(name) in (None, "", []))
 
     return check
 

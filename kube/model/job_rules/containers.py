@@ -195,8 +195,8 @@ def _sleeps(path: Path, container: Any, grace_period: int) -> Iterator[FieldErro
         sleep = dig(container, "lifecycle", hook, "sleep")
         seconds = sleep.get("seconds") or 0 if isinstance(sleep, dict) else None
         if whole(seconds) and not 0 <= seconds <= grace_period:
-            why = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_period})"
-            yield invalid(path.at("lifecycle", hook, "sleep"), seconds, why)
+            detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_period})"
+            yield invalid(path.at("lifecycle", hook, "sleep"), seconds, detail)
 
 
 def _restart_rules(path: Path, value: Any) -> Iterator[FieldError]:
@@ -266,8 +266,8 @@ def containers(path: Path, pod: Any) -> Iterator[FieldError]:
         else:
             for key in ("lifecycle", *_PROBES):
                 if container.get(key) is not None:
-                    why = "may not be set for init containers without restartPolicy=Always"
-                    yield forbidden(before.at(i, key), why)
+                    detail = "may not be set for init containers without restartPolicy=Always"
+                    yield forbidden(before.at(i, key), detail)
         yield from _host_ports([(before.at(i), container)])
     if pod.get("hostNetwork"):
         yield from _same_ports(own, pod.get("containers"))
@@ -291,8 +291,8 @@ def _never_resized_by_restart(path: Path, pod: Any) -> Iterator[FieldError]:
         for c, container in entries(pod.get(key)):
             for p, policy in entries(container.get("resizePolicy")):
                 if (wanted := policy.get("restartPolicy") or "") not in {"", "NotRequired"}:
-                    why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
-                    yield invalid(path.at(key, c, "resizePolicy", p, "restartPolicy"), wanted, why)
+                    detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+                    yield invalid(path.at(key, c, "resizePolicy", p, "restartPolicy"), wanted, detail)
 
 
 def _same_ports(path: Path, value: Any) -> Iterator[FieldError]:
@@ -300,5 +300,5 @@ def _same_ports(path: Path, value: Any) -> Iterator[FieldError]:
         for p, port in entries(container.get("ports")):
             host_port = port.get("hostPort") or 0
             if host_port and host_port != port.get("containerPort"):
-                why = "must match `containerPort` when `hostNetwork` is true"
-                yield invalid(path.at(c, "ports", p, "hostPort"), host_port, why)
+                detail = "must match `containerPort` when `hostNetwork` is true"
+                yield invalid(path.at(c, "ports", p, "hostPort"), host_port, detail)

@@ -101,8 +101,8 @@ def _limits(path: Path, spec: Any) -> Iterator[FieldError]:
     if completions is None:
         yield missing(path.at("completions"), "when completion mode is Indexed")
     if parallelism is not None and parallelism > MANY:
-        why = f"must be less than or equal to {MANY} when completion mode is Indexed"
-        yield invalid(path.at("parallelism"), parallelism, why)
+        detail = f"must be less than or equal to {MANY} when completion mode is Indexed"
+        yield invalid(path.at("parallelism"), parallelism, detail)
     if completions is not None and failures is not None and failures > completions:
         yield invalid(path.at("maxFailedIndexes"), failures, "must be less than or equal to completions")
     if failures is not None and failures > MANY:
@@ -110,12 +110,12 @@ def _limits(path: Path, spec: Any) -> Iterator[FieldError]:
     if completions is None or completions <= MANY or per_index is None:
         return
     if failures is None:
-        why = f"must be specified when completions is above {MANY}"
-        yield missing(path.at("maxFailedIndexes"), why)
+        detail = f"must be specified when completions is above {MANY}"
+        yield missing(path.at("maxFailedIndexes"), detail)
     for name, value in (("parallelism", parallelism), ("maxFailedIndexes", failures)):
         if value is not None and value > FEW:
-            why = f"when completions are above {MANY} and used with backoff limit per index"
-            yield invalid(path.at(name), value, f"must be less than or equal to {FEW} {why}")
+            detail = f"when completions are above {MANY} and used with backoff limit per index"
+            yield invalid(path.at(name), value, f"must be less than or equal to {FEW} {detail}")
 
 
 def _failure_policy(path: Path, spec: Any) -> Iterator[FieldError]:
@@ -131,8 +131,8 @@ def _failure_policy(path: Path, spec: Any) -> Iterator[FieldError]:
             yield invalid(at.at(i, "action"), "FailIndex", "requires the backoffLimitPerIndex to be set")
         name = dig(rule, "onExitCodes", "containerName")
         if name is not None and name not in containers:
-            why = "must be one of the container or initContainer names in the pod template"
-            yield invalid(at.at(i, "onExitCodes", "containerName"), name, why)
+            detail = "must be one of the container or initContainer names in the pod template"
+            yield invalid(at.at(i, "onExitCodes", "containerName"), name, detail)
 
 
 def _pod(spec: Any) -> JSON:
@@ -210,11 +210,13 @@ def _success_rule(path: Path, rule: Any, completions: int) -> Iterator[FieldErro
     at = path.at("succeededCount")
     yield from not_negative(at, count)
     if count > completions:
-        why = f"must be less than or equal to {completions} (the number of specified completions)"
-        yield invalid(at, count, why)
+        detail = f"must be less than or equal to {completions} (the number of specified completions)"
+        yield invalid(at, count, detail)
     if indexes is not None and count > total:
-        why = f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
-        yield invalid(at, count, why)
+        detail = (
+            f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
+        )
+        yield invalid(at, count, detail)
 
 
 def _count_of_indexes(indexes: str, completions: int) -> int:

@@ -40,8 +40,8 @@ def operator(*, numbers: bool = False) -> Check:
         if name in _VALUES_WANTED and not values:
             yield missing(path.at("values"), "must be specified when `operator` is 'In' or 'NotIn'")
         elif name in _NO_VALUES and values:
-            why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            yield forbidden(path.at("values"), why)
+            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield forbidden(path.at("values"), detail)
         elif numbers and name in {"Gt", "Lt"} and len(values) != 1:
             yield missing(path.at("values"), "must be specified single value when `operator` is 'Lt' or 'Gt'")
         elif name not in _VALUES_WANTED | _NO_VALUES | ({"Gt", "Lt"} if numbers else set()):

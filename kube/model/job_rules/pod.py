@@ -42,8 +42,8 @@ def _dns(path: Path, pod: Any) -> Iterator[FieldError]:
         if config is None:
             yield missing(at, "must provide `dnsConfig` when `dnsPolicy` is None")
         else:
-            why = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            yield missing(at.at("nameservers"), why)
+            detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            yield missing(at.at("nameservers"), detail)
         return
     yield from _DNS_CONFIG(at, config)
 
@@ -55,8 +55,8 @@ def _dns_sizes(path: Path, config: Any) -> Iterator[FieldError]:
     if len(searches) > _MAX_SEARCHES:
         yield invalid(path.at("searches"), searches, f"must not have more than {_MAX_SEARCHES} search paths")
     if len(" ".join(map(str, searches))) > _MAX_SEARCH_CHARACTERS:
-        why = f"must not have more than {_MAX_SEARCH_CHARACTERS} characters (including spaces) in the search list"
-        yield invalid(path.at("searches"), searches, why)
+        detail = f"must not have more than {_MAX_SEARCH_CHARACTERS} characters (including spaces) in the search list"
+        yield invalid(path.at("searches"), searches, detail)
     for i, option in entries(config.get("options")):
         if not option.get("name"):
             yield missing(path.at("options", i), "must not be empty")
@@ -88,8 +88,8 @@ def _claims(path: Path, pod: Any) -> Iterator[FieldError]:
     for i, claim in numbered_claims:
         kinds = [kind for kind in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(kind) is not None]
         if len(kinds) > 1:
-            why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            yield invalid(at.at(i), claim, why)
+            detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            yield invalid(at.at(i), claim, detail)
         elif not kinds:
             yield invalid(at.at(i), claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
     yield from claims(path, pod)

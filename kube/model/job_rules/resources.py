@@ -118,14 +118,14 @@ def overhead(path: Path, value: Any) -> Iterator[FieldError]:
 def claims(path: Path, pod: Any) -> Iterator[FieldError]:
     """A check that every device claim of a container is one of the pod's."""
     known = {item.get("name") or "" for _, item in entries(pod.get("resourceClaims"))} - {""}
-    why = f": {', '.join(sorted(known))}" if known else " which is empty"
+    detail = f": {', '.join(sorted(known))}" if known else " which is empty"
     for key in ("containers", "initContainers"):
         for i, container in entries(pod.get(key)):
             at = path.at(key, i, "resources", "claims")
-            yield from _claims(at, dig(container, "resources", "claims"), known, why)
+            yield from _claims(at, dig(container, "resources", "claims"), known, detail)
 
 
-def _claims(path: Path, value: Any, known: Collection[str], why: str) -> Iterator[FieldError]:
+def _claims(path: Path, value: Any, known: Collection[str], detail: str) -> Iterator[FieldError]:
     seen: set[tuple[str, str]] = set()
     for i, claim in entries(value):
         name, part = str(claim.get("name") or ""), str(claim.get("request") or "")
@@ -136,4 +136,4 @@ def _claims(path: Path, value: Any, known: Collection[str], why: str) -> Iterato
             yield duplicate(path.at(i), f"{name}/{part}" if part else name)
         seen.add((name, part))
         if name not in known:
-            yield not_found(path.at(i), name, f"must be one of the names in pod.spec.resourceClaims{why}")
+            yield not_found(path.at(i), name, f"must be one of the names in pod.spec.resourceClaims{detail}")

@@ -31,11 +31,11 @@ def _toleration(path: Path, value: Any) -> Iterator[FieldError]:
     kind, content = value.get("operator") or "", value.get("value") or ""
     at = path.at("operator")
     if not value.get("key") and kind != "Exists":
-        why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        yield invalid(at, kind, why)
+        detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield invalid(at, kind, detail)
     if value.get("tolerationSeconds") is not None and value.get("effect") != "NoExecute":
-        why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        yield invalid(path.at("effect"), value.get("effect") or "", why)
+        detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        yield invalid(path.at("effect"), value.get("effect") or "", detail)
     if kind in {"", "Equal"}:
         if complaints := label_value(str(content)):
             yield invalid(at, content, ";".join(complaints))
@@ -55,8 +55,8 @@ def _field_term(path: Path, value: Any) -> Iterator[FieldError]:
     if value.get("operator") not in {"In", "NotIn"}:
         yield invalid(path.at("operator"), value.get("operator") or "", "not a valid selector operator")
     elif len(value.get("values") or ()) != 1:
-        why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        yield missing(path.at("values"), why)
+        detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        yield missing(path.at("values"), detail)
     if value.get("key") != "metadata.name":
         yield invalid(path.at("key"), value.get("key") or "", "not a valid field selector key")
 
@@ -86,17 +86,17 @@ def _label_keys(path: Path, value: Any) -> Iterator[FieldError]:
     for _, term in entries(dig(value, "labelSelector", "matchExpressions")):
         name = term.get("key")
         if name in positions and name in selected:
-            why = "exists in both matchLabelKeys and labelSelector"
-            yield invalid(path.at("matchLabelKeys", positions[name]), name, why)
+            detail = "exists in both matchLabelKeys and labelSelector"
+            yield invalid(path.at("matchLabelKeys", positions[name]), name, detail)
         selected.add(name)
     mismatched = set(items(value, "mismatchLabelKeys"))
     for i, name in enumerate(items(value, "matchLabelKeys")):
         if name in mismatched:
-            why = "exists in both matchLabelKeys and mismatchLabelKeys"
-            yield invalid(path.at("matchLabelKeys", i), name, why)
+            detail = "exists in both matchLabelKeys and mismatchLabelKeys"
+            yield invalid(path.at("matchLabelKeys", i), name, detail)
 
 
-_TOPOLOGY = needs("topologyKey", why="can not be empty")
+_TOPOLOGY = needs("topologyKey", detail="can not be empty")
 _POD_TERM = fields(
     _label_keys,
     _TOPOLOGY,
@@ -125,8 +125,8 @@ AFFINITY = fields(
 def _min_domains(path: Path, value: Any) -> Iterator[FieldError]:
     action = value.get("whenUnsatisfiable") or ""
     if value.get("minDomains") is not None and action != "DoNotSchedule":
-        why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-        yield invalid(path.at("minDomains"), value["minDomains"], why)
+        detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        yield invalid(path.at("minDomains"), value["minDomains"], detail)
 
 
 _INCLUSION = one_of("Honor", "Ignore", empty=True)

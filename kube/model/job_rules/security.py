@@ -78,8 +78,8 @@ def _escalation(path: Path, value: Any) -> Iterator[FieldError]:
     if value.get("privileged") is True:
         yield invalid(path, value, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
     if "CAP_SYS_ADMIN" in items(value, "capabilities", "add"):
-        why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-        yield invalid(path, value, why)
+        detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
+        yield invalid(path, value, detail)
 
 
 CONTAINER_SECURITY = fields(
@@ -107,8 +107,8 @@ POD_SECURITY = fields(
 def host_namespaces(path: Path, pod: Any) -> Iterator[FieldError]:
     """A check of a pod's namespaces: those of the node that exclude each other, or that hostUsers excludes."""
     if pod.get("shareProcessNamespace") is True and pod.get("hostPID") is True:
-        why = "ShareProcessNamespace and HostPID cannot both be enabled"
-        yield invalid(path.at("shareProcessNamespace"), True, why)
+        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+        yield invalid(path.at("shareProcessNamespace"), True, detail)
     if pod.get("hostUsers") is False:
         for key in ("hostNetwork", "hostPID", "hostIPC"):
             if pod.get(key) is True:
@@ -117,5 +117,5 @@ def host_namespaces(path: Path, pod: Any) -> Iterator[FieldError]:
     for key in ("containers", "initContainers"):
         for i, container in entries(pod.get(key)):
             if dig(container, "securityContext", "procMount") == "Unmasked":
-                why = "`hostUsers` must be false to use `Unmasked`"
-                yield invalid(path.at(key, i, "securityContext", "procMount"), "Unmasked", why)
+                detail = "`hostUsers` must be false to use `Unmasked`"
+                yield invalid(path.at(key, i, "securityContext", "procMount"), "Unmasked", detail)

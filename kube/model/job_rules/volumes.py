@@ -51,24 +51,24 @@ def field_of_pod(*supported: str) -> Check:
         if not isinstance(value, dict):
             return
         version, reference = value.get("apiVersion") or "v1", value.get("fieldPath") or ""
-        where = path.at("fieldPath")
+        field_path = path.at("fieldPath")
         base, bracket, key = str(reference).partition("['")
         if not reference:
-            yield missing(where)
+            yield missing(field_path)
         elif version != "v1":
-            yield invalid(where, reference, f"error converting fieldPath: unsupported pod version: {version}")
+            yield invalid(field_path, reference, f"error converting fieldPath: unsupported pod version: {version}")
         elif bracket and key.endswith("']"):
             if base not in {"metadata.annotations", "metadata.labels"}:
-                why = f"error converting fieldPath: field label does not support subscript: {reference}"
-                yield invalid(where, reference, why)
+                detail = f"error converting fieldPath: field label does not support subscript: {reference}"
+                yield invalid(field_path, reference, detail)
                 return
             key = key.removesuffix("']")
             key = key.lower() if base == "metadata.annotations" else key
             yield from (invalid(path, key, complaint) for complaint in label_key(key))
         elif reference not in _CONVERTIBLE:
-            yield invalid(where, reference, f"error converting fieldPath: field label not supported: {reference}")
+            yield invalid(field_path, reference, f"error converting fieldPath: field label not supported: {reference}")
         else:
-            yield from one_of(*supported)(where, "spec.nodeName" if reference == "spec.host" else reference)
+            yield from one_of(*supported)(field_path, "spec.nodeName" if reference == "spec.host" else reference)
 
     return check
 
@@ -265,19 +265,19 @@ def _mounts(path: Path, container: Any, volumes_by_name: dict[str, Any]) -> Iter
     privileged = dig(container, "securityContext", "privileged") is True
     paths: set[Any] = set()
     for i, mount in entries(container.get("volumeMounts")):
-        at, name, where = path.at("volumeMounts", i), mount.get("name") or "", mount.get("mountPath") or ""
+        at, name, mount_path = path.at("volumeMounts", i), mount.get("name") or "", mount.get("mountPath") or ""
         yield from _MOUNT(at, mount)
         if name not in volumes_by_name:
             yield not_found(at.at("name"), name)
-        if where in paths:
-            yield invalid(at.at("mountPath"), where, "must be unique")
-        paths.add(where)
+        if mount_path in paths:
+            yield invalid(at.at("mountPath"), mount_path, "must be unique")
+        paths.add(mount_path)
         if name in device_names:
             yield invalid(at.at("name"), name, "must not already exist in volumeDevices")
-        if where in device_paths:
-            yield invalid(at.at("mountPath"), where, "must not already exist as a path in volumeDevices")
+        if mount_path in device_paths:
+            yield invalid(at.at("mountPath"), mount_path, "must not already exist as a path in volumeDevices")
         if mount.get("subPath") and mount.get("subPathExpr"):
             yield invalid(at.at("subPathExpr"), mount["subPathExpr"], "subPathExpr and subPath are mutually exclusive")
         if mount.get("mountPropagation") == "Bidirectional" and not privileged:
-            why = "Bidirectional mount propagation is available only to privileged containers"
-            yield forbidden(at.at("mountPropagation"), why)
+            detail = "Bidirectional mount propagation is available only to privileged containers"
+            yield forbidden(at.at("mountPropagation"), detail)

@@ -66,7 +66,7 @@ def test_the_value_is_found_by_path_and_kind(body, reported, place):
     found = unreadable(body, f"{PREFIX}json: cannot unmarshal {reported}")
     assert found is not None
     assert found.wanted == reported.rpartition(" of type ")[2]
-    [where] = found.places
+    [where] = found.paths
     assert where[-len(place) :] == place
 
 
@@ -75,7 +75,7 @@ def test_every_bad_quantity_is_found():
     volumes = [{"emptyDir": {"sizeLimit": "much"}}, {"emptyDir": {"sizeLimit": "1Gi"}}]
     found = unreadable(pod({"resources": resources}, volumes=volumes, overhead={"cpu": "?"}), PREFIX + QUANTITIES)
     assert found is not None
-    assert {where[3:] for where in found.places} == {
+    assert {where[3:] for where in found.paths} == {
         ("containers", 0, "resources", "limits", "cpu"),
         ("containers", 0, "resources", "requests", "cpu"),
         ("volumes", 0, "emptyDir", "sizeLimit"),
@@ -94,7 +94,7 @@ def test_every_bad_quantity_is_found():
 def test_what_cannot_be_found_has_no_place(why):
     found = unreadable(pod(), PREFIX + why)
     assert isinstance(found, Unreadable)
-    assert (found.why, found.places) == (why, ())
+    assert (found.why, found.paths) == (why, ())
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ _ADMISSION = re.compile(r'admission webhook "[^"]+" denied|ValidatingAdmissionPo
 _OUR_POLICY = re.compile(
     r"ValidatingAdmissionPolicy 'jobset-policy-[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL
 )
-_PLACE = r"(?:spec|metadata)[.\[][^\s:]*"
-_SEPARATOR = re.compile(rf", (?={_PLACE}: [A-Z]|and \d+ more$)")
+_PATH = r"(?:spec|metadata)[.\[][^\s:]*"
+_SEPARATOR = re.compile(rf", (?={_PATH}: [A-Z]|and \d+ more$)")
 """The separator between two findings in the message of a compiled policy."""
 _COUNT_OF_MORE = re.compile(r"and \d+ more")
-_PLACED = re.compile(rf"({_PLACE}): (.*)", re.DOTALL)
+_WITH_PATH = re.compile(rf"({_PATH}): (.*)", re.DOTALL)
 
 
 class StatedFault(NamedTuple):
@@ -63,8 +63,8 @@ def stated_faults(error: ApiError) -> Iterator[StatedFault]:
 
 def path_and_text(text: str) -> tuple[Path | None, str]:
     """The path at the beginning of a text, and the rest; None if there is no path, or if it is cut."""
-    placed = _PLACED.fullmatch(text)
-    return (Path(parts_of(placed[1])), placed[2]) if placed and "..." not in placed[1] else (None, text)
+    with_path = _WITH_PATH.fullmatch(text)
+    return (Path(parts_of(with_path[1])), with_path[2]) if with_path and "..." not in with_path[1] else (None, text)
 
 
 def parts_of(field: str) -> Parts:

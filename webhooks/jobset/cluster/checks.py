@@ -55,7 +55,7 @@ from webhooks.jobset.cluster.quota import Quotas, requests_anything
 from webhooks.jobset.cluster.server_version import ServerVersion, agent_need
 from webhooks.jobset.cluster.verdict import busy_or_away, warning, why
 from webhooks.jobset.default import by_name
-from webhooks.jobset.places import at_existing_places
+from webhooks.jobset.existing_paths import at_existing_paths
 from webhooks.jobset.rules.scheduling import SCHEDULING
 from webhooks.jobset.subject import Subject, Unreadable, subject
 from webhooks.jobset.update.resources import is_amount
@@ -162,7 +162,7 @@ class ClusterChecks:
         changed = [
             i
             for i, rjob in enumerate(read.js.spec.replicated_jobs)
-            if any(asks or is_amount(place) for place in _changed_places(stored.get(rjob.name), rjob))
+            if any(asks or is_amount(path) for path in _changed_paths(stored.get(rjob.name), rjob))
         ]
         async with self._questions.about_one_review() as client:
             request = self._request(client, js, read, known, namespace, is_stored=True)
@@ -299,13 +299,13 @@ def _service_has_its_name(js: JobSet) -> bool:
     return not subdomain and not dns1035_label(js.metadata.name)
 
 
-def _changed_places(old: JSON | None, new: ReplicatedJob) -> Iterator[Parts]:
+def _changed_paths(old: JSON | None, new: ReplicatedJob) -> Iterator[Parts]:
     return differences({"template": dig(old, "template")}, {"template": new.template})
 
 
 def _worth_saying(found: Iterable[FieldError], known: Sequence[FieldError], request: Request) -> list[FieldError]:
     """Findings at existing paths of the object that are not consequences of `known` errors."""
-    return at_existing_places(new_findings(_each_once(found), known, request.js), request.raw)
+    return at_existing_paths(new_findings(_each_once(found), known, request.js), request.raw)
 
 
 def _each_once(found: Iterable[FieldError]) -> list[FieldError]:

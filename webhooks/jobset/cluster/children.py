@@ -64,7 +64,7 @@ class ChildJob:
             if isinstance(part, int)
         )
 
-    def places(self, parts: Parts, value: str) -> list[Path]:
+    def paths(self, parts: Parts, value: str) -> list[Path]:
         """The paths in the JobSet from which a field of the Job comes, for each affected ReplicatedJob.
 
         `value` is the offending text, if known: a name that the controller wrote is about this ReplicatedJob alone.

@@ -97,8 +97,8 @@ def claim_faults(js: JobSet, claim: Claim, live: LiveClaim, *, own_rights: bool)
         yield LEAVING.at(claim.path, claim=claim.name)
         return
     differing = [
-        f"{where} is {_value_text(have) if own_rights else 'different'} there"
-        for where, have in differences(claim.spec, live.spec)
+        f"{field} is {_value_text(have) if own_rights else 'different'} there"
+        for field, have in differences(claim.spec, live.spec)
     ]
     if differing:
         yield MISMATCH.at(
@@ -124,7 +124,7 @@ def differences(wanted: JSON, live: JSON, member: str = "") -> Iterator[tuple[st
         if value is None or value in ({}, []) or semantically_equal({member: {key: value}}, {member: {key: there}}):
             continue
         if isinstance(value, dict) and isinstance(there, dict):
-            yield from ((f"{key}.{where}", have) for where, have in differences(value, there, key))
+            yield from ((f"{key}.{field}", have) for field, have in differences(value, there, key))
         else:
             yield key, there
 

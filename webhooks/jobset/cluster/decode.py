@@ -38,7 +38,7 @@ class Unreadable:
 
     why: str
     wanted: str = ""
-    places: tuple[Parts, ...] = ()
+    paths: tuple[Parts, ...] = ()
 
 
 def unreadable(body: JSON, message: str) -> Unreadable | None:
@@ -46,18 +46,18 @@ def unreadable(body: JSON, message: str) -> Unreadable | None:
     refused = _UNREADABLE.fullmatch(message)
     if refused is None:
         return None
-    why = refused["why"]
-    if "quantities" in why or "quantity" in why:
-        return Unreadable(why, "resource.Quantity", tuple(_bad_quantities(body, ())))
-    if (clash := _UNMARSHAL.fullmatch(why)) is None:
-        return Unreadable(why)
+    reason = refused["why"]
+    if "quantities" in reason or "quantity" in reason:
+        return Unreadable(reason, "resource.Quantity", tuple(_bad_quantities(body, ())))
+    if (clash := _UNMARSHAL.fullmatch(reason)) is None:
+        return Unreadable(reason)
     # Members of an embedded struct carry its capitalised name on their path; JSON has no such level.
     names = [name for name in clash["path"].split(".") if not name[:1].isupper()]
-    place = _place(body, names, clash["kind"], clash["literal"])
-    return Unreadable(why, clash["type"], () if place is None else (place,))
+    path = _find_path(body, names, clash["kind"], clash["literal"])
+    return Unreadable(reason, clash["type"], () if path is None else (path,))
 
 
-def _place(body: JSON, names: list[str], kind: str, literal: str | None) -> Parts | None:
+def _find_path(body: JSON, names: list[str], kind: str, literal: str | None) -> Parts | None:
     """The path of the first value of that kind at the path, or directly below it."""
     there = list(_at(body, names, ()))
     inside = [(*parts, key) for parts in there for key in _keys(dig(body, *parts))]

@@ -120,9 +120,9 @@ class DryRuns:
                 answer = warnings if error is None else await self._job_answer(request, child, error)
                 return [*found, *new_findings(answer, found, request.js)]
             found += decode_faults(child, problem)
-            if not problem.places:
+            if not problem.paths:
                 break
-            body = _without(body, problem.places)
+            body = _without(body, problem.paths)
         return found
 
     async def _try_job(self, request: Request, body: JSON, texts: list[str]) -> ApiError | None:
@@ -229,7 +229,7 @@ class DryRuns:
         return "" if ours else str(found.metadata.owner)
 
 
-def _without(body: JSON, places: Iterable[Parts]) -> JSON:
-    for place in places:
-        body = set_in(body, place, None)
+def _without(body: JSON, paths: Iterable[Parts]) -> JSON:
+    for path in paths:
+        body = set_in(body, path, None)
     return body

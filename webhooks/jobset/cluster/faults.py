@@ -79,13 +79,13 @@ class _Mistake:
     """A common fault: how to recognise it by path (without indices) and message, and its fix."""
 
     rule: Rule
-    place: re.Pattern[str]
+    field: re.Pattern[str]
     words: re.Pattern[str]
     names: Callable[[ChildJob, str], str] | None = None
 
 
-def _mistake(rule: Rule, place: str, words: str, names: Callable[[ChildJob, str], str] | None = None) -> _Mistake:
-    return _Mistake(rule, re.compile(place), re.compile(words), names)
+def _mistake(rule: Rule, field: str, words: str, names: Callable[[ChildJob, str], str] | None = None) -> _Mistake:
+    return _Mistake(rule, re.compile(field), re.compile(words), names)
 
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -165,13 +165,13 @@ _INDEX = re.compile(r"\[[^\]]*\]")
 def job_faults(child: ChildJob, causes: Iterable[Cause]) -> list[FieldError]:
     """Findings for every ReplicatedJob that the child stands for, each path and text once."""
     causes = tuple(causes)
-    places = {cause.field for cause in causes}
+    paths = {cause.field for cause in causes}
     found: dict[tuple[Path, str], FieldError] = {}
     for cause in causes:
         if not child.has(parts_of(cause.field)):
             foreign = REFUSED.at(child.path, what="Jobs", why=f"a mutating webhook makes {cause.field} invalid")
             found[foreign.path, foreign.detail] = foreign
-        elif not _follows(child, cause, places):
+        elif not _follows(child, cause, paths):
             for error in islice(_job_fault(child, cause), MAX_FAULTS - len(found)):
                 # The restart policy is checked for a pod and for a Job: the later check is the stricter one.
                 key = RESTART_POLICY.id if error.rule is RESTART_POLICY else error.verbatim
@@ -181,10 +181,10 @@ def job_faults(child: ChildJob, causes: Iterable[Cause]) -> list[FieldError]:
     return list(found.values())
 
 
-def _follows(child: ChildJob, cause: Cause, places: set[str]) -> bool:
+def _follows(child: ChildJob, cause: Cause, paths: set[str]) -> bool:
     """Whether this is only a consequence of another fault: of a selector, or of a refused volume."""
     if cause.message.endswith("`selector` does not match template `labels`"):
-        return "spec.selector" in places
+        return "spec.selector" in paths
     return cause.message.startswith("Not found: ") and _first_quoted(cause.message) in _volumes(child)
 
 
@@ -193,7 +193,7 @@ def _job_fault(child: ChildJob, cause: Cause) -> Iterator[FieldError]:
     rule, fix = _fix_for(child, cause)
     words = _without_object(cause.message)
     value = _first_quoted(cause.message)
-    for path in child.places(_with_index(child.body, parts_of(cause.field), value), value):
+    for path in child.paths(_with_index(child.body, parts_of(cause.field), value), value):
         yield FieldError(path, kind, dig(child.raw, *path.parts), "", fix, rule, words)
 
 
@@ -223,9 +223,9 @@ def _with_index(body: JSON, parts: Parts, value: str) -> Parts:
 
 
 def _fix_for(child: ChildJob, cause: Cause) -> tuple[Rule, str | Callable[[], str]]:
-    place = _INDEX.sub("", cause.field)
+    field = _INDEX.sub("", cause.field)
     for mistake in _MISTAKES:
-        if mistake.place.search(place) and mistake.words.search(cause.message):
+        if mistake.field.search(field) and mistake.words.search(cause.message):
             return mistake.rule, mistake.rule.fix if mistake.names is None else partial(
                 mistake.names, child, cause.message
             )
@@ -235,8 +235,8 @@ def _fix_for(child: ChildJob, cause: Cause) -> tuple[Rule, str | Callable[[], st
 def decode_faults(child: ChildJob, problem: Unreadable) -> list[FieldError]:
     """Findings about a Job that the API server cannot decode; at the template if the path is unknown."""
     fix = _as_type(problem.wanted)
-    places: tuple[Parts, ...] = problem.places or ((),)
-    paths = (path for parts in places for path in child.places(parts, ""))
+    locations: tuple[Parts, ...] = problem.paths or ((),)
+    paths = (path for parts in locations for path in child.paths(parts, ""))
     return [TYPE.at(path, dig(child.raw, *path.parts), why=problem.why, fix=fix) for path in paths]
 
 
@@ -257,10 +257,10 @@ def _as_type(wanted: str) -> str:
 
 def service_faults(raw: JSON, js: JobSet, causes: Iterable[Cause]) -> list[FieldError]:
     """Findings about the headless Service: its name is the subdomain or the JobSet's, which it selects by."""
-    places = {"metadata.name": service_name_path(js), "spec.selector": JOBSET_NAME}
+    paths = {"metadata.name": service_name_path(js), "spec.selector": JOBSET_NAME}
     found = []
     for cause in causes:
-        path = places.get(cause.field, SPEC.at("network"))
+        path = paths.get(cause.field, SPEC.at("network"))
         kind = _TYPES.get(cause.reason, ErrorType.INVALID)
         fix = SERVICE.fix if path == JOBSET_NAME else ""
         found.append(FieldError(path, kind, dig(raw, *path.parts), "", fix, SERVICE, _without_object(cause.message)))

@@ -43,10 +43,10 @@ from kube.resources import (
 from policy.recorded import set_by
 from webhooks.jobset.cluster.claims import Claim, claims_of
 from webhooks.jobset.cluster.lookups import Lookups
-from webhooks.jobset.cluster.references import Place, references
+from webhooks.jobset.cluster.references import Parts, references
 from webhooks.jobset.cluster.verdict import warning
 from webhooks.jobset.rules.placement import by_affinity
-from webhooks.jobset.rules.scheduling import TOPOLOGY as GROUP_TOPOLOGY_PLACE
+from webhooks.jobset.rules.scheduling import TOPOLOGY as GROUP_TOPOLOGY_PATH
 from webhooks.jobset.rules.scheduling import levels
 from webhooks.jobset.subject import Entry, Subject
 
@@ -146,7 +146,7 @@ def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
             found.setdefault((rule, name), {})[path] = None
     for level in levels(js):
         if level.topology and not qualified_name(level.topology):
-            place = level.path.at(*GROUP_TOPOLOGY_PLACE, 0, "key")
+            place = level.path.at(*GROUP_TOPOLOGY_PATH, 0, "key")
             found.setdefault((GROUP_TOPOLOGY, level.topology), {})[place] = None
     for claim in claims_of(js.js):
         found.pop((CLAIM, claim.name), None)  # the controller creates it
@@ -190,10 +190,10 @@ def _node_selector(pod: JSON) -> str:
 
 def _reference_needs(looks_up: Collection[Resource], entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
     found = references(entry.rjob.pod_spec) if looks_up else ()
-    return _valid_names(entry, ((_REFERENCES[kind], name, place) for kind, name, place in found if kind in looks_up))
+    return _valid_names(entry, ((_REFERENCES[kind], name, path) for kind, name, path in found if kind in looks_up))
 
 
-def _valid_names(entry: Entry, found: Iterable[tuple[Rule, Any, Place]]) -> Iterator[tuple[Rule, str, Path]]:
+def _valid_names(entry: Entry, found: Iterable[tuple[Rule, Any, Parts]]) -> Iterator[tuple[Rule, str, Path]]:
     """Valid names, with their paths in the JobSet."""
     path = entry.pod_path.at("spec")
     for rule, name, place in found:
@@ -201,7 +201,7 @@ def _valid_names(entry: Entry, found: Iterable[tuple[Rule, Any, Place]]) -> Iter
             yield rule, name, path.at(*place)
 
 
-def _pod_needs(pod: JSON) -> Iterator[tuple[Rule, Any, Place]]:
+def _pod_needs(pod: JSON) -> Iterator[tuple[Rule, Any, Parts]]:
     """Names in a pod's spec, valid or not, with their paths in it."""
     for rule, field in _OF_POD.items():
         yield rule, pod.get(field), (field,)
@@ -213,8 +213,8 @@ def _pod_needs(pod: JSON) -> Iterator[tuple[Rule, Any, Place]]:
             dig(volume, "persistentVolumeClaim", "claimName"),
             ("volumes", i, "persistentVolumeClaim", "claimName"),
         )
-        place = ("ephemeral", "volumeClaimTemplate", "spec", "storageClassName")
-        yield STORAGE_CLASS, dig(volume, *place), ("volumes", i, *place)
+        class_path = ("ephemeral", "volumeClaimTemplate", "spec", "storageClassName")
+        yield STORAGE_CLASS, dig(volume, *class_path), ("volumes", i, *class_path)
 
 
 def _level(js: Subject, entry: Entry) -> Path:
@@ -243,10 +243,10 @@ class Needs:
     async def missing(self, need: Need, namespace: str, client: Client) -> list[FieldError]:
         """A warning at each path if it does not exist; raises without an answer."""
         resource = RESOURCES[need.rule]
-        place = namespace if resource.namespaced else ""
+        scope = namespace if resource.namespaced else ""
         answer = await self._known.get(
-            (need.rule.id, place, need.name),
-            lambda: self._look(need, resource, place, client),
+            (need.rule.id, scope, need.name),
+            lambda: self._look(need, resource, scope, client),
             lambda answer: FOUND_FOR if answer.there else MISSING_FOR,
         )
         words = {
@@ -263,9 +263,9 @@ class Needs:
                     NODES, type=msgspec.Raw, label_selector=need.name, limit=1, timeout=self._budget
                 )
                 return _Answer(bool(page.items))
-            place = namespace or None
+            scope = namespace or None
             await client.get(
-                resource, need.name, namespace=place, type=msgspec.Raw, accept=METADATA, timeout=self._budget
+                resource, need.name, namespace=scope, type=msgspec.Raw, accept=METADATA, timeout=self._budget
             )
         except NotFound as error:
             if need.rule in {DEVICE_CLAIM, DEVICE_CLAIM_TEMPLATE} and not error.details.name:

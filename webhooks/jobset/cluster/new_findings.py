@@ -39,7 +39,7 @@ def new_findings(found: Iterable[FieldError], known: Iterable[FieldError], js: J
     ]
 
 
-def _near(place: Parts, other: Parts) -> bool:
+def _near(path: Parts, other: Parts) -> bool:
     """Whether one path equals or contains the other."""
-    shorter = min(len(place), len(other))
-    return place[:shorter] == other[:shorter]
+    shorter = min(len(path), len(other))
+    return path[:shorter] == other[:shorter]

@@ -1,7 +1,7 @@
 """Whether a pod of a new JobSet requests what no node of the cluster can hold, even while it is idle. Warnings.
 
 Such pods wait forever, and no status shows it. Each resource is compared with the largest amount that a node has
-(`status.allocatable`), whatever the node's labels and taints, and whether it is cordoned or not. Somebody may add nodes
+(`status.allocatable`), whatever the node's labels and taints, and whether it is cordoned or not. Nodes may be added
 later, also an autoscaler: a warning. There is no warning for a set in a queue of Kueue, which may request nodes when it
 admits the set; nor if the nodes are unknown: no right to list them, no nodes, too many, or no answer in time.
 
@@ -92,7 +92,7 @@ def unmet(judged: JudgedJobSet, largest: Amounts, *, own_rights: bool) -> Iterat
         missing = min(needs.keys() - largest.keys(), default="")
         if missing:
             check = partial(_what_to_check, missing, largest)
-            yield NO_RESOURCE.at(template.request_place(missing), missing, name=missing, what_to_check=check)
+            yield NO_RESOURCE.at(template.request_path(missing), missing, name=missing, what_to_check=check)
         name = min(exceeding(needs, largest), default="")
         if name:
             yield _too_large(template, name, largest, own_rights=own_rights)
@@ -108,7 +108,7 @@ def _too_large(template: Template, name: str, largest: Amounts, *, own_rights: b
     has = number_in_words(largest[name], name)
     most = f"the largest node has {has}" if own_rights else "more than any node has"
     amount = in_words(template.requests[name], name)
-    return TOO_LARGE.at(template.request_place(name), None, amount=amount, what_nodes_have=most)
+    return TOO_LARGE.at(template.request_path(name), None, amount=amount, what_nodes_have=most)
 
 
 class Nodes:

@@ -41,7 +41,7 @@ class _Turn:
     """The transport of one review. Its first request waits for a slot among the reviews with requests."""
 
     transport: Transport
-    places: asyncio.Semaphore
+    slots: asyncio.Semaphore
     left: int
     in_flight: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
     entering: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -61,7 +61,7 @@ class _Turn:
         if not self.entered and not self.busy:
             try:
                 async with asyncio.timeout(TURN_TIMEOUT):
-                    self.entered = await self.places.acquire()
+                    self.entered = await self.slots.acquire()
             except TimeoutError:
                 self.busy = True
         if self.busy:
@@ -74,7 +74,7 @@ class _Turn:
         """Release the slot; the inner transport stays open for others."""
         if self.entered:
             self.entered = False
-            self.places.release()
+            self.slots.release()
 
 
 class Questions:
@@ -84,12 +84,12 @@ class Questions:
         """`client`: its limits of rate and concurrency apply, too."""
         self._transport = client.transport
         self._per_review = per_review
-        self._places = asyncio.Semaphore(REVIEWS)
+        self._slots = asyncio.Semaphore(REVIEWS)
 
     @contextlib.asynccontextmanager
     async def about_one_review(self) -> AsyncIterator[Client]:
         """A client for the requests about one review. It does not repeat unanswered requests."""
-        turn = _Turn(self._transport, self._places, self._per_review)
+        turn = _Turn(self._transport, self._slots, self._per_review)
         try:
             yield Client(turn, repeats=False)
         finally:

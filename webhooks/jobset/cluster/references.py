@@ -6,7 +6,7 @@ from typing import Any
 from kube.model.jsontree import dig, items
 from kube.resources import CONFIG_MAPS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, SECRETS, Resource
 
-Place = tuple[str | int, ...]
+Parts = tuple[str | int, ...]
 _VOLUME = ((CONFIG_MAPS, "configMap", "name"), (SECRETS, "secret", "secretName"))
 _SOURCE = ((CONFIG_MAPS, "configMap", "name"), (SECRETS, "secret", "name"))
 _VARIABLE = ((CONFIG_MAPS, "configMapKeyRef", "name"), (SECRETS, "secretKeyRef", "name"))
@@ -15,7 +15,7 @@ _ENVIRONMENT = ((CONFIG_MAPS, "configMapRef", "name"), (SECRETS, "secretRef", "n
 _DEVICES = ((RESOURCE_CLAIMS, "resourceClaimName"), (RESOURCE_CLAIM_TEMPLATES, "resourceClaimTemplateName"))
 
 
-def references(pod: Any) -> Iterator[tuple[Resource, Any, Place]]:
+def references(pod: Any) -> Iterator[tuple[Resource, Any, Parts]]:
     """The names in the spec of a pod, by kind, with their paths; without optional ones."""
     for at, volume in _items(pod, "volumes"):
         yield from _references_in(volume, _VOLUME, at)
@@ -32,14 +32,14 @@ def references(pod: Any) -> Iterator[tuple[Resource, Any, Place]]:
                 yield from _references_in(source, _ENVIRONMENT, (*at, *inner))
 
 
-def _items(holder: Any, field: str) -> Iterator[tuple[Place, Any]]:
+def _items(holder: Any, field: str) -> Iterator[tuple[Parts, Any]]:
     for i, item in enumerate(items(holder, field)):
         yield (field, i), item
 
 
 def _references_in(
-    holder: Any, fields: tuple[tuple[Resource, str, str], ...], at: Place
-) -> Iterator[tuple[Resource, Any, Place]]:
+    holder: Any, fields: tuple[tuple[Resource, str, str], ...], at: Parts
+) -> Iterator[tuple[Resource, Any, Parts]]:
     for resource, field, member in fields:
         if dig(holder, field, "optional") is not True:
             yield resource, dig(holder, field, member), (*at, field, member)

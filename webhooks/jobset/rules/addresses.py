@@ -40,12 +40,12 @@ def have_pods(js: Subject) -> Iterator[FieldError]:
 
 def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:
     for path, container in entry.each_container():
-        for place, text, about in _texts(path, container):
+        for text_path, text, about in _texts(path, container):
             if js.name in text:
-                yield from _check_text(js, entry, place, text, about)
+                yield from _check_text(js, entry, text_path, text, about)
 
 
-def _check_text(js: Subject, entry: Entry, place: Path, text: str, about: str) -> Iterator[FieldError]:
+def _check_text(js: Subject, entry: Entry, text_path: Path, text: str, about: str) -> Iterator[FieldError]:
     """Names in a text. One without a domain counts only with a port, or as the whole value of an address variable."""
     completes = entry.job.template.spec.dns_config is not None
     peer = text.rpartition("=")[2] if _PEER.search(about) else ""
@@ -55,16 +55,16 @@ def _check_text(js: Subject, entry: Entry, place: Path, text: str, about: str) -
             bare = not completes and (bool(found[3]) or found[0] == peer)
             if _is_missing(js, found[1], domain, bare=bare):
                 address = found[0].removesuffix(found[3] or "")
-                yield NO_POD.at(place, text, address=address, guess=partial(_suggestion, js, found[1]))
+                yield NO_POD.at(text_path, text, address=address, guess=partial(_suggestion, js, found[1]))
 
 
 def _texts(path: Path, container: Container) -> Iterator[tuple[Path, str, str]]:
     """Texts with their paths, and the variable or flag that they belong to."""
-    for place, text in values(path, container):
-        yield place, text, container.env[int(place.parts[-2])].name
+    for text_path, text in values(path, container):
+        yield text_path, text, container.env[int(text_path.parts[-2])].name
     last = ""
-    for place, text in words(path, container):
-        yield place, text, f"{last} {text[:64].partition('=')[0]}"
+    for text_path, text in words(path, container):
+        yield text_path, text, f"{last} {text[:64].partition('=')[0]}"
         last = text[:64]
 
 

@@ -18,7 +18,7 @@ _BEFORE_DIGITS = "js-"
 class Own:
     """The JobSet's name and its path; generateName if it has no name yet."""
 
-    place: Path
+    name_path: Path
     name: str
 
 
@@ -32,9 +32,9 @@ def own_name(name: object, prefix: object) -> Own:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Whether to change the JobSet's name (at `place`) or that of the ReplicatedJob, and the correction."""
+    """Whether to change the JobSet's name (at `name_path`) or that of the ReplicatedJob, and the correction."""
 
-    place: Path
+    name_path: Path
     of_set: bool
     of_job: bool
     change: str
@@ -42,25 +42,25 @@ class Blame:
 
 def of_form(own: Own, job: str) -> Blame:
     """The name with characters that are not allowed in a Job's name: the JobSet's or the ReplicatedJob's."""
-    place, name = own.place, own.name
+    name_path, name = own.name_path, own.name
     of_set, of_job = not _SET_PART.fullmatch(name), not _JOB_PART.fullmatch(job)
     changes = []
     if of_set:
         good = _nearest_label(name)
-        changes.append(_to(str(place), f"{_BEFORE_DIGITS}{good}" if good[:1].isdigit() else good))
+        changes.append(_to(str(name_path), f"{_BEFORE_DIGITS}{good}" if good[:1].isdigit() else good))
     if of_job:
         changes.append(_to("the ReplicatedJob's name", _nearest_label(job)))
-    return Blame(place, of_set, of_job, f"change {' and '.join(changes)}")
+    return Blame(name_path, of_set, of_job, f"change {' and '.join(changes)}")
 
 
 def of_length(own: Own, job: str, excess: int) -> Blame:
     """The longer of the two names, which has to be shortened."""
-    place, of_set = own.place, len(own.name) >= len(job)
-    owner, name = (str(place), own.name) if of_set else ("the ReplicatedJob's name", job)
+    name_path, of_set = own.name_path, len(own.name) >= len(job)
+    owner, name = (str(name_path), own.name) if of_set else ("the ReplicatedJob's name", job)
     shorter = name.encode()[:-excess].decode(errors="ignore").rstrip("-.")
     good = bool((_SET_PART if of_set else _JOB_PART).fullmatch(shorter))
     example = f", such as to {quote(shorter)}" if good and shorter else ""
-    return Blame(place, of_set, not of_set, f"shorten {owner} by {excess}{example}")
+    return Blame(name_path, of_set, not of_set, f"shorten {owner} by {excess}{example}")
 
 
 def job_part(name: str) -> str:

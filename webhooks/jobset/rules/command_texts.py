@@ -12,16 +12,16 @@ _SCRIPTS = (".sh", ".bash", ".zsh")
 def words(path: Path, container: Container) -> Iterator[tuple[Path, str]]:
     """The words of command and arguments with their paths."""
     for key, items in (("command", container.command), ("args", container.args)):
-        for place, word in path.at(key).each(items):
+        for word_path, word in path.at(key).each(items):
             if isinstance(word, str):
-                yield place, word
+                yield word_path, word
 
 
 def values(path: Path, container: Container) -> Iterator[tuple[Path, str]]:
     """The literal values of variables, with their paths."""
-    for place, variable in path.at("env").each(container.env):
+    for word_path, variable in path.at("env").each(container.env):
         if isinstance(variable.value, str):
-            yield place.at("value"), variable.value
+            yield word_path.at("value"), variable.value
 
 
 def is_run_by_shell(container: Container) -> bool:

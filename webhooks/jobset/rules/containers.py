@@ -41,8 +41,8 @@ def _check_pod(entry: Entry) -> Iterator[FieldError]:
 
 def _check_container(path: Path, container: Container) -> Iterator[FieldError]:
     image = container.image
-    if isinstance(image, str) and image and (why := images.fault(image)):
-        yield IMAGE.at(path.at("image"), image, why=why, guess=partial(_meant_image, image))
+    if isinstance(image, str) and image and (reason := images.fault(image)):
+        yield IMAGE.at(path.at("image"), image, why=reason, guess=partial(_meant_image, image))
     words = container.command
     if len(words) == 1 and _is_a_line(words[0]):
         yield COMMAND.at(path.at("command", 0), words[0], items=partial(_items, words[0]))

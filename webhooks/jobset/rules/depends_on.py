@@ -68,8 +68,8 @@ def not_on_the_first(subject: Subject) -> Iterator[FieldError]:
 def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """The items of dependsOn name ReplicatedJobs that stand earlier in the list."""
     name = entry.rjob.name
-    for place, item in entry.path.at("dependsOn").each(entry.rjob.depends_on or ()):
-        path = place.at("name")
+    for item_path, item in entry.path.at("dependsOn").each(entry.rjob.depends_on or ()):
+        path = item_path.at("name")
         other = subject.by_name.get(item.name)
         if other is None:
             none = "remove it: nothing stands earlier"

@@ -85,8 +85,8 @@ def steps(subject: Subject) -> Iterator[FieldError]:
 def _check_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterator[FieldError]:
     most = max(subject.failure_policy.max_restarts, 0)
     before, by_rule, counted = action_of(rule.action), 0, 0
-    for place, step in path.each(rule.then):
-        action, at = action_of(step.action), place.at("action")
+    for step_path, step in path.each(rule.then):
+        action, at = action_of(step.action), step_path.at("action")
         if before.scope is Scope.NOTHING:
             yield AFTER_THE_END.at(at, before=before.name)
             return

@@ -83,9 +83,9 @@ def exit_code_policy(_: Subject, entry: Entry) -> Iterator[FieldError]:
     path, pod = entry.path.at("exitCodePolicy"), entry.job.template.spec
     if not entry.never_restarts:
         yield RESTART_POLICY.at(entry.pod_path.at("spec", "restartPolicy"), pod.restart_policy)
-    for place, code in path.at("retryable").each(policy.retryable):
+    for code_path, code in path.at("retryable").each(policy.retryable):
         if code in policy.permanent:
-            yield TWO_MEANINGS.at(place, code, code=code)
+            yield TWO_MEANINGS.at(code_path, code, code=code)
     if policy.container_name and policy.container_name not in entry.containers:
         known = partial(did_you_mean, policy.container_name, entry.containers, intro="there are")
         name = entry.rjob.name
@@ -130,10 +130,10 @@ def failure_rules(subject: Subject) -> Iterator[FieldError]:
         return
     restarting = _without_codes(subject.js, subject.entries)
     containers = tuple(dict.fromkeys(name for entry in subject.entries for name in entry.containers))
-    for place, rule in RULES.each(subject.failure_policy.rules):
+    for rule_path, rule in RULES.each(subject.failure_policy.rules):
         if rule.on_exit_codes is None:
             continue
-        path = place.at("onExitCodes")
+        path = rule_path.at("onExitCodes")
         if not rule.on_exit_codes.values:
             yield NO_VALUES.at(path.at("values"), [])
         if rule.target_replicated_jobs:

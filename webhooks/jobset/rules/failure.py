@@ -162,14 +162,14 @@ def _rule_name(path: Path, name: str) -> Iterator[FieldError]:
 
 
 def _reasons(path: Path, reasons: Sequence[str], known: Sequence[str]) -> Iterator[FieldError]:
-    for place, reason in path.each(reasons):
+    for reason_path, reason in path.each(reasons):
         if reason not in known:
             names = (
                 _OF_PODS.get(reason.lower())
                 or _OF_FIELDS.get(reason)
                 or partial(did_you_mean, reason, known, intro="the reasons are")
             )
-            yield REASON.at(place, reason, reason=reason, names_that_exist=names)
+            yield REASON.at(reason_path, reason, reason=reason, names_that_exist=names)
 
 
 def _repeated_names(rules: Iterable[FailurePolicyRule]) -> Iterator[FieldError]:

@@ -69,12 +69,12 @@ def rules_can_match(subject: Subject) -> Iterator[FieldError]:
 
 def _patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldError]:
     """Patterns that are not RE2, or too many; at most MAX_PATTERNS are compiled."""
-    places = (
+    patterns = (
         pattern
         for path, rule in RULES.each(rules)
         for pattern in path.at("onJobFailureMessagePatterns").each(rule.on_job_failure_message_patterns)
     )
-    for path, pattern in islice(places, MAX_PATTERNS):
+    for path, pattern in islice(patterns, MAX_PATTERNS):
         outcome = compile_pattern(pattern)
         if isinstance(outcome, str):
             yield PATTERN.at(path, pattern, why=outcome)
@@ -85,10 +85,10 @@ def _patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldError]:
 
 def _reasons_can_come(path: Path, rule: FailurePolicyRule, subject: Subject) -> Iterator[FieldError]:
     """Findings about reasons for which a Job fails only with certain fields."""
-    for place, reason in path.each(rule.on_job_failure_reasons[:MAX_COMPARED]):
+    for reason_path, reason in path.each(rule.on_job_failure_reasons[:MAX_COMPARED]):
         field, _ = _ASKED_BY.get(reason, ("", None))
         if field and not any(_asks(entry, reason) for entry in subject.targets(rule.target_replicated_jobs)):
-            yield REASON_NEVER.at(place, reason, field=field)
+            yield REASON_NEVER.at(reason_path, reason, field=field)
 
 
 _ASKED_BY = {

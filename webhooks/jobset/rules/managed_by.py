@@ -6,7 +6,7 @@ See docs/reference/validation.md#managedby.
 from collections.abc import Iterator
 
 from api.keys import JOB_CONTROLLER, MULTIKUEUE, MULTIKUEUE_ORIGIN, OWN_FIELDS_COPY, QUEUE_NAME
-from api.own_fields import own_places
+from api.own_fields import own_locations
 from kube.model.field import SPEC, ErrorType, FieldError
 from kube.model.validation import byte_length, dns1123_subdomain, http_path
 from webhooks.jobset.copies import ANNOTATION, MOST_BYTES, misfit, own_values, read_values
@@ -62,13 +62,13 @@ def travelling_fields(subject: Subject) -> Iterator[FieldError]:
     if not is_sent and not (MULTIKUEUE_ORIGIN in labels and OWN_FIELDS_COPY in annotations):
         return
     sent, own = read_values(annotations.get(OWN_FIELDS_COPY)), own_values(subject.raw_spec, Work())
-    place = misfit(own, sent or {}) if is_sent else misfit(sent, own)
-    if place is not None:
+    difference = misfit(own, sent or {}) if is_sent else misfit(sent, own)
+    if difference is not None:
         rule, path = (NOT_SENT, PATH) if is_sent else (ALTERED, ANNOTATION)
-        yield rule.at(path, place=place, key=OWN_FIELDS_COPY)
+        yield rule.at(path, place=difference, key=OWN_FIELDS_COPY)
     elif is_sent:
-        places = [(field, path) for _, path, field, value in own_places(subject.raw_spec) if field.acts(value)]
-        first = {field.happens: path for field, path in reversed(places)}
+        sent_fields = [(field, path) for _, path, field, value in own_locations(subject.raw_spec) if field.acts(value)]
+        first = {field.happens: path for field, path in reversed(sent_fields)}
         yield from (DROPPED.at(path, happens=happens) for happens, path in first.items())
 
 

@@ -89,9 +89,9 @@ def _apart(js: Subject, entry: Entry) -> Iterator[FieldError]:
         return
     spec, path = entry.rjob.pod_spec, entry.pod_path.at("spec")
     labels = {**entry.job.template.metadata.labels, JOBSET_NAME: js.name, REPLICATED_JOB_NAME: entry.rjob.name}
-    for place, term, most in (*_anti_affinity(spec, path), *_spread(spec, path)):
+    for field_path, term, most in (*_anti_affinity(spec, path), *_spread(spec, path)):
         if most < pods and dig(term, "topologyKey") == topology and _selects(term, labels):
-            yield TERMS_APART.at(place, topology, pods=pods, key=topology, most=most)
+            yield TERMS_APART.at(field_path, topology, pods=pods, key=topology, most=most)
 
 
 def _anti_affinity(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:
@@ -103,11 +103,11 @@ def _anti_affinity(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:
 def _spread(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:
     """Findings about constraints that need several domains: in a single one, any number of pods fits."""
     key = "topologySpreadConstraints"
-    for place, term in path.at(key).each(items(spec, key)[:_MOST_TERMS]):
+    for field_path, term in path.at(key).each(items(spec, key)[:_MOST_TERMS]):
         skew, domains = dig(term, "maxSkew"), dig(term, "minDomains")
         is_strict = dig(term, "whenUnsatisfiable") == "DoNotSchedule"
         if is_strict and isinstance(skew, int) and isinstance(domains, int) and domains > 1:
-            yield place, term, skew
+            yield field_path, term, skew
 
 
 def _selects(term: Any, labels: dict[str, Any]) -> bool:
@@ -129,8 +129,8 @@ def _chips(js: Subject, entry: Entry) -> Iterator[FieldError]:
     pods = entry.pod_count if by_affinity(js, entry) is None else pods_at_once(entry.job)
     chips, each = prod(map(int, sides)), _chips_of_pod(entry)
     if chips > _LARGEST_HOST and each and each * pods % chips:
-        place = entry.pod_path.at("spec", "nodeSelector", _TOPOLOGY)
-        yield CHIPS.at(place, topology, pods=pods, each=each, chips=chips, topology=topology)
+        field_path = entry.pod_path.at("spec", "nodeSelector", _TOPOLOGY)
+        yield CHIPS.at(field_path, topology, pods=pods, each=each, chips=chips, topology=topology)
 
 
 def _chips_of_pod(entry: Entry) -> int:

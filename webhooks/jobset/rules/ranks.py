@@ -66,33 +66,35 @@ class _Together:
 def _check_entry(together: _Together, entry: Entry) -> Iterator[FieldError]:
     numbers = together.numbers[entry.index]
     if len({count for _, count in numbers}) == 1:
-        for place, count in numbers[:1]:
+        for text_path, count in numbers[:1]:
             if count > 1 and entry.pod_count and not together.has(entry, count):
-                yield _wrong_number(together, entry, place, count)
+                yield _wrong_number(together, entry, text_path, count)
     if entry.rjob.replicas > 1 and entry.job.completions == 1 and entry.job.completion_mode != "NonIndexed":
         yield from _zeros(entry)
     yield from _restarts_alone(together, entry)
 
 
-def _wrong_number(together: _Together, entry: Entry, place: Path, count: int) -> FieldError:
+def _wrong_number(together: _Together, entry: Entry, text_path: Path, count: int) -> FieldError:
     of_job, of_entry = pods_at_once(entry.job), entry.pod_count
     pods = f"{of_job} pods in a Job" + (f", {of_entry} in all its Jobs" if of_entry != of_job else "")
     numbers = " or ".join(str(number) for number in dict.fromkeys((of_job, of_entry, together.js.pod_count)))
-    return NODES.at(place, count, count=count, pods=pods, pods_of=f"{numbers}, or change parallelism and completions")
+    return NODES.at(
+        text_path, count, count=count, pods=pods, pods_of=f"{numbers}, or change parallelism and completions"
+    )
 
 
 def _numbers(entry: Entry) -> Iterator[tuple[Path, int]]:
     """Numbers of nodes that torchrun gets; ranges are ignored."""
     for path, container in entry.each_container():
-        for place, variable in path.at("env").each(container.env):
+        for text_path, variable in path.at("env").each(container.env):
             if variable.name == _NODES and isinstance(variable.value, str) and _NUMBER.fullmatch(variable.value):
-                yield place.at("value"), int(variable.value)
+                yield text_path.at("value"), int(variable.value)
         texts = list(words(path, container))
-        for place, text in texts:
-            yield from ((place, int(found[1])) for found in _FLAG.finditer(text))
-        for (_, flag), (place, text) in pairwise(texts):
+        for text_path, text in texts:
+            yield from ((text_path, int(found[1])) for found in _FLAG.finditer(text))
+        for (_, flag), (text_path, text) in pairwise(texts):
             if flag == "--nnodes" and _NUMBER.fullmatch(text):
-                yield place, int(text)
+                yield text_path, int(text)
 
 
 def _zeros(entry: Entry) -> Iterator[FieldError]:
@@ -103,16 +105,16 @@ def _zeros(entry: Entry) -> Iterator[FieldError]:
         texts = [*words(path, container), *values(path, container)]
         if any(_OTHER_RANK.search(text) for _, text in texts):
             continue
-        place = next(_uses_of_index(path, container, texts), None)
-        if place is not None:
-            yield INDEX_ZERO.at(place, jobs=entry.rjob.replicas)
+        text_path = next(_uses_of_index(path, container, texts), None)
+        if text_path is not None:
+            yield INDEX_ZERO.at(text_path, jobs=entry.rjob.replicas)
 
 
 def _uses_of_index(path: Path, container: Container, texts: list[tuple[Path, str]]) -> Iterator[Path]:
-    yield from (place for place, text in texts if INDEX in text)
-    for place, variable in path.at("env").each(container.env):
+    yield from (text_path for text_path, text in texts if INDEX in text)
+    for text_path, variable in path.at("env").each(container.env):
         if COMPLETION_INDEX in variable.field and variable.name != INDEX:
-            yield place
+            yield text_path
 
 
 def _fields(entry: Entry) -> Iterator[str]:

@@ -87,9 +87,9 @@ def pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     path, pod, name = entry.pod_path.at("spec"), entry.job.template.spec, entry.rjob.name
     if pod.automount_service_account_token is False:
         yield NO_TOKEN.at(path.at("automountServiceAccountToken"), False, name=name)
-    for place, container in entry.each_container():
+    for item_path, container in entry.each_container():
         if container.name == NAME:
-            yield NAME_TAKEN.at(place.at("name"), NAME, name=name)
+            yield NAME_TAKEN.at(item_path.at("name"), NAME, name=name)
     if agent.mode == "MainContainer":
         yield from _main_container(entry)
     else:
@@ -106,12 +106,12 @@ def rights(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     if not is_added and not _may_have_agent(entry):
         yield NO_AGENT.at(path, name=name)
     elif pod.service_account_name in _DEFAULT_ACCOUNTS:
-        why = "the account default may not, unless all pods may"
-        yield NO_RIGHTS.at(path, name=name, why=why, how="name an account that may in serviceAccountName")
+        reason = "the account default may not, unless all pods may"
+        yield NO_RIGHTS.at(path, name=name, why=reason, how="name an account that may in serviceAccountName")
     elif not is_added and pod.automount_service_account_token is False:
-        why = "has no token for that"
+        reason = "has no token for that"
         how = "remove automountServiceAccountToken"
-        yield NO_RIGHTS.at(path.at("automountServiceAccountToken"), False, name=name, why=why, how=how)
+        yield NO_RIGHTS.at(path.at("automountServiceAccountToken"), False, name=name, why=reason, how=how)
 
 
 def _may_have_agent(entry: Entry) -> bool:
@@ -131,10 +131,10 @@ def _names_agent(container: Container) -> bool:
 
 def watchdog(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """A watchdog needs an agent that starts the worker: one that is the command of the same container."""
-    for place, container in entry.each_container():
+    for item_path, container in entry.each_container():
         index = next((i for i, variable in enumerate(container.env) if variable.name == WATCHDOG), None)
         if index is not None and not _names_agent(container) and (words := _why_unread(subject, entry, container)):
-            yield UNREAD_WATCHDOG.at(place.at("env", index, "name"), WATCHDOG, why=words[0], how=words[1])
+            yield UNREAD_WATCHDOG.at(item_path.at("env", index, "name"), WATCHDOG, why=words[0], how=words[1])
 
 
 def _why_unread(subject: Subject, entry: Entry, container: Container) -> tuple[str, str] | None:
@@ -153,9 +153,9 @@ def _why_unread(subject: Subject, entry: Entry, container: Container) -> tuple[s
 
 def _main_container(entry: Entry) -> Iterator[FieldError]:
     path, pod, name = entry.pod_path.at("spec"), entry.job.template.spec, entry.rjob.name
-    for place, volume in entry.each_volume():
+    for item_path, volume in entry.each_volume():
         if volume.name == NAME:
-            yield NAME_TAKEN.at(place.at("name"), NAME, name=name)
+            yield NAME_TAKEN.at(item_path.at("name"), NAME, name=name)
     for worker in pod.containers[:1]:
         if not worker.command:
             yield NO_COMMAND.at(path.at("containers", 0, "command"), name=name)

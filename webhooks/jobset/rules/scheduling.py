@@ -195,10 +195,10 @@ def unions(subject: Subject) -> Iterator[FieldError]:
             yield _union(subject, POLICY_UNION, level.path.at(POLICY), level.policy.basic is None, ("basic", "gang"))
         if level.mode is not None and (level.mode.single is None) == (level.mode.all is None):
             yield _union(subject, MODE_UNION, level.path.at(MODE), level.mode.all is None, ("single", "all"))
-        for place, claim in level.path.at(CLAIMS).each(level.claims):
+        for claim_path, claim in level.path.at(CLAIMS).each(level.claims):
             if bool(claim.resource_claim_name) == bool(claim.resource_claim_template_name):
                 names = ("resourceClaimName", "resourceClaimTemplateName")
-                yield _union(subject, SOURCE_UNION, place, not claim.resource_claim_name, names)
+                yield _union(subject, SOURCE_UNION, claim_path, not claim.resource_claim_name, names)
 
 
 def _union(subject: Subject, rule: Rule, path: Path, none: bool, names: tuple[str, str]) -> FieldError:

@@ -98,9 +98,9 @@ def targets(subject: Subject) -> Iterator[FieldError]:
         if not entry.target_replicated_jobs:
             yield NO_TARGETS.at(path)
         yield from unknown_targets(subject, UNKNOWN_TARGET, entry.target_replicated_jobs, path)
-        for place, name in path.each(entry.target_replicated_jobs):
+        for target_path, name in path.each(entry.target_replicated_jobs):
             if first.setdefault(name, k) != k:
-                yield TARGET_AGAIN.at(place, name, first=first[name])
+                yield TARGET_AGAIN.at(target_path, name, first=first[name])
     whole = spec.scheduling_policy or spec.scheduling_constraints or spec.disruption_mode
     missing = [rjob.name for rjob in subject.js.spec.replicated_jobs if not rjob.spare_for and rjob.name not in first]
     if missing and not whole:
@@ -141,8 +141,8 @@ def _count_fits(subject: Subject, entry: EntryScheduling, path: Path) -> Iterato
         count = pods_at_once(rjob)
         if 0 < count < pods:
             words = f"{count} pod" if count == 1 else f"{count} pods"
-            place = path.at("job", POLICY, "gang", "minCount")
-            yield TOO_MANY_PODS.at(place, pods, name=rjob.name, pods=words, count=count)
+            count_path = path.at("job", POLICY, "gang", "minCount")
+            yield TOO_MANY_PODS.at(count_path, pods, name=rjob.name, pods=words, count=count)
             return
 
 
@@ -181,7 +181,7 @@ def _apart(subject: Subject, group: Group) -> Iterator[FieldError]:
             yield from _apart(subject, child)
         return
     earlier, later = waiting
-    path = _place(subject, group)
+    path = _path_of(subject, group)
     if path == SCHEDULING:
         fix = (
             "remove schedulingPolicy: each ReplicatedJob is a gang of its own then; or write `basic: {}` here and an"
@@ -192,7 +192,7 @@ def _apart(subject: Subject, group: Group) -> Iterator[FieldError]:
     yield STAGES.at(path.at(POLICY), {"gang": {}}, earlier=earlier, later=later, fix=fix)
 
 
-def _place(subject: Subject, group: Group) -> Path:
+def _path_of(subject: Subject, group: Group) -> Path:
     """The path of the level that a group of several ReplicatedJobs comes from."""
     spec = subject.js.spec.scheduling
     entries = spec.replicated_jobs if spec is not None else ()
@@ -236,7 +236,7 @@ def fits_a_workload(subject: Subject) -> Iterator[FieldError]:
         return
     yield from _few(wanted.roots, SCHEDULING)
     for group in wanted.groups():
-        yield from _few(group.children, _place(subject, group))
+        yield from _few(group.children, _path_of(subject, group))
 
 
 def _few(groups: tuple[Group, ...], path: Path) -> Iterator[FieldError]:

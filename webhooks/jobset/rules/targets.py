@@ -12,10 +12,10 @@ from webhooks.jobset.subject import Subject
 
 def unknown_targets(subject: Subject, rule: Rule, targets: Sequence[str], path: Path) -> Iterator[FieldError]:
     """A finding of `rule` for each name of the list at `path` that no ReplicatedJob has."""
-    for place, target in path.each(targets):
+    for target_path, target in path.each(targets):
         if target not in subject.by_name:
             known = partial(name_suggestion, subject, target)
-            yield rule.at(place, target, name=target, names_that_exist=known)
+            yield rule.at(target_path, target, name=target, names_that_exist=known)
 
 
 def name_suggestion(

@@ -67,20 +67,20 @@ def _check_env(entry: Entry, path: Path, container: Container) -> Iterator[Field
     """Findings about values; a value may refer to earlier variables, and to those of `envFrom`."""
     before: set[str] = set()
     names = {variable.name for variable in container.env}
-    for place, variable in path.at("env").each(container.env):
+    for item_path, variable in path.at("env").each(container.env):
         text = variable.value if isinstance(variable.value, str) else ""
         for name in _references(text):
             if name in before or (name != INDEX and container.env_from):
                 continue
             if name in names and name != variable.name:
-                why, how = "it is defined further down", f"move {name} before this variable"
-                yield DEFINED_LATER.at(place.at("value"), text, name=name, why=why, how=how)
+                reason, how = "it is defined further down", f"move {name} before this variable"
+                yield DEFINED_LATER.at(item_path.at("value"), text, name=name, why=reason, how=how)
             elif name == INDEX and _is_indexed(entry):
-                why = "the Job controller adds it last"
+                reason = "the Job controller adds it last"
                 how = f"use fieldRef metadata.annotations['{COMPLETION_INDEX}']"
-                yield DEFINED_LATER.at(place.at("value"), text, name=name, why=why, how=how)
+                yield DEFINED_LATER.at(item_path.at("value"), text, name=name, why=reason, how=how)
             elif not _BLANK.search(text) and not _INJECTED.match(name):
-                yield _undefined_variable(place.at("value"), text, name, before)
+                yield _undefined_variable(item_path.at("value"), text, name, before)
         before.add(variable.name)
 
 
@@ -92,15 +92,15 @@ def _check_command(entry: Entry, path: Path, container: Container) -> Iterator[F
     known |= {INDEX} if _is_indexed(entry) else set()
     reads_dollar = not container.command or any(_program(word) in _OWN_DOLLAR for word in container.command)
     last = ""
-    for place, word in words(path, container):
+    for item_path, word in words(path, container):
         if "$" in word and not _BLANK.search(word) and last not in _CODE:
             for name in _references(word):
                 is_open = name in known or container.env_from or _INJECTED.match(name)
                 if not is_open and name.isupper():
-                    yield _undefined_variable(place, word, name, known)
+                    yield _undefined_variable(item_path, word, name, known)
             name = "" if reads_dollar else _shell_name(word)
             if name:
-                yield UNEXPANDED.at(place, word, text=shorten(word, 40), name=name)
+                yield UNEXPANDED.at(item_path, word, text=shorten(word, 40), name=name)
         last = word
 
 

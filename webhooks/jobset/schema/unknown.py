@@ -38,7 +38,7 @@ _TRAINING = {
 """Fields in the spec of other training jobs, which resemble none of ours, with the kind that has them."""
 _CONVERT = "it belongs to {kind}: `jobset init --from FILE` makes a JobSet of a PyTorchJob, an MPIJob or a Job"
 _Parts = tuple[str | int, ...]
-_Place = tuple[str, ...]
+_Location = tuple[str, ...]
 """The path of a node in the schema: member names, `*` for the items of a list or the values of a map."""
 
 
@@ -48,16 +48,16 @@ class UnknownFields:
     def __init__(self, schema: JSON) -> None:
         metadata = {"type": "object", "properties": {name: {} for name in _METADATA}}
         self._schema = {**schema, "properties": {**schema["properties"], "metadata": metadata}}
-        self._places: Mapping[str, list[tuple[_Place, JSON]]] = defaultdict(list)
+        self._locations: Mapping[str, list[tuple[_Location, JSON]]] = defaultdict(list)
         self._index(schema, ())
 
-    def _index(self, node: JSON, place: _Place) -> None:
+    def _index(self, node: JSON, location: _Location) -> None:
         for name, child in node.get("properties", {}).items():
-            self._places[name].append((place, child))
-            self._index(child, (*place, name))
+            self._locations[name].append((location, child))
+            self._index(child, (*location, name))
         for key in ("items", "additionalProperties"):
             if key in node:
-                self._index(node[key], (*place, "*"))
+                self._index(node[key], (*location, "*"))
 
     def find(self, obj: Any) -> list[FieldError]:
         """One finding per unknown field, at most 500; fields inside an unknown one are not reported."""
@@ -96,8 +96,8 @@ class UnknownFields:
     def _finding(self, name: str, value: Any, known: JSON, path: Path) -> FieldError:
         close = _meant(name, known)
         sure = (bool(close) and _FORMER.get(name) == close) or Comparison(name).likeness(close) >= _CERTAIN
-        if not sure and (place := self._belongs(name, value, path)):
-            found = MISPLACED.at(path.at(name), value, field=name, place=place)
+        if not sure and (location := self._belongs(name, value, path)):
+            found = MISPLACED.at(path.at(name), value, field=name, place=location)
         else:
             if _is_of_training(name, known):
                 guess = _CONVERT.format(kind=_TRAINING[name])
@@ -111,13 +111,13 @@ class UnknownFields:
     def _belongs(self, name: str, value: Any, path: Path) -> str:
         """The nearest object that has such a field, for a value of this type; empty if there is none."""
         here = tuple("*" if isinstance(part, int) else part for part in path.parts)
-        fitting = [each for each in self._places.get(name, ()) if _fits(value, each[1]) and each[0] != here]
+        fitting = [each for each in self._locations.get(name, ()) if _fits(value, each[1]) and each[0] != here]
         if not fitting:
             return ""
-        place, _ = min(fitting, key=lambda each: _distance(here, each[0], chosen=value in each[1].get("enum", ())))
-        common = _common(here, place)
+        location, _ = min(fitting, key=lambda each: _distance(here, each[0], chosen=value in each[1].get("enum", ())))
+        common = _common(here, location)
         text = str(Path(path.parts[:common]))
-        for part in place[common:]:
+        for part in location[common:]:
             text += "[*]" if part == "*" else f".{part}" if text else part
         return text or "the top level"
 
@@ -170,13 +170,13 @@ def _fits(value: Any, node: JSON) -> bool:
     return found in {"null", node.get("type")} or (INT_OR_STRING in node and found in {"integer", "string"})
 
 
-def _common(here: _Place, there: _Place) -> int:
+def _common(here: _Location, there: _Location) -> int:
     """Number of leading parts that two paths have in common."""
     pairs = zip(here, there, strict=False)
     return next((i for i, (mine, other) in enumerate(pairs) if mine != other), min(len(here), len(there)))
 
 
-def _distance(here: _Place, there: _Place, *, chosen: bool) -> tuple[int, bool, int]:
+def _distance(here: _Location, there: _Location, *, chosen: bool) -> tuple[int, bool, int]:
     """Steps from one path to the other. `chosen`: whether the value is one of the field's enum there.
 
     With equal distance, those count as nearer, then the one with fewer steps up.

@@ -173,8 +173,8 @@ class Walk:
                 self._report(words.DUPLICATE_ITEM.at, (*path, i), item, first=first)
             else:
                 key, *_ = keys
-                place = (*path, i) if item.get(key) is None else (*path, i, key)
-                self._report(words.duplicate, place, first, dict(zip(keys, own, strict=True)))
+                item_path = (*path, i) if item.get(key) is None else (*path, i, key)
+                self._report(words.duplicate, item_path, first, dict(zip(keys, own, strict=True)))
 
         return look
 

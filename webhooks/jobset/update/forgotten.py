@@ -17,7 +17,7 @@ from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 from policy.recorded import ANNOTATION as DEFAULTS
 from policy.recorded import DEADLINE, recorded_defaults
-from webhooks.jobset.copies import places_of
+from webhooks.jobset.copies import copied_locations
 from webhooks.jobset.rules import MOST_FINDINGS, Source
 from webhooks.json_patch import PatchDraft
 
@@ -69,10 +69,10 @@ def put_back(draft: PatchDraft, old: JSON, manager: str = "") -> list[FieldError
     if _is_applied(old, new, manager) or dig(old, "spec") == dig(new, "spec"):
         return []
     removed = _removed_on_purpose(old, new)
-    own = ((place, path) for place, path in _own_places(old, new, draft) if str(path) not in removed)
+    own = ((location, path) for location, path in _own_locations(old, new, draft) if str(path) not in removed)
     found: list[FieldError] = []
-    for place, path in islice(chain(own, _template_places(old, new, draft)), MOST_PUT_BACK):
-        draft.put(path, dig(old, *place))
+    for location, path in islice(chain(own, _template_locations(old, new, draft)), MOST_PUT_BACK):
+        draft.put(path, dig(old, *location))
         found.append(FORGOTTEN.at(path, key=REMOVED_FIELDS))
     return found[:MOST_FINDINGS]
 
@@ -112,43 +112,43 @@ def _has_default(obj: JSON) -> bool:
     return any(DEADLINE in defaults for defaults in recorded_defaults(obj).values())
 
 
-_Places = Iterator[tuple[Sequence[str | int], Path]]
+_Locations = Iterator[tuple[Sequence[str | int], Path]]
 """Paths in the stored object, each with its path in the new one, in which the parent exists."""
 
 
-def _own_places(old: JSON, new: JSON, draft: PatchDraft) -> _Places:
-    stored = {name: path for name, path, value in places_of(old.get("spec"), draft.work) if value is not None}
-    for name, path, value in places_of(new.get("spec"), draft.work) if stored else ():
+def _own_locations(old: JSON, new: JSON, draft: PatchDraft) -> _Locations:
+    stored = {name: path for name, path, value in copied_locations(old.get("spec"), draft.work) if value is not None}
+    for name, path, value in copied_locations(new.get("spec"), draft.work) if stored else ():
         if value is None and name in stored:
             yield stored[name].parts, path
 
 
-def _template_places(old: JSON, new: JSON, draft: PatchDraft) -> _Places:
+def _template_locations(old: JSON, new: JSON, draft: PatchDraft) -> _Locations:
     """Values that are missing in the templates of the Jobs, except those that an update may remove."""
-    place = "spec", "replicatedJobs"
-    for i, k in _pairs(dig(old, *place), dig(new, *place)):
-        yield from _left_out(old, new, (*place, i, "template"), Path((*place, k, "template")), draft)
+    location = "spec", "replicatedJobs"
+    for i, k in _pairs(dig(old, *location), dig(new, *location)):
+        yield from _left_out(old, new, (*location, i, "template"), Path((*location, k, "template")), draft)
 
 
-def _left_out(old: JSON, new: JSON, place: tuple[str | int, ...], path: Path, draft: PatchDraft) -> _Places:
-    pending = [(place, path)]
+def _left_out(old: JSON, new: JSON, location: tuple[str | int, ...], path: Path, draft: PatchDraft) -> _Locations:
+    pending = [(location, path)]
     while pending:
-        place, path = pending.pop()
-        before, after = dig(old, *place), dig(new, *path.parts)
+        location, path = pending.pop()
+        before, after = dig(old, *location), dig(new, *path.parts)
         if before == after:
             continue
         draft.work.spend(_STEPS + len(before) if isinstance(before, list | dict) else _STEPS)
         if isinstance(before, dict) and isinstance(after, dict):
-            holder = next((part for part in reversed(place) if isinstance(part, str)), "")
+            holder = next((part for part in reversed(location) if isinstance(part, str)), "")
             for key, value in before.items():
                 if value is None:
                     continue
                 if after.get(key) is not None:
-                    pending.append(((*place, key), path.at(key)))
+                    pending.append(((*location, key), path.at(key)))
                 elif key in NEWER.get(holder, ()):
-                    yield (*place, key), path.at(key)
+                    yield (*location, key), path.at(key)
         else:
-            pending += [((*place, i), path.at(k)) for i, k in _pairs(before, after)]
+            pending += [((*location, i), path.at(k)) for i, k in _pairs(before, after)]
 
 
 def _pairs(before: Any, after: Any) -> Iterator[tuple[int, int]]:
@@ -157,7 +157,7 @@ def _pairs(before: Any, after: Any) -> Iterator[tuple[int, int]]:
         return
     names, others = ([dig(item, "name") for item in listed] for listed in (before, after))
     if all(isinstance(name, str) for name in (*names, *others)) and len({*others}) == len(others):
-        where = {name: k for k, name in enumerate(others)}
-        yield from ((i, where[name]) for i, name in enumerate(names) if name in where)
+        indexes = {name: k for k, name in enumerate(others)}
+        yield from ((i, indexes[name]) for i, name in enumerate(names) if name in indexes)
     elif len(before) == len(after):
         yield from ((i, i) for i in range(len(before)))

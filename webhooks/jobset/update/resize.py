@@ -133,8 +133,8 @@ def _pods(change: Change) -> Iterator[FieldError]:
             yield AT_LEAST_ONE.at(change.path.at(*keys), number, field=keys[-1])
     parallelism, completions = (dig(change.new, *keys) for keys in PODS)
     if parallelism is not None and completions is not None and parallelism != completions:
-        place = change.path.at("template", "spec", "completions")
-        yield TOGETHER.at(place, completions, parallelism=parallelism, completions=completions)
+        path = change.path.at("template", "spec", "completions")
+        yield TOGETHER.at(path, completions, parallelism=parallelism, completions=completions)
 
 
 def _still_needed(js: Subject, emptied: Iterable[Change]) -> Iterator[FieldError]:
@@ -148,15 +148,15 @@ def _still_needed(js: Subject, emptied: Iterable[Change]) -> Iterator[FieldError
     targets = frozenset(policy.target_replicated_jobs if policy else ())
     none_left = not any(entry.rjob.replicas for entry in js.entries)
     for change in emptied:
-        name, place = change.new["name"], change.path.at(*JOBS)
+        name, path = change.new["name"], change.path.at(*JOBS)
         if name in waiting:
-            yield REPLICAS_AWAITED.at(place, 0, name=name, waiting=waiting[name])
+            yield REPLICAS_AWAITED.at(path, 0, name=name, waiting=waiting[name])
         if name in awaited:
-            yield REPLICAS_STAGE.at(place, 0, name=name)
+            yield REPLICAS_STAGE.at(path, 0, name=name)
         if name in targets:
-            yield REPLICAS_TARGETED.at(place, 0, name=name)
+            yield REPLICAS_TARGETED.at(path, 0, name=name)
         elif none_left and not targets:
-            yield REPLICAS_LAST.at(place, 0)
+            yield REPLICAS_LAST.at(path, 0)
 
 
 def _still_enough(js: Subject, changes: Iterable[Change]) -> Iterator[FieldError]:

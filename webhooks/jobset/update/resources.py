@@ -13,11 +13,11 @@ _KINDS = ("containers", "initContainers")
 _AMOUNTS = ("requests", "limits")
 
 
-def is_amount(place: tuple[str | int, ...]) -> bool:
+def is_amount(parts: tuple[str | int, ...]) -> bool:
     """Whether this path of a ReplicatedJob is one of the requests and limits of a container."""
-    match place[len(_POD_SPEC) :]:
+    match parts[len(_POD_SPEC) :]:
         case (kind, int(), "resources", amounts, *_):
-            return place[: len(_POD_SPEC)] == _POD_SPEC and kind in _KINDS and amounts in _AMOUNTS
+            return parts[: len(_POD_SPEC)] == _POD_SPEC and kind in _KINDS and amounts in _AMOUNTS
     return False
 
 

@@ -33,7 +33,7 @@ from webhooks.jobset.update.resize import JOBS, PODS, Change, size_findings, siz
 from webhooks.jobset.update.resources import is_amount, restore, with_amounts_of
 from webhooks.jobset.validate_create import scheduling_findings
 
-MAX_PLACES = 20
+MAX_DIFFERENCES = 20
 """Changed paths that are reported for one ReplicatedJob or policy."""
 
 POLICIES = (
@@ -171,8 +171,8 @@ def _findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterato
     for policy in POLICIES:
         before, after = dig(old, "spec", policy), dig(new, "spec", policy)
         rule = POLICY_PRESENCE if before is None or after is None else POLICY
-        for place in islice(differences(before, after), MAX_PLACES):
-            yield rule.at(SPEC.at(policy, *place), dig(after, *place), policy=policy)
+        for parts in islice(differences(before, after), MAX_DIFFERENCES):
+            yield rule.at(SPEC.at(policy, *parts), dig(after, *parts), policy=policy)
     if dig(old, "spec", "executionPolicy") is None:  # the CRD's rule on changes does not cover additions
         yield from execution.one_order(js)
         yield from execution.state(js)
@@ -200,15 +200,15 @@ def _replicated_jobs(old: JSON, new: JSON, changes: Sequence[Change], gates: Fea
     """Changes of ReplicatedJobs that an update may not make, one finding for each changed path."""
     before, after = ([dig(r, "name") for r in items(js, "spec", "replicatedJobs")] for js in (old, new))
     if before != after:
-        path, known = SPEC.at("replicatedJobs"), ", ".join(map(str, before[:MAX_PLACES])) or "none"
+        path, known = SPEC.at("replicatedJobs"), ", ".join(map(str, before[:MAX_DIFFERENCES])) or "none"
         yield LIST.at(path, after, names_that_exist=known)
     suspended = dig(old, "spec", "suspend") is True or dig(new, "spec", "suspend") is True
     for change in changes:
         munged = _revert_mutable(change, gates, suspended=suspended)
         if semantically_equal(change.old, munged):
             continue
-        for place in islice(differences(change.old, munged), MAX_PLACES):
-            yield _immutable(change, place, gates).at(change.path.at(*place), dig(change.new, *place))
+        for parts in islice(differences(change.old, munged), MAX_DIFFERENCES):
+            yield _immutable(change, parts, gates).at(change.path.at(*parts), dig(change.new, *parts))
 
 
 def _revert_mutable(change: Change, gates: FeatureGates, *, suspended: bool) -> JSON:
@@ -226,18 +226,18 @@ def _revert_mutable(change: Change, gates: FeatureGates, *, suspended: bool) -> 
     return munged
 
 
-def _immutable(change: Change, place: tuple[str | int, ...], gates: FeatureGates) -> Rule:
+def _immutable(change: Change, parts: tuple[str | int, ...], gates: FeatureGates) -> Rule:
     """The rule that a change at this path of a ReplicatedJob breaks."""
-    if place[:1] == ("dependsOn",):
+    if parts[:1] == ("dependsOn",):
         added_or_removed = any(dig(rjob, "dependsOn") is None for rjob in (change.old, change.new))
         return DEPENDS_ON_PRESENCE if added_or_removed else DEPENDS_ON  # the CRD's rule compares fields of both
-    if place in PODS:
+    if parts in PODS:
         return SIZE
-    if place == JOBS:
+    if parts == JOBS:
         return REPLICAS
-    if is_amount(place):
+    if is_amount(parts):
         return WHILE_SUSPENDED if gates["MutablePodResourcesForSuspendedJobSets"] else RESOURCES
-    return WHILE_SUSPENDED if any(place[: len(keys)] == keys for keys in _SCHEDULING) else TEMPLATE
+    return WHILE_SUSPENDED if any(parts[: len(keys)] == keys for keys in _SCHEDULING) else TEMPLATE
 
 
 def _scheduling(js: Subject, old: JSON, new: JSON) -> Iterator[FieldError]:
@@ -247,8 +247,8 @@ def _scheduling(js: Subject, old: JSON, new: JSON) -> Iterator[FieldError]:
     active = sum(count for count in counts if isinstance(count, int))
     if dig(old, "spec", "suspend") is not True or active:
         words = f" ({active} Jobs are active)" if active else ""
-        for place in islice(differences(before, after), MAX_PLACES):
-            yield SCHEDULING.at(SPEC.at("scheduling", *place), dig(after, *place), active=words)
+        for parts in islice(differences(before, after), MAX_DIFFERENCES):
+            yield SCHEDULING.at(SPEC.at("scheduling", *parts), dig(after, *parts), active=words)
     if after is not None:
         yield from _new_faults(js, old, scheduling_findings)
 

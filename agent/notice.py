@@ -43,7 +43,7 @@ class Notices:
                 self._handle(notice)
 
     def _handle(self, notice: Notice) -> None:
-        """Signal the worker until it acknowledges, and report that. Returns early if the notice ends or another one begins."""
+        """Signal the worker until it acknowledges, and report that. Returns early if the notice ends or changes."""
         number = getattr(signal, notice.signal, None)
         if not isinstance(number, signal.Signals):
             say(f"the notice of maintenance has signal {notice.signal!r}, which this agent does not know")

@@ -26,7 +26,7 @@ class _NodeMeta(Base, frozen=True, kw_only=True):
 
 
 class Taint(Base, frozen=True, kw_only=True):
-    """core/v1 Taint. `time_added`: RFC 3339; absent if the component that added the taint has not set it."""
+    """core/v1 Taint. `time_added`: RFC 3339; some components do not set it."""
 
     key: str = ""
     time_added: str | None = None
@@ -44,7 +44,7 @@ class DetailedNode(Base, frozen=True, kw_only=True):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A node. `taints`: those that count as a failure; `others`: all others. Each is a key and a time, RFC 3339 or empty."""
+    """A node. `taints`: those that count as a failure; `others`: all others. Key and time (RFC 3339 or "") of each."""
 
     name: str
     uid: str
@@ -86,7 +86,7 @@ def node_with(keys: frozenset[str], *, others: bool = False) -> Callable[[Detail
 
 
 class JobPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod that a Job controls. `jobset` and `jobset_uid` are its labels, which any user may write. `node`: empty without one."""
+    """A pod that a Job controls. `jobset`, `jobset_uid`: labels that any user may write. `node`: "" without one."""
 
     namespace: str
     name: str

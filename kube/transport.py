@@ -24,7 +24,7 @@ MAX_LINE = 16 << 20
 """Bytes of one watch event. The API server accepts objects up to about 3 MiB; a longer line is an error."""
 
 READ_BUFFER = 256 << 10
-"""Bytes of one answer that are buffered before reading pauses. At most twice as much is in memory, and a further chunk."""
+"""Bytes of one answer that are buffered before reading pauses. At most twice as much is in memory."""
 
 MAX_IN_FLIGHT = 64
 """Requests in flight at once. Watches are not counted, so that they cannot starve writes."""
@@ -40,10 +40,10 @@ CLOSE_TIMEOUT = 2.0
 class Request:
     """One call. `timeout` is in seconds: of the whole exchange, or of silence on a stream. `path` is not encoded.
 
-    `limited` False: the client-side limits of rate and concurrency do not apply (a lease renewal must not queue behind a
-    burst of creates). `accept`: media type of the answer. `guard` is called right before the request is sent, after all waiting;
-    its exception ends the call. `break_after`: 0 for a watch. For other streams: a longer line is split into pieces of
-    about that many bytes, and text after the last newline is a line, too.
+    `limited` False: the client-side limits of rate and concurrency do not apply (a lease renewal must not queue behind
+    a burst of creates). `accept`: media type of the answer. `guard` is called right before the request is sent, after
+    all waiting; its exception ends the call. `break_after`: 0 for a watch. For other streams: a longer line is split
+    into pieces of about that many bytes, and text after the last newline is a line, too.
     """
 
     method: str

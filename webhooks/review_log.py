@@ -1,7 +1,7 @@
 """One log line for each review, with the UID of the object, which relates it to lines of the controller.
 
-Only the identity of an object is written, and only valid names, UIDs and numbers: any client that reaches the port can send
-any text.
+Only the identity of an object is written, and only valid names, UIDs and numbers: any client that reaches the port can
+send any text.
 """
 
 import logging

@@ -152,7 +152,7 @@ class Observed:
       nodes, and of those that the status names and that have one.
     - `job_window`: how many Jobs may wait for the Job controller, as measured; 0: not known. `others_wait`: whether
       another set has Jobs that wait for it, or some to create or resume.
-    - `held_back`: UIDs of Jobs that must not be resumed yet, with the seconds until then: another controller suspends them again.
+    - `held_back`: UIDs of Jobs that must not be resumed yet, with the seconds until then: they are suspended by others.
     - `spares`: the groups of spares, which are then no part of `jobset`, and their Jobs, which are not among `jobs`.
     - `placeholders`: Jobs that hold room for those which the set goes without; they are not among `jobs`.
     - `spare_pods`: ready spares, and pods without a node that they stand in for. `served_pods`: UIDs of those that were

@@ -21,7 +21,7 @@ def complete_set(draft: StatusDraft, share_met: str) -> None:
 
 
 def share_reached(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> str | None:
-    """None until enough targets have succeeded; then a text with their share for the condition, empty without minSucceeded."""
+    """None until enough targets have succeeded; then the message of the condition, "" without minSucceeded."""
     policy = js.spec.success_policy or SuccessPolicy()
     total = share.total(js.spec)
     needed = share.required_successes(policy, total) if total and policy.operator != "Any" else None

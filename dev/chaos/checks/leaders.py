@@ -2,9 +2,9 @@
 
 A term is one holder's, from the write that took the lease to the next write that names another holder or none. A write
 of the controllers that the API server stored outside the terms of the replica that sent it is late. It is harmless if
-one of these guards held: it named the version or the UID of the object that it was decided from, so no other client had changed
-that meanwhile; or it created an object whose name and attempt are those that the leader of the time would create; or
-it deleted Jobs of an attempt that was over.
+one of these guards held: it named the version or the UID of the object that it was decided from, so no other client had
+changed that meanwhile; or it created an object whose name and attempt are those that the leader of the time would
+create; or it deleted Jobs of an attempt that was over.
 """
 
 from collections import Counter

@@ -105,6 +105,12 @@ def needs(*names: str, detail: str = "") -> Check:
     return check
 
 
+def not_empty(path: Path, value: Any) -> Iterator[FieldError]:
+    """A text that may be absent, but not empty."""
+    if value == "":
+        yield missing(path)
+
+
 def member(name: str, absent: Any, check: Check) -> Check:
     """A member of an object that is always checked: if it is missing, its value is `absent`."""
     return lambda path, value: check(path.at(name), absent if value.get(name) is None else value[name])

@@ -218,7 +218,7 @@ _RESTART_RULE = fields(
 
 
 _RESIZE = fields(
-    needs("resourceName"),
+    needs("resourceName", "restartPolicy"),
     resourceName=one_of("cpu", "memory"),
     restartPolicy=one_of("NotRequired", "RestartContainer"),
 )
@@ -290,7 +290,7 @@ def _never_resized_by_restart(path: Path, pod: Any) -> Iterator[FieldError]:
     for key in ("containers", "initContainers"):
         for c, container in entries(pod.get(key)):
             for p, policy in entries(container.get("resizePolicy")):
-                if (wanted := policy.get("restartPolicy") or "") not in {"", "NotRequired"}:
+                if (wanted := policy.get("restartPolicy") or "") != "NotRequired":
                     detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
                     yield invalid(path.at(key, c, "resizePolicy", p, "restartPolicy"), wanted, detail)
 

@@ -6,6 +6,7 @@ from typing import Any
 from kube.model.field import FieldError, Path
 from kube.model.job_rules.checks import (
     between,
+    both,
     duplicates,
     each,
     entries,
@@ -14,6 +15,7 @@ from kube.model.job_rules.checks import (
     invalid,
     missing,
     needs,
+    not_empty,
     not_supported,
     one_of,
     text,
@@ -127,7 +129,7 @@ SPEC = fields(
     nodeSelector=labels,
     os=fields(needs("name"), _os),
     overhead=overhead,
-    preemptionPolicy=one_of("PreemptLowerPriority", "Never"),
+    preemptionPolicy=both(not_empty, one_of("PreemptLowerPriority", "Never")),
     priorityClassName=_NAME,
     readinessGates=each(fields(conditionType=key)),
     resourceClaims=each(_CLAIM),

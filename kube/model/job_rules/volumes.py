@@ -189,6 +189,7 @@ CLAIM = fields(
 )
 """The spec of a claim."""
 
+_HOST_TYPE = one_of("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _SOURCES: dict[str, Check] = {
     "emptyDir": fields(
         sizeLimit=_size_limit,
@@ -196,10 +197,8 @@ _SOURCES: dict[str, Check] = {
     ),
     "hostPath": fields(
         needs("path"),
+        lambda path, value: _HOST_TYPE(path.at("type"), value.get("type")) if value.get("path") else (),
         path=text(no_way_up),
-        type=one_of(
-            "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"
-        ),
     ),
     "secret": fields(needs("secretName"), defaultMode=file_mode, items=each(_FILES)),
     "nfs": fields(

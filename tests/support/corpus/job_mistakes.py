@@ -185,6 +185,9 @@ CONTAINERS = {
             restartPolicy="Never",
         )
     ),
+    "resize-policy-empty-of-pods-that-never-restart": rjob(
+        pod=pod(container(resizePolicy=[{"resourceName": "cpu", "restartPolicy": ""}]), restartPolicy="Never")
+    ),
     "resize-resource": main(resizePolicy=[{"resourceName": "gpu", "restartPolicy": "NotRequired"}]),
 }
 GOOD = {

@@ -280,6 +280,9 @@ def test_what_waits_for_its_client_can_be_cut_for_others_and_what_works_cannot()
         loop.turn(1.0)
         connection.data_received(b"POST /late HTTP/1.1\r\ncontent-length: 1\r\n\r\n")
         assert connection.waiting_since == 1.0
+        connection.pause_writing()
+        connection.resume_writing()
+        assert connection.waiting_since == 1.0, "the client still owes the rest of its request"
         connection.data_received(b"x")
         assert connection.waiting_since is None
         connection.pause_writing()

@@ -222,12 +222,14 @@ class TestStackDump:
         worker = agent.log().partition("worker is ")[2].split()[0]
         assert f"dump of {worker}\n" in agent.log()
 
-    def test_a_command_that_hangs_itself_is_killed(self, start, tmp_path):
+    def test_a_command_that_hangs_itself_is_killed_before_the_worker_ends(self, start, tmp_path):
         dump = 'echo $$ > "$FOLDER/dump"; trap "" TERM; sleep 300; :'
-        agent = start(f"{BEAT} exec sleep 300", STACK_DUMP_COMMAND=dump)
+        gone = 'while kill -0 "$(cat "$FOLDER/dump")"; do sleep 0.02; done; touch "$FOLDER/gone"; exit'
+        worker = f"trap '{gone}' TERM; {BEAT} while :; do sleep 0.1; done"
+        agent = start(worker, STACK_DUMP_COMMAND=dump, TERMINATION_SECONDS="5")
         assert agent.ended() == 124
         assert "STACK_DUMP_COMMAND has not ended after 1 s: killing it" in agent.log()
-        assert not agents.alive(int((tmp_path / "dump").read_text()))
+        assert (tmp_path / "gone").exists()
 
 
 @pytest.mark.integration

@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr
 from api.keys import JOB_COMPLETE, JOB_CONTROLLER, JOB_FAILED, JOB_FAILURE_TARGET, JOB_SUSPENDED
 from kube.model.meta import JSON, Base, Condition, Identity, ObjectMeta, is_true, share_texts
 
-_OF_JOB_CONTROLLER = frozenset(
+JOB_CONTROLLER_LABELS = frozenset(
     {"batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"}
 )
 """Labels that the API server gives to a Job's pod template, with the Job's UID and name."""
@@ -154,7 +154,7 @@ class Job(Base, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Share equal maps and texts between Jobs and within one: they take most of a Job's memory."""
         template, meta = self.spec.template.metadata, self.metadata
-        labels = {key: value for key, value in template.labels.items() if key not in _OF_JOB_CONTROLLER}
+        labels = {key: value for key, value in template.labels.items() if key not in JOB_CONTROLLER_LABELS}
         force_setattr(template, "labels", _like(labels, meta.labels))
         force_setattr(template, "annotations", _like(template.annotations, meta.annotations))
 

@@ -13,7 +13,7 @@ _COUNTS = re.compile(r"0/[0-9]+ nodes are available: ")
 """How messages of kube-scheduler begin."""
 _STARTING = {"", "ContainerCreating", "PodInitializing"}
 """Reasons of a waiting container that are not problems."""
-_IN_PLACE = "RestartingAllContainers"
+RESTARTED_BY_POD = "RestartingAllContainers"
 """Reason of a container that ended because all containers of its pod restart: no failure of its own."""
 
 
@@ -56,7 +56,7 @@ def trouble(container: ContainerStatus) -> Trouble | None:
         return Trouble(
             container.name, state.waiting.reason, restarts, end, message or clean_words(state.waiting.message)
         )
-    if ended is None or ended.exit_code == 0 or ended.reason == _IN_PLACE or container.ready:
+    if ended is None or ended.exit_code == 0 or ended.reason == RESTARTED_BY_POD or container.ready:
         return None
     return Trouble(container.name, CRASH_LOOP if restarts else "Terminated", restarts, end, message)
 

@@ -16,7 +16,7 @@ from msgspec import inspect as mi
 from api.jobset import JobSet
 from api.keys import API_VERSION, KIND, PLURAL
 from kube.model.meta import SINCE_GO, Condition, ObjectMeta
-from manifests.embedded import Schema, embedded_schema
+from manifests.embedded import INT_OR_STRING, Schema, embedded_schema
 from manifests.naming import Object, obj
 from policy import kinds
 
@@ -64,7 +64,6 @@ _OBSERVED_GENERATION: Schema = {
 }
 
 ABSENT_IN_GO = "Not in the Go JobSet."
-_INT_OR_STRING: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 """The only union that records have."""
 
 
@@ -74,7 +73,7 @@ def _plain(node: mi.Type) -> Schema:
         return _struct(node)
     if isinstance(node, mi.UnionType):
         types = [t for t in node.types if not isinstance(t, mi.NoneType)]
-        return schema_of(types[0]) if len(types) == 1 else dict(_INT_OR_STRING)
+        return schema_of(types[0]) if len(types) == 1 else dict(INT_OR_STRING)
     if isinstance(node, mi.VarTupleType):
         return {"type": "array", "items": schema_of(node.item_type)}
     if isinstance(node, mi.DictType):

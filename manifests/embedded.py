@@ -21,11 +21,11 @@ ROOTS = {
 }
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-_INT_OR_STRING: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+INT_OR_STRING: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 _STRINGS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 _FIXED: dict[str, Schema] = {
-    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _INT_OR_STRING,
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": {**_INT_OR_STRING, "pattern": PATTERN},
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": INT_OR_STRING,
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": {**INT_OR_STRING, "pattern": PATTERN},
     # The metadata of a template that has an effect (docs/reference/api.md#templates); the API server sets the rest.
     _META: {
         "type": "object",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from api import keys
+from api.batch import JOB_CONTROLLER_LABELS
 from authoring.checks import locate_findings
 from authoring.convert.fields import ConvertError, Fields, containers
 from authoring.convert.kubeflow import convert_mpi, convert_pytorch
@@ -16,15 +17,12 @@ from authoring.documents import Document
 from authoring.findings import Report
 from jobset_client.words import as_json
 from kube.model.jsontree import dig
-from kube.model.meta import JSON
+from kube.model.meta import JSON, LAST_APPLIED
 
 _SET_BY_SERVERS = (
     "apiVersion", "kind", "status", "metadata.uid", "metadata.resourceVersion", "metadata.generation",
     "metadata.creationTimestamp", "metadata.managedFields", "metadata.selfLink",
 )  # fmt: skip
-_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_OF_JOBS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
-"""Labels that the Job controller sets."""
 _MOST_NOTES = 100
 """Lines about one object; the rest is counted."""
 
@@ -42,7 +40,7 @@ def convert(obj: JSON) -> tuple[list[JSON], list[str]]:
         fields = Fields(obj)
         for path in _SET_BY_SERVERS:
             fields.take(path)
-        (fields.metadata["annotations"] or {}).pop(_APPLIED, None)
+        (fields.metadata["annotations"] or {}).pop(LAST_APPLIED, None)
         spec, more = _CONVERSIONS[group, kind](fields)
     except ConvertError as error:
         raise ConvertError(f"{source_name}: {error}") from None
@@ -103,7 +101,7 @@ def _convert_job(fields: Fields) -> tuple[JSON, list[JSON]]:
     job = fields.take("spec", dict, {})
     containers(job.get("template"), "spec.template")
     labels = dig(job, "template", "metadata", "labels")
-    for key in _OF_JOBS if isinstance(labels, dict) else ():
+    for key in JOB_CONTROLLER_LABELS if isinstance(labels, dict) else ():
         labels.pop(key, None)
     job.setdefault("completionMode", "NonIndexed")  # a Job in a JobSet is Indexed unless it says otherwise
     name = fields.name or "NAME"

@@ -7,10 +7,9 @@ has fewer details.
 
 from collections.abc import Iterable, Mapping
 
+from api.pending import RESTARTED_BY_POD
 from api.pod import Pod
 from controllers.planning.observed import Ended
-
-_REMOVED = "RestartingAllContainers"
 
 
 class LastEnds:
@@ -27,7 +26,7 @@ class LastEnds:
             return
         for container in new.status.container_statuses:
             end = container.state.terminated
-            if end is not None and end.exit_code and end.reason != _REMOVED:
+            if end is not None and end.exit_code and end.reason != RESTARTED_BY_POD:
                 self._ends[new.metadata.uid] = Ended(container.name, end.exit_code), new.restarts
                 return
 

@@ -18,6 +18,9 @@ JSON = dict[str, Any]
 
 MAX_INT32 = 2**31 - 1
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""An annotation of `kubectl apply` that repeats the manifest, its name included."""
+
 
 SINCE_GO = "x-since-go"
 """Keyword of a field's schema, for generators: whether the Go JobSet has the field. Absent: true."""

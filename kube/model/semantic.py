@@ -39,11 +39,11 @@ POINTERS = frozenset(
 _STRUCTS = frozenset({"metadata", "spec", "template", "podAffinityTerm", "preference", "resources"})
 """Fields whose Go type is not a pointer: empty is the same as absent. For all others presence has a meaning."""
 
-_QUANTITY_MAPS = frozenset({"limits", "requests", "overhead"})
+QUANTITY_MAPS = frozenset({"limits", "requests", "overhead"})
 _TEXT_MAPS = frozenset(
     {"labels", "annotations", "nodeSelector", "matchLabels", "options", "userAnnotations", "volumeAttributes"}
 )
-_QUANTITIES = frozenset({"sizeLimit", "divisor"})
+QUANTITIES = frozenset({"sizeLimit", "divisor"})
 
 
 def semantically_equal(value: Any, other: Any) -> bool:
@@ -62,7 +62,7 @@ def differences(value: Any, other: Any) -> Iterator[tuple[str | int, ...]]:
 def _differences(key: str, value: Any, other: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
     if value == other or _canonical(key, value) == _canonical(key, other):
         return
-    if key in _STRUCTS or key in _TEXT_MAPS or key in _QUANTITY_MAPS:
+    if key in _STRUCTS or key in _TEXT_MAPS or key in QUANTITY_MAPS:
         value, other = value or {}, other or {}
     if isinstance(value, dict) and isinstance(other, dict):
         members = [name for name in sorted({*value, *other}) if isinstance(name, str)]
@@ -79,9 +79,9 @@ def _differences(key: str, value: Any, other: Any, path: tuple[str | int, ...]) 
 def _member_differences(
     key: str, name: str, value: JSON, other: JSON, path: tuple[str | int, ...]
 ) -> Iterator[tuple[str | int, ...]]:
-    if key in _TEXT_MAPS or key in _QUANTITY_MAPS:
+    if key in _TEXT_MAPS or key in QUANTITY_MAPS:
         same = value.get(name) == other.get(name) or (
-            key in _QUANTITY_MAPS and _amount(value.get(name)) == _amount(other.get(name))
+            key in QUANTITY_MAPS and _amount(value.get(name)) == _amount(other.get(name))
         )
         if not same:
             yield (*path, name)
@@ -97,7 +97,7 @@ def _canonical(key: str, value: Any) -> Any:
         return _canonical_object(key, value)
     if isinstance(value, list):
         return [_canonical("", item) for item in value] or None
-    if key in _QUANTITIES:
+    if key in QUANTITIES:
         return _amount(value)
     return value
 
@@ -105,7 +105,7 @@ def _canonical(key: str, value: Any) -> Any:
 def _canonical_object(key: str, value: dict[str, Any]) -> Any:
     if key in _TEXT_MAPS:
         return value or None
-    if key in _QUANTITY_MAPS:
+    if key in QUANTITY_MAPS:
         return {name: _amount(amount) for name, amount in value.items()} or None
     members = ((name, _canonical(name, member)) for name, member in value.items())
     present = {name: member for name, member in members if not _is_absent(name, member)}

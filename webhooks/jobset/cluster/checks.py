@@ -30,9 +30,10 @@ from api.features import FeatureGates
 from api.gang_api import GATE
 from api.jobset import JobSet, ReplicatedJob
 from api.keys import QUEUE_NAME
+from api.paths import CLAIM_POLICIES, REPLICATED_JOBS
 from kube.client import Client
 from kube.errors import NotFound
-from kube.model.field import SPEC, FieldError, Path
+from kube.model.field import FieldError, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from kube.model.semantic import differences
@@ -67,8 +68,6 @@ INCOMPLETE = warning(
     "events report faults",
     source="child dry run",
 )
-_CHILDREN = SPEC.at("replicatedJobs")
-_CLAIMS = SPEC.at("volumeClaimPolicies")
 
 
 class ClusterChecks:
@@ -238,7 +237,7 @@ class ClusterChecks:
         return [partial(self._needs.missing, need, request.namespace, request.client) for need in needs]
 
     async def _answers(
-        self, request: Request, asks: Sequence[Ask], path: Path = _CHILDREN, *, most: int | None = None
+        self, request: Request, asks: Sequence[Ask], path: Path = REPLICATED_JOBS, *, most: int | None = None
     ) -> list[FieldError]:
         """Findings of the first `most` requests, and a warning if some have no answer."""
         answered = await answers(asks[: most or self._per_review], request.deadline)
@@ -262,7 +261,7 @@ class ClusterChecks:
         asks: list[Ask] = [partial(self._claim, request, claim) for claim in claims[: self._per_review // 2]]
         answered = await answers(asks, request.deadline)
         failures = [answer for answer in answered if isinstance(answer, Exception) and _passes(answer)]
-        found = self._incomplete_warning(failures, len(claims), len(claims) - len(answered), _CLAIMS)
+        found = self._incomplete_warning(failures, len(claims), len(claims) - len(answered), CLAIM_POLICIES)
         missing: list[Claim] = []
         for claim, answer in zip(claims, answered, strict=False):
             if isinstance(answer, NotFound):

@@ -12,6 +12,7 @@ from typing import Any
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from kube.model.quantity import parse_quantity
+from kube.model.semantic import QUANTITIES, QUANTITY_MAPS
 
 Parts = tuple[str | int, ...]
 
@@ -28,8 +29,6 @@ _KINDS: dict[type, str] = {
     int: "number",
     float: "number",
 }
-_QUANTITY_MAPS = frozenset({"limits", "requests", "overhead"})
-_QUANTITIES = frozenset({"sizeLimit", "divisor"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +87,9 @@ def _bad_quantities(node: Any, parts: Parts) -> Iterator[Parts]:
     for key in _keys(node):
         here = (*parts, key)
         member = node[key]
-        if key in _QUANTITIES and parse_quantity(member) is None:
+        if key in QUANTITIES and parse_quantity(member) is None:
             yield here
-        elif key in _QUANTITY_MAPS and isinstance(member, dict):
+        elif key in QUANTITY_MAPS and isinstance(member, dict):
             yield from ((*here, name) for name, amount in member.items() if parse_quantity(amount) is None)
         else:
             yield from _bad_quantities(member, here)

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable
 import msgspec
 
 from kube.model.expiring import Expiring
-from kube.model.meta import JSON
+from kube.model.meta import JSON, LAST_APPLIED
 
 SECONDS = 30.0
 """How long an answer is used.
@@ -25,9 +25,6 @@ WAIT_SECONDS = 0.5
 """How long a set waits for the answer about another one before its own requests are sent."""
 MOST_DIGESTS = 1024
 """Digests that are remembered, the latest ones: some 100 KiB."""
-
-_OF_KUBECTL = "kubectl.kubernetes.io/last-applied-configuration"
-"""An annotation that repeats the manifest, its name included."""
 
 
 class AnsweredSets:
@@ -77,6 +74,6 @@ def digest(js: JSON, namespace: str, wanted: Iterable[int], *, service: bool) ->
     `wanted` are the indices of the ReplicatedJobs of which a Job is sent, `service` whether the Service is sent, too.
     """
     meta = js.get("metadata") or {}
-    annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key != _OF_KUBECTL}
+    annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key != LAST_APPLIED}
     content = (namespace, meta.get("labels"), annotations, js.get("spec"), sorted(wanted), service)
     return hashlib.sha256(msgspec.json.encode(content, order="sorted")).digest()

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from api import stages
 from api.batch import pods_at_once
 from api.keys import EXCLUSIVE_TOPOLOGY, QUEUE_NAME
+from api.pod import DEFAULT_SCHEDULER
 from kube.model.field import SPEC, ErrorType, FieldError, Rule
 from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.placement import by_affinity
@@ -13,7 +14,6 @@ from webhooks.jobset.rules.scheduling import lines
 from webhooks.jobset.subject import Entry, Subject
 
 KUEUE_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
-_DEFAULT_SCHEDULER = "default-scheduler"
 
 OWN_GROUP = Source("KEP-969").error(
     "scheduling-own-group",
@@ -109,7 +109,7 @@ def alike(subject: Subject) -> Iterator[FieldError]:
     yield from _alike(grouped, PRIORITY, "priorityClassName", "")
     for root in wanted.roots:
         entries = [subject.by_name[name] for name in root.replicated_jobs]
-        yield from _alike(entries, ONE_SCHEDULING, "schedulerName", _DEFAULT_SCHEDULER)
+        yield from _alike(entries, ONE_SCHEDULING, "schedulerName", DEFAULT_SCHEDULER)
         yield from _alike(entries, ONE_SCHEDULING, "preemptionPolicy", "")
 
 

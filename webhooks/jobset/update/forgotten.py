@@ -14,7 +14,7 @@ from typing import Any
 from api.keys import REMOVED_FIELDS
 from kube.model.field import SPEC, FieldError, Path
 from kube.model.jsontree import dig, items
-from kube.model.meta import JSON
+from kube.model.meta import JSON, LAST_APPLIED
 from policy.recorded import ANNOTATION as DEFAULTS
 from policy.recorded import DEADLINE, recorded_defaults
 from webhooks.jobset.copies import copied_locations
@@ -28,7 +28,6 @@ FORGOTTEN = Source("docs/reference/validation.md#fields-that-a-client-leaves-out
 )
 MOST_PUT_BACK = 1000
 """Fields that are put back in one object. Further absent fields are handled as sent: refused, or removed."""
-_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _USER, _FILES = frozenset({"user"}), frozenset({"defaultUser"})
 _CONTAINER = frozenset({"restartPolicyRules"})
 NEWER: Mapping[str, frozenset[str]] = {
@@ -82,7 +81,7 @@ def _is_applied(old: JSON, new: JSON, manager: str) -> bool:
 
     A review does not have the method of the write. A server-side apply has a field manager with an entry for Apply.
     """
-    if dig(old, "metadata", "annotations", _APPLIED) != dig(new, "metadata", "annotations", _APPLIED):
+    if dig(old, "metadata", "annotations", LAST_APPLIED) != dig(new, "metadata", "annotations", LAST_APPLIED):
         return True
     return bool(manager) and any(
         (dig(entry, "manager"), dig(entry, "operation"), dig(entry, "subresource") or "") == (manager, "Apply", "")

@@ -8,7 +8,8 @@ template that do not change are shared with the JobSet, not copied: bodies are t
 
 from typing import NamedTuple
 
-from api import keys
+from api import elastic, keys
+from api.elastic_variables import with_replicas
 from api.exclusive import priority_label
 from api.exit_codes import job_spec_with
 from api.features import DEFAULT_GATES, FeatureGates
@@ -116,6 +117,9 @@ def build_job(
     annotations = {**labels, **placement_annotations(js, rjob)}
     if gates["ExecutionAttemptsTracking"] and attempt is not None:
         annotations[keys.EXECUTION_ATTEMPT] = str(attempt)
+    template = pod_template(js, position, labels, annotations)
+    if rjob.elastic is not None and gates[elastic.GATE]:
+        template = {**template, "spec": with_replicas(js, rjob, template["spec"])}
     template_meta: JSON = rjob.template.get("metadata") or {}
     return {
         "apiVersion": "batch/v1",
@@ -130,7 +134,7 @@ def build_job(
         "spec": {
             **job_spec_with(rjob.job_spec, rjob.exit_code_policy),
             "suspend": _is_suspended(js, rjob, gates),
-            "template": pod_template(js, position, labels, annotations),
+            "template": template,
         },
     }
 

@@ -34,11 +34,13 @@ def one(
     name: str = "mesh",
     job: JSON | None = None,
     spec: JSON | None = None,
+    elastic: JSON | None = None,
 ) -> JSON:
     """A set of one ReplicatedJob `jax`, of which each pod has this container."""
     pod = {"restartPolicy": "Never", "containers": [each], **(pod or {})}
     workers = rjob("jax", replicas=replicas, parallelism=pods, completions=pods, pod=pod)
     workers["template"]["spec"] |= job or {}
+    workers |= {"elastic": elastic} if elastic else {}
     return jobset(workers, name=name, **(spec or {}))
 
 
@@ -148,6 +150,12 @@ RIGHT: dict[str, JSON] = {
     "nodes of all Jobs": one(container("torchrun", "--nnodes", "6"), replicas=3),
     "each pod by itself": one(container("torchrun", "--nnodes=1")),
     "a range": one(container("torchrun", "--nnodes=1:8", env={"PET_NNODES": "2:4"})),
+    "a number that follows the Jobs": one(
+        container("torchrun", env={"PET_NNODES": "4"}), pods=1, replicas=3, elastic={"min": 2, "max": 4}
+    ),
+    "the number of Jobs in a command": one(
+        container("torchrun", "--nnodes=$(JOBSET_REPLICAS)"), pods=1, replicas=3, elastic={"min": 2, "max": 4}
+    ),
     "two commands": one(container("sh", "-c", "torchrun --nnodes=3 a.py || torchrun --nnodes=5 a.py")),
     "nodes of two ReplicatedJobs": jobset(
         rjob(
@@ -210,6 +218,10 @@ WRONG: dict[str, tuple[JSON, str]] = {
         one(container("train", env={"A": "$(JOB_COMPLETION_INDEX)"}, envFrom=[{"secretRef": {"name": "s"}}])),
         "variable-later",
     ),
+    "the number of Jobs, which is added last": (
+        one(container("torchrun", env={"PET_NNODES": "$(JOBSET_REPLICAS)"}), elastic={"min": 1, "max": 4}),
+        "variable-later",
+    ),
     "with braces": (one(container("torchrun", "--node_rank", "${RANK}")), "command-variable-of-shell"),
     "an init container": (
         one(container("a"), {"initContainers": [container("wait", "$HOST")]}),
@@ -228,6 +240,10 @@ WRONG: dict[str, tuple[JSON, str]] = {
         "address-of-no-pod",
     ),
     "too many nodes, in a variable": (one(container("torchrun", env={"PET_NNODES": "8"})), "nodes-not-pods"),
+    "too many nodes for an elastic ReplicatedJob": (
+        one(container("torchrun", env={"PET_NNODES": "8"}), pods=1, replicas=3, elastic={"min": 2, "max": 4}),
+        "nodes-not-pods",
+    ),
     "the index by a variable": (
         one(container("train", env=[field(INDEX)]), pods=1, replicas=2),
         "index-always-zero",

@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice, pairwise
 
+from api import elastic
 from api.batch import pods_at_once
+from api.elastic_variables import NODES_VARIABLE, is_replaced
 from api.keys import COMPLETION_INDEX, JOB_GLOBAL_INDEX, JOB_INDEX
 from kube.model.field import FieldError, Path
 from kube.model.jsontree import items
@@ -21,7 +23,6 @@ from webhooks.jobset.subject import Container, Entry, Subject
 
 _FLAG = re.compile(r"--nnodes(?:=|[ \t]+)[\"']?(\d{1,9})(?![\w:.])", re.ASCII)
 _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
-_NODES = "PET_NNODES"
 _OTHER_RANK = re.compile(r"(?i)hostname|(?<![a-z])job[-_](?:(?:global|group)[-_])?(?:index|name)|metadata\.name\b")
 """Texts by which a program may find out the Job of its pod."""
 
@@ -53,7 +54,11 @@ class _Together:
 
     def __init__(self, js: Subject) -> None:
         self.js = js
-        self.numbers = {entry.index: list(_numbers(entry)) for entry in js.entries}
+        told = {entry.index for entry in js.entries if not entry.rjob.spare_for and _is_told_nodes(entry)}
+        self.numbers = {
+            entry.index: list(_numbers(entry, follows_jobs=js.gates[elastic.GATE] and told == {entry.index}))
+            for entry in js.entries
+        }
         self.counts = Counter(entry.pod_count for entry in js.entries)
         self.of_those = sum(entry.pod_count for entry in js.entries if self.numbers[entry.index])
 
@@ -83,12 +88,18 @@ def _wrong_number(together: _Together, entry: Entry, text_path: Path, count: int
     )
 
 
-def _numbers(entry: Entry) -> Iterator[tuple[Path, int]]:
-    """Numbers of nodes that torchrun gets; ranges are ignored."""
+def _is_told_nodes(entry: Entry) -> bool:
+    return any(variable.name == NODES_VARIABLE for _, container in entry.each_container() for variable in container.env)
+
+
+def _numbers(entry: Entry, *, follows_jobs: bool) -> Iterator[tuple[Path, int]]:
+    """Numbers of nodes as torchrun gets them; ranges are ignored. `follows_jobs`: with `elastic` it may be replaced."""
     for path, container in entry.each_container():
         for text_path, variable in path.at("env").each(container.env):
-            if variable.name == _NODES and isinstance(variable.value, str) and _NUMBER.fullmatch(variable.value):
-                yield text_path.at("value"), int(variable.value)
+            number = variable.value if isinstance(variable.value, str) else ""
+            if variable.name == NODES_VARIABLE and _NUMBER.fullmatch(number):
+                replaced = follows_jobs and pods_at_once(entry.job) == 1 and is_replaced(entry.rjob, number)
+                yield text_path.at("value"), entry.rjob.replicas if replaced else int(number)
         texts = list(words(path, container))
         for text_path, text in texts:
             yield from ((text_path, int(found[1])) for found in _FLAG.finditer(text))

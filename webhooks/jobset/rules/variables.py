@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
+from api.elastic_variables import NUMBER_PATH, REPLICAS_VARIABLE
 from api.keys import COMPLETION_INDEX
 from kube.model.field import FieldError, Path, shorten
 from kube.model.suggest import nearest
@@ -78,6 +79,9 @@ def _check_env(entry: Entry, path: Path, container: Container) -> Iterator[Field
             elif name == INDEX and _is_indexed(entry):
                 reason = "the Job controller adds it last"
                 how = f"use fieldRef metadata.annotations['{COMPLETION_INDEX}']"
+                yield DEFINED_LATER.at(item_path.at("value"), text, name=name, why=reason, how=how)
+            elif name == REPLICAS_VARIABLE and entry.rjob.elastic is not None:
+                reason, how = "the JobSet adds it last", f"use fieldRef {NUMBER_PATH}"
                 yield DEFINED_LATER.at(item_path.at("value"), text, name=name, why=reason, how=how)
             elif not _BLANK.search(text) and not _INJECTED.match(name):
                 yield _undefined_variable(item_path.at("value"), text, name, before)

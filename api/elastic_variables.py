@@ -1,0 +1,63 @@
+"""Variables by which the pods of elastic ReplicatedJobs learn how many Jobs there are. Pure.
+
+See docs/concepts/elastic.md#fewer-jobs-where-pods-find-no-node.
+"""
+
+import re
+from typing import Any, Final
+
+from api import keys
+from api.batch import pods_at_once
+from api.jobset import JobSet, ReplicatedJob
+from kube.model.meta import JSON
+
+REPLICAS_VARIABLE: Final = "JOBSET_REPLICAS"
+NODES_VARIABLE: Final = "PET_NNODES"
+"""The variable in which torchrun reads the number of nodes."""
+NUMBER_PATH: Final = f"metadata.labels['{keys.REPLICATED_JOB_REPLICAS}']"
+"""The label with the number. A resume sets labels of a Job's template, and could not set values of variables."""
+
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_LISTS: Final = ("containers", "initContainers")
+
+
+def with_replicas(js: JobSet, rjob: ReplicatedJob, pod: JSON) -> JSON:
+    """The pod spec of an elastic ReplicatedJob, in which each container has the number of Jobs."""
+    told = {key: [_told(js, rjob, each) for each in pod[key]] for key in _LISTS if pod.get(key)}
+    return {**pod, **told}
+
+
+def is_replaced(rjob: ReplicatedJob, value: Any) -> bool:
+    """Whether a number of nodes in the template is within the bounds of `elastic`, so that it is a number of Jobs."""
+    bounds = rjob.elastic
+    if bounds is None or not isinstance(value, str) or _NUMBER.fullmatch(value) is None:
+        return False
+    return bounds.min <= int(value) <= bounds.max
+
+
+def _told(js: JobSet, rjob: ReplicatedJob, container: JSON) -> JSON:
+    """The container with the variables. Those of the template stay, except for a number of nodes that is replaced."""
+    source: JSON = {"valueFrom": {"fieldRef": {"fieldPath": NUMBER_PATH}}}
+    env: list[JSON] = [
+        {"name": NODES_VARIABLE, **source} if _counts_jobs(js, rjob, variable) else variable
+        for variable in container.get("env") or []
+    ]
+    if all(variable.get("name") != REPLICAS_VARIABLE for variable in env):
+        env.append({"name": REPLICAS_VARIABLE, **source})
+    return {**container, "env": env}
+
+
+def _counts_jobs(js: JobSet, rjob: ReplicatedJob, variable: JSON) -> bool:
+    """Whether the variable is the number of nodes of a training that has one pod in each Job of this ReplicatedJob."""
+    if variable.get("name") != NODES_VARIABLE or not is_replaced(rjob, variable.get("value")):
+        return False
+    return pods_at_once(rjob) == 1 and not any(
+        _has_number_of_nodes(other) for other in js.spec.replicated_jobs if other.name != rjob.name
+    )
+
+
+def _has_number_of_nodes(rjob: ReplicatedJob) -> bool:
+    """Whether a ReplicatedJob, which is no group of spares, may be a part of a training with torchrun."""
+    containers = (each for key in _LISTS for each in rjob.pod_spec.get(key) or [])
+    variables = (variable for each in containers for variable in each.get("env") or [])
+    return not rjob.spare_for and any(variable.get("name") == NODES_VARIABLE for variable in variables)

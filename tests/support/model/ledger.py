@@ -74,8 +74,6 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
     """When the seconds of a set were first counted."""
     late: set[str] = field(default_factory=set)
     """Jobs with a pod that was late when the pending pods were last listed for a plan."""
-    lost_before: set[str] = field(default_factory=set)
-    """Jobs with a pod on a node that had failed when the plan was made, which may delete that pod."""
     domains: set[str] = field(default_factory=set)
     """Topology domains that the Job which is being created has to keep away from."""
     reports: dict[str, set[int]] = field(default_factory=dict)
@@ -156,7 +154,6 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
     def begin(self, view: View) -> None:
         self.view = replace(view, jobset=self.sized(view.jobset))
         self.late.clear()
-        self.lost_before = self.lost()
 
     def _of(self, js_uid: str) -> View:
         assert self.view is not None, "a write outside of a reconcile"

@@ -29,7 +29,7 @@ class InPlaceRules:
         reported = self._reported(js)
         if previous != before[0]:
             asked = previous is not None and previous + 1 in reported
-            lost = any(self._of_attempt(uid, js) for uid in self.lost_before)
+            lost = any(self._of_attempt(uid, js) for uid in self.lost())
             replaced = previous == before[1] and (lost or self.newly_left(old, new))
             assert asked or replaced, f"{previous} is over, reported are {reported}, and no pod is replaced"
         if current != before[1]:

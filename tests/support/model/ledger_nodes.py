@@ -158,12 +158,12 @@ class NodeRules:
 
     def _to_blame(self, js: JobSet) -> set[str]:
         """The nodes of failed Jobs that the policy may blame: they failed the pod, or its code or reason says so."""
-        wanted, found = policy_of(js), set()
+        wanted, lost, found = policy_of(js), self.lost(), set()
         for uid in self.failed_in(js):
             code = self.codes.get(uid)
             by_code = wanted and wanted.on_exit_codes and code in wanted.on_exit_codes.values
             by_reason = wanted and wanted.on_pod_reasons and code == EVICTED
-            if uid in self.lost_before or by_code or by_reason:
+            if uid in lost or by_code or by_reason:
                 at = self.places[uid]
                 found.add(f"node-of-{js.metadata.name}-{at.replicated_job}-{at.index}")
         return found

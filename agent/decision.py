@@ -78,9 +78,9 @@ def decide(jobset: dict[str, Any] | None, own: Own) -> Action:
     """The next action for the state of a JobSet; None means that it does not exist (yet)."""
     if jobset is None:
         return Action.WAIT
-    if own.failed and (_bypassed(jobset) or (jobset.get("status") or {}).get(TERMINAL) == "Failed"):
+    if own.failed and (_is_bypassed(jobset) or (jobset.get("status") or {}).get(TERMINAL) == "Failed"):
         return Action.FAIL
-    if _bypassed(jobset):
+    if _is_bypassed(jobset):
         return Action.WAIT if own.lifted else Action.LIFT
     if own.attempt is None or not own.reported:
         return Action.REPORT
@@ -90,7 +90,7 @@ def decide(jobset: dict[str, Any] | None, own: Own) -> Action:
     return Action.LIFT if not own.lifted and own.attempt == _status(jobset, CURRENT) else Action.WAIT
 
 
-def _bypassed(jobset: dict[str, Any]) -> bool:
+def _is_bypassed(jobset: dict[str, Any]) -> bool:
     annotations = jobset.get("metadata", {}).get("annotations") or {}
     policy = (jobset.get("spec") or {}).get("failurePolicy") or {}
     return DISABLE in annotations or policy.get("restartStrategy") != "InPlaceRestart"

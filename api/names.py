@@ -39,10 +39,10 @@ def subdomain(js: JobSet) -> str:
 
 def coordinator_endpoint(js: JobSet) -> str | None:
     """DNS name of the coordinator pod within the namespace; None without a coordinator."""
-    at = js.spec.coordinator
-    if at is None:
+    pod = js.spec.coordinator
+    if pod is None:
         return None
-    return f"{pod_base_name(js.metadata.name, at.replicated_job, at.job_index, at.pod_index)}.{subdomain(js)}"
+    return f"{pod_base_name(js.metadata.name, pod.replicated_job, pod.job_index, pod.pod_index)}.{subdomain(js)}"
 
 
 def volume_claim_name(template: str, jobset: str) -> str:

@@ -84,14 +84,14 @@ def _holding(pod: JSON) -> JSON:
     before: list[JSON] = []
     agent: JSON | None = None
     for each in items(pod, "initContainers"):
-        beside = each.get("restartPolicy") == "Always"
-        if each.get("name") == AGENT and beside:
+        is_sidecar = each.get("restartPolicy") == "Always"
+        if each.get("name") == AGENT and is_sidecar:
             agent = each
         elif each.get("name") == AGENT:
             before.append(each)  # it copies itself: its image may have no shell
         else:
-            holding = _with_command(each, HOLD if beside else _NOTHING)
-            before.append({**holding, "restartPolicy": "Always"} if beside else holding)
+            holding = _with_command(each, HOLD if is_sidecar else _NOTHING)
+            before.append({**holding, "restartPolicy": "Always"} if is_sidecar else holding)
     held_pod = {
         **{key: value for key, value in pod.items() if key not in {"activeDeadlineSeconds", "initContainers"}},
         **({"initContainers": before} if before else {}),

@@ -68,8 +68,8 @@ def spec_concerns(js: JSON) -> Iterator[Concern]:
             yield Concern("JobSet", meta["namespace"], meta["name"], str(path), field.happens, field.remedy)
     for key, unread in UNREAD_ANNOTATIONS.items():
         if unread.acts(dig(meta, "annotations", key)):
-            place = f"metadata.annotations[{key}]"
-            yield Concern("JobSet", meta["namespace"], meta["name"], place, unread.happens, unread.remedy)
+            annotation_path = f"metadata.annotations[{key}]"
+            yield Concern("JobSet", meta["namespace"], meta["name"], annotation_path, unread.happens, unread.remedy)
 
 
 def has_completed_jobs(js: JSON) -> bool:

@@ -72,10 +72,10 @@ def spare_template(template: Any, own: Any) -> JSON:
         for each in items(pod_spec, "containers")
         if isinstance(each, dict) and isinstance(each.get("name"), str) and each.get("command")
     }
-    beside = [each for each in items(pod, "initContainers") if dig(each, "restartPolicy") == "Always"]
+    sidecars = [each for each in items(pod, "initContainers") if dig(each, "restartPolicy") == "Always"]
     held: JSON = {
         **{key: value for key, value in pod.items() if key not in {"initContainers", "restartPolicy"}},
-        **({"initContainers": [_holding(each, commands) for each in beside]} if beside else {}),
+        **({"initContainers": [_holding(each, commands) for each in sidecars]} if sidecars else {}),
         "containers": [_holding(each, commands) for each in items(pod, "containers")],
         "restartPolicy": "OnFailure",
         "terminationGracePeriodSeconds": 1,

@@ -28,9 +28,11 @@ def stages(spec: JobSetSpec) -> tuple[Stage, ...]:
     if policy is None or not staged(spec):
         return ()
     rjobs = spec.replicated_jobs
-    alone = len(rjobs) if policy.sequential_replicated_jobs is None else max(policy.sequential_replicated_jobs, 1)
-    single = tuple((rjob,) for rjob in rjobs[:alone])
-    return (*single, rjobs[alone:]) if rjobs[alone:] else single
+    first_stage_size = (
+        len(rjobs) if policy.sequential_replicated_jobs is None else max(policy.sequential_replicated_jobs, 1)
+    )
+    single = tuple((rjob,) for rjob in rjobs[:first_stage_size])
+    return (*single, rjobs[first_stage_size:]) if rjobs[first_stage_size:] else single
 
 
 def stage_name(stage: Stage) -> str:

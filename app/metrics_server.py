@@ -99,7 +99,7 @@ class Guard:
         if scheme.lower() != "bearer" or not token or len(token) > self._limits.max_token:
             raise RefusedError(401, "Unauthorized")
         user = await self._authenticate(token)
-        if not await self._allowed(user, method.lower(), path):
+        if not await self._is_allowed(user, method.lower(), path):
             raise RefusedError(403, f"Authorization denied for user {user.username}")
         return user
 
@@ -113,7 +113,7 @@ class Guard:
             self._users.put(key, user, self._clock() + self._limits.authenticated_for)
         return user
 
-    async def _allowed(self, user: User, verb: str, path: str) -> bool:
+    async def _is_allowed(self, user: User, verb: str, path: str) -> bool:
         key = hashlib.sha256(msgspec.json.encode([user, verb, path])).digest()
         allowed = self._rights.get(key, self._clock())
         if allowed is None:

@@ -9,8 +9,8 @@ DISTRIBUTION = "jobset-controller"
 @cache
 def current() -> str:
     """`v<version>` of the installed distribution; `v0.0.0-dev` when it runs from an unpacked tree."""
-    for beside in Path(__file__).parents[1].glob(f"{DISTRIBUTION.replace('-', '_')}-*.dist-info"):
-        return f"v{beside.stem.rpartition('-')[2]}"
+    for metadata_folder in Path(__file__).parents[1].glob(f"{DISTRIBUTION.replace('-', '_')}-*.dist-info"):
+        return f"v{metadata_folder.stem.rpartition('-')[2]}"
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 (as slow as all else of --version)
 
     try:

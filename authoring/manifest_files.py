@@ -170,9 +170,9 @@ def _manifests(folder: Path, *, recursive: bool) -> Iterator[str]:
     def fail(error: OSError) -> None:
         raise FileError(f"{error.filename}: {error.strerror}") from error
 
-    for here, subfolders, files in os.walk(folder, onerror=fail):
+    for directory, subfolders, files in os.walk(folder, onerror=fail):
         subfolders.sort()
-        yield from (str(Path(here, file)) for file in sorted(files) if file.endswith(SUFFIXES))
+        yield from (str(Path(directory, file)) for file in sorted(files) if file.endswith(SUFFIXES))
         if not recursive:
             return
 

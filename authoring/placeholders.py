@@ -36,21 +36,21 @@ PLACEHOLDERS = Rule(
 
 def with_placeholders_once(found: Sequence[Finding], value: Any, files: set[str]) -> list[Finding]:
     """The findings; those about placeholders become one, or none if `files` contains the file already."""
-    about = [(finding, names) for finding in found if (names := _names(finding, value))]
+    with_placeholders = [(finding, names) for finding in found if (names := _names(finding, value))]
     # A variable that a shell in the container replaces counts only if the file has other placeholders, too.
-    if all(finding.error.rule is UNEXPANDED for finding, _ in about):
+    if all(finding.error.rule is UNEXPANDED for finding, _ in with_placeholders):
         return list(found)
-    replaced = {id(finding) for finding, _ in about}
+    replaced = {id(finding) for finding, _ in with_placeholders}
     others = [finding for finding in found if id(finding) not in replaced]
-    first, file = about[0][0], about[0][0].file
+    first, file = with_placeholders[0][0], with_placeholders[0][0].file
     if file in files:
         return others
     files.add(file)
-    names = list(dict.fromkeys(name for _, each in about for name in each))
+    names = list(dict.fromkeys(name for _, each in with_placeholders for name in each))
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     how = (ENVSUBST if any("$" in name for name in names) else BY_HAND).format(file=shorten(file, 200))
-    is_stored = all(each.error.is_warning for each, _ in about)
-    rule = replace(PLACEHOLDERS, severity=Severity.WARNING if is_stored else Severity.ERROR)
+    are_warnings = all(each.error.is_warning for each, _ in with_placeholders)
+    rule = replace(PLACEHOLDERS, severity=Severity.WARNING if are_warnings else Severity.ERROR)
     error = rule.at(first.error.path, names=", ".join(names[:MOST_NAMES]) + more, how=how)
     return [*others, replace(first, error=replace(error, verbatim=error.detail))]
 

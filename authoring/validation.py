@@ -77,8 +77,8 @@ async def check_manifests(options: Options, server: "AbstractAsyncContextManager
     held_to = _held_to(options, report, inputs) if options.policies else None
     filled_in: set[str] = set()
     async with contextlib.AsyncExitStack() as stack:
-        asked = _Asked(checks, report)
-        await asked.connect(stack, server)
+        from_server = _Asked(checks, report)
+        await from_server.connect(stack, server)
         for document in inputs.documents():
             findings = None
             if isinstance(document.value, dict) and not is_jobset(document.value):
@@ -89,10 +89,10 @@ async def check_manifests(options: Options, server: "AbstractAsyncContextManager
                 document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
                 sent = checks.prepare(document.value)
                 if held_to and held_to.policies:
-                    await asked.know(_namespace(sent.object), held_to.known)
+                    await from_server.know(_namespace(sent.object), held_to.known)
                 # A cluster sets the defaults of its own policies.
                 known = sent if options.server or not held_to else held_to.with_defaults(sent, checks.gates)
-                findings = await asked.about(known, inputs.named)
+                findings = await from_server.about(known, inputs.named)
                 findings = findings.with_findings(services.warnings(findings.object))
                 line = line_of(document, NAME)
                 findings = findings.with_findings(names.warnings(findings.object, document.source.name, line))
@@ -189,13 +189,16 @@ class _Asked:
             return
         self._asked_for.add(name)
         try:
-            there = await self._server.namespace(name) or Namespace(name)
+            namespace_of_server = await self._server.namespace(name) or Namespace(name)
         except CheckError as error:
             self._without(error)
         else:
-            own = known.get(name, there)
-            labels, annotations = {**there.labels, **own.labels}, {**there.annotations, **own.annotations}
-            known[name] = Namespace(there.name, labels, annotations)
+            own = known.get(name, namespace_of_server)
+            labels, annotations = (
+                {**namespace_of_server.labels, **own.labels},
+                {**namespace_of_server.annotations, **own.annotations},
+            )
+            known[name] = Namespace(namespace_of_server.name, labels, annotations)
 
     def _without(self, error: CheckError) -> None:
         self._server = None

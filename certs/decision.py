@@ -78,7 +78,7 @@ def _authority_fault(material: Material, now: datetime) -> str:
         return "the CA and its key do not belong together"
     if not signs(authority):
         return "the certificate of the CA may not sign others"
-    if authority.subject == authority.issuer and not _issued(authority, authority):
+    if authority.subject == authority.issuer and not _is_issued_by(authority, authority):
         return "the signature of the CA is wrong"
     return _fault("CA", authority, now)
 
@@ -87,7 +87,7 @@ def _serving_fault(material: Material, hosts: Sequence[str], now: datetime) -> s
     leaf, authority = certificates(material.certificate)[0], certificates(material.authorities)[0]
     if leaf.public_key() != read_key(material.key).public_key():
         return "the serving certificate and its key do not belong together"
-    if not _issued(leaf, authority):
+    if not _is_issued_by(leaf, authority):
         return "the serving certificate is not signed by the CA"
     missing = sorted(set(hosts) - set(hosts_of(leaf)))
     if missing:
@@ -103,7 +103,7 @@ def _serving_fault(material: Material, hosts: Sequence[str], now: datetime) -> s
     return f"clients refuse the serving certificate: {refused}" if refused else ""
 
 
-def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+def _is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature):

@@ -179,12 +179,12 @@ def _kept_hosts(pem: bytes) -> list[str]:
 def _kept_authorities(candidates: list[x509.Certificate], now: datetime) -> list[x509.Certificate]:
     """The old CAs that are still valid."""
 
-    def trusted(old: x509.Certificate) -> bool:
+    def is_trusted(old: x509.Certificate) -> bool:
         # OpenSSL would refuse the whole bundle because of a CA that it cannot read.
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=_pem([old]).decode("ascii"))
         return used(old.public_key()) and signs(old) and old.not_valid_after_utc > now
 
-    return [old for old in candidates if readable(partial(trusted, old), otherwise=False)]
+    return [old for old in candidates if readable(partial(is_trusted, old), otherwise=False)]
 
 
 def _authority(key: PrivateKey, fresh: Fresh) -> x509.Certificate:

@@ -38,8 +38,8 @@ class Parser(argparse.ArgumentParser):
         from kube.model.suggest import nearest  # noqa: PLC0415 (only for mistakes)
 
         flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
-        given = (word.partition("=")[0] for word in unknown if word.startswith("--"))
-        close = [flag for flag in (nearest(word, flags) for word in given) if flag]
+        flags_written = (word.partition("=")[0] for word in unknown if word.startswith("--"))
+        close = [flag for flag in (nearest(word, flags) for word in flags_written) if flag]
         return f"; did you mean {' and '.join(close)}?" if close else ""
 
     def error(self, message: str) -> NoReturn:

@@ -221,15 +221,15 @@ async def _not_found(client: Client, namespace: str, name: str) -> str:
     """The message for a JobSet that does not exist, with a similar name."""
     text = f"there is no JobSet {name} in namespace {namespace}"
     try:
-        here = await names(Session(client, namespace))
+        names_here = await names(Session(client, namespace))
         elsewhere = await _names(client, field_selector=f"metadata.name={name}")
     except (KubeError, TimeoutError):
         return text
     if elsewhere:
         return f"{text}, but in {elsewhere[0].metadata.namespace}: use -n {elsewhere[0].metadata.namespace}"
-    if not here and (missing := await no_namespace(client, namespace)):
+    if not names_here and (missing := await no_namespace(client, namespace)):
         return missing
-    suggestion = did_you_mean(name, here)
+    suggestion = did_you_mean(name, names_here)
     if suggestion:
         return f"{text}; {suggestion}"
     return f"{text}: there is none at all"

@@ -86,9 +86,9 @@ class Case:
 
     def _newer(self, event: SeenEvent) -> bool:
         """Whether the event last happened after the JobSet was created."""
-        there = seconds_since(self.facts.jobset.metadata.creation_timestamp or "", self.facts.now)
+        other = seconds_since(self.facts.jobset.metadata.creation_timestamp or "", self.facts.now)
         ago = seconds_since(event.last, self.facts.now)
-        return there is None or ago is None or ago <= there
+        return other is None or ago is None or ago <= other
 
     def refusals(self, uid: str) -> list[SeenEvent]:
         """Warnings that pods of the Job with this UID were refused, newest first."""

@@ -59,7 +59,7 @@ class _Source:
     maker: str = "the manager"
 
     @property
-    def where(self) -> str:
+    def arguments(self) -> str:
         return f"-n {self.js.metadata.namespace}"
 
     @property
@@ -72,16 +72,16 @@ class _Source:
         """What to do about a claim that does not exist."""
         if self.path:
             return f"look again in a moment: {self.maker} creates it"
-        return f"create PersistentVolumeClaim {self.name}: kubectl get pvc {self.where} lists those there are"
+        return f"create PersistentVolumeClaim {self.name}: kubectl get pvc {self.arguments} lists those there are"
 
     def with_class(self, old: str | None, meant: str) -> str:
         """How to get the claim with another StorageClass; `meant`: the one that was likely meant, if any."""
         if not self.path:
-            return f"kubectl delete pvc {self.name} {self.where} and create it with another class"
+            return f"kubectl delete pvc {self.name} {self.arguments} and create it with another class"
         if old and meant and not self.kept:
             return recreate(self.js, f"storageClassName: {old}$", f"storageClassName: {meant}")
         change = f"storageClassName: {meant}" if meant else "another storageClassName"
-        drop = f" (delete the claim between both, which stays: kubectl delete pvc {self.name} {self.where})"
+        drop = f" (delete the claim between both, which stays: kubectl delete pvc {self.name} {self.arguments})"
         return f"write {change} at {self.field_path} in a new JobSet{drop if self.kept else ''}"
 
 
@@ -115,7 +115,10 @@ def _pending(source: _Source, claim: SeenClaim, classes: _Classes) -> tuple[str,
         patch = f"kubectl patch storageclass {_names(classes)[0]} -p {mark}"
         fix = f"have an administrator of the cluster run {patch}, or {source.with_class(None, _names(classes)[0])}"
     else:
-        return message, f"kubectl describe pvc {source.name} {source.where} says why; kubectl get storageclass"
+        return (
+            message,
+            f"kubectl describe pvc {source.name} {source.arguments} says why; kubectl get storageclass",
+        )
     return f"{message}: {causes}", fix
 
 
@@ -134,7 +137,7 @@ def _class_causes(source: _Source, claim: SeenClaim, wanted: str, classes: _Clas
         return message, f"{_CREATE} create one that fits, or {source.with_class(wanted, '')}"
     provisioner = provisioner or "its provisioner"
     message = f"StorageClass {wanted} has not made a volume; that is done by {provisioner}"
-    return message, f"kubectl describe pvc {source.name} {source.where} shows what {provisioner} says"
+    return message, f"kubectl describe pvc {source.name} {source.arguments} shows what {provisioner} says"
 
 
 def _names(classes: _Classes) -> list[str]:

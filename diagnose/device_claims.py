@@ -48,5 +48,5 @@ def _missing_claim(case: Case, pod: SeenPod) -> tuple[str, str]:
 
 
 def _fix(kind: str, name: str, namespace: str) -> str:
-    there = f"kubectl get {kind.lower()}s -n {namespace} lists those there are"
-    return f"create {kind} {name}, or see why what makes it, such as a ComputeDomain, has not: {_RETRIED}; {there}"
+    classes = f"kubectl get {kind.lower()}s -n {namespace} lists those there are"
+    return f"create {kind} {name}, or see why what makes it, such as a ComputeDomain, has not: {_RETRIED}; {classes}"

@@ -118,19 +118,19 @@ def _by_holders(case: Case, leader: SeenPod, domains: Mapping[str, str], word: s
     for domain, pods in pods_by_domain.items():
         cause, matter = _cause(leader, pods)
         groups[cause][domain] = matter
-    for cause, there in ((cause, there) for cause, there in groups.items() if there):
-        jobs = {(pod.metadata.namespace, pod.job_uid or pod.name): pod for pods in there.values() for pod in pods}
+    for cause, holders in ((cause, holders) for cause, holders in groups.items() if holders):
+        jobs = {(pod.metadata.namespace, pod.job_uid or pod.name): pod for pods in holders.values() for pod in pods}
         says, fix = _HOLDER_TEXTS[cause]
         says = says.format(
-            domains=join_names([*there]),
+            domains=join_names([*holders]),
             jobs=join_names(sorted(pod.job_label for pod in jobs.values())),
             priorities=", ".join(map(str, sorted({pod.priority for pod in jobs.values()}))),
         )
-        verb = "holds" if len(there) == 1 else "hold"
-        message, fix = f"{len(there)} of {pluralize(len(pods_by_domain), word)} {verb} {says}", fix.format(word=word)
+        verb = "holds" if len(holders) == 1 else "hold"
+        message, fix = f"{len(holders)} of {pluralize(len(pods_by_domain), word)} {verb} {says}", fix.format(word=word)
         nodes = case.facts.node_offers if cause == "free" else None
         taints = {} if nodes is None else nodes.blocking_taints(leader.spec)
-        if hinders := {name: taint for name, taint in taints.items() if domains.get(name) in there}:
+        if hinders := {name: taint for name, taint in taints.items() if domains.get(name) in holders}:
             message += f"; {pluralize(len(hinders), 'node')} there could hold it but for taints: {numbers(hinders)}"
             fix = f"{remedy(hinders)}; {fix}"
         yield Finding(Level.WAITS, cause, message, fix=fix or _preemption(leader))

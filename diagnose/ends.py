@@ -155,22 +155,24 @@ def _ending(case: Case, pods: Iterable[SeenPod]) -> Iterator[Finding]:
     """Pods that are being deleted on working nodes: how long that may take, or how overdue they are."""
     nodes, now = case.facts.nodes_by_name, case.facts.now
     on_nodes = [pod for pod in pods if (name := pod.spec.node_name) not in nodes or _may_end(case, nodes[name], pod)]
-    late = {pod.name: seconds_since(pod.metadata.deletion_timestamp or "", now) or 0.0 for pod in on_nodes}
-    overdue = [pod for pod in on_nodes if late[pod.name] > _OVERDUE]
-    for found in (overdue, [pod for pod in on_nodes if late[pod.name] <= _OVERDUE]):
+    seconds_over = {pod.name: seconds_since(pod.metadata.deletion_timestamp or "", now) or 0.0 for pod in on_nodes}
+    overdue = [pod for pod in on_nodes if seconds_over[pod.name] > _OVERDUE]
+    for found in (overdue, [pod for pod in on_nodes if seconds_over[pod.name] <= _OVERDUE]):
         if not found:
             continue
-        pod = min(found, key=lambda pod: (-late[pod.name], pod.name))
+        pod = min(found, key=lambda pod: (-seconds_over[pod.name], pod.name))
         one, meta = len(found) == 1, pod.metadata
         subject = f"pod {pod.name} on node {pod.spec.node_name} is" if one else _several(found, pod)
         grace = f"{'its' if one else 'the'} grace period of {meta.deletion_grace_period_seconds or 0} s"
         holders = [name for name in meta.finalizers if not name.startswith(_OF_JOBS)]
         if found is not overdue:
-            message = f"{subject} being deleted: {grace} ends in {age(-late[pod.name])}"
+            message = f"{subject} being deleted: {grace} ends in {age(-seconds_over[pod.name])}"
             yield Finding(Level.WAITS, "pod-ending", message, fix="wait until then")
         else:
             finalizer_text = f": finalizer {holders[0]} holds it" if holders else ""
-            message = f"{subject} being deleted, overdue by {age(late[pod.name])}: {grace} is over{finalizer_text}"
+            message = (
+                f"{subject} being deleted, overdue by {age(seconds_over[pod.name])}: {grace} is over{finalizer_text}"
+            )
             fix = _HELD_BY_FINALIZER if holders else _overdue_fix(pod)
             yield Finding(Level.FAULT, "pod-overdue", message, fix=fix, since=meta.deletion_timestamp or "")
 

@@ -174,7 +174,7 @@ class _Gatherer:
         """The groups that the set owns, and how many of its pods have a node."""
         wanted = forest(self._js)
         kinds = [POD_GROUPS, *([COMPOSITE_POD_GROUPS] if wanted is not None and wanted.needs_composites else [])]
-        there: dict[str, StoredGroup] = {}
+        stored: dict[str, StoredGroup] = {}
         for resource in kinds:
             note = f"groups: you may not list {resource.plural}.{resource.group} in namespace {self._namespace}"
             options: ListOptions = {"label_selector": self._of_set}
@@ -185,11 +185,11 @@ class _Gatherer:
             if groups is None:
                 return None
             mine = (group for group in groups if group.metadata.controlled_by(self._js.metadata.uid))
-            there |= {group.metadata.name: group for group in mine}
+            stored |= {group.metadata.name: group for group in mine}
         with self._read.noting():  # `_pods` has noted it
             placed: ListOptions = {"label_selector": self._of_set, "field_selector": PLACED, "accept": METADATA_LIST}
             return SeenGroups(
-                there, await _count_by_job(self._read.some(PODS, OwnedObject, "pods with a node", **placed))
+                stored, await _count_by_job(self._read.some(PODS, OwnedObject, "pods with a node", **placed))
             )
         return None
 
@@ -239,7 +239,7 @@ class _Gatherer:
 
     async def _leftover_pods(self, survey: Survey) -> Mapping[str, tuple[str, ...]]:
         """Pods of earlier attempts that have outlived their Jobs, which large sets delete in the background."""
-        there = {child.name for child in survey.previous}
+        earlier_jobs = {child.name for child in survey.previous}
         found: dict[str, tuple[str, ...]] = {}
         job_of = job_waiting_for(self._js)
         with self._read.noting(f"pods of earlier attempts: you may not list pods in namespace {self._namespace}"):
@@ -248,7 +248,7 @@ class _Gatherer:
                 PODS, LeftoverPod, label_selector=labels, field_selector=NOT_ENDED, accept=METADATA_LIST
             )
             async for pod in pods:
-                if (job := job_of(pod)) and job not in there:
+                if (job := job_of(pod)) and job not in earlier_jobs:
                     found[job] = (*found.get(job, ()), pod.metadata.name)
         return found
 
@@ -356,9 +356,9 @@ class _Gatherer:
             if spots:
                 other_pods = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}!=0{_priority_selector(waiting)}"
                 async for pod in look_up.placed_pods(self._read, other_pods, subject, FEW_PAGES):
-                    here = spots & _spots(pod.spec.node_name, nodes, {pod.priority})
-                    holders += [pod] if here else []
-                    spots -= here
+                    shared_spots = spots & _spots(pod.spec.node_name, nodes, {pod.priority})
+                    holders += [pod] if shared_spots else []
+                    spots -= shared_spots
                     if not spots:
                         break
             return holders

@@ -80,10 +80,10 @@ def waits(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     explained: set[str] = set()
     for root in _roots(case):
         tree = _WaitingTree(case, case.facts.groups, root)
-        here = {child.name for child in tree.unready} & left
-        if here and tree.pods_without_node:
+        jobs_in_tree = {child.name for child in tree.unready} & left
+        if jobs_in_tree and tree.pods_without_node:
             findings.append(KeyedFinding(_title(root), tree.key(root), tree.whole))
-            explained |= here - {child.name for child in tree.unready if lacking(child.job)}
+            explained |= jobs_in_tree - {child.name for child in tree.unready if lacking(child.job)}
     for number, (finding, _) in enumerate(merge_findings(findings, "group")):
         yield Answer(finding, frozenset() if number else frozenset(explained))
 
@@ -135,12 +135,12 @@ class _WaitingTree:
         return [pod for pods in self._waiting_pods.values() for pod in pods]
 
     @property
-    def _unreported(self) -> bool:
+    def _is_unreported(self) -> bool:
         return not any(pod.scheduling_failure for pod in self.pods_without_node)
 
     def key(self, group: Group) -> object:
         """A key that is equal for groups with the same findings."""
-        if group is self._root and self._unreported:
+        if group is self._root and self._is_unreported:
             return group.template, self._bound_pods(group), why_stalled(self._tree).cause
         below = tuple(self.key(child) for child in group.children)
         problem = tuple(problem.message for problem, _ in self._misfits(group))
@@ -150,7 +150,7 @@ class _WaitingTree:
     def whole(self) -> Finding:
         """The tree from its root."""
         level, because = Level.WAITS, tuple(self._ignored_groups())
-        if self._unreported and not because:
+        if self._is_unreported and not because:
             reason = why_stalled(self._tree)
             level = Level.FAULT if reason.fault or self._case.manager_missing else Level.WAITS
             because = (Finding(level, reason.cause, reason.problem, fix=reason.fix),)
@@ -219,7 +219,7 @@ class _WaitingTree:
     def _why_never(self) -> list[Finding]:
         """The resources that the nodes lack for the group, if the scheduler has tried to place it."""
         nodes = self._case.facts.node_offers
-        if nodes is None or self._unreported:
+        if nodes is None or self._is_unreported:
             return []
         return why_never(self._root, nodes, {job: pods[0].spec for job, pods in self._waiting_pods.items() if pods})
 

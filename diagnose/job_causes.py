@@ -182,8 +182,8 @@ def _beginning(case: Case) -> frozenset[str]:
     ages = (seconds_since(end.last_transition_time or "", now) for end in ends if end is not None)
     if not any(age is not None and age <= BEGIN_SECONDS for age in ages):
         return frozenset()
-    there = {*case.survey.unmet, *(job.metadata.labels.get(REPLICATED_JOB_NAME) for job in jobs)}
-    return frozenset(position.replicated_job.name for position in case.survey.missing) - there
+    known_jobs = {*case.survey.unmet, *(job.metadata.labels.get(REPLICATED_JOB_NAME) for job in jobs)}
+    return frozenset(position.replicated_job.name for position in case.survey.missing) - known_jobs
 
 
 def _begin(case: Case, names: frozenset[str]) -> bool:

@@ -173,9 +173,9 @@ def suspension(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     if queue and case.facts.kueue:
         fix = f"Kueue resumes it when queue {queue} admits it: {workloads_of(js)} says when"
     elif not queue and (misplaced := _queue_of_template(js)):
-        name, there = misplaced
+        name, label = misplaced
         message += f"; the label {keys.QUEUE_NAME} is on the template of {name}: Kueue looks for it on the JobSet"
-        fix = f"kubectl label jobset {js.metadata.name} -n {js.metadata.namespace} {keys.QUEUE_NAME}={there}; or {fix}"
+        fix = f"kubectl label jobset {js.metadata.name} -n {js.metadata.namespace} {keys.QUEUE_NAME}={label}; or {fix}"
     since = condition.last_transition_time if condition and condition.status == "True" else ""
     cause = "suspended"
     if admitted := _admission(case):

@@ -117,8 +117,8 @@ async def device_claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, bool
     with suppress(NotFound):
         for name in list(filter(None, names))[:LOOKED_AT]:
             options: ListOptions = {"field_selector": f"metadata.name={name}"}
-            there = await read.collect(RESOURCE_CLAIMS, OwnedObject, "resource claims", note, pages=1, **options)
-            found |= {} if there is None else {name: any(claim.metadata.name == name for claim in there)}
+            claims = await read.collect(RESOURCE_CLAIMS, OwnedObject, "resource claims", note, pages=1, **options)
+            found |= {} if claims is None else {name: any(claim.metadata.name == name for claim in claims)}
     return found
 
 

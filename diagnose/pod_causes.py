@@ -145,8 +145,8 @@ def unscheduled_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]
     """Pods for which the scheduler finds no node."""
     for child, pods in case.pods_where(left, lambda pod: pod.scheduling_failure is not None):
         if condition := pods[0].scheduling_failure:
-            problem, here = _misfit(case, pods[0]), domain_of_job([pods[0]], pods[0].metadata.topology or "")
-            location = f" in {here}" if here else ""
+            problem, domain = _misfit(case, pods[0]), domain_of_job([pods[0]], pods[0].metadata.topology or "")
+            location = f" in {domain}" if domain else ""
             found = _why_unscheduled(child, pods[0], problem, condition.message, _scheduler_message(condition))
             message = f"Job {child.name}: {pods_are(pods)} not scheduled{location}: {found.message}"
             key = condition.message, problem.message if problem else "", location

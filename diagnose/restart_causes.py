@@ -140,7 +140,7 @@ def _restarts(case: Case, last: FailedAttempt) -> str:
     most = policy.max_restarts if policy is not None else 0
     times = "once" if js.status.restarts == 1 else f"{js.status.restarts} times"
     left = f"{max(most - used, 0)} of {pluralize(most, 'restart')} left"
-    found = _uncounted(js, last)
+    found = _uncounted_rule(js, last)
     if found is None:
         return f"restarted {times}, {left}"
     rule, action = found
@@ -151,7 +151,7 @@ def _restarts(case: Case, last: FailedAttempt) -> str:
     return f"restarted {times}, {free}" + (f", {left}" if used else "")
 
 
-def _uncounted(js: JobSet, failed: FailedAttempt) -> tuple[FailurePolicyRule, str] | None:
+def _uncounted_rule(js: JobSet, failed: FailedAttempt) -> tuple[FailurePolicyRule, str] | None:
     """The rule that restarted the set after this attempt without counting it, and its action; None if it counted."""
     policy = js.spec.failure_policy
     rules = policy.rules if policy is not None else ()
@@ -165,7 +165,7 @@ def _uncounted(js: JobSet, failed: FailedAttempt) -> tuple[FailurePolicyRule, st
 
 def _endless(js: JobSet, failed: FailedAttempt) -> str:
     """How to end restarts by a rule without a limit; empty for others."""
-    found = _uncounted(js, failed)
+    found = _uncounted_rule(js, failed)
     if found is None or found[0].max_restarts is not None:
         return ""
     return f"restarts by rule {found[0].name} never end: give it a maxRestarts, or let it match less, {IN_A_NEW}"

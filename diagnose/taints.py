@@ -36,8 +36,8 @@ class Taint(Base, frozen=True, kw_only=True):
 
 def hindering(spec: SeenSpec, taints: Iterable[Taint]) -> Taint | None:
     """The first taint of a node that keeps the pod out."""
-    here = (taint for taint in taints if taint.effect in _HINDERS)
-    return next((taint for taint in here if not spec.tolerates(taint.key, taint.value, taint.effect)), None)
+    hindrances = (taint for taint in taints if taint.effect in _HINDERS)
+    return next((taint for taint in hindrances if not spec.tolerates(taint.key, taint.value, taint.effect)), None)
 
 
 def numbers(hinders: Mapping[str, Taint]) -> str:

@@ -25,8 +25,8 @@ def clock(moment: str, now: datetime) -> str:
 
 def age(seconds: float) -> str:
     """`12 min`, `1 h 5 min`, `2 d 3 h`; never negative, as clocks differ."""
-    whole = max(int(seconds), 0)
-    size, unit, smaller = next((step for step in _UNITS if whole >= step[0]), _UNITS[-1])
-    number, left = divmod(whole, size)
+    whole_seconds = max(int(seconds), 0)
+    size, unit, smaller = next((step for step in _UNITS if whole_seconds >= step[0]), _UNITS[-1])
+    number, left = divmod(whole_seconds, size)
     remainder = left // smaller if unit in {"d", "h"} else 0
     return f"{number} {unit} {remainder} {_SMALLER_UNITS[unit]}" if remainder else f"{number} {unit}"

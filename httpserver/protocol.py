@@ -134,8 +134,8 @@ class Connection(HttpToolsProtocol):
         self._received += len(data)
         self._fed = len(data)
         super().data_received(data)
-        beside = self._received - self._body
-        if beside > self._limits.max_head + _MAX_FRAMING * self._body and not self.transport.is_closing():
+        outside_body = self._received - self._body
+        if outside_body > self._limits.max_head + _MAX_FRAMING * self._body and not self.transport.is_closing():
             self.transport.write(_HEAD_TOO_LARGE)
             self.transport.close()
         if self.transport.is_closing() and self.state is not State.CLOSING:

@@ -58,7 +58,7 @@ class Informer(Generic[T]):
         return self._synced.is_set()
 
     @property
-    def lack(self) -> str:
+    def unsynced_reason(self) -> str:
         """Why it is not synced yet, with the last error of the watch; "" once it is."""
         return "" if self.synced else f"{self.target.resource} not listed yet: {self._reason}"
 
@@ -93,16 +93,16 @@ class Informer(Generic[T]):
         At low priority for the first list and for objects in the store already: a process that takes over gets all of
         them.
         """
-        here = True
+        is_initial = True
 
         def handle(_: ChangeKind, old: T | None, new: T | None) -> None:
-            delay, priority = Turn(0.0, LOW_PRIORITY) if here or not self.synced else turn(old, new)
+            delay, priority = Turn(0.0, LOW_PRIORITY) if is_initial or not self.synced else turn(old, new)
             for obj in (old, new):
                 for key in () if obj is None else keys(obj):
                     queue.add_after(key, delay, priority)
 
         self.on_event(handle)
-        here = False
+        is_initial = False
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -123,8 +123,8 @@ class Informer(Generic[T]):
             async with asyncio.timeout(timeout):
                 await self._synced.wait()
         except TimeoutError:
-            late = f"{self.target.resource}: not listed after {timeout:g} s: {self._reason}"
-            raise SyncTimeoutError(late) from None
+            message = f"{self.target.resource}: not listed after {timeout:g} s: {self._reason}"
+            raise SyncTimeoutError(message) from None
 
     def _remember(self, error: KubeError) -> None:
         self._error = error
@@ -181,6 +181,6 @@ class InformerGroup:
         await asyncio.gather(*(informer.wait_synced(timeout) for informer in self.informers))
 
     @property
-    def lacks(self) -> list[str]:
+    def unsynced_reasons(self) -> list[str]:
         """A text for each informer that is not synced yet."""
-        return [informer.lack for informer in self.informers if informer.lack]
+        return [informer.unsynced_reason for informer in self.informers if informer.unsynced_reason]

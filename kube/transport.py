@@ -146,21 +146,21 @@ class HttpTransport:
         return response
 
     async def _exchange(self, request: Request) -> Response:
-        limits = aiohttp.ClientTimeout(total=request.timeout, sock_connect=CONNECT_TIMEOUT)
-        async with self._open(request, limits) as response:
+        timeouts = aiohttp.ClientTimeout(total=request.timeout, sock_connect=CONNECT_TIMEOUT)
+        async with self._open(request, timeouts) as response:
             body = await response.read()
             return Response(response.status, _lower(response.headers), body)
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
         await self._bucket.acquire()
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=request.timeout)
+        timeouts = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=request.timeout)
         for last in (False, True):
             generation = self._credentials.generation
-            async with self._open(request, limits) as response:
+            async with self._open(request, timeouts) as response:
                 if response.status == 200:
-                    found = _lines(response.content, self._max_line, request.break_after)
-                    async with contextlib.aclosing(found) as lines:
+                    line_stream = _lines(response.content, self._max_line, request.break_after)
+                    async with contextlib.aclosing(line_stream) as lines:
                         yield lines
                     return
                 body = await response.read()
@@ -193,7 +193,7 @@ class HttpTransport:
         except aiohttp.ClientConnectorError as error:
             untrusted = isinstance(error, aiohttp.ClientConnectorCertificateError)
             message = (
-                f"{request.verb} {request.path}: cannot connect to {error.host}:{error.port}: {_why(error.os_error)}"
+                f"{request.verb} {request.path}: cannot connect to {error.host}:{error.port}: {_words(error.os_error)}"
             )
             raise TransportError(message, sent=False, untrusted=untrusted) from error
         except (aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
@@ -201,7 +201,7 @@ class HttpTransport:
         except TimeoutError as error:
             raise TransportError(f"{request.verb} {request.path}: no answer in {request.timeout:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{request.verb} {request.path}: the connection broke: {_why(error)}") from error
+            raise TransportError(f"{request.verb} {request.path}: the connection broke: {_words(error)}") from error
         finally:
             if self._metrics is not None:
                 self._metrics.on_request(code, request.method, self._credentials.host)
@@ -224,7 +224,7 @@ class HttpTransport:
                     await asyncio.sleep(0.005)
 
 
-def _why(error: Exception) -> str:
+def _words(error: Exception) -> str:
     """The fault of a connection, in words: `connection refused`, without numbers and names of Python's types."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate cannot be verified: {error.verify_message}"

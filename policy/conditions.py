@@ -44,11 +44,11 @@ def policy_status(
     policies: Sequence[JobSetPolicy],
     gates: FeatureGates,
     at: str,
-    held: EnforcementState | None = None,
+    enforcement: EnforcementState | None = None,
 ) -> JobSetPolicyStatus:
     """The status with the conditions that the policy has now. `others`: all policies in force.
 
-    `held` None: not known yet, so the condition about it stays.
+    `enforcement` None: not known yet, so the condition about it stays.
     """
     wrong = faults(policy)
     ready = _join_errors(wrong) if wrong else "the policy is in force"
@@ -60,8 +60,8 @@ def policy_status(
         conditions = _with(conditions, CONFLICTING, False, "NoConflict", "defaults and other policies agree", at)
     if not policy.spec.in_api_server:
         conditions = tuple(each for each in conditions if each.type != IN_API_SERVER)
-    elif held is not None:
-        conditions = _with(conditions, IN_API_SERVER, held.holds, held.reason, held.message, at)
+    elif enforcement is not None:
+        conditions = _with(conditions, IN_API_SERVER, enforcement.holds, enforcement.reason, enforcement.message, at)
     return msgspec.structs.replace(status, conditions=conditions, observed_generation=policy.metadata.generation)
 
 

@@ -217,8 +217,8 @@ def limit_of(limit: Limit) -> Cel:
     for kind, key in sources:
         if key:
             value = f"namespaceObject.metadata.?{kind}s[?{text(key)}]"
-            there = f"[{value}.orValue(''), {text(f'{kind} {key!s} of the namespace')}]"
-            expression = f"({value}.hasValue() ? {there} : {expression})"
+            source_cel = f"[{value}.orValue(''), {text(f'{kind} {key!s} of the namespace')}]"
+            expression = f"({value}.hasValue() ? {source_cel} : {expression})"
     return Cel(expression)
 
 

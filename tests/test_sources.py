@@ -63,6 +63,9 @@ def test_no_test_beside_a_manager_replaces_an_object_without_asking_again():
         ("def rest(of, *, what): ...", ["filler", "filler", "filler"]),
         ("for one in pods: print(one)", ["filler"]),
         ("x = what; y.rest = x; z(of=x)", []),
+        ("where, made = given, asked", ["vague", "vague"]),
+        ("def lack(who): ...", ["vague", "vague"]),
+        ("place, free_places, restarts_in_place = MAX_PLACES", ["place", "place"]),
     ],
 )
 def test_names_that_say_nothing_are_found(code: str, found: list[str]):

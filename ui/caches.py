@@ -158,8 +158,8 @@ class Caches:
             resource = informer.target.resource
             if informer.forbidden:
                 notes.append(f"the right to list and watch {resource} is missing, {informer.target.remedy}")
-            elif informer.lack:
-                notes.append(informer.lack)
+            elif informer.unsynced_reason:
+                notes.append(informer.unsynced_reason)
             elif isinstance(store, BoundedStore) and store.left_out:
                 notes.append(f"there are more {resource.plural} than the {store.most} that are kept")
         return notes

@@ -57,9 +57,9 @@ def domain_map(
         value = labels.get(pod.node)
         if value is None and focus is not None and focus != (pod.namespace, pod.jobset):
             continue
-        here = (waiting if value is None else domains[value]).jobs[pod.namespace, pod.jobset, pod.job]
-        here.pods += 1
-        here.ready += pod.state == "Ready"
+        pods_of_job = (waiting if value is None else domains[value]).jobs[pod.namespace, pod.jobset, pod.job]
+        pods_of_job.pods += 1
+        pods_of_job.ready += pod.state == "Ready"
     names = sorted(domains, key=lambda name: (not _has(domains[name], focus), _natural(name)))
     return {
         "topology": topology,
@@ -87,13 +87,13 @@ def _domain_json(domain: _Domain, focus: tuple[str, str] | None) -> JSON:
 
 def _job(job: JobKey, jobs: Mapping[JobKey, _Here], focus: tuple[str, str] | None) -> JSON:
     namespace, jobset, name = job
-    here = jobs[job]
+    pods_of_job = jobs[job]
     return {
         "namespace": namespace,
         "jobset": jobset,
         "job": name,
-        "pods": here.pods,
-        "ready": here.ready,
+        "pods": pods_of_job.pods,
+        "ready": pods_of_job.ready,
         "own": focus is None or (namespace, jobset) == focus,
     }
 

@@ -90,7 +90,7 @@ Handler = Callable[[AdmissionRequest], HandlerAnswer]
 leaves uses of the event loop to the awaitable."""
 
 
-async def decided(answer: HandlerAnswer) -> AdmissionResponse:
+async def answer_of(answer: HandlerAnswer) -> AdmissionResponse:
     """The answer of a handler, awaited if necessary."""
     return answer if isinstance(answer, AdmissionResponse) else await answer
 
@@ -121,7 +121,9 @@ class ReviewError(Exception):
 
     def encode(self) -> bytes:
         """The answer, an AdmissionReview as JSON bytes."""
-        return encode_review(denied(self.code, self.reason, str(self)), uid=self.uid, api_version=self.api_version)
+        return encode_review(
+            request_refusal(self.code, self.reason, str(self)), uid=self.uid, api_version=self.api_version
+        )
 
 
 class _Version(msgspec.Struct, rename="camel"):
@@ -215,7 +217,7 @@ def nothing_to_check(request: AdmissionRequest) -> AdmissionResponse | None:
     if request.operation not in {"CREATE", "UPDATE"}:
         return AdmissionResponse()
     if request.object is None:
-        return denied(400, "BadRequest", f"request.object is missing from a review of {request.operation}")
+        return request_refusal(400, "BadRequest", f"request.object is missing from a review of {request.operation}")
     return None
 
 
@@ -225,15 +227,17 @@ def outside_namespace(request: AdmissionRequest) -> AdmissionResponse | None:
     Requests to the cluster are in the namespace of the review, for which the API server has authorized the author.
     """
     if not request.namespace:
-        return denied(400, "BadRequest", "request.namespace is empty: this webhook is for objects in a namespace")
+        return request_refusal(
+            400, "BadRequest", "request.namespace is empty: this webhook is for objects in a namespace"
+        )
     for name, obj in (("object", request.object), ("oldObject", request.old_object)):
         if dig(obj, "metadata", "namespace") not in (None, "", request.namespace):
             message = f"request.{name}.metadata.namespace is not request.namespace: leave it out, or make both the same"
-            return denied(400, "BadRequest", message)
+            return request_refusal(400, "BadRequest", message)
     return None
 
 
-def denied(code: int, reason: str, message: str) -> AdmissionResponse:
+def request_refusal(code: int, reason: str, message: str) -> AdmissionResponse:
     """A refusal of the request as a whole, not of fields of the object."""
     status = {"metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code}
     return AdmissionResponse(allowed=False, status=status)

@@ -26,7 +26,7 @@ def write(request: AdmissionRequest, answer: AdmissionResponse, *, decides: bool
     if not log.isEnabledFor(level):
         return
     known = identity(request)
-    subject = f"{shown(request.operation)} {known['namespace']}/{known['name']}"
+    subject = f"{loggable(request.operation)} {known['namespace']}/{known['name']}"
     if request.dry_run:
         subject = f"{subject} (dry run)"
     if answer.allowed:
@@ -45,17 +45,17 @@ def identity(request: AdmissionRequest) -> dict[str, str | int]:
     obj = request.old_object if request.object is None else request.object
     name, uid, generation = (dig(obj, "metadata", key) for key in ("name", "uid", "generation"))
     fields: dict[str, str | int] = {
-        "requestUID": shown(request.uid),
-        "namespace": shown(request.namespace),
-        "name": shown(name or request.name),
+        "requestUID": loggable(request.uid),
+        "namespace": loggable(request.namespace),
+        "name": loggable(name or request.name),
     }
     if uid:
-        fields["uid"] = shown(uid)
+        fields["uid"] = loggable(uid)
     if isinstance(generation, int) and not isinstance(generation, bool) and 0 < generation < _MAX_GENERATION:
         fields["generation"] = generation
     return fields
 
 
-def shown(text: Any) -> str:
+def loggable(text: Any) -> str:
     """A name or UID; "?" for an invalid one."""
     return text if isinstance(text, str) and _NAME.fullmatch(text) else "?"

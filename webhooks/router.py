@@ -24,11 +24,11 @@ from webhooks.review import (
     HandlerAnswer,
     Review,
     ReviewError,
-    decided,
-    denied,
+    answer_of,
     encode_review,
+    request_refusal,
 )
-from webhooks.review_log import identity, shown
+from webhooks.review_log import identity, loggable
 from webhooks.work import TOO_MUCH_WORK, TooMuchWorkError
 
 CLIENT_LEFT = 499
@@ -100,11 +100,11 @@ class _Webhook:
     async def _answer(self, review: Review, answer: Awaitable[HandlerAnswer]) -> _Answer:
         """A handler's answer, or an error answer if it fails."""
         try:
-            response = await decided(await answer)
+            response = await answer_of(await answer)
             review_log.write(review.request, response, decides=self.decides)
             answered = await compute(_encode, response, review, audit=self.decides)
         except TooMuchWorkError:
-            return _encode(denied(413, "RequestEntityTooLarge", TOO_MUCH_WORK), review)
+            return _encode(request_refusal(413, "RequestEntityTooLarge", TOO_MUCH_WORK), review)
         except Exception as error:  # noqa: BLE001 -- the boundary: any fault of ours is an answer too
             return self._answer_failure(review, error)
         if self.metrics:
@@ -114,14 +114,14 @@ class _Webhook:
 
     def _answer_failure(self, review: Review, error: Exception) -> _Answer:
         if isinstance(error, RecursionError):
-            return _encode(denied(400, "BadRequest", "the object is nested too deeply"), review)
-        uid = shown(review.request.uid)
+            return _encode(request_refusal(400, "BadRequest", "the object is nested too deeply"), review)
+        uid = loggable(review.request.uid)
         for each in leaves(error):
             # The text of an exception may quote the object: its type and location are enough to find the fault.
             name, location = type(each).__name__, raised_at(each)
             log.error("webhook failed path=%s uid=%s error=%s at=%s", self.path, uid, name, location)
         message = f"internal error ({type(error).__name__}) in webhook {self.path}"
-        return _encode(denied(500, "InternalError", message), review)
+        return _encode(request_refusal(500, "InternalError", message), review)
 
     def _begin(self) -> float:
         if self.metrics:

@@ -80,11 +80,11 @@ async def _policies(deps: Deps, metrics: ReportedMetrics, source: CertificateSou
     from webhooks.jobset.policies import PolicyChecks  # noqa: PLC0415 (all rules, which are of no use without the gate)
     from webhooks.policy.watches import PolicyWatches  # noqa: PLC0415 (the same)
 
-    beside = [
+    parts = [
         partial(source.look_after, MUTATING_WEBHOOK_CONFIGURATIONS, POLICY_MUTATING_CONFIGURATION),
         partial(source.look_after, VALIDATING_WEBHOOK_CONFIGURATIONS, POLICY_VALIDATING_CONFIGURATION),
     ]
-    watches = PolicyWatches(deps.client, beside=beside)
+    watches = PolicyWatches(deps.client, beside=parts)
     deps.supervisor.start(watches.run(), "policy-watches")
     await watches.wait_settled(SYNC_TIMEOUT)
     return PolicyChecks(watches, metrics, gates, deps.options.settings.policies.queue_controllers)

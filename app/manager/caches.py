@@ -38,7 +38,7 @@ async def fill_caches(deps: Deps, health: Health, placement: PlacementWatches) -
     )
 
     async def check() -> str | None:
-        return "; ".join(dict.fromkeys([*watches.lacks, *placement.lacks])) or None
+        return "; ".join(dict.fromkeys([*watches.unsynced_reasons, *placement.unsynced_reasons])) or None
 
     async def crd() -> str | None:
         return NOT_SERVED if watches.jobsets.not_served else None

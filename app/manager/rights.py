@@ -123,11 +123,11 @@ async def _fault(client: Client, lease: LeaseConfig | None, look_ups: Collection
 
 
 async def _missing(client: Client, rights: tuple[Right, ...]) -> str:
-    allowed = await asyncio.gather(*(_allowed(client, right) for right in rights))
+    allowed = await asyncio.gather(*(_is_allowed(client, right) for right in rights))
     return ", ".join(str(right) for right, granted in zip(rights, allowed, strict=True) if not granted)
 
 
-async def _allowed(client: Client, right: Right) -> bool:
+async def _is_allowed(client: Client, right: Right) -> bool:
     attributes = {key: value for key, value in right._asdict().items() if value}
     try:
         return await has_right(client, attributes)

@@ -74,8 +74,8 @@ def _table(status: Status, out: TextIO) -> None:
     ]
     out.writelines(columns(rows, 2))
     out.write("\n")
-    there = any(each.use == "serving" for each in status.certificates)
-    fine = "trusted" if there else "there is none"
+    has_serving = any(each.use == "serving" for each in status.certificates)
+    fine = "trusted" if has_serving else "there is none"
     callers = [
         (f"{each.kind} {each.name}", each.webhook, each.host, each.bundle_written_by, each.problem or fine)
         for each in status.callers

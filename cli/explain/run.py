@@ -49,8 +49,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     return session.run("explain", partial(_explain_one, options, options.name, out), err)
 
 
-async def _explain_one(options: Options, given: str, out: TextIO) -> int:
-    name = session.jobset_name(given)
+async def _explain_one(options: Options, name_or_path: str, out: TextIO) -> int:
+    name = session.jobset_name(name_or_path)
     if options.everywhere:
         raise session.UsageError("-A lists all JobSets: leave out the name, or write -n NAMESPACE")
     async with session.connect_to(options) as to, session.naming(to, name):

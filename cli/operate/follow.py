@@ -120,8 +120,8 @@ class Follower:
         if self._attempt >= 0 and attempt > self._attempt:
             self._err.write(f"jobset logs: attempt {attempt} begins\n")
         first, self._attempt = self._attempt < 0, max(attempt, self._attempt)
-        here = [pod for pod in self._pods.values() if pod.attempt == self._attempt]
-        found = [log for log in logs(here, self._container) if not log.waits]
+        pods_of_attempt = [pod for pod in self._pods.values() if pod.attempt == self._attempt]
+        found = [log for log in logs(pods_of_attempt, self._container) if not log.waits]
         self._tasks = {log_key: task for log_key, task in self._tasks.items() if not task.done()}
         left_out = 0
         for log in found:

@@ -181,8 +181,8 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
         for part in parts:
             write_line(log.prefix, part)
         if len(text) >= MOST_BYTES:
-            whole = f"kubectl logs {log.pod} -c {log.container} -n {to.namespace}"
-            err.write(f"{log.prefix} is cut after {MOST_BYTES >> 20} MiB: {whole} shows all\n")
+            command = f"kubectl logs {log.pod} -c {log.container} -n {to.namespace}"
+            err.write(f"{log.prefix} is cut after {MOST_BYTES >> 20} MiB: {command} shows all\n")
     err.writelines(f"{printable(line)}\n" for line in reasons(missing))
     if len(chosen) > MOST_LOGS:
         err.write(f"jobset logs: {count_noun(len(chosen) - MOST_LOGS, 'more log')}: --job JOB shows those of one Job\n")

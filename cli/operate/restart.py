@@ -43,9 +43,9 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
             except (NeverError, session.NoJobSetError):
                 raise  # it has ended or is gone: there is nothing to resume
             except BaseException:
-                late = f", still not suspended after {options.timeout:g} s" if waiting.expired() else ""
+                timed_out = f", still not suspended after {options.timeout:g} s" if waiting.expired() else ""
                 err.write(
-                    f"jobset restart: {title(js)}: not done{late}. It stays suspended until you resume it:"
+                    f"jobset restart: {title(js)}: not done{timed_out}. It stays suspended until you resume it:"
                     f" jobset resume {name} -n {to.namespace}\n"
                 )
                 if waiting.expired():

@@ -58,10 +58,10 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         return code
     lasting = [each for each in exceptions if _too_long(each, policies, moment)]
     exceptions = [each for each in exceptions if each not in lasting]
-    beside = Circumstances(options.queue_controllers or PolicySettings().queue_controllers, exceptions, moment)
+    circumstances = Circumstances(options.queue_controllers or PolicySettings().queue_controllers, exceptions, moment)
     found: list[JSON] = []
     for policy in policies:
-        found += validating(policy, beside) if options.only != "map" else []
+        found += validating(policy, circumstances) if options.only != "map" else []
         found += mutating(policy, policies, options.gates) if options.only != "vap" else []
     for policy in policies:
         err.writelines(f"{policy.metadata.name}: {note}\n" for note in notes(policy, exceptions, moment))

@@ -61,13 +61,13 @@ def stalled_trees(observed: Observed) -> StalledTrees:
     wanted = forest(js)
     if wanted is None or known is None or not _waits(js):
         return StalledTrees()
-    there = {group.metadata.name: group for group in (*known.pod_groups, *known.composites)}
+    groups_by_name = {group.metadata.name: group for group in (*known.pod_groups, *known.composites)}
     jobs = {job.metadata.name: job for job in observed.jobs}
     trees, ignored, wait = [], None, None
     for root in wanted.roots:
         leaves = [group for group in root.walk() if not group.composite]
         own = {name: jobs[name] for leaf in leaves for name, _ in leaf.jobs if _in(leaf, jobs.get(name))}
-        stored = [there[leaf.name] for leaf in leaves if leaf.name in there]
+        stored = [groups_by_name[leaf.name] for leaf in leaves if leaf.name in groups_by_name]
         reported = any(find(group.status.conditions or (), INITIALLY_SCHEDULED) for group in stored)
         pods = {name: number for leaf in leaves for name, number in leaf.jobs}
         if reported or not own or any(job.status.active < pods[name] for name, job in own.items()):
@@ -79,9 +79,9 @@ def stalled_trees(observed: Observed) -> StalledTrees:
             ignored = ignored or root
         else:
             released = {rjob for leaf in leaves for rjob in leaf.replicated_jobs if _has(leaf, own)}
-            above = there.get(root.name)
+            above = groups_by_name.get(root.name)
             active = {name: job.status.active for name, job in own.items()}
-            trees.append(Tree(root, there, released, active, priority=above.spec.priority if above else None))
+            trees.append(Tree(root, groups_by_name, released, active, priority=above.spec.priority if above else None))
     return StalledTrees(tuple(trees), ignored, wait)
 
 
@@ -201,8 +201,8 @@ def _reported(pod: DetailedPod) -> bool:
 
 def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
     """The warning about a tree; empty if the scheduler has reported about a pod of it, or no pod of it is known."""
-    here = [pod for pod in pods if (owner := pod.metadata.controller()) and owner.name in tree.pods]
-    if not here or any(_reported(pod) for pod in here):
+    tree_pods = [pod for pod in pods if (owner := pod.metadata.controller()) and owner.name in tree.pods]
+    if not tree_pods or any(_reported(pod) for pod in tree_pods):
         return ""
     members = [
         Member(
@@ -211,7 +211,7 @@ def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
             pod.spec.priority or 0,
             pod.spec.scheduler_name,
         )
-        for pod in here
+        for pod in tree_pods
     ]
     reason = why_stalled(replace(tree, waiting=members))
     number = sum(tree.pods.values())

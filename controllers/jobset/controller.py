@@ -44,7 +44,7 @@ from controllers.planning.actions import (
 )
 from controllers.planning.child_jobs import not_recorded
 from controllers.planning.decisive_pod import candidates_of
-from controllers.planning.finished import finished
+from controllers.planning.finished import has_finished
 from controllers.planning.job_window import UNKNOWN, started_jobs
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import KnownGroups, Observed
@@ -370,13 +370,13 @@ class JobSetReconciler:
     def _unrecorded_ends(self, js: JobSet, jobs: Iterable[Job], memory: Memory) -> tuple[Job, ...]:
         """Deleted Jobs with an end that the status does not record yet; the others are forgotten."""
         if memory.departed:
-            here = {job.metadata.uid for job in jobs}
+            job_uids = {job.metadata.uid for job in jobs}
             departed_jobs = [
                 job
                 for uid, job in memory.departed.items()
-                if uid not in here and job.metadata.controlled_by(js.metadata.uid)
+                if uid not in job_uids and job.metadata.controlled_by(js.metadata.uid)
             ]
-            recorded_here = js.is_ours and not finished(js)
+            recorded_here = js.is_ours and not has_finished(js)
             unrecorded = not_recorded(js, departed_jobs, self._gates) if recorded_here else ()
             memory.departed = {job.metadata.uid: job for job in unrecorded}
         return tuple(memory.departed.values())

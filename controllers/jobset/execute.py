@@ -133,7 +133,7 @@ class Executor:
             failures += await self._create_jobs(js, actions[CreateJob], RefusedJobs() if refused is None else refused)
         if prepared or js.spec.suspend:  # a suspension is carried out even if other writes are refused
             failures += await self._each(js, actions[PatchJob], partial(self._patch_job, js))
-        if self._superseded(js):
+        if self._is_superseded(js):
             return
         if failures:
             errors = [failure.error for failure in failures]
@@ -164,7 +164,7 @@ class Executor:
             self.event(js, event)
         return js
 
-    def _superseded(self, js: JobSet) -> bool:
+    def _is_superseded(self, js: JobSet) -> bool:
         """Whether the user has changed or deleted the JobSet since the plan was made."""
         current = self.caches.jobsets.get(js.metadata.namespace, js.metadata.name)
         return current is None or (
@@ -216,7 +216,7 @@ class Executor:
         act: Callable[[T], Awaitable[None]],
         label: Callable[[T], str] = lambda _: "",
     ) -> list[Failure]:
-        return await each(items, act, label, until=lambda: self._superseded(js)) if items else []
+        return await each(items, act, label, until=lambda: self._is_superseded(js)) if items else []
 
     async def _create_job(self, js: JobSet, action: CreateJob) -> None:
         namespace = js.metadata.namespace

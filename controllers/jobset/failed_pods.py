@@ -112,7 +112,7 @@ def summary(pod: DetailedPod) -> FailedPod:
         name=pod.metadata.name,
         node=pod.spec.node_name,
         ends=tuple(
-            Ended(name, end.exit_code, end.finished_at or "", end_of_message(end.message), _why(end.reason, ""))
+            Ended(name, end.exit_code, end.finished_at or "", end_of_message(end.message), _reason_text(end.reason, ""))
             for name, end in ended
             if end.exit_code
         ),
@@ -124,7 +124,7 @@ def summary(pod: DetailedPod) -> FailedPod:
         reasons=tuple(filter(None, (status.reason, *(end.reason for _, end in ended)))),
         topology=pod.metadata.topology or "",
         domain=pod.domain,
-        why=_why(status.reason, status.message),
+        why=_reason_text(status.reason, status.message),
         deletion_asked=_deletion_asked(pod.metadata),
     )
 
@@ -138,7 +138,7 @@ def _deletion_asked(meta: PodMeta) -> str:
         return ""
 
 
-def _why(reason: str, message: str) -> str:
+def _reason_text(reason: str, message: str) -> str:
     """`OOMKilled`, `Evicted: The node was low on resource: memory`; empty if only a failure is reported."""
     words = clean_words(message, LONGEST_WHY).rstrip(". ")
     return words if reason in {"", "Error"} else clean_words(f"{reason}: {words}" if words else reason, LONGEST_WHY)

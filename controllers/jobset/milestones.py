@@ -138,13 +138,13 @@ def _lacks_jobs(js: JobSet, jobs: Collection[Job]) -> bool:
         return True  # the usual case while Jobs are created, without checking each
     attempt = str(js.status.restarts)
     labels = [job.metadata.labels for job in jobs if job.metadata.deletion_timestamp is None]
-    there = {
+    existing = {
         (found.get(keys.REPLICATED_JOB_NAME, ""), found.get(keys.JOB_INDEX, ""))
         for found in labels
         if found.get(keys.RESTART_ATTEMPT) == attempt
     }
     return any(
-        (rjob.name, str(index)) not in there
+        (rjob.name, str(index)) not in existing
         for rjob in js.spec.replicated_jobs
         for index in done[rjob.name].missing(rjob.replicas)
     )

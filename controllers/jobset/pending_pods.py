@@ -65,12 +65,12 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
         uid: dataclasses.replace(pod, nodeless=nodeless.get(uid), unschedulable=unschedulable.get(uid))
         for uid, pod in first.items()
     }
-    late = [
+    late_uids = [
         uid
         for uid, pod in found.items()
         if time_limits.start is not None and is_late(pod, time_limits.start, observed.now)
     ]
-    for uid in [uid for uid in late if found[uid].node][:MOST_EXPLAINED]:
+    for uid in [uid for uid in late_uids if found[uid].node][:MOST_EXPLAINED]:
         if warning := await _latest_warning(client, meta.namespace, found[uid].name):
             found[uid] = dataclasses.replace(found[uid], why=f"{found[uid].why}; {warning}")
     return found, next_check(found.values(), time_limits, observed.now)

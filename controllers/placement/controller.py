@@ -149,9 +149,9 @@ class PlacementReconciler:
         clock = asyncio.get_running_loop().time()
         domains, self._relabelled = self._relabelled.domains, _DomainChanges()
         for leader in self._watches.leaders.store.list():
-            here = leader.topology, self._map.label(leader.topology, leader.node)
+            topology_and_label = leader.topology, self._map.label(leader.topology, leader.node)
             request = JobRequest.of_pod(leader)
-            if leader.node and here in domains and self._job(request) is not None:
+            if leader.node and topology_and_label in domains and self._job(request) is not None:
                 self.memories.check_at(request, clock)
                 queue.add(request)
 

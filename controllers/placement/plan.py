@@ -51,14 +51,14 @@ def lifts(domain: Domain | NoDomain, waiting: list[Follower]) -> list[Lift]:
 
 def evictions(domain: Domain, topology: str, pods: Iterable[DetailedPod], label: NodeLabel) -> list[Evict]:
     """The followers among the pods of a Job that are or will be in another domain than their leader."""
-    wrong = [pod for pod in pods if pod.follows and _misplaced(pod, domain, topology, label)]
+    wrong = [pod for pod in pods if pod.follows and _is_misplaced(pod, domain, topology, label)]
     return [Evict(pod.metadata.name, pod.metadata.uid) for pod in wrong]
 
 
-def _misplaced(pod: DetailedPod, domain: Domain, topology: str, label: NodeLabel) -> bool:
+def _is_misplaced(pod: DetailedPod, domain: Domain, topology: str, label: NodeLabel) -> bool:
     if pod.spec.node_name:
-        here = label(pod.spec.node_name)
-        return here is not None and here != domain.value
+        actual = label(pod.spec.node_name)
+        return actual is not None and actual != domain.value
     if pod.awaits_leader:
         return False
     wanted = pod.spec.node_selector.get(topology)

@@ -53,15 +53,17 @@ class PodReader:
 
         An error of a list is raised for the Job that sent it. The other Jobs of that list send another one.
         """
-        here = self._namespaces.setdefault(namespace, _Namespace())
-        search = here.searches[job_uid] = _Search(judge)
+        in_namespace = self._namespaces.setdefault(namespace, _Namespace())
+        search = in_namespace.searches[job_uid] = _Search(judge)
         try:
-            async with here.turn:
+            async with in_namespace.turn:
                 if not search.done:
-                    await self._read(namespace, dict(islice({job_uid: search, **here.searches}.items(), TOGETHER)))
+                    await self._read(
+                        namespace, dict(islice({job_uid: search, **in_namespace.searches}.items(), TOGETHER))
+                    )
         finally:
-            del here.searches[job_uid]
-            if not here.searches:
+            del in_namespace.searches[job_uid]
+            if not in_namespace.searches:
                 del self._namespaces[namespace]
         return search.found
 

@@ -114,9 +114,9 @@ class PlacementWatches(InformerGroup):
             await super().wait_synced(timeout)
 
     @property
-    def lacks(self) -> list[str]:
+    def unsynced_reasons(self) -> list[str]:
         """The watches whose first list is not complete; none while no Job needs them."""
-        return super().lacks if self.has_begun else []
+        return super().unsynced_reasons if self.has_begun else []
 
     async def _relist(self) -> None:
         """List the nodes for new keys, with pauses in which a list can be completed."""

@@ -14,7 +14,7 @@ from api.jobset import JobSet
 from api.layout import Layout
 from controllers.planning.actions import DeleteJobs
 from controllers.planning.child_jobs import Child, ChildJobs, integer
-from controllers.planning.finished import finished
+from controllers.planning.finished import has_finished
 from controllers.planning.limits import Limits
 
 
@@ -22,7 +22,7 @@ def may_leave_pods(js: JobSet, children: ChildJobs, layout: Layout, gates: Featu
     """Whether pods of earlier attempts may outlive their Jobs, so that new Jobs have to wait for them."""
     # With the gate, the set may have been larger when it restarted.
     large = layout.global_replicas >= limits.batch_deletion_from or gates["ElasticJobSet"]
-    if js.status.restarts == 0 or not large or finished(js):
+    if js.status.restarts == 0 or not large or has_finished(js):
         return False
     return has_earlier_attempt(js, children) or any(
         index not in children.existing[rjob.name]

@@ -17,7 +17,7 @@ from controllers.planning.observed import Observed
 
 _JOBS_PER_SECOND_OF_DELAY = 40
 _SHORTEST_DELAY = 1.0
-_TOGETHER = 0.5
+_RELATED_CHANGES_SECONDS = 0.5
 """Seconds within which related changes mostly follow the first one."""
 _LONGEST_DELAY = 3.0
 _AGENTS_PER_SECOND_OF_DELAY = 100
@@ -30,7 +30,7 @@ def count(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
     """One entry for each ReplicatedJob of the spec, by name descending, zeros included."""
     failed = Counter(child.replicated_job for child in children.failed if not child.gone)
     stored = {s.name: s for s in js.status.replicated_jobs_status}
-    long = longest_text(len(js.spec.replicated_jobs))
+    longest = longest_text(len(js.spec.replicated_jobs))
     entries = []
     for name in sorted((r.name for r in js.spec.replicated_jobs), reverse=True):
         tally, completed = children.tallies.get(name, NONE), children.completed[name]
@@ -41,7 +41,7 @@ def count(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
             failed=failed[name],
             active=tally.with_pods,
             suspended=tally.suspended,
-            completed_indexes=format_indexes(completed, long),
+            completed_indexes=format_indexes(completed, longest),
             **(keep((*REACHED, *RESTARTS_OF_JOBS), stored[name]) if name in stored else {}),
         )
         entries.append(entry)
@@ -76,10 +76,10 @@ def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int
     """
     js = observed.jobset
     old, since_last_write = js.status, observed.since_status_write
-    together = 0.0 if observed.counts_waited is None else _TOGETHER - observed.counts_waited
+    remaining_together = 0.0 if observed.counts_waited is None else _RELATED_CHANGES_SECONDS - observed.counts_waited
     if not old.replicated_jobs_status:
-        at_once = js.spec.suspend or together <= _NEGLIGIBLE_DELAY or _milestones(js, new, jobs)
-        return 0 if at_once or not _only_begins(old, new) else together
+        at_once = js.spec.suspend or remaining_together <= _NEGLIGIBLE_DELAY or _milestones(js, new, jobs)
+        return 0 if at_once or not _only_begins(old, new) else remaining_together
     if (old.conditions, old.restarts) != (new.conditions, new.restarts):
         return 0
     if _without_counts(old) != _without_counts(new):
@@ -88,8 +88,8 @@ def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int
         return 0
     interval = min(max(jobs / _JOBS_PER_SECOND_OF_DELAY, _SHORTEST_DELAY), _LONGEST_DELAY)
     interval = max(interval, min(agents / _AGENTS_PER_SECOND_OF_DELAY, _LONGEST_DELAY_WITH_AGENTS))
-    left = max(interval - since_last_write, together)
-    return left if left > _NEGLIGIBLE_DELAY else 0
+    remaining = max(interval - since_last_write, remaining_together)
+    return remaining if remaining > _NEGLIGIBLE_DELAY else 0
 
 
 def _milestones(js: JobSet, status: JobSetStatus, jobs: int) -> set[str]:

@@ -12,7 +12,7 @@ EXCEEDED = "DeadlineExceeded"
 """Reason of the condition Failed."""
 
 
-def finished(js: JobSet) -> bool:
+def has_finished(js: JobSet) -> bool:
     """Whether Completed or Failed is True: from then on nothing starts any more."""
     return finish_time(js) is not None
 

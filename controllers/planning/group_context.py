@@ -32,7 +32,11 @@ class OwnedGroups:
         """Deletions of all groups that are not in `keep`, as (kind, name), and, with `workload`, of the Workloads."""
         kept_names = {*keep}
         workloads = [((WORKLOAD, name), found.metadata) for name, found in self.workloads.items() if workload]
-        groups = [(place, found.metadata) for place, found in self.groups.items() if place not in kept_names]
+        groups = [
+            (kind_and_name, found.metadata)
+            for kind_and_name, found in self.groups.items()
+            if kind_and_name not in kept_names
+        ]
         return tuple(
             DeleteGroup(kind, name, meta.uid)
             for (kind, name), meta in [*groups, *workloads]
@@ -86,7 +90,7 @@ def group_context(
     )
 
 
-def misplaced(child: Child, wanted: Forest | None) -> bool:
+def is_misplaced(child: Child, wanted: Forest | None) -> bool:
     """Whether a suspended Job names another group than it should. The field is immutable: such a Job is deleted."""
     if not child.job.spec.suspend or child.deleting:
         return False
@@ -141,7 +145,7 @@ def held_roots(ctx: GroupContext) -> set[str]:
 def _halting(ctx: GroupContext, child: Child) -> bool:
     """Whether a suspended Job has pods, which count as members until they are gone, or will be deleted."""
     status = child.job.status
-    return misplaced(child, ctx.wanted) or (child.job.spec.suspend and bool(status.active or status.terminating))
+    return is_misplaced(child, ctx.wanted) or (child.job.spec.suspend and bool(status.active or status.terminating))
 
 
 def is_scheduled(ctx: GroupContext, group: Group) -> bool:

@@ -107,7 +107,7 @@ def decide(
     ctx = group_context(js, wanted, OwnedGroups.from_known(known), children, leftovers)
     if js.spec.suspend:
         return _free_groups(ctx)
-    if any(_ungrouped(ctx, child) for child in ctx.active.values()):
+    if any(_is_ungrouped(ctx, child) for child in ctx.active.values()):
         message = "Jobs run that were started without groups: the next attempt has them"
         return GroupPlan(None, state=(False, "JobsWithoutGroups", message))
     return _arrange(ctx, {rjob.name for rjob in js.spec.replicated_jobs if released(rjob)}, most_created)
@@ -138,7 +138,7 @@ def _without_api(js: JobSet, wanted: Forest, reason: str, message: str, *, requi
     return GroupPlan(None, state=(False, reason, message))
 
 
-def _ungrouped(ctx: GroupContext, child: Child) -> bool:
+def _is_ungrouped(ctx: GroupContext, child: Child) -> bool:
     """Whether a Job runs without the group that it should have: pods in that group would wait for its pods forever."""
     job = child.job
     return (

@@ -56,8 +56,8 @@ def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
 
 def goodput(running: int, lost: int) -> str:
     """The share of seconds that a set ran, rounded down; empty before the first second."""
-    whole = running + lost
-    return f"{running * 1000 // whole / 10:.1f}%" if whole else ""
+    total = running + lost
+    return f"{running * 1000 // total / 10:.1f}%" if total else ""
 
 
 def elapsed_seconds(start: str, end: str) -> int:
@@ -88,7 +88,7 @@ def _runs(ctx: Context, status: JobSetStatus) -> bool:
 
 def _restarts(old: JobSetStatus, new: JobSetStatus) -> bool:
     """Whether this status restarts the set, a part of it, or its processes in place."""
-    before, after = ((s.restarts, s.previous_in_place_restart_attempt, _alone(s)) for s in (old, new))
+    before, after = ((s.restarts, s.previous_in_place_restart_attempt, _single_restarts(s)) for s in (old, new))
     return before != after
 
 
@@ -98,7 +98,7 @@ def _is_planned(old: JobSetStatus, new: JobSetStatus) -> bool:
     return last is not None and last.reason in {MAINTENANCE, REDUCED, RESIZED, RESTORED} and new.restarts > old.restarts
 
 
-def _alone(status: JobSetStatus) -> int:
+def _single_restarts(status: JobSetStatus) -> int:
     """Restarts of single Jobs."""
     return sum(sum(entry.job_restarts) for entry in status.replicated_jobs_status)
 

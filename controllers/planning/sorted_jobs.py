@@ -85,13 +85,13 @@ def _differences(before: tuple[Job, ...], now: tuple[Job, ...]) -> tuple[list[Jo
     """
     removed_jobs: list[Job] = []
 
-    def moved(at: int) -> bool:
+    def has_moved(at: int) -> bool:
         return before[at] is not now[at - len(removed_jobs)]
 
     start = 0
     while start < len(before):
         shift = len(removed_jobs)
-        end = bisect_left(range(min(len(before), len(now) + shift)), True, start, key=moved)
+        end = bisect_left(range(min(len(before), len(now) + shift)), True, start, key=has_moved)
         if before[start:end] != now[start - shift : end - shift] or shift > len(now) / 2:
             return None
         removed_jobs += before[end : end + 1]
@@ -102,7 +102,7 @@ def _differences(before: tuple[Job, ...], now: tuple[Job, ...]) -> tuple[list[Jo
 
 def _exchange(known: ChildJobs, before: ChildJobs, after: ChildJobs, layout: Layout) -> ChildJobs | None:
     """`known` with the Jobs in `after` instead of those in `before`; None if sorting all could give another result."""
-    if _unplaced(before) or _unplaced(after):
+    if _has_unplaced_jobs(before) or _has_unplaced_jobs(after):
         return None
     completed = _completed_indexes(known, before, after)
     if completed is None:
@@ -122,7 +122,7 @@ def _exchange(known: ChildJobs, before: ChildJobs, after: ChildJobs, layout: Lay
     )
 
 
-def _unplaced(children: ChildJobs) -> bool:
+def _has_unplaced_jobs(children: ChildJobs) -> bool:
     """Whether there are Jobs without an index, Jobs in an order of their own, or Jobs of an unknown later JobSet."""
     without_index = any(child.global_index < 0 for child in children.previous)
     return bool(without_index or children.unrecognized or children.unrecorded or children.newer)

@@ -23,11 +23,11 @@ def set_apart(observed: Observed) -> Observed:
     """The observation with spares in a field of their own; the same object if the set has none."""
     for rjob in observed.jobset.spec.replicated_jobs:  # a loop for speed: every plan runs this
         if rjob.spare_for:
-            return _apart(observed)
+            return _with_spares_apart(observed)
     return observed
 
 
-def _apart(observed: Observed) -> Observed:
+def _with_spares_apart(observed: Observed) -> Observed:
     js = running_part(observed.jobset)
     groups = spares_of(observed.jobset)
     names = {group.name for group in groups}
@@ -52,16 +52,16 @@ def by_index(js_name: str, spares: Spares) -> dict[int, Job]:
 
 def spare_counts(observed: Observed) -> tuple[SpareStatus, ...]:
     """The numbers of the status. A suspended set has no spares, and misses none."""
-    status, found = observed.jobset.status, []
-    ends = observed.jobset.spec.suspend or bool(status.terminal_state)
+    status, entries = observed.jobset.status, []
+    is_over = observed.jobset.spec.suspend or bool(status.terminal_state)
     stored = {entry.name: entry for entry in status.spares}
     for spares in observed.spares:
-        name, wanted = spares.group.name, 0 if ends else spares.group.replicas
+        name, wanted = spares.group.name, 0 if is_over else spares.group.replicas
         ready, before = min(sum(map(holds_room, spares.jobs)), wanted), stored.get(name, SpareStatus(name=name))
-        promised = () if ends else before.promised_to
+        promised = () if is_over else before.promised_to
         counts = SpareStatus(name=name, ready=ready, missing=wanted - ready, used=before.used, promised_to=promised)
-        found.append(counts)
-    return tuple(found)
+        entries.append(counts)
+    return tuple(entries)
 
 
 def with_entries(status: JobSetStatus) -> JobSetStatus:
@@ -79,8 +79,8 @@ def with_entries(status: JobSetStatus) -> JobSetStatus:
 
 def deletions(jobs: Iterable[Job]) -> list[DeleteJob]:
     """Delete the Jobs that are not being deleted yet."""
-    there = (job.metadata for job in jobs if job.metadata.deletion_timestamp is None)
-    return [DeleteJob(meta.name, meta.uid) for meta in there]
+    not_deleting = (job.metadata for job in jobs if job.metadata.deletion_timestamp is None)
+    return [DeleteJob(meta.name, meta.uid) for meta in not_deleting]
 
 
 def holds_room(job: Job) -> bool:

@@ -87,9 +87,9 @@ class PolicyAudits:
         keys = self._jobsets.keys()
         for start in range(0, len(keys), AT_ONCE):
             subjects = [subject async for subject in self._subjects(keys[start : start + AT_ONCE], namespaces)]
-            begun = seconds()
+            start_seconds = seconds()
             await asyncio.to_thread(_judge, audit, subjects, at)
-            await asyncio.sleep(PAUSE * (seconds() - begun))
+            await asyncio.sleep(PAUSE * (seconds() - start_seconds))
         for policy in audit.policies:
             await self._write(audit, policy.metadata, clock.rfc3339(at))
         if self._reports is not None:

@@ -101,12 +101,12 @@ class PolicyReconciler:
         policies.enqueue(queue, lambda policy: [Request("", policy.metadata.name)])
         for each in stored:
             each.enqueue(queue, lambda exception: [_request(exception)])
-        here = len(policies.store)
+        unseen = len(policies.store)
 
         def policy_changed(_: ChangeKind, old: JobSetPolicy | None, new: JobSetPolicy | None) -> None:
-            nonlocal here
-            if here > 0:
-                here -= 1  # it was in the cache already
+            nonlocal unseen
+            if unseen > 0:
+                unseen -= 1  # it was in the cache already
             elif old is None or new is None or old.spec != new.spec:
                 self._add_concerned(queue, {each.metadata.name for each in (old, new) if each is not None}, stored)
 

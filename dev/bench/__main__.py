@@ -72,7 +72,7 @@ def _measure(options: argparse.Namespace) -> JSON:
 
 
 def _store(results: JSON, bench: run.Bench, folder: Path) -> None:
-    text = json.dumps({**results, "seconds": time.monotonic() - bench.begun}, indent=1)
+    text = json.dumps({**results, "seconds": time.monotonic() - bench.started_at}, indent=1)
     (folder / RESULTS).write_text(text + "\n", encoding="utf-8")
 
 

@@ -125,7 +125,7 @@ class Floor:
                 self._create_when_gone(tracked, name)
         elif job.failure is not None:
             self._restart_set(tracked)
-        elif _settled(job, bool(tracked.js.spec.suspend)):
+        elif _has_settled(job, bool(tracked.js.spec.suspend)):
             if name not in tracked.settled:
                 tracked.settled.add(name)
                 if len(tracked.settled) == len(tracked.bodies):
@@ -199,7 +199,7 @@ class Floor:
         self._tasks.create_task(_log_errors(act))
 
 
-def _settled(job: Job, suspended: bool) -> bool:
+def _has_settled(job: Job, suspended: bool) -> bool:
     if suspended:
         return job.spec.suspend and not job.status.active
     return not job.spec.suspend and (job.status.ready or 0) == (job.spec.parallelism or 1)

@@ -104,10 +104,10 @@ def _times(results: JSON, manager: str) -> Iterator[Goal]:
     for step in ("create", "restart"):
         if over := ratio(results, (manager, f"P3 {step}"), (manager, f"P3 plain {step}")):
             yield Goal(f"P3 {step}: time over the same pods without exclusivity", over.median, EXCLUSIVE_OVER_PLAIN)
-    alone, beside = rounds(results, manager, "P6 alone"), rounds(results, manager, "P6 beside")
-    if both := alone.keys() & beside.keys():
+    alone_rounds, beside = rounds(results, manager, "P6 alone"), rounds(results, manager, "P6 beside")
+    if both := alone_rounds.keys() & beside.keys():
         for key, title in (("half_seconds", "median"), ("seconds", "longest")):
-            longer = max(beside[n][key] - alone[n][key] for n in both)
+            longer = max(beside[n][key] - alone_rounds[n][key] for n in both)
             yield Goal(f"P6: {title} wait beside a large set, longer than alone by", longer, SMALL_WAIT_SECONDS, " s")
 
 

@@ -34,11 +34,11 @@ class Bench:
     rounds: int = 3
     nodes: int = 600
     scale: float = 1.0
-    begun: float = field(default_factory=time.monotonic)
+    started_at: float = field(default_factory=time.monotonic)
 
     def say(self, text: str) -> None:
         """Print progress with the time since the start."""
-        minutes, seconds = divmod(int(time.monotonic() - self.begun), 60)
+        minutes, seconds = divmod(int(time.monotonic() - self.started_at), 60)
         say(f"[{minutes:02}:{seconds:02}] {text}")
 
 

@@ -157,10 +157,10 @@ def schedule(seed: int, seconds: float, kinds: Sequence[Kind] = tuple(Kind)) -> 
             at += CALM_SECONDS
         if at >= seconds:
             break
-        about = TRAITS[kind]
-        target = chance.choice(("leader", "leader", "follower")) if about.of_one else ""
-        strength = chance.choice(about.strengths)
-        lasts = min(chance.uniform(*about.seconds), seconds - at)
+        traits = TRAITS[kind]
+        target = chance.choice(("leader", "leader", "follower")) if traits.of_one else ""
+        strength = chance.choice(traits.strengths)
+        lasts = min(chance.uniform(*traits.seconds), seconds - at)
         faults.append(fault := Fault(round(at, 1), kind, target, round(lasts, 1), strength))
         at += fault.seconds * chance.uniform(0.6, 1) + chance.uniform(4, 12)
     return faults

@@ -25,12 +25,12 @@ KILLED_IN_FLIGHT = 1.0
 """Seconds after a kill in which reviews that were sent to that replica may fail."""
 
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
-AGAIN_SECONDS = 60.0
+RETRY_SECONDS = 60.0
 
 
 def inject(stage: Stage, fault: Fault) -> None:
     """Carry out the fault, and end it."""
-    _ACTS[fault.kind](stage, fault)
+    _FUNCTIONS[fault.kind](stage, fault)
 
 
 def _kill(stage: Stage, fault: Fault) -> None:
@@ -47,7 +47,7 @@ def _pause(stage: Stage, fault: Fault) -> None:
 
 
 @contextlib.contextmanager
-def _conditions(replicas: Sequence[Replica], **worse: float) -> Iterator[None]:
+def _worse_conditions(replicas: Sequence[Replica], **worse: float) -> Iterator[None]:
     """Worsen the connections of these replicas to the API server for the length of the block."""
     usual = Conditions()
     for replica in replicas:
@@ -60,17 +60,17 @@ def _conditions(replicas: Sequence[Replica], **worse: float) -> Iterator[None]:
 
 
 def _partition(stage: Stage, fault: Fault) -> None:
-    with _conditions([stage.replica(fault.target)], held=True):
+    with _worse_conditions([stage.replica(fault.target)], held=True):
         time.sleep(fault.seconds)
 
 
 def _slow(stage: Stage, fault: Fault) -> None:
-    with _conditions(stage.replicas, delay=fault.strength):
+    with _worse_conditions(stage.replicas, delay=fault.strength):
         time.sleep(fault.seconds)
 
 
 def _errors(stage: Stage, fault: Fault) -> None:
-    with _conditions(stage.replicas, refused=fault.strength):
+    with _worse_conditions(stage.replicas, refused=fault.strength):
         time.sleep(fault.seconds)
 
 
@@ -80,7 +80,7 @@ def _cut(stage: Stage, _fault: Fault) -> None:
 
 
 def _expire(stage: Stage, fault: Fault) -> None:
-    with _conditions(stage.replicas, expired=True):
+    with _worse_conditions(stage.replicas, expired=True):
         _cut(stage, fault)
         time.sleep(fault.seconds)
 
@@ -151,13 +151,13 @@ def _namespace(stage: Stage, _fault: Fault) -> None:
 
 
 def _stale(stage: Stage, fault: Fault) -> None:
-    with _conditions([stage.replica("leader")], behind=fault.strength):
+    with _worse_conditions([stage.replica("leader")], behind=fault.strength):
         time.sleep(fault.seconds)
 
 
 def _stale_kill(stage: Stage, fault: Fault) -> None:
     before = min(fault.strength, fault.seconds)
-    with _conditions(stage.replicas, behind=fault.strength):
+    with _worse_conditions(stage.replicas, behind=fault.strength):
         time.sleep(before)  # the caches of the others are as old as possible
         with stage.excuse(KILLED_IN_FLIGHT):
             stage.replica("leader").signal(signal.SIGKILL)
@@ -187,12 +187,12 @@ def _ask(stage: Stage, method: str, path: str, body: dict[str, object] | None, w
 
 def _until(reached: Callable[[], bool]) -> None:
     """Wait for this, at most a minute: the checks find what takes longer."""
-    deadline = time.monotonic() + AGAIN_SECONDS
+    deadline = time.monotonic() + RETRY_SECONDS
     while not reached() and time.monotonic() < deadline:
         time.sleep(0.3)
 
 
-_ACTS: dict[Kind, Callable[[Stage, Fault], None]] = {
+_FUNCTIONS: dict[Kind, Callable[[Stage, Fault], None]] = {
     Kind.KILL: _kill,
     Kind.PAUSE: _pause,
     Kind.PARTITION: _partition,

@@ -149,7 +149,7 @@ def next_steps(script: Script, js: JSON, pods: Sequence[JSON]) -> list[Suspend |
         running = [pod for pod in running if bound[_job(pod)] == PODS_OF_EXCLUSIVE]
     resumed = status.get("executionAttempts", -1) + 1
     if js["spec"].get("suspend"):
-        return [Suspend(False)] if _suspended(status) and not pods else []
+        return [Suspend(False)] if _is_suspended(status) and not pods else []
     if resumed < script.resumes:
         return [Suspend(True)] if running and resumed > 0 else []
     return [step for pod in running if (step := _ending(script, pod))]
@@ -176,5 +176,5 @@ def _has_been_ended(pod: JSON) -> bool:
     return _is_deleted(pod) or EXIT_CODE in (pod["metadata"].get("annotations") or {})
 
 
-def _suspended(status: JSON) -> bool:
+def _is_suspended(status: JSON) -> bool:
     return any(one["type"] == keys.SUSPENDED and one["status"] == "True" for one in status.get("conditions") or ())

@@ -67,7 +67,7 @@ class Relay:
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=serving, reuse_address=True).start()
 
-    async def become(self, client: str) -> None:
+    async def use_certificate(self, client: str) -> None:
         """Ask with the client certificate `client` from now on. Requests that are held keep the one they came with."""
         connector = TCPConnector(ssl=rest.client_tls(self._pki, "ca", client), limit=0)
         session = ClientSession(connector=connector, timeout=ClientTimeout(total=None), auto_decompress=False)
@@ -103,13 +103,13 @@ class Relay:
 
     async def _answer(self, request: web.Request, session: ClientSession) -> web.StreamResponse:
         body = await request.read()
-        now = self.conditions
-        await self._pass()
-        await asyncio.sleep(now.delay)
+        conditions = self.conditions
+        await self._wait_while_held()
+        await asyncio.sleep(conditions.delay)
         watch = request.query.get("watch") in {"1", "true"}
-        if watch and now.expired:
+        if watch and conditions.expired:
             return _status(410, "Expired")
-        code = self._chance.choice(REFUSALS) if self._chance.random() < now.refused else 0
+        code = self._chance.choice(REFUSALS) if self._chance.random() < conditions.refused else 0
         if code and (code != 504 or watch or self._chance.random() < 0.5):
             return _status(code, "refused by the relay")
         url = URL(self._upstream + request.raw_path, encoded=True)
@@ -122,14 +122,14 @@ class Relay:
             response = web.StreamResponse(status=answer.status, headers=_headers(answer.headers))
             if watch:
                 await response.prepare(request)
-                async with contextlib.aclosing(self._late(answer.content)) as chunks:
+                async with contextlib.aclosing(self._delayed_chunks(answer.content)) as chunks:
                     async for chunk in chunks:
-                        await self._pass()
+                        await self._wait_while_held()
                         await response.write(chunk)
                 await response.write_eof()
                 return response
             content = await answer.read()
-        await self._pass()
+        await self._wait_while_held()
         if code:
             return _status(code, "carried out, and the answer lost by the relay")
         await response.prepare(request)
@@ -137,7 +137,7 @@ class Relay:
         await response.write_eof()
         return response
 
-    async def _late(self, content: StreamReader) -> AsyncGenerator[bytes]:
+    async def _delayed_chunks(self, content: StreamReader) -> AsyncGenerator[bytes]:
         """Delay the parts of a stream by the lag of this replica, in order."""
         clock = asyncio.get_running_loop().time
         arrived: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
@@ -162,7 +162,7 @@ class Relay:
         finally:
             reading.cancel()
 
-    async def _pass(self) -> None:
+    async def _wait_while_held(self) -> None:
         while self.conditions.held:  # noqa: ASYNC110 (set by another thread)
             await asyncio.sleep(0.05)
 

@@ -181,7 +181,7 @@ class Replica:
         pair = pki.issue_client(pki.Pair.read(self.cluster.plan.layout.pki, "ca"), MANAGER, GROUPS)
         self.lives[_credential(pair)] = f"{self.slot}-{len(self.lives) + 1}"
         pair.write(self.cluster.plan.layout.pki, self.name)
-        self.loop.run(self.relay.become(self.name))
+        self.loop.run(self.relay.use_certificate(self.name))
         authority = (self.cluster.plan.layout.pki / "ca.crt").read_bytes()
         kubeconfig = self.folder / "kubeconfig"
         server = f"https://127.0.0.1:{self.relay.port}"
@@ -218,7 +218,7 @@ class Replica:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}/readyz", timeout=PROBE_TIMEOUT):
                 self.ready = self._served = True
             self._hangs = 0
-            if not self._halted and not self._expected:
+            if not self._halted and not self._is_expected:
                 self.answering.append((time.time(), math.inf))
         except TimeoutError:
             self.ready = False
@@ -232,11 +232,11 @@ class Replica:
             self._record_stop(f"{MISSES} probes in a row failed")
 
     @property
-    def _expected(self) -> bool:
+    def _is_expected(self) -> bool:
         return bool(self.answering) and self.answering[-1][1] == math.inf
 
     def _answers_until(self, end: float) -> None:
-        if self._expected:
+        if self._is_expected:
             self.answering[-1] = (self.answering[-1][0], end)
 
     def _record_stop(self, how: str) -> None:

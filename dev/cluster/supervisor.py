@@ -78,11 +78,11 @@ class Supervisor:
         self._report("stopping", message)
         stop_in_order([*self._running, *self._kept.running()])
         self._report(outcome, message)
-        if self._orphaned():
+        if self._is_orphaned():
             remove_folder(self._layout)  # the command that would do it has ended already
         return 0 if outcome == "stopped" else 1
 
-    def _orphaned(self) -> bool:
+    def _is_orphaned(self) -> bool:
         return self._owner is not None and os.getppid() != self._owner
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
@@ -122,7 +122,7 @@ class Supervisor:
             time.sleep(POLL_SECONDS)
 
     def _check(self) -> None:
-        if self._told_to_stop or self._orphaned():
+        if self._told_to_stop or self._is_orphaned():
             raise SupervisorStopped
         for component, process in self._running:
             code = process.poll()

@@ -128,8 +128,8 @@ class Demo:
 
     def jobset(self) -> Status:
         """The JobSet as it is now."""
-        found: Status = json.loads(kubectl(self.cluster, "get", "jobset", self.name, "-o", "json").stdout)
-        return found
+        answer: Status = json.loads(kubectl(self.cluster, "get", "jobset", self.name, "-o", "json").stdout)
+        return answer
 
     def pods(self, **labels: str) -> list[str]:
         """Names of the set's running pods."""
@@ -172,10 +172,10 @@ class Demo:
 def plain(js: Status) -> str:
     """One line: counts of each ReplicatedJob."""
     status = js.get("status", {})
-    found = {entry["name"]: entry for entry in status.get("replicatedJobsStatus", [])}
+    answer = {entry["name"]: entry for entry in status.get("replicatedJobsStatus", [])}
     counts = "   ".join(
         f"{entry['name']}: " + " ".join(f"{key} {entry[key]}" for key in ("ready", "active", "succeeded", "failed"))
-        for entry in (found[rjob["name"]] for rjob in js["spec"]["replicatedJobs"] if rjob["name"] in found)
+        for entry in (answer[rjob["name"]] for rjob in js["spec"]["replicatedJobs"] if rjob["name"] in answer)
     )
     stage = f"{status['currentStage']}   " if "currentStage" in status else ""
     in_place = (
@@ -258,8 +258,8 @@ def jobs(status: Status, count: str) -> int:
 
 def events(cluster: Cluster) -> list[str]:
     """Events about the JobSet, oldest first."""
-    found = kubectl(cluster, "get", "events.events.k8s.io", "-o", "json", "--field-selector", "regarding.kind=JobSet")
-    items = sorted(json.loads(found.stdout)["items"], key=lambda event: str(event["eventTime"]))
+    answer = kubectl(cluster, "get", "events.events.k8s.io", "-o", "json", "--field-selector", "regarding.kind=JobSet")
+    items = sorted(json.loads(answer.stdout)["items"], key=lambda event: str(event["eventTime"]))
     return [f"{event['type']:8}{event['reason']}: {event['note']}" for event in items]
 
 
@@ -289,7 +289,7 @@ def explain_how_to_go_on(console: Console, cluster: Cluster, log: str, *, fake: 
         f"The examples are in {EXAMPLES}\n"
         f"The log of the manager is {log}\n"
         f"The audit log of the API server, with the user of each request, is {cluster.audit_log}\n"
-        f"What ends is started again. Whether all of it runs:\n"
+        f"A component that ends is started again. See whether all of them run:\n"
         f"  jobset cluster status\n"
         f"Remove the cluster at the end:\n"
         f"  jobset cluster down --name {cluster.name}\n"

@@ -1,8 +1,10 @@
 """`python -m dev.hack.names`: list names of functions, arguments and variables that do not say what they are.
 
-CONTRIBUTING.md#conventions says what a name is like. Two kinds are counted: functions that are called by a past
-participle alone (`shown`, `kept`: who does what to what?), unless they return a bool, and names that are a filler
-(`of`, `what`, `one`). The exit code is 1 if there are more of a kind than `MOST`.
+CONTRIBUTING.md#conventions says what a name is like. Four kinds are counted. Functions that are called by a past
+participle alone (`shown`, `kept`: who does what to what?), unless they return a bool. Names that are a filler (`of`,
+`what`, `one`). Variables and arguments that are a participle or a question (`made`, `given`, `where`) instead of what
+they hold. Places that are none for a pod: of a position in a document say path or location. The exit code is 1 if there
+are more of a kind than `MOST`.
 """
 
 import ast
@@ -12,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-MOST = {"participle": 25, "filler": 25}
+MOST = {"participle": 25, "filler": 25, "vague": 25, "place": 2}
 """How many there may be of each kind."""
 
 IRREGULAR = frozenset(
@@ -26,6 +28,10 @@ NO_PARTICIPLES = {"embed", "exceed", "feed", "need", "proceed", "seed", "speed",
 FILLERS = frozenset(
     "by from its news of one ones others rest stuff thing things till unto upon way what whose".split()  # noqa: SIM905
 )
+
+VAGUE = frozenset("asked begun given lack lacks made said taken told where who why".split())  # noqa: SIM905
+FILES_OF_PLACES = ("spare", "placeholder", "give_places", "pod_writes", "execute")
+"""Parts of the names of files in which a place is one for a pod."""
 
 
 def is_participle(name: str) -> bool:
@@ -46,7 +52,14 @@ def vague_names(tree: ast.AST) -> Iterator[tuple[str, str, int]]:
                 names = [(node.id, node.lineno)]
             case _:
                 continue
-        yield from (("filler", name, line) for name, line in names if name.strip("_") in FILLERS)
+        for name, line in names:
+            word = name.strip("_")
+            if word in FILLERS:
+                yield "filler", name, line
+            if word in VAGUE:
+                yield "vague", name, line
+            if re.fullmatch(r"(?!.*in_place)(.*_)?places?(_.*)?", word.lower()):
+                yield "place", name, line
 
 
 def _is_predicate(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -65,10 +78,11 @@ def main() -> int:
     names_by_kind: dict[str, list[str]] = {kind: [] for kind in MOST}
     for file in program_files():
         for kind, name, line in vague_names(ast.parse(file.read_text(encoding="utf-8"))):
-            names_by_kind[kind].append(f"{file.relative_to(ROOT)}:{line}: {name}")
+            if kind != "place" or not any(part in file.stem for part in FILES_OF_PLACES):
+                names_by_kind[kind].append(f"{file.relative_to(ROOT)}:{line}: {name}")
     too_many = {kind: found for kind, found in names_by_kind.items() if len(found) > MOST[kind]}
     for kind, found in too_many.items():
-        print(*found, f"{len(found)} names are a {kind}, and at most {MOST[kind]} may be: rename some", sep="\n")  # noqa: T201
+        print(*found, f"{len(found)} names of the kind {kind}, and at most {MOST[kind]} may be: rename some", sep="\n")  # noqa: T201
     return 1 if too_many else 0
 
 

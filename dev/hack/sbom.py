@@ -56,8 +56,10 @@ def locked_versions() -> dict[str, str]:
     """Versions in requirements.lock for this Python and system, by name."""
     lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
     wanted = [Requirement(line.removesuffix("\\")) for line in lines if line[:1].isalnum()]
-    here = (requirement for requirement in wanted if requirement.marker is None or requirement.marker.evaluate())
-    return {canonicalize_name(requirement.name): str(requirement.specifier).removeprefix("==") for requirement in here}
+    locked = (requirement for requirement in wanted if requirement.marker is None or requirement.marker.evaluate())
+    return {
+        canonicalize_name(requirement.name): str(requirement.specifier).removeprefix("==") for requirement in locked
+    }
 
 
 def installed_versions(root: Path) -> dict[str, str]:
@@ -70,12 +72,12 @@ def python_packages(root: Path) -> list[Part]:
     """The packages of the lock file, and ours. SystemExit if the image has others."""
     names, versions = run_time(), locked_versions()
     wanted = {name: versions[name] for name in names} | {OUR_NAME: VERSION}
-    there = installed_versions(root)
-    if there != wanted:
+    known_names = installed_versions(root)
+    if known_names != wanted:
         differ = ", ".join(
-            f"{name} {there.get(name, 'missing')}, locked {wanted.get(name, 'not at all')}"
-            for name in sorted(there.keys() | wanted.keys())
-            if there.get(name) != wanted.get(name)
+            f"{name} {known_names.get(name, 'missing')}, locked {wanted.get(name, 'not at all')}"
+            for name in sorted(known_names.keys() | wanted.keys())
+            if known_names.get(name) != wanted.get(name)
         )
         raise SystemExit(f"{root} does not hold what requirements.lock names: {differ}")
     extras = (text for extra in PROJECT["project"]["optional-dependencies"].values() for text in extra)

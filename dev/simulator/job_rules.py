@@ -5,7 +5,7 @@ The refusals are those of ValidateJob and ValidateJobUpdate that a JobSet contro
 
 import re
 
-from dev.simulator.job_status import ENDS, finished, has, sizes, suspended
+from dev.simulator.job_status import ENDS, has, is_finished, is_suspended, sizes
 from dev.simulator.patches import JSON
 
 UID_LABEL, NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
@@ -59,7 +59,7 @@ def change_refusal(old: JSON, new: JSON, *, before_1_36: bool = False) -> str:
         return ""
     status = old.get("status") or {}
     fresh = "startTime" not in status
-    mutable = fresh if before_1_36 else not status.get("active") and (fresh or suspended(old))
+    mutable = fresh if before_1_36 else not status.get("active") and (fresh or is_suspended(old))
     if have.get("suspend") and mutable and _immutable_fields(have["template"]) == _immutable_fields(want["template"]):
         return ""
     return f"spec.template: {IMMUTABLE}"
@@ -74,7 +74,7 @@ def status_refusal(old: JSON, new: JSON) -> str:
         return f"status.conditions: Invalid value: cannot disable the terminal {lost[0]} condition"
     if all(has(new, kind) for kind in ENDS):
         return "status.conditions: Invalid value: cannot set Complete=True and Failed=true conditions"
-    if finished(new) and status.get("active"):
+    if is_finished(new) and status.get("active"):
         return "status.active: Invalid value: active>0 is invalid for finished job"
     if status.get("ready", 0) > status.get("active", 0):
         return "status.ready: Invalid value: cannot set more ready pods than active"

@@ -18,19 +18,19 @@ def has(job: JSON, *kinds: str) -> bool:
     return any(c["type"] in kinds and c["status"] == "True" for c in _conditions(job))
 
 
-def finished(job: JSON) -> bool:
+def is_finished(job: JSON) -> bool:
     """Whether it has completed or failed."""
     return has(job, *ENDS)
 
 
-def suspended(job: JSON) -> bool:
+def is_suspended(job: JSON) -> bool:
     """Whether the Job has a true Suspended condition."""
     return has(job, "Suspended")
 
 
 def may_run(job: JSON) -> bool:
     """Whether the Job may have pods: it is neither suspended, finished nor being deleted."""
-    return not job["spec"].get("suspend") and not finished(job) and "deletionTimestamp" not in job["metadata"]
+    return not job["spec"].get("suspend") and not is_finished(job) and "deletionTimestamp" not in job["metadata"]
 
 
 def sizes(spec: JSON) -> tuple[int, int | None]:
@@ -53,23 +53,23 @@ def pods_wanted(job: JSON) -> int:
 
 def next_status(job: JSON, now: str) -> JSON | None:
     """The next status that the controller writes if nothing fails; None if the status is up to date."""
-    if finished(job):
+    if is_finished(job):
         return None
     if job["spec"].get("suspend"):
-        return None if suspended(job) else suspended_status(job, now)
+        return None if is_suspended(job) else suspended_status(job, now)
     status, wanted = job.get("status") or {}, pods_wanted(job)
     active, ready = status.get("active", 0), status.get("ready", 0)
-    if suspended(job) or "startTime" not in status:
+    if is_suspended(job) or "startTime" not in status:
         return start_status(job, now, ready=0)
     if active != wanted:
         return {**status, "active": wanted, "ready": min(ready, wanted)}
     return {**status, "ready": active} if ready < active else None
 
 
-def taken_up(job: JSON, now: str) -> JSON:
+def with_start_time(job: JSON, now: str) -> JSON:
     """The status with a start time. A Job that is resumed gets a new one."""
     status = job.get("status") or {}
-    if not suspended(job):
+    if not is_suspended(job):
         return {**status, "startTime": status.get("startTime", now)}
     resumed = {**condition("Suspended", now, "JobResumed"), "status": "False"}
     return {**status, "startTime": now, "conditions": [*_without(job, "Suspended"), resumed]}
@@ -77,7 +77,7 @@ def taken_up(job: JSON, now: str) -> JSON:
 
 def start_status(job: JSON, now: str, *, ready: int) -> JSON:
     """The status once all pods run and `ready` of them are ready. A Job of zero completions is Complete at once."""
-    status = taken_up(job, now)
+    status = with_start_time(job, now)
     if sizes(job["spec"])[1] == 0:
         return end_status({**job, "status": status}, now, "Complete", "CompletionsReached")
     return {**status, "active": pods_wanted(job), "ready": ready}

@@ -125,13 +125,13 @@ def _optional(key: str, path: str) -> str:
 
 def configuration() -> str:
     """The template `jobset.madeConfiguration`: the manager's configuration before `managerConfiguration`."""
-    made: str = objects(MANAGER)[0]["data"][CONFIG_KEY]
+    config_text: str = objects(MANAGER)[0]["data"][CONFIG_KEY]
     text = _replace(
-        made,
+        config_text,
         ("bindAddress: :8443", 'bindAddress: {{ ternary ":8443" "0" .Values.metrics.enable | quote }}'),
         ("leaderElect: true", "leaderElect: {{ .Values.controller.leaderElection.enable }}"),
         ("  enable: true", "  enable: {{ not .Values.certManager.enable }}"),
-        (_block(made, "clientConnection"), _value("clientConnection", "controller.clientConnection")),
+        (_block(config_text, "clientConnection"), _value("clientConnection", "controller.clientConnection")),
     )
     optional = '{{- include "jobset.optionalConfiguration" . }}'
     return f'{{{{- define "jobset.madeConfiguration" -}}}}\n{_for_release(text)}{optional}\n{{{{- end }}}}\n'

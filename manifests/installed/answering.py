@@ -41,7 +41,7 @@ class _Pod(msgspec.Struct, frozen=True):
 
 _GO_IMAGE = re.compile(r"(?:^|/)(?:registry\.k8s\.io|k8s-staging-[\w-]+)/jobset/jobset(?=[:@]|$)")
 """Images of the Go JobSet, also of mirrors that keep the name of its registry."""
-_REPLICAS = 50
+_MOST_PODS = 50
 """Pods of managers that are read in one namespace, at most."""
 
 
@@ -55,14 +55,14 @@ async def foreign_managers(client: Client, configurations: Iterable[JSON | None]
                 type=_Pod,
                 namespace=namespace,
                 label_selector=MANAGER_SELECTOR,
-                limit=_REPLICAS,
+                limit=_MOST_PODS,
                 timeout=COMMAND_TIMEOUT,
             )
         except Forbidden:
             continue
         images = {each.image for pod in pods.items or () for each in pod.spec.containers}
-        if found := sorted(filter(_GO_IMAGE.search, images)):
-            faults.append(f"{OTHER_MANAGER}: {found[0]} runs in namespace {namespace}: {THIS_ONE_AGAIN}")
+        if matching := sorted(filter(_GO_IMAGE.search, images)):
+            faults.append(f"{OTHER_MANAGER}: {matching[0]} runs in namespace {namespace}: {THIS_ONE_AGAIN}")
     return faults
 
 
@@ -71,7 +71,7 @@ async def unreachable_services(client: Client, configurations: Iterable[JSON | N
     faults = []
     for namespace, name in sorted(set(_services(configurations))):
         try:
-            found = await client.list(
+            matching = await client.list(
                 ENDPOINT_SLICES,
                 type=_Slice,
                 namespace=namespace,
@@ -80,7 +80,7 @@ async def unreachable_services(client: Client, configurations: Iterable[JSON | N
             )
         except Forbidden:
             continue
-        endpoints = (each for part in found.items or () for each in part.endpoints or ())
+        endpoints = (each for part in matching.items or () for each in part.endpoints or ())
         if all(each.conditions.ready is False for each in endpoints):
             faults.append(_fault(namespace, name))
     return faults

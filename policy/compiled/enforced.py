@@ -15,7 +15,7 @@ ENFORCED: Final = f"{GROUP}/enforced"
 
 
 def enforced_objects(
-    policy: JobSetPolicy, policies: Sequence[JobSetPolicy], beside: Circumstances, gates: FeatureGates
+    policy: JobSetPolicy, policies: Sequence[JobSetPolicy], circumstances: Circumstances, gates: FeatureGates
 ) -> list[JSON]:
     """The objects, owned by the policy. `policies`: all that are in force.
 
@@ -23,7 +23,7 @@ def enforced_objects(
     """
     if not policy.spec.in_api_server:
         return []
-    rules = validating(policy, beside) if policy.spec.denies else []
+    rules = validating(policy, circumstances) if policy.spec.denies else []
     return [_with_owner(body, policy) for body in [*rules, *mutating(policy, policies, gates)]]
 
 

@@ -132,9 +132,9 @@ class Circumstances:
     now: datetime
 
 
-def validating(policy: JobSetPolicy, beside: Circumstances) -> list[JSON]:
+def validating(policy: JobSetPolicy, circumstances: Circumstances) -> list[JSON]:
     """The ValidatingAdmissionPolicy of a policy and its binding; nothing for one without rules."""
-    exceptions = in_time(beside.exceptions, policy, beside.now)
+    exceptions = in_time(circumstances.exceptions, policy, circumstances.now)
     name, draft, say = policy.metadata.name, _Draft(), Say(foreign(policy.metadata.name))
     for variable, shared in SHARED.items():
         draft.both(variable, shared(NEW), shared(OLD))
@@ -158,8 +158,8 @@ def validating(policy: JobSetPolicy, beside: Circumstances) -> list[JSON]:
         {"name": "not-in-deletion", "expression": "!has(object.metadata.deletionTimestamp)"},
         *match_conditions(policy),
     ]
-    if beside.trusted:
-        by_trusted = f"request.userInfo.username in {texts(beside.trusted)}"
+    if circumstances.trusted:
+        by_trusted = f"request.userInfo.username in {texts(circumstances.trusted)}"
         conditions.append({"name": "not-by-queues", "expression": f"oldObject == null || !({by_trusted})"})
     names = ", ".join(rule for rule, _ in rules)
     spec: dict[str, Any] = {

@@ -17,9 +17,9 @@ def selector_conditions(selector: Selector, labels: str) -> list[str]:
 
 def _requirement(requirement: Requirement, labels: str) -> str:
     key, values = text(requirement.key), texts(requirement.values)
-    there = f"{key} in {labels}"
-    among = f"({there} && {labels}[{key}] in {values})"
-    return {"Exists": there, "DoesNotExist": f"!({there})", "In": among, "NotIn": f"!{among}"}[requirement.operator]
+    has_key = f"{key} in {labels}"
+    among = f"({has_key} && {labels}[{key}] in {values})"
+    return {"Exists": has_key, "DoesNotExist": f"!({has_key})", "In": among, "NotIn": f"!{among}"}[requirement.operator]
 
 
 def as_json(selector: Selector) -> JSON:

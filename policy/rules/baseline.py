@@ -114,9 +114,9 @@ def _compile_field(field: Field, use: Use, root: Root, say: Say) -> Cel:
     return Cel(f"{items(root)}.filter(x, {value}.hasValue()).map(x, {each}).flatten()")
 
 
-def _finding(field: Field, use: Use, say: Say, value: str, *place: str | Cel | Index) -> Cel:
+def _finding(field: Field, use: Use, say: Say, value: str, *path: str | Cel | Index) -> Cel:
     apart = Cel(f"string({value})") if field.harmless else None
-    return say.at(FORBIDDEN, *of_pod("x.j", *place), apart=apart, what=use.label, fix=use.fix)
+    return say.at(FORBIDDEN, *of_pod("x.j", *path), apart=apart, what=use.label, fix=use.fix)
 
 
 def _harmful(value: str, field: Field) -> str:

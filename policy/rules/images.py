@@ -80,10 +80,10 @@ def find_image_registries(rule: ImageRegistries, judged: JudgedJobSet, _: Namesp
     `failurePolicy.agent` are held to it, too. What stands before the first slash is a registry if it has a dot, a colon
     or an upper-case letter, or is `localhost`, as for container runtimes.
     """
-    below = tuple(f"{entry.rstrip('/')}/" for entry in rule.allowed)
+    prefixes = tuple(f"{entry.rstrip('/')}/" for entry in rule.allowed)
     for path, image in each_image(judged):
         name = full_name(image)
-        if not f"{name}/".startswith(below):
+        if not f"{name}/".startswith(prefixes):
             registry = name.rpartition("/")[0]
             yield REGISTRY.at(path, image, registry=registry, allowed=lambda: _join_entries(rule))
 
@@ -144,16 +144,16 @@ def _full_name(image: str) -> str:
 
 @by_findings
 def compile_image_registries(rule: ImageRegistries, say: Say, root: Root) -> Cel:
-    below = texts(f"{entry.rstrip('/')}/" for entry in rule.allowed)
+    prefixes = texts(f"{entry.rstrip('/')}/" for entry in rule.allowed)
     allowed = " or ".join(rule.allowed)
     registry = Cel("n.substring(0, n.lastIndexOf('/'))")
 
-    def elsewhere(items: Cel, image: str, at: CelPath) -> Cel:
+    def findings_of(items: Cel, image: str, at: CelPath) -> Cel:
         finding = say.at(REGISTRY, *at, apart=Cel(f"string({image})"), registry=registry, allowed=allowed)
-        elsewhere_names = f"{_full_name(image)}.filter(n, !{below}.exists(b, (n + '/').startsWith(b)))"
-        return Cel(f"{items}.filter(x, {image} != '').map(x, {elsewhere_names}.map(n, {finding})).flatten()")
+        disallowed_names = f"{_full_name(image)}.filter(n, !{prefixes}.exists(b, (n + '/').startsWith(b)))"
+        return Cel(f"{items}.filter(x, {image} != '').map(x, {disallowed_names}.map(n, {finding})).flatten()")
 
-    return concat_lists(*(elsewhere(*source) for source in _sources(root)))
+    return concat_lists(*(findings_of(*source) for source in _sources(root)))
 
 
 ImageRegistriesRule = Annotated[

@@ -51,13 +51,14 @@ def compile_required_queue(rule: RequiredQueue, say: Say, root: Root) -> Cel:
     missing = say.at(NO_QUEUE, first, labels=" or ".join(rule.labels))
     labels = root.variable("labels")
     is_present = f"{labels}[?k].orValue('') != ''"
-    none = list_if(f"!{known}.exists(k, {is_present})", missing)
+    no_queue = list_if(f"!{known}.exists(k, {is_present})", missing)
     if rule.allowed is None:
-        return none
+        return no_queue
     path, value = below("metadata.labels", "k"), quote_text(Cel(f"string({labels}[k])"))
-    other = say.at(QUEUE, path, shown=value, allowed=list_allowed(rule.allowed))
+    other_queue = say.at(QUEUE, path, shown=value, allowed=list_allowed(rule.allowed))
     return concat_lists(
-        none, Cel(f"{known}.filter(k, {is_present} && !({labels}[k] in {texts(rule.allowed)})).map(k, {other})")
+        no_queue,
+        Cel(f"{known}.filter(k, {is_present} && !({labels}[k] in {texts(rule.allowed)})).map(k, {other_queue})"),
     )
 
 
@@ -140,12 +141,14 @@ def _compile_pairs(
 
 def _pair(pair: RequiredPair, field: str, values: Cel, missing: Rule, wrong: Rule, say: Say) -> Cel:
     path, key = text(str(METADATA.at(field, str(pair.key)))), text(pair.key)
-    none = list_if(f"!({key} in {values})", say.at(missing, path, key=pair.key, form=_form(pair)))
+    absent = list_if(f"!({key} in {values})", say.at(missing, path, key=pair.key, form=_form(pair)))
     if not pair.pattern:
-        return none
-    whole, value = text(f"^(?:{pair.pattern!s})$"), quote_text(Cel(f"string({values}[{key}])"))
+        return absent
+    whole_pattern, value = text(f"^(?:{pair.pattern!s})$"), quote_text(Cel(f"string({values}[{key}])"))
     unfit = say.at(wrong, path, shown=value, pattern=pair.pattern)
-    return concat_lists(none, list_if(f"{key} in {values} && !string({values}[{key}]).matches({whole})", unfit))
+    return concat_lists(
+        absent, list_if(f"{key} in {values} && !string({values}[{key}]).matches({whole_pattern})", unfit)
+    )
 
 
 @by_findings

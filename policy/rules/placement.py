@@ -96,8 +96,8 @@ def find_exclusive_topologies(rule: ExclusiveTopologies, judged: JudgedJobSet, _
     """
     seen: set[Path] = set()
     for template in judged.templates:
-        topology, place = _topology(judged, template)
-        path = place.at("annotations", keys.EXCLUSIVE_TOPOLOGY)
+        topology, metadata_path = _topology(judged, template)
+        path = metadata_path.at("annotations", keys.EXCLUSIVE_TOPOLOGY)
         if path in seen:
             continue
         seen.add(path)

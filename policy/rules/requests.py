@@ -248,9 +248,9 @@ def compile_uncountable(limits: Sequence[ResourceLimit], say: Say) -> Expression
 def _resources_in_force(limits: Sequence[ResourceLimit]) -> Cel:
     """Names of those resources that have a limit in this namespace."""
     always = texts(limit.name for limit in limits if limit.max is not None)
-    here = (
+    enclosing = (
         Cel(f"({limit_of(limit)}.size() > 0 ? [{text(limit.name)}] : {NO_TEXTS})")
         for limit in limits
         if limit.max is None
     )
-    return Cel(f"({concat_lists(always if always.text != '[]' else NO_TEXTS, *here)})")
+    return Cel(f"({concat_lists(always if always.text != '[]' else NO_TEXTS, *enclosing)})")

@@ -128,10 +128,10 @@ def differences(own: Verdict, answer: Answer, answered: Interpretation, path: Pa
 
 
 def _differences(own: Verdict, answer: Answer, answered: Interpretation) -> Iterator[str]:
-    here, there = Counter(map(_key, own.found)), Counter(map(_key, answered.verdict.found))
-    for key in (there - here).elements():
+    own_keys, server_keys = Counter(map(_key, own.found)), Counter(map(_key, answered.verdict.found))
+    for key in (server_keys - own_keys).elements():
         yield f"only the API server says: {_describe(key)}"
-    missing = list((here - there).elements())
+    missing = list((own_keys - server_keys).elements())
     if len(missing) != answered.more:
         yield from (f"only this command says: {_describe(key)}" for key in missing)
     refused = any(each.action == DENY for each in answered.verdict.found)

@@ -77,7 +77,7 @@ class Crowd:
 
     def _take_up(self, name: str) -> None:
         job = self.api.storage.get("jobs", ("ns", name)).body()
-        stored = self.api.put("jobs", name, metadata=job["metadata"], status=job_status.taken_up(job, NOW))
+        stored = self.api.put("jobs", name, metadata=job["metadata"], status=job_status.with_start_time(job, NOW))
         self.jobs.overlay(msgspec.convert(stored, Job))
         self.waited[name] = asyncio.get_running_loop().time() - self.arrived[name]
 

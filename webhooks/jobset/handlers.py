@@ -26,10 +26,10 @@ from webhooks.review import (
     AdmissionResponse,
     Handler,
     HandlerAnswer,
-    decided,
-    denied,
+    answer_of,
     nothing_to_check,
     outside_namespace,
+    request_refusal,
 )
 
 if TYPE_CHECKING:  # all rules of policies, which are imported only with their gate
@@ -85,7 +85,7 @@ class _Admission:
             write_own_fields(draft, is_new=request.stored is None)
         operations = [*operations, *filled.operations, *draft.operations]
         answered = await compute(self._mutation, request, draft.object, operations, forgotten)
-        return filled.answer(await decided(answered))
+        return filled.answer(await answer_of(answered))
 
     def _mutation(
         self, request: AdmissionRequest, obj: JSON, operations: list[JSON], forgotten: tuple[str, ...]
@@ -155,5 +155,5 @@ def _without_check(request: AdmissionRequest) -> AdmissionResponse | None:
     if answer_at_once := nothing_to_check(request):
         return answer_at_once
     if request.operation == "UPDATE" and request.old_object is None:
-        return denied(400, "BadRequest", "request.oldObject is missing from a review of UPDATE")
+        return request_refusal(400, "BadRequest", "request.oldObject is missing from a review of UPDATE")
     return outside_namespace(request)

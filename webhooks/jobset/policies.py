@@ -35,7 +35,7 @@ from webhooks.jobset.subject import Unreadable, subject
 from webhooks.json_patch import PatchDraft
 from webhooks.metrics import PolicyMetrics
 from webhooks.offload import compute, work
-from webhooks.review import AdmissionRequest, AdmissionResponse, denied
+from webhooks.review import AdmissionRequest, AdmissionResponse, request_refusal
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class Judgement:
         """The answer of all checks, with the audit annotations. It becomes a refusal if a rule with Deny failed."""
         refusing = next((failure for failure in self.failures if failure.refuses), None)
         if refusing is not None and response.allowed:
-            refused = denied(500, "InternalError", f"internal error ({refusing.error}) in {refusing.location}")
+            refused = request_refusal(500, "InternalError", f"internal error ({refusing.error}) in {refusing.location}")
             response = msgspec.structs.replace(refused, warnings=response.warnings)
         return msgspec.structs.replace(
             response, audit_annotations={**response.audit_annotations, **self._audit_annotations()}

@@ -15,7 +15,7 @@ from webhooks.offload import compute
 from webhooks.pod.mutate import mutations
 from webhooks.pod.subject import Pod, UnreadablePodError, read
 from webhooks.pod.validate import impossible, is_stranded, refusal
-from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied, outside_namespace
+from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, outside_namespace, request_refusal
 
 MUTATE_PATH = "/mutate--v1-pod"
 VALIDATE_PATH = "/validate--v1-pod"
@@ -83,7 +83,7 @@ class _Admission:
         if not is_stranded(pod):
             return AdmissionResponse()
         answer = self.domains.find(request.namespace, pod.job_uid, pod.topology or "")
-        return denied(403, "Forbidden", refusal(pod, answer))
+        return request_refusal(403, "Forbidden", refusal(pod, answer))
 
 
 async def _possible(request: AdmissionRequest) -> Pod | AdmissionResponse:
@@ -91,13 +91,13 @@ async def _possible(request: AdmissionRequest) -> Pod | AdmissionResponse:
     if request.operation != "CREATE":
         return AdmissionResponse()
     if request.object is None:
-        return denied(400, "BadRequest", "request.object is missing from a review of CREATE")
+        return request_refusal(400, "BadRequest", "request.object is missing from a review of CREATE")
     if outside := outside_namespace(request):
         return outside
     try:
         pod = await compute(read, request.object)
     except UnreadablePodError as error:
-        return denied(400, "BadRequest", str(error))
+        return request_refusal(400, "BadRequest", str(error))
     if text := impossible(pod):
-        return denied(403, "Forbidden", text)
+        return request_refusal(403, "Forbidden", text)
     return pod

@@ -25,11 +25,11 @@ def mutations(
     pod: JSON,
     form: TermForm,
     answer: Domain | NoDomain | None,
-    held: bool = False,
+    is_held: bool = False,
 ) -> list[JSON]:
     """Operations on the pod of the request; none if it needs no changes.
 
-    `answer`: the domain of a follower's Job, if known. Null parents count as absent, as in the API. `held`: it waits
+    `answer`: the domain of a follower's Job, if known. Null parents count as absent, as in the API. `is_held`: it waits
     for the place of a spare. Raises `UnreadablePodError`.
     """
     subject = read(pod)
@@ -38,7 +38,7 @@ def mutations(
     draft = PatchDraft(pod)
     if subject.spec.priority is not None:
         draft.put(_LABELS.at(keys.PRIORITY), priority_label(subject.spec.priority))
-    if held:
+    if is_held:
         draft.append(_GATES, {"name": keys.SPARE_GATE})
     if subject.topology is not None:
         if subject.leads:

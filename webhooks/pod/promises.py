@@ -59,8 +59,8 @@ class Promises:
         if dns1123_subdomain(jobset):
             return False
         js = await asyncio.shield(self._read(namespace, jobset))
-        made = (promise for each in js.status.spares for promise in each.promised_to) if js is not None else ()
-        return js is not None and js.metadata.uid == uid and not promises.isdisjoint(made)
+        promised = (promise for each in js.status.spares for promise in each.promised_to) if js is not None else ()
+        return js is not None and js.metadata.uid == uid and not promises.isdisjoint(promised)
 
     def _read(self, namespace: str, jobset: str) -> asyncio.Task[_JobSet | None]:
         """A read that has not begun yet, shared by all callers until it begins: the next one after a running one.

@@ -48,10 +48,10 @@ def refusal(pod: Pod, answer: Domain | NoDomain) -> str:
         "the Job controller tries again; should it go on, see whether another webhook takes away the node selector or"
         f" the scheduling gate {keys.PLACEMENT_GATE}, or the pod template sets nodeName"
     )
-    return f"{missing}: pod {pod.name} {_why(pod, answer)}; {fix}"
+    return f"{missing}: pod {pod.name} {_reason_of(pod, answer)}; {fix}"
 
 
-def _why(pod: Pod, answer: Domain | NoDomain) -> str:
+def _reason_of(pod: Pod, answer: Domain | NoDomain) -> str:
     if isinstance(answer, Domain):
         return (
             f"belongs on {pod.topology}={answer.value}, where its leader pod {answer.leader} is (node {answer.node}),"

@@ -26,7 +26,7 @@ from policy.types import JobSetPolicy, read_policy
 from webhooks.jobset.answers import verdict
 from webhooks.jobset.policies import Clock
 from webhooks.jobset.schema.schema import Schema
-from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied, nothing_to_check
+from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, nothing_to_check, request_refusal
 
 POLICY_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicy"
 EXCEPTION_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicyexception"
@@ -105,7 +105,7 @@ async def _validate_exception(
     try:
         namespace = await source.namespace(request.namespace)
     except (KubeError, TimeoutError) as error:
-        return denied(500, "InternalError", f"the namespace cannot be read: {type(error).__name__}")
+        return request_refusal(500, "InternalError", f"the namespace cannot be read: {type(error).__name__}")
     policies = {policy.metadata.name: policy for policy in source.in_force}
     found = exception_faults(read_exception(obj), policies, namespace, clock())
     return _answer(found, EXCEPTION_KIND, request)

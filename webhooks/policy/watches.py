@@ -117,8 +117,8 @@ class PolicyWatches:
 
     def exceptions(self, namespace: str) -> list[JobSetPolicyException]:
         """The exceptions in a namespace, whether they count or not."""
-        here = IndexKey(namespace, "")
-        return [] if self._exceptions is None else self._exceptions.store.by_index(BY_NAMESPACE, here)
+        own_key = IndexKey(namespace, "")
+        return [] if self._exceptions is None else self._exceptions.store.by_index(BY_NAMESPACE, own_key)
 
     @property
     def all_exceptions(self) -> list[JobSetPolicyException]:

@@ -3,7 +3,7 @@
 from api import keys
 from controllers.planning.actions import delete
 from controllers.planning.context import Context
-from controllers.planning.group_context import misplaced
+from controllers.planning.group_context import is_misplaced
 from controllers.planning.groups import NOT_A_WARNING
 from controllers.planning.partial import Partial, draft_result
 from controllers.planning.status import StatusDraft
@@ -19,7 +19,7 @@ def arrange_groups(ctx: Context) -> Partial:
     if groups.freed:  # the condition was about these groups
         draft.remove_condition(keys.GROUPS_SCHEDULED)
     known = ctx.observed.groups is not None and groups.settled
-    wrong = delete(c for c in ctx.children.active if misplaced(c, groups.forest)) if known else ()
+    wrong = delete(c for c in ctx.children.active if is_misplaced(c, groups.forest)) if known else ()
     if groups.state is not None:
         true, reason, message = groups.state
         kind = "Normal" if true or reason in NOT_A_WARNING else "Warning"

@@ -20,7 +20,7 @@ from controllers.planning.partial import Partial, draft_result
 from controllers.planning.status import StatusDraft, list_some
 from kube.model.meta import Owner, seconds_between
 
-_Places = Mapping[str, Mapping[int, str]]
+_JobNames = Mapping[str, Mapping[int, str]]
 """Names of Jobs, by ReplicatedJob and index."""
 
 
@@ -29,7 +29,7 @@ def create_jobs(ctx: Context) -> Partial:
     draft = ctx.draft()
     free: list[CreateJob] = []
     conflicts: list[str] = []
-    foreign, unreadable = _wanted_places(ctx, ctx.observed.foreign), _wanted_places(ctx, ctx.observed.unreadable)
+    foreign, unreadable = _wanted_names(ctx, ctx.observed.foreign), _wanted_names(ctx, ctx.observed.unreadable)
     in_use = {job.metadata.name for job in ctx.children.unrecognized} | (ctx.leftovers or frozenset())
     lag = _lag(ctx)
     for rjob in ctx.stages.in_turn() if _may_create(ctx) and lag is None else ():
@@ -106,24 +106,24 @@ def _warn_of_taken(ctx: Context, draft: StatusDraft, names: list[str]) -> None:
         )
 
 
-def _warn_of_unreadable(ctx: Context, draft: StatusDraft, places: _Places) -> None:
+def _warn_of_unreadable(ctx: Context, draft: StatusDraft, names_by_index: _JobNames) -> None:
     """Warn of wanted Jobs that exist but cannot be read."""
-    names = sorted(name for found in places.values() for name in found.values())
+    names = sorted(name for found in names_by_index.values() for name in found.values())
     wrong = [f"job {name!r} exists and cannot be read: {ctx.observed.unreadable[name]}" for name in names]
     if wrong:
         draft.warn("UnreadableJob", list_some(wrong, "correct it or delete it, the manager goes on then", ctx.limits))
 
 
-def _wanted_places(ctx: Context, names: Collection[str]) -> _Places:
+def _wanted_names(ctx: Context, names: Collection[str]) -> _JobNames:
     """Those of the names that the set wants for its Jobs."""
-    places: dict[str, dict[int, str]] = {}
+    wanted: dict[str, dict[int, str]] = {}
     rjobs = {job_name_prefix(ctx.js.metadata.name, rjob.name): rjob for rjob in ctx.js.spec.replicated_jobs if names}
     for name in names:
         *_, text = name.rpartition("-")
         rjob, index = rjobs.get(name.removesuffix(text)), integer(text)
         if rjob is not None and index is not None and 0 <= index < rjob.replicas and text == str(index):
-            places.setdefault(rjob.name, {})[index] = name
-    return places
+            wanted.setdefault(rjob.name, {})[index] = name
+    return wanted
 
 
 def _report_order(draft: StatusDraft, *, complete: bool) -> None:

@@ -3,7 +3,7 @@
 from api.batch import Job
 from api.spares import GATE
 from controllers.planning.context import Context
-from controllers.planning.finished import finished
+from controllers.planning.finished import has_finished
 from controllers.planning.observed import Spares
 from controllers.planning.partial import Partial, draft_result
 from controllers.planning.spares import by_index, deletions
@@ -14,7 +14,7 @@ def end_spares(ctx: Context) -> Partial:
     draft, jobs = ctx.draft(), [job for spares in ctx.observed.spares for job in spares.jobs]
     if not ctx.gates[GATE]:
         draft.warn_of_gate("spec.replicatedJobs[].spareFor", GATE)
-    elif not (finished(ctx.js) or ctx.js.spec.suspend):
+    elif not (has_finished(ctx.js) or ctx.js.spec.suspend):
         jobs = [job for spares in ctx.observed.spares for job in _surplus(ctx, spares)]
     return draft_result(draft, *deletions(jobs))
 

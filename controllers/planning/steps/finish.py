@@ -8,14 +8,14 @@ from dataclasses import replace
 from api.jobset import JobSet
 from controllers.planning.actions import Action, DeleteJobSet, delete_unfinished
 from controllers.planning.context import Context
-from controllers.planning.finished import finished, time_to_live
+from controllers.planning.finished import has_finished, time_to_live
 from controllers.planning.groups import at_the_end
 from controllers.planning.partial import NOTHING, Partial, Stop
 
 
 def finish(ctx: Context) -> Partial:
     """Delete every unfinished Job, whatever its labels, and free the groups."""
-    if not finished(ctx.js):
+    if not has_finished(ctx.js):
         return NOTHING
     children = ctx.children
     left = (*children.active, *children.previous, *children.surplus, *children.redundant)

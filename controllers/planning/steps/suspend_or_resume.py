@@ -6,7 +6,7 @@ from api.suspension import deletes_jobs, is_left_to_others
 from controllers.planning.actions import DeleteJob, PatchJob, delete_unfinished
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
-from controllers.planning.group_context import misplaced
+from controllers.planning.group_context import is_misplaced
 from controllers.planning.job_bodies import job_body
 from controllers.planning.job_patches import attempt_of, resume, suspend
 from controllers.planning.partial import NOTHING, Partial, draft_result
@@ -60,7 +60,7 @@ def _resume_group(ctx: Context, jobs: JobRange, children: list[Child], job_budge
     for child in children:
         if len(patches) >= job_budget:
             break
-        if not ctx.groups.may_run(child.name) or misplaced(child, ctx.groups.forest):
+        if not ctx.groups.may_run(child.name) or is_misplaced(child, ctx.groups.forest):
             continue
         patch = resume(child, job_body(ctx, jobs, child.job_index, attempt_of(child)), resources=resources)
         if patch is not None:

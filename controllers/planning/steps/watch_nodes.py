@@ -14,7 +14,7 @@ from controllers.planning.actions import DeletePod, NodeQuery, PatchJob
 from controllers.planning.attempts import end_attempt, requested_attempt
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
-from controllers.planning.finished import finished
+from controllers.planning.finished import has_finished
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE
 from controllers.planning.observed import PodOnTaintedNode
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
@@ -46,7 +46,7 @@ def watch_nodes(ctx: Context) -> Partial:
     nodes = {pod.node for pod in deleted}
     replaced: dict[str, str] = {}
     prompts: list[PatchJob] = []
-    if not (ctx.js.spec.suspend or finished(ctx.js)):
+    if not (ctx.js.spec.suspend or has_finished(ctx.js)):
         lost = node_failure.lost_jobs(ctx.js, ctx.gates, ctx.children.active, due)
         nodes |= {pod.node for _, pod in (*lost.failed, *lost.replaced)}
         replaced = {pod.uid: f"node {pod.node}, {node_failure.state(pod)}" for _, pod in lost.replaced}

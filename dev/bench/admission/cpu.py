@@ -20,7 +20,7 @@ from dev.bench.admission.policies import RULES_OF_EACH, Policies
 from dev.bench.output import JSON
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.jobset.policies import PolicyChecks
-from webhooks.review import AdmissionResponse, Handler, decided, decode_review, encode_review
+from webhooks.review import AdmissionResponse, Handler, answer_of, decode_review, encode_review
 
 MANY_POLICIES = 20
 ROUNDS = 15
@@ -42,7 +42,7 @@ def cases() -> dict[str, tuple[str, bytes]]:
 def measure() -> list[JSON]:
     """One row a case; times in milliseconds of processor time, the median of rounds."""
     gates = FeatureGates()
-    handlers, held = (
+    handlers, handlers_with_policies = (
         jobset_handlers(engine(gates), None, PolicyChecks(source, source, gates))
         for source in (Policies(), Policies(MANY_POLICIES))
     )
@@ -50,7 +50,7 @@ def measure() -> list[JSON]:
     gc.freeze()
     rows = [_row(name, handlers[path], body) for name, (path, body) in cases().items()]
     path, body = cases()["validate create"]
-    return [*rows, _row(f"create, {MANY_POLICIES} policies", held[path], body)]
+    return [*rows, _row(f"create, {MANY_POLICIES} policies", handlers_with_policies[path], body)]
 
 
 def measure_policies(number: int) -> JSON:
@@ -64,8 +64,8 @@ def measure_policies(number: int) -> JSON:
             path, body = cases()[name]
             rows.append({"policies": count, **_row(name, handlers[path], body)})
     spent = {row["policies"]: row["decide_ms"] for row in rows if row["case"] == "validate create"}
-    more = max(number - 1, 1) * RULES_OF_EACH
-    return {"rows": rows, "rule_us": (spent[number] - spent[1]) * 1e3 / more}
+    added_rules = max(number - 1, 1) * RULES_OF_EACH
+    return {"rows": rows, "rule_us": (spent[number] - spent[1]) * 1e3 / added_rules}
 
 
 def _row(name: str, handler: Handler, body: bytes) -> JSON:
@@ -84,7 +84,7 @@ def _row(name: str, handler: Handler, body: bytes) -> JSON:
 
 
 async def _answer(handler: Handler, request: Any) -> AdmissionResponse:
-    return await decided(handler(request))
+    return await answer_of(handler(request))
 
 
 def _median(call: Callable[[], object]) -> float:
@@ -105,7 +105,7 @@ def _median_decision(handler: Handler, request: Any) -> float:
     async def spend(count: int) -> float:
         start = time.process_time()
         for _ in range(count):
-            await decided(handler(request))
+            await answer_of(handler(request))
         return time.process_time() - start
 
     return _median_of_rounds(lambda count: asyncio.run(spend(count)))

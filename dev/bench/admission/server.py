@@ -76,7 +76,7 @@ async def serve(material: Material, policies: int) -> None:
 
 if __name__ == "__main__":
     os.sched_setaffinity(0, {int(sys.argv[1])})
-    made = certificate()
-    Path(sys.argv[2]).write_bytes(made.authorities)
+    certificates = certificate()
+    Path(sys.argv[2]).write_bytes(certificates.authorities)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(serve(made, int(sys.argv[3])))
+        runner.run(serve(certificates, int(sys.argv[3])))

@@ -53,9 +53,11 @@ def check_stops(stops: Iterable[Stop], calm: Sequence[Window]) -> list[Violation
 def check_lease(events: Iterable[Event], calm: Sequence[Window]) -> list[Violation]:
     """No other replica takes the lease without a reason."""
     return [
-        Violation(LOST, term.holder, "it took the lease, and nothing had happened to the leader", term.taken.ended)
+        Violation(
+            LOST, term.holder, "it took the lease, and nothing had happened to the leader", term.first_write.ended
+        )
         for term in terms(events)
-        if within(calm, term.taken.started, term.taken.ended)
+        if within(calm, term.first_write.started, term.first_write.ended)
     ]
 
 

@@ -27,8 +27,10 @@ def check_requests(events: Iterable[Event], namespace: str) -> tuple[float, list
     """
     recent: deque[float] = deque()
     most, when = 0, 0.0
-    about = (event for event in events if event.namespace == namespace and event.user == MANAGER and not event.dry_run)
-    for at in sorted(event.started for event in about):
+    requests = (
+        event for event in events if event.namespace == namespace and event.user == MANAGER and not event.dry_run
+    )
+    for at in sorted(event.started for event in requests):
         recent.append(at)
         while recent[0] < at - WINDOW:
             recent.popleft()

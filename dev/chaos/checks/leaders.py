@@ -40,10 +40,10 @@ STALE_CODES = {404, 409, 422}
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """`holder` led from the lease write `taken` to before the write `lost`, None if it leads to the end."""
+    """`holder` led from the lease write `first_write` to before the write `lost`, None if it leads to the end."""
 
     holder: str
-    taken: Event
+    first_write: Event
     lost: Event | None = None
 
     def holds(self, event: Event) -> bool:
@@ -52,12 +52,12 @@ class Term:
         Without a version only times are compared; if these do not decide, it counts as sent by the leader. A patch that
         changes nothing is answered with the version that was there before.
         """
-        if event.credential != self.taken.credential:
+        if event.credential != self.first_write.credential:
             return False
         if event.version:
-            has_begun = self.taken.version < event.version or self.taken.ended <= event.started
+            has_begun = self.first_write.version < event.version or self.first_write.ended <= event.started
             return has_begun and (self.lost is None or event.version < self.lost.version)
-        return self.taken.started <= event.ended and (self.lost is None or event.started <= self.lost.ended)
+        return self.first_write.started <= event.ended and (self.lost is None or event.started <= self.lost.ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def check(events: Sequence[Event]) -> Leaders:
     late: Counter[str] = Counter()
     violations = []
     for event in events:
-        if not _controlled(event) or any(term.holds(event) for term in ruled):
+        if not _is_by_controllers(event) or any(term.holds(event) for term in ruled):
             continue
         what = f"{event.verb} {event.resource}"
         if event.code >= 400:
@@ -107,7 +107,7 @@ def check(events: Sequence[Event]) -> Leaders:
     return Leaders(len(ruled), {what: count for what, count in late.items() if count}, violations)
 
 
-def _controlled(event: Event) -> bool:
+def _is_by_controllers(event: Event) -> bool:
     return event.user == MANAGER and event.resource in CONTROLLED and event.verb in WRITES and not event.dry_run
 
 

@@ -113,14 +113,14 @@ def _jobs_twice(events: Iterable[Event]) -> list[Violation]:
         metadata = event.answer["metadata"]
         labels = metadata.get("labels") or {}
         attempts = (keys.RESTART_ATTEMPT, keys.JOB_RESTART_ATTEMPT)
-        place = (labels[keys.JOBSET_UID], metadata["name"], *(labels.get(key, "0") for key in attempts))
-        if first := seen.get(place):
+        job_key = (labels[keys.JOBSET_UID], metadata["name"], *(labels.get(key, "0") for key in attempts))
+        if first := seen.get(job_key):
             text = (
-                f"attempt {place[2]} was created by {first.credential} and {event.ended - first.ended:.1f} s later by"
+                f"attempt {job_key[2]} was created by {first.credential} and {event.ended - first.ended:.1f} s later by"
             )
             subject = f"{event.namespace}/{metadata['name']}"
             violations.append(Violation(JOB_TWICE, subject, f"{text} {event.credential}", event.ended))
-        seen[place] = event
+        seen[job_key] = event
     return violations
 
 

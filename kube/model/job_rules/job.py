@@ -74,8 +74,8 @@ def _number(spec: Any, name: str) -> int | None:
 
 def _completions(spec: Any) -> int | None:
     """How many pods have to succeed: one, if the spec sets no number of pods."""
-    alone = spec.get("completions") is None and spec.get("parallelism") is None
-    return 1 if alone else _number(spec, "completions")
+    are_both_absent = spec.get("completions") is None and spec.get("parallelism") is None
+    return 1 if are_both_absent else _number(spec, "completions")
 
 
 def _mode(path: Path, spec: Any) -> Iterator[FieldError]:
@@ -122,17 +122,17 @@ def _failure_policy(path: Path, spec: Any) -> Iterator[FieldError]:
     policy = spec.get("podFailurePolicy")
     if not isinstance(policy, dict):
         return
-    rules, at = policy.get("rules") or [], path.at("podFailurePolicy", "rules")
+    rules, rules_path = policy.get("rules") or [], path.at("podFailurePolicy", "rules")
     containers = _container_names(spec)
     if len(rules) > _MAX_RULES:
-        yield too_many(at, len(rules), _MAX_RULES)
+        yield too_many(rules_path, len(rules), _MAX_RULES)
     for i, rule in entries(rules):
         if rule.get("action") == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
-            yield invalid(at.at(i, "action"), "FailIndex", "requires the backoffLimitPerIndex to be set")
+            yield invalid(rules_path.at(i, "action"), "FailIndex", "requires the backoffLimitPerIndex to be set")
         name = dig(rule, "onExitCodes", "containerName")
         if name is not None and name not in containers:
             detail = "must be one of the container or initContainer names in the pod template"
-            yield invalid(at.at(i, "onExitCodes", "containerName"), name, detail)
+            yield invalid(rules_path.at(i, "onExitCodes", "containerName"), name, detail)
 
 
 def _pod(spec: Any) -> JSON:
@@ -155,17 +155,17 @@ def _one_requirement(path: Path, rule: Any) -> Iterator[FieldError]:
 
 def _exit_codes(path: Path, value: Any) -> Iterator[FieldError]:
     values = value.get("values") or []
-    at = path.at("values")
+    values_path = path.at("values")
     if not values:
-        yield invalid(at, values, "at least one value is required")
+        yield invalid(values_path, values, "at least one value is required")
     elif len(values) > _MAX_EXIT_CODES:
-        yield too_many(at, len(values), _MAX_EXIT_CODES)
+        yield too_many(values_path, len(values), _MAX_EXIT_CODES)
     for i, code in enumerate(values):
         if code == 0 and value.get("operator") == "In":
-            yield invalid(at.at(i), code, "must not be 0 for the In operator")
-    yield from duplicates((at.at(i), code) for i, code in enumerate(values))
+            yield invalid(values_path.at(i), code, "must not be 0 for the In operator")
+    yield from duplicates((values_path.at(i), code) for i, code in enumerate(values))
     if any(code > after for code, after in pairwise(values)):
-        yield invalid(at, values, "must be ordered")
+        yield invalid(values_path, values, "must be ordered")
 
 
 def _conditions_count(path: Path, value: Any) -> Iterator[FieldError]:
@@ -186,13 +186,13 @@ def _success_policy(path: Path, spec: Any) -> Iterator[FieldError]:
     policy, completions = spec.get("successPolicy"), _completions(spec)
     if not isinstance(policy, dict) or not _is_indexed(spec) or completions is None:
         return
-    rules, at = policy.get("rules") or [], path.at("successPolicy", "rules")
+    rules, rules_path = policy.get("rules") or [], path.at("successPolicy", "rules")
     if not rules:
-        yield missing(at, "at least one rules must be specified when the successPolicy is specified")
+        yield missing(rules_path, "at least one rules must be specified when the successPolicy is specified")
     if len(rules) > _MAX_RULES:
-        yield too_many(at, len(rules), _MAX_RULES)
+        yield too_many(rules_path, len(rules), _MAX_RULES)
     for i, rule in entries(rules):
-        yield from _success_rule(at.at(i), rule, completions)
+        yield from _success_rule(rules_path.at(i), rule, completions)
 
 
 def _success_rule(path: Path, rule: Any, completions: int) -> Iterator[FieldError]:
@@ -207,16 +207,16 @@ def _success_rule(path: Path, rule: Any, completions: int) -> Iterator[FieldErro
             yield invalid(path.at("succeededIndexes"), indexes, f"error parsing succeededIndexes: {error}")
     if count is None:
         return
-    at = path.at("succeededCount")
-    yield from not_negative(at, count)
+    count_path = path.at("succeededCount")
+    yield from not_negative(count_path, count)
     if count > completions:
         detail = f"must be less than or equal to {completions} (the number of specified completions)"
-        yield invalid(at, count, detail)
+        yield invalid(count_path, count, detail)
     if indexes is not None and count > total:
         detail = (
             f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
         )
-        yield invalid(at, count, detail)
+        yield invalid(count_path, count, detail)
 
 
 def _count_of_indexes(indexes: str, completions: int) -> int:
@@ -249,38 +249,38 @@ def _index(digits: str, completions: int) -> int:
 
 
 def _restart_policy(path: Path, spec: Any) -> Iterator[FieldError]:
-    policy, at = _pod(spec).get("restartPolicy") or "", path.at("template", "spec", "restartPolicy")
+    policy, policy_path = _pod(spec).get("restartPolicy") or "", path.at("template", "spec", "restartPolicy")
     if policy in {"", "Always"}:
-        yield missing(at, 'valid values: "OnFailure", "Never"')
+        yield missing(policy_path, 'valid values: "OnFailure", "Never"')
     elif policy not in {"OnFailure", "Never"}:
-        yield not_supported(at, policy, ("OnFailure", "Never"))
+        yield not_supported(policy_path, policy, ("OnFailure", "Never"))
     elif policy != "Never" and spec.get("podFailurePolicy") is not None:
-        yield invalid(at, policy, 'only "Never" is supported when podFailurePolicy is specified')
+        yield invalid(policy_path, policy, 'only "Never" is supported when podFailurePolicy is specified')
 
 
 def _replacement(path: Path, spec: Any) -> Iterator[FieldError]:
     supported = ("Failed",) if spec.get("podFailurePolicy") is not None else ("Failed", "TerminatingOrFailed")
     if spec.get("podReplacementPolicy") is not None:
-        at = path.at("podReplacementPolicy")
-        yield from one_of(*supported, empty=True)(at, spec["podReplacementPolicy"])
+        policy_path = path.at("podReplacementPolicy")
+        yield from one_of(*supported, empty=True)(policy_path, spec["podReplacementPolicy"])
 
 
 def _selector(path: Path, spec: Any, own: Mapping[str, str]) -> Iterator[FieldError]:
     """Every Job gets a selector and labels of its own; with manualSelector the user gives both, and they must match."""
     selector, template = spec.get("selector"), spec.get("template")
     pods = dig(template, "metadata", "labels") or {}
-    at = path.at("template", "metadata", "labels")
+    labels_path = path.at("template", "metadata", "labels")
     if spec.get("manualSelector") is True:
         if selector is None:
             yield missing(path.at("selector"))
         elif not _selects(selector, pods):
-            yield invalid(at, pods, "`selector` does not match template `labels`")
+            yield invalid(labels_path, pods, "`selector` does not match template `labels`")
         return
     if selector is not None and not _selects(selector, own):
         yield invalid(path.at("selector"), selector, "`selector` not auto-generated")
     for name in own.keys() & pods.keys():
         if pods[name] != own[name]:
-            yield invalid(at.at(name), pods, f"must be '{own[name]}'")
+            yield invalid(labels_path.at(name), pods, f"must be '{own[name]}'")
 
 
 def _selects(wanted: Any, labels: Mapping[str, str]) -> bool:
@@ -295,15 +295,15 @@ def _selects(wanted: Any, labels: Mapping[str, str]) -> bool:
 
 
 def _is_met(term: JSON, labels: Mapping[str, str]) -> bool:
-    there, value = term.get("key") in labels, labels.get(str(term.get("key")))
+    has_key, value = term.get("key") in labels, labels.get(str(term.get("key")))
     match term.get("operator"):
         case "In":
-            return there and value in (term.get("values") or [])
+            return has_key and value in (term.get("values") or [])
         case "NotIn":
             return value not in (term.get("values") or [])
         case "Exists":
-            return there
-    return not there
+            return has_key
+    return not has_key
 
 
 _SPEC = fields(

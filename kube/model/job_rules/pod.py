@@ -39,15 +39,15 @@ _ANY_NAME = text(dns1123_subdomain, empty=True)
 
 
 def _dns(path: Path, pod: Any) -> Iterator[FieldError]:
-    config, at = pod.get("dnsConfig"), path.at("dnsConfig")
+    config, config_path = pod.get("dnsConfig"), path.at("dnsConfig")
     if pod.get("dnsPolicy") == "None" and not items(config, "nameservers"):
         if config is None:
-            yield missing(at, "must provide `dnsConfig` when `dnsPolicy` is None")
+            yield missing(config_path, "must provide `dnsConfig` when `dnsPolicy` is None")
         else:
             detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            yield missing(at.at("nameservers"), detail)
+            yield missing(config_path.at("nameservers"), detail)
         return
-    yield from _DNS_CONFIG(at, config)
+    yield from _DNS_CONFIG(config_path, config)
 
 
 def _dns_sizes(path: Path, config: Any) -> Iterator[FieldError]:
@@ -84,16 +84,18 @@ def _hostname(path: Path, pod: Any) -> Iterator[FieldError]:
 
 
 def _claims(path: Path, pod: Any) -> Iterator[FieldError]:
-    at = path.at("resourceClaims")
-    numbered_claims = list(entries(pod.get("resourceClaims")))
-    yield from duplicates((at.at(i, "name"), str(claim.get("name") or "")) for i, claim in numbered_claims)
-    for i, claim in numbered_claims:
+    claims_path = path.at("resourceClaims")
+    claims_by_index = list(entries(pod.get("resourceClaims")))
+    yield from duplicates((claims_path.at(i, "name"), str(claim.get("name") or "")) for i, claim in claims_by_index)
+    for i, claim in claims_by_index:
         kinds = [kind for kind in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(kind) is not None]
         if len(kinds) > 1:
             detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            yield invalid(at.at(i), claim, detail)
+            yield invalid(claims_path.at(i), claim, detail)
         elif not kinds:
-            yield invalid(at.at(i), claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+            yield invalid(
+                claims_path.at(i), claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            )
     yield from claims(path, pod)
 
 

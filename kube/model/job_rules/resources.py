@@ -121,8 +121,8 @@ def claims(path: Path, pod: Any) -> Iterator[FieldError]:
     detail = f": {', '.join(sorted(known))}" if known else " which is empty"
     for key in ("containers", "initContainers"):
         for i, container in entries(pod.get(key)):
-            at = path.at(key, i, "resources", "claims")
-            yield from _claims(at, dig(container, "resources", "claims"), known, detail)
+            claims_path = path.at(key, i, "resources", "claims")
+            yield from _claims(claims_path, dig(container, "resources", "claims"), known, detail)
 
 
 def _claims(path: Path, value: Any, known: Collection[str], detail: str) -> Iterator[FieldError]:

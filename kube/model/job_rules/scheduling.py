@@ -29,21 +29,21 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 def _toleration(path: Path, value: Any) -> Iterator[FieldError]:
     kind, content = value.get("operator") or "", value.get("value") or ""
-    at = path.at("operator")
+    operator_path = path.at("operator")
     if not value.get("key") and kind != "Exists":
         detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        yield invalid(at, kind, detail)
+        yield invalid(operator_path, kind, detail)
     if value.get("tolerationSeconds") is not None and value.get("effect") != "NoExecute":
         detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         yield invalid(path.at("effect"), value.get("effect") or "", detail)
     if kind in {"", "Equal"}:
         if complaints := label_value(str(content)):
-            yield invalid(at, content, ";".join(complaints))
+            yield invalid(operator_path, content, ";".join(complaints))
     elif kind == "Exists":
         if content:
-            yield invalid(at, content, "value must be empty when `operator` is 'Exists'")
+            yield invalid(operator_path, content, "value must be empty when `operator` is 'Exists'")
     elif kind not in {"Lt", "Gt"}:
-        yield from one_of("Equal", "Exists")(at, kind)
+        yield from one_of("Equal", "Exists")(operator_path, kind)
 
 
 TOLERATION = fields(_toleration, key=text(label_key), effect=one_of(*_EFFECTS))

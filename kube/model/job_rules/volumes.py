@@ -264,19 +264,21 @@ def _mounts(path: Path, container: Any, volumes_by_name: dict[str, Any]) -> Iter
     privileged = dig(container, "securityContext", "privileged") is True
     paths: set[Any] = set()
     for i, mount in entries(container.get("volumeMounts")):
-        at, name, mount_path = path.at("volumeMounts", i), mount.get("name") or "", mount.get("mountPath") or ""
-        yield from _MOUNT(at, mount)
+        mount_at, name, mount_path = path.at("volumeMounts", i), mount.get("name") or "", mount.get("mountPath") or ""
+        yield from _MOUNT(mount_at, mount)
         if name not in volumes_by_name:
-            yield not_found(at.at("name"), name)
+            yield not_found(mount_at.at("name"), name)
         if mount_path in paths:
-            yield invalid(at.at("mountPath"), mount_path, "must be unique")
+            yield invalid(mount_at.at("mountPath"), mount_path, "must be unique")
         paths.add(mount_path)
         if name in device_names:
-            yield invalid(at.at("name"), name, "must not already exist in volumeDevices")
+            yield invalid(mount_at.at("name"), name, "must not already exist in volumeDevices")
         if mount_path in device_paths:
-            yield invalid(at.at("mountPath"), mount_path, "must not already exist as a path in volumeDevices")
+            yield invalid(mount_at.at("mountPath"), mount_path, "must not already exist as a path in volumeDevices")
         if mount.get("subPath") and mount.get("subPathExpr"):
-            yield invalid(at.at("subPathExpr"), mount["subPathExpr"], "subPathExpr and subPath are mutually exclusive")
+            yield invalid(
+                mount_at.at("subPathExpr"), mount["subPathExpr"], "subPathExpr and subPath are mutually exclusive"
+            )
         if mount.get("mountPropagation") == "Bidirectional" and not privileged:
             detail = "Bidirectional mount propagation is available only to privileged containers"
-            yield forbidden(at.at("mountPropagation"), detail)
+            yield forbidden(mount_at.at("mountPropagation"), detail)

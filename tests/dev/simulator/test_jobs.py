@@ -49,7 +49,7 @@ def test_a_complete_job_has_all_its_completions(given, succeeded):
 def test_a_job_that_needs_no_completion_is_complete_at_once():
     job = with_defaults(completions=0)
     status = job_status.next_status(job, NOW)
-    assert job_status.finished({**job, "status": status})
+    assert job_status.is_finished({**job, "status": status})
     assert (status["startTime"], status["active"], status["succeeded"]) == (NOW, 0, 0)
 
 

@@ -270,7 +270,7 @@ class Server(FailingNodes):
         """The pods of a suspended Job are gone, and the Job says so."""
         job = self.jobs[name]
         self.end_pods(job.uid)
-        self._set_status(job.content, job_status.suspended_status(job.content, self.timestamp()))
+        self._set_status(job.content, job_status.is_suspended_status(job.content, self.timestamp()))
 
     def _set_status(self, job: JSON, status: JSON) -> None:
         self.put("jobs", {**job, "status": status})
@@ -281,8 +281,8 @@ class Server(FailingNodes):
 
     def haltable(self, job: Job) -> bool:
         raw = self.jobs[job.metadata.name].content
-        said = job_status.suspended(raw) and not raw["status"].get("active")
-        return not job_status.finished(raw) and raw["spec"]["suspend"] and not said
+        said = job_status.is_suspended(raw) and not raw["status"].get("active")
+        return not job_status.is_finished(raw) and raw["spec"]["suspend"] and not said
 
     def failed_pods(self, uids: set[str]) -> list[Pod]:
         """One pod of each of these Jobs that has a failed one; pods go with their Job."""

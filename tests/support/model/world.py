@@ -188,7 +188,7 @@ class World(Namespace):
     def take_up(self, *names: str) -> None:
         """The Job controller comes to these Jobs (to all that wait for it, by default)."""
         for name in names or self.queued():
-            self.jobs[name]["status"] = job_status.taken_up(self.jobs[name], self.now)
+            self.jobs[name]["status"] = job_status.with_start_time(self.jobs[name], self.now)
 
     def run(self, *names: str, ready: bool = True) -> None:
         """Start the pods of these Jobs (of all that may run, by default)."""
@@ -215,7 +215,7 @@ class World(Namespace):
     def halt(self) -> None:
         """The Job controller ends the pods of suspended Jobs and says so."""
         for job in self.jobs.values():
-            if job["spec"]["suspend"] and not job_status.finished(job):
+            if job["spec"]["suspend"] and not job_status.is_finished(job):
                 job["status"] = job_status.suspended_status(job, self.now)
 
     def collect(self) -> None:

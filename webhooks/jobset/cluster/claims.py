@@ -120,13 +120,17 @@ def differences(wanted: JSON, live: JSON, member: str = "") -> Iterator[tuple[st
     `member` is the name of the field, by which amounts and plain texts are distinguished.
     """
     for key, value in wanted.items():
-        there = live.get(key)
-        if value is None or value in ({}, []) or semantically_equal({member: {key: value}}, {member: {key: there}}):
+        live_value = live.get(key)
+        if (
+            value is None
+            or value in ({}, [])
+            or semantically_equal({member: {key: value}}, {member: {key: live_value}})
+        ):
             continue
-        if isinstance(value, dict) and isinstance(there, dict):
-            yield from ((f"{key}.{field}", have) for field, have in differences(value, there, key))
+        if isinstance(value, dict) and isinstance(live_value, dict):
+            yield from ((f"{key}.{field}", have) for field, have in differences(value, live_value, key))
         else:
-            yield key, there
+            yield key, live_value
 
 
 def _value_text(value: Any) -> str:

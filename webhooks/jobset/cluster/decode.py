@@ -58,9 +58,9 @@ def unreadable(body: JSON, message: str) -> Unreadable | None:
 
 def _find_path(body: JSON, names: list[str], kind: str, literal: str | None) -> Parts | None:
     """The path of the first value of that kind at the path, or directly below it."""
-    there = list(_at(body, names, ()))
-    inside = [(*parts, key) for parts in there for key in _keys(dig(body, *parts))]
-    of_kind = [[parts for parts in group if _KINDS.get(type(dig(body, *parts))) == kind] for group in (there, inside)]
+    named = list(_at(body, names, ()))
+    inside = [(*parts, key) for parts in named for key in _keys(dig(body, *parts))]
+    of_kind = [[parts for parts in group if _KINDS.get(type(dig(body, *parts))) == kind] for group in (named, inside)]
     candidates = of_kind[0] or of_kind[1]
     exact = (parts for parts in candidates if str(dig(body, *parts)) == literal)
     return next(exact, candidates[0] if candidates else None)
@@ -85,11 +85,11 @@ def _keys(node: Any) -> list[str | int]:
 
 def _bad_quantities(node: Any, parts: Parts) -> Iterator[Parts]:
     for key in _keys(node):
-        here = (*parts, key)
+        parts_of_key = (*parts, key)
         member = node[key]
         if key in QUANTITIES and parse_quantity(member) is None:
-            yield here
+            yield parts_of_key
         elif key in QUANTITY_MAPS and isinstance(member, dict):
-            yield from ((*here, name) for name, amount in member.items() if parse_quantity(amount) is None)
+            yield from ((*parts_of_key, name) for name, amount in member.items() if parse_quantity(amount) is None)
         else:
-            yield from _bad_quantities(member, here)
+            yield from _bad_quantities(member, parts_of_key)

@@ -27,7 +27,15 @@ from webhooks.jobset.cluster.faults import REFUSED, claim_template_faults, decod
 from webhooks.jobset.cluster.needs import Need
 from webhooks.jobset.cluster.new_findings import new_findings
 from webhooks.jobset.cluster.questions import NotAskedError
-from webhooks.jobset.cluster.verdict import DOCS, Verdict, may_want_owner, misses_owner, verdict, warning, why
+from webhooks.jobset.cluster.verdict import (
+    DOCS,
+    Verdict,
+    in_words,
+    may_want_owner,
+    misses_owner,
+    verdict,
+    warning,
+)
 
 DECODE_ROUNDS = 8
 """Times that a Job which cannot be decoded is sent: each time without the refused values."""
@@ -147,7 +155,7 @@ class DryRuns:
             case Verdict.FAULTY:
                 return job_faults(child, error.causes)
             case Verdict.REFUSED:
-                return [REFUSED.at(child.path, what="Jobs", why=why(error, self._budget))]
+                return [REFUSED.at(child.path, what="Jobs", why=in_words(error, self._budget))]
             case Verdict.EXISTS if request.is_stored:
                 return []  # most likely its own; the controller reports others
             case Verdict.EXISTS:
@@ -168,7 +176,7 @@ class DryRuns:
             case Verdict.FAULTY:
                 return service_faults(request.raw, request.js, error.causes)
             case Verdict.REFUSED:
-                return [REFUSED.at(path, what="its Service", why=why(error, self._budget))]
+                return [REFUSED.at(path, what="its Service", why=in_words(error, self._budget))]
             case Verdict.EXISTS:
                 owner = await self._owner(SERVICES, name, request)
                 jobset = owner.removeprefix(f"{keys.KIND} ")
@@ -186,7 +194,7 @@ class DryRuns:
             case Verdict.FAULTY:
                 return claim_template_faults(claim, error.causes)
             case Verdict.REFUSED:
-                return [REFUSED.at(claim.path, what="the claim", why=why(error, self._budget))]
+                return [REFUSED.at(claim.path, what="the claim", why=in_words(error, self._budget))]
             case Verdict.EXISTS:
                 return []
             case Verdict.UNKNOWN:

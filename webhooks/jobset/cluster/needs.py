@@ -146,8 +146,8 @@ def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
             found.setdefault((rule, name), {})[path] = None
     for level in levels(js):
         if level.topology and not qualified_name(level.topology):
-            place = level.path.at(*GROUP_TOPOLOGY_PATH, 0, "key")
-            found.setdefault((GROUP_TOPOLOGY, level.topology), {})[place] = None
+            topology_path = level.path.at(*GROUP_TOPOLOGY_PATH, 0, "key")
+            found.setdefault((GROUP_TOPOLOGY, level.topology), {})[topology_path] = None
     for claim in claims_of(js.js):
         found.pop((CLAIM, claim.name), None)  # the controller creates it
     policy = set_by(js.js.metadata.annotations, "priorityClassName")
@@ -196,9 +196,9 @@ def _reference_needs(looks_up: Collection[Resource], entry: Entry) -> Iterator[t
 def _valid_names(entry: Entry, found: Iterable[tuple[Rule, Any, Parts]]) -> Iterator[tuple[Rule, str, Path]]:
     """Valid names, with their paths in the JobSet."""
     path = entry.pod_path.at("spec")
-    for rule, name, place in found:
+    for rule, name, parts in found:
         if isinstance(name, str) and name and not dns1123_subdomain(name):
-            yield rule, name, path.at(*place)
+            yield rule, name, path.at(*parts)
 
 
 def _pod_needs(pod: JSON) -> Iterator[tuple[Rule, Any, Parts]]:

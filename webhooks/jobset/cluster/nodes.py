@@ -156,6 +156,6 @@ async def _offers(client: Client, *, in_all: bool) -> Offers:
             return _UNKNOWN
         token = page.metadata.continue_token
         if not token:
-            domains = {key: len(there) for key, there in values.items()}
+            domains = {key: len(nodes_of_value) for key, nodes_of_value in values.items()}
             return Offers(largest, total, domains) if in_all else Offers(largest)
     return _UNKNOWN

@@ -40,15 +40,15 @@ def have_pods(js: Subject) -> Iterator[FieldError]:
 
 def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:
     for path, container in entry.each_container():
-        for text_path, text, about in _texts(path, container):
+        for text_path, text, subject in _texts(path, container):
             if js.name in text:
-                yield from _check_text(js, entry, text_path, text, about)
+                yield from _check_text(js, entry, text_path, text, subject)
 
 
-def _check_text(js: Subject, entry: Entry, text_path: Path, text: str, about: str) -> Iterator[FieldError]:
+def _check_text(js: Subject, entry: Entry, text_path: Path, text: str, subject: str) -> Iterator[FieldError]:
     """Names in a text. One without a domain counts only with a port, or as the whole value of an address variable."""
     completes = entry.job.template.spec.dns_config is not None
-    peer = text.rpartition("=")[2] if _PEER.search(about) else ""
+    peer = text.rpartition("=")[2] if _PEER.search(subject) else ""
     for found in _HOST.finditer(text):
         if found[1].startswith(f"{js.name}-"):
             domain = found[2][1:].split(".") if found[2] else []

@@ -60,16 +60,18 @@ LABEL = _DOCS.error(
 
 def coordinator(subject: Subject) -> Iterator[FieldError]:
     """The coordinator pod exists by both its indexes, and its address is a valid label value."""
-    at = subject.js.spec.coordinator
-    if at is None:
+    policy = subject.js.spec.coordinator
+    if policy is None:
         return
-    entry = subject.by_name.get(at.replicated_job)
+    entry = subject.by_name.get(policy.replicated_job)
     if entry is None:
-        known = partial(name_suggestion, subject, at.replicated_job, none="there is no ReplicatedJob")
-        rule = UNKNOWN if at.replicated_job else UNNAMED
-        yield rule.at(PATH.at("replicatedJob"), at.replicated_job, name=at.replicated_job, names_that_exist=known)
+        known = partial(name_suggestion, subject, policy.replicated_job, none="there is no ReplicatedJob")
+        rule = UNKNOWN if policy.replicated_job else UNNAMED
+        yield rule.at(
+            PATH.at("replicatedJob"), policy.replicated_job, name=policy.replicated_job, names_that_exist=known
+        )
     else:
-        yield from _pod(entry, at)
+        yield from _pod(entry, policy)
     endpoint = coordinator_endpoint(subject.js) or ""
     complaints = label_value(endpoint)
     if complaints:

@@ -70,15 +70,15 @@ def bounds(subject: Subject) -> Iterator[FieldError]:
         if elastic.min > elastic.max:
             yield ORDER.at(entry.path.at("elastic", "min"), elastic.min, most=elastic.max)
         elif not elastic.min <= replicas <= elastic.max:
-            why = "its program works with no fewer" if replicas < elastic.min else "more were not planned for"
-            yield BOUNDS.at(entry.path.at("replicas"), replicas, least=elastic.min, most=elastic.max, why=why)
-    at = subject.js.spec.coordinator
-    coordinator_entry = subject.by_name.get(at.replicated_job) if at is not None else None
-    if at is not None and coordinator_entry is not None and coordinator_entry.rjob.elastic is not None:
+            reason = "its program works with no fewer" if replicas < elastic.min else "more were not planned for"
+            yield BOUNDS.at(entry.path.at("replicas"), replicas, least=elastic.min, most=elastic.max, why=reason)
+    coordinator = subject.js.spec.coordinator
+    coordinator_entry = subject.by_name.get(coordinator.replicated_job) if coordinator is not None else None
+    if coordinator is not None and coordinator_entry is not None and coordinator_entry.rjob.elastic is not None:
         least = coordinator_entry.rjob.elastic.min
-        if least <= at.job_index < coordinator_entry.rjob.replicas:
-            words = {"name": coordinator_entry.rjob.name, "index": at.job_index, "least": least}
-            yield COORDINATOR_INDEX.at(COORDINATOR.at("jobIndex"), at.job_index, **words)
+        if least <= coordinator.job_index < coordinator_entry.rjob.replicas:
+            words = {"name": coordinator_entry.rjob.name, "index": coordinator.job_index, "least": least}
+            yield COORDINATOR_INDEX.at(COORDINATOR.at("jobIndex"), coordinator.job_index, **words)
 
 
 def enough(subject: Subject) -> Iterator[FieldError]:

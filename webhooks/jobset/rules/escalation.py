@@ -86,13 +86,13 @@ def _check_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterat
     most = max(subject.failure_policy.max_restarts, 0)
     before, by_rule, counted = action_of(rule.action), 0, 0
     for step_path, step in path.each(rule.then):
-        action, at = action_of(step.action), step_path.at("action")
+        action, action_path = action_of(step.action), step_path.at("action")
         if before.scope is Scope.NOTHING:
-            yield AFTER_THE_END.at(at, before=before.name)
+            yield AFTER_THE_END.at(action_path, before=before.name)
             return
         if action.reach <= before.reach:
             stronger = ", ".join(_stronger(before))
-            yield NO_PROGRESS.at(at, action.name, action=action.name, before=before.name, stronger=stronger)
+            yield NO_PROGRESS.at(action_path, action.name, action=action.name, before=before.name, stronger=stronger)
             return
         by_rule += step.after_restarts
         counted += step.after_restarts if before.counted else 0
@@ -100,12 +100,14 @@ def _check_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterat
         if rule.max_restarts is not None and not _comes(
             by_rule, rule.max_restarts, limited=action.scope is not Scope.NOTHING
         ):
-            yield NEVER_REACHED.at(at, action.name, restarts=by_rule, limit=of_rule, name="maxRestarts of the rule")
+            yield NEVER_REACHED.at(
+                action_path, action.name, restarts=by_rule, limit=of_rule, name="maxRestarts of the rule"
+            )
             return
         if not _comes(counted, most, limited=action.counted):
             of_set = f"spec.failurePolicy.maxRestarts {most}"
             yield NEVER_REACHED.at(
-                at, action.name, restarts=counted, limit=of_set, name="spec.failurePolicy.maxRestarts"
+                action_path, action.name, restarts=counted, limit=of_set, name="spec.failurePolicy.maxRestarts"
             )
             return
         before = action

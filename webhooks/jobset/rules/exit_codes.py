@@ -139,12 +139,12 @@ def failure_rules(subject: Subject) -> Iterator[FieldError]:
         if rule.target_replicated_jobs:
             targets = subject.targets(rule.target_replicated_jobs)
             names = _without_codes(subject.js, targets)
-            there = tuple(dict.fromkeys(name for entry in targets for name in entry.containers))
+            container_names = tuple(dict.fromkeys(name for entry in targets for name in entry.containers))
         else:
-            names, there = restarting, containers
+            names, container_names = restarting, containers
         if names:
             yield RULE_RESTART_POLICY.at(path, names=_shortlist(names))
-        yield from _container(path.at("containerName"), rule, there)
+        yield from _container(path.at("containerName"), rule, container_names)
 
 
 def _without_codes(js: JobSet, entries: Iterable[Entry]) -> tuple[str, ...]:
@@ -152,10 +152,10 @@ def _without_codes(js: JobSet, entries: Iterable[Entry]) -> tuple[str, ...]:
     return tuple(e.rjob.name for e in entries if not (e.never_restarts or reporting_container(js, e.rjob)))
 
 
-def _container(path: Path, rule: FailurePolicyRule, there: tuple[str, ...]) -> Iterator[FieldError]:
+def _container(path: Path, rule: FailurePolicyRule, container_names: tuple[str, ...]) -> Iterator[FieldError]:
     wanted = rule.on_exit_codes.container_name if rule.on_exit_codes else ""
-    if wanted and wanted not in there:
-        yield RULE_CONTAINER.at(path, wanted, names_that_exist=partial(did_you_mean, wanted, there))
+    if wanted and wanted not in container_names:
+        yield RULE_CONTAINER.at(path, wanted, names_that_exist=partial(did_you_mean, wanted, container_names))
 
 
 def _shortlist(words: Sequence[str]) -> str:

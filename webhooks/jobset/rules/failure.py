@@ -142,8 +142,8 @@ def _gates(subject: Subject) -> Iterator[FieldError]:
 
 def restart_job_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
     """ReplicatedJobs have few enough Jobs for the status to count the restarts of each."""
-    asked = dict.fromkeys(named.action for named in named_actions(subject.failure_policy))
-    actions = [action for action in asked if action.restarts_part and action.enabled(subject.gates)]
+    named_by_rules = dict.fromkeys(named.action for named in named_actions(subject.failure_policy))
+    actions = [action for action in named_by_rules if action.restarts_part and action.enabled(subject.gates)]
     if not actions:
         return
     rule = RESTART_REPLICATED_JOB_REPLICAS if set(actions).isdisjoint(_GO_ACTIONS) else RESTART_JOB_REPLICAS

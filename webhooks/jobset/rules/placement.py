@@ -74,7 +74,7 @@ def levels(subject: Subject) -> Iterator[FieldError]:
     if EXCLUSIVE_TOPOLOGY in annotations:
         yield from _topology_key(_META, annotations)
     elif NODE_SELECTOR_STRATEGY in annotations:
-        yield _alone(_META, annotations, topology)
+        yield _strategy_without_topology(_META, annotations, topology)
     if topology is not None and namespace in EXCLUDED_NAMESPACES:
         yield WITHOUT_WEBHOOKS.at(Path(("metadata", "namespace")), namespace=namespace)
 
@@ -87,7 +87,7 @@ def exclusive(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     if EXCLUSIVE_TOPOLOGY in on_job:
         yield from _topology_key(job_path, on_job)
     elif NODE_SELECTOR_STRATEGY in on_job:
-        yield _alone(job_path, on_job, topology)
+        yield _strategy_without_topology(job_path, on_job, topology)
     if NODE_SELECTOR_STRATEGY in placement_annotations(subject.js, entry.rjob):
         yield from _selector_length(subject, entry)
     else:
@@ -107,10 +107,14 @@ def by_affinity(subject: Subject, entry: Entry) -> str | None:
     return by_controller.get(EXCLUSIVE_TOPOLOGY, entry.job.template.metadata.annotations.get(EXCLUSIVE_TOPOLOGY))
 
 
-def _alone(path: Path, annotations: dict[str, str], topology: str | None) -> FieldError:
+def _strategy_without_topology(path: Path, annotations: dict[str, str], topology: str | None) -> FieldError:
     """The finding about a node-selector annotation without a topology on its level."""
-    at = path.at(NODE_SELECTOR_STRATEGY)
-    return LEVELS.at(at) if topology is None else MIXED.at(at, annotations[NODE_SELECTOR_STRATEGY], topology=topology)
+    strategy_path = path.at(NODE_SELECTOR_STRATEGY)
+    return (
+        LEVELS.at(strategy_path)
+        if topology is None
+        else MIXED.at(strategy_path, annotations[NODE_SELECTOR_STRATEGY], topology=topology)
+    )
 
 
 def _on_pods(subject: Subject, entry: Entry, topology: str | None) -> Iterator[FieldError]:
@@ -119,7 +123,7 @@ def _on_pods(subject: Subject, entry: Entry, topology: str | None) -> Iterator[F
     if EXCLUSIVE_TOPOLOGY in on_pod and NODE_SELECTOR_STRATEGY in on_pod:
         yield POD_TEMPLATE.at(path.at(NODE_SELECTOR_STRATEGY), on_pod[NODE_SELECTOR_STRATEGY])
     elif NODE_SELECTOR_STRATEGY in on_pod:
-        yield _alone(path, on_pod, topology)
+        yield _strategy_without_topology(path, on_pod, topology)
     elif EXCLUSIVE_TOPOLOGY in on_pod and EXCLUSIVE_TOPOLOGY not in placement_annotations(subject.js, entry.rjob):
         yield from _topology_key(path, on_pod)
 

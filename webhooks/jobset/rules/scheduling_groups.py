@@ -150,9 +150,9 @@ def _count(policy: GroupsPolicy | None) -> int | None:
     return None if policy is None or policy.gang is None else policy.gang.min_group_count
 
 
-def _groups(path: Path, wanted: int, there: int) -> Iterator[FieldError]:
-    if 0 < there < wanted:
-        yield TOO_MANY_GROUPS.at(path.at(*_COUNT), wanted, count=there)
+def _groups(path: Path, wanted: int, existing: int) -> Iterator[FieldError]:
+    if 0 < existing < wanted:
+        yield TOO_MANY_GROUPS.at(path.at(*_COUNT), wanted, count=existing)
 
 
 def _below_root(subject: Subject) -> int:

@@ -110,12 +110,12 @@ class UnknownFields:
 
     def _belongs(self, name: str, value: Any, path: Path) -> str:
         """The nearest object that has such a field, for a value of this type; empty if there is none."""
-        here = tuple("*" if isinstance(part, int) else part for part in path.parts)
-        fitting = [each for each in self._locations.get(name, ()) if _fits(value, each[1]) and each[0] != here]
+        own = tuple("*" if isinstance(part, int) else part for part in path.parts)
+        fitting = [each for each in self._locations.get(name, ()) if _fits(value, each[1]) and each[0] != own]
         if not fitting:
             return ""
-        location, _ = min(fitting, key=lambda each: _distance(here, each[0], chosen=value in each[1].get("enum", ())))
-        common = _common(here, location)
+        location, _ = min(fitting, key=lambda each: _distance(own, each[0], chosen=value in each[1].get("enum", ())))
+        common = _common(own, location)
         text = str(Path(path.parts[:common]))
         for part in location[common:]:
             text += "[*]" if part == "*" else f".{part}" if text else part
@@ -170,16 +170,16 @@ def _fits(value: Any, node: JSON) -> bool:
     return found in {"null", node.get("type")} or (INT_OR_STRING in node and found in {"integer", "string"})
 
 
-def _common(here: _Location, there: _Location) -> int:
+def _common(own: _Location, there: _Location) -> int:
     """Number of leading parts that two paths have in common."""
-    pairs = zip(here, there, strict=False)
-    return next((i for i, (mine, other) in enumerate(pairs) if mine != other), min(len(here), len(there)))
+    pairs = zip(own, there, strict=False)
+    return next((i for i, (mine, other) in enumerate(pairs) if mine != other), min(len(own), len(there)))
 
 
-def _distance(here: _Location, there: _Location, *, chosen: bool) -> tuple[int, bool, int]:
+def _distance(own: _Location, other: _Location, *, chosen: bool) -> tuple[int, bool, int]:
     """Steps from one path to the other. `chosen`: whether the value is one of the field's enum there.
 
     With equal distance, those count as nearer, then the one with fewer steps up.
     """
-    up = len(here) - _common(here, there)
-    return up + len(there) - _common(here, there), not chosen, up
+    up = len(own) - _common(own, other)
+    return up + len(other) - _common(own, other), not chosen, up

@@ -9,7 +9,7 @@ from kube.model.field import shorten
 CRASH_LOOP = "CrashLoopBackOff"
 MOST_WORDS = 400
 """Characters of a message of a container or the kubelet: tenants choose how long it is."""
-_COUNTS = re.compile(r"0/[0-9]+ nodes are available: ")
+_NO_NODE_FITS = re.compile(r"0/[0-9]+ nodes are available: ")
 """How messages of kube-scheduler begin."""
 _STARTING = {"", "ContainerCreating", "PodInitializing"}
 """Reasons of a waiting container that are not problems."""
@@ -100,4 +100,4 @@ def may_lack_a_node(pod: DetailedPod) -> bool:
     """
     scheduled = pod.status.condition("PodScheduled")
     words = scheduled.message if scheduled is not None else ""
-    return not pod.spec.node_name and (not _COUNTS.match(words) or "affinity/selector" in words)
+    return not pod.spec.node_name and (not _NO_NODE_FITS.match(words) or "affinity/selector" in words)

@@ -1,7 +1,7 @@
 """The policies of a JobSet: what an exit code means, when it has succeeded, when it fails.
 
 Records of `jobset.x-k8s.io/v1alpha2` (docs/reference/api.md#spec-fields), read and turned into the CRD like those of
-api/jobset.py. Fields that the Go JobSet has not are marked so; all of them are optional, and a JobSet without them
+api/jobset.py. Fields that the Go JobSet does not have are marked; all of them are optional, and a JobSet without them
 behaves as it would there.
 """
 
@@ -99,7 +99,7 @@ class OnExitCodes(Base, frozen=True, kw_only=True):
 
 
 class Escalation(Base, frozen=True, kw_only=True):
-    """What a rule does from then on, once its action has not helped. Not in the Go JobSet."""
+    """What a rule does after its action has not helped. Not in the Go JobSet."""
 
     after_restarts: Annotated[
         int,

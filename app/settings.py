@@ -43,7 +43,7 @@ class SettingsError(Exception):
     """The configuration cannot be used; the text says where and why, one fault a line."""
 
 
-def _listens(text: str) -> str:
+def _check_bind_address(text: str) -> str:
     try:
         if text:
             parse_bind_address(text)
@@ -52,7 +52,7 @@ def _listens(text: str) -> str:
     return text
 
 
-def _a_host(text: str) -> str:
+def _check_host(text: str) -> str:
     try:
         check_host(text)
     except BindError as error:
@@ -60,8 +60,8 @@ def _a_host(text: str) -> str:
     return text
 
 
-BindAddress = Annotated[str, AfterValidator(_listens)]
-Host = Annotated[str, AfterValidator(_a_host)]
+BindAddress = Annotated[str, AfterValidator(_check_bind_address)]
+Host = Annotated[str, AfterValidator(_check_host)]
 _as_tuple = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 Texts = Annotated[tuple[str, ...], _as_tuple]
 LookUp = Literal["ConfigMaps", "Secrets"]
@@ -176,7 +176,7 @@ class HealthSettings(_Section):
     """Path of the liveness probe, another than that of the readiness probe."""
 
     @model_validator(mode="after")
-    def _apart(self) -> Self:
+    def _check_paths(self) -> Self:
         if self.readiness_endpoint_name.strip("/") == self.liveness_endpoint_name.strip("/"):
             raise ValueError(
                 f"readinessEndpointName and livenessEndpointName are both {self.readiness_endpoint_name}: give each a"

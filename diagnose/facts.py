@@ -233,7 +233,7 @@ class SeenGroups:
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """All that was read; `gather` fills it in. None: not known, and `unseen` says why and what is left out therefore.
+    """All that was read; `gather` fills it in. None: not known; `unseen` says why, and what is left out because of it.
 
     - `jobs`: those that the JobSet owns. `foreign`: names that its missing Jobs should have, and who owns those.
     - `namespace`: its own, looked up where Jobs are missing that may start, or are being deleted.

@@ -52,7 +52,7 @@ class Board:
             self._notes, self._noted = body, self.version + 1
 
     def publish(self, row_of: Callable[[Key], JSON | None]) -> None:
-        """Compute the rows of all touched sets again, and wake those who wait for `changed`."""
+        """Compute the rows of all touched sets again, and wake the tasks that wait for `changed`."""
         if not self._dirty and self._noted <= self.version:
             return
         self.version += 1
@@ -79,7 +79,7 @@ class Board:
         version = int(number) if known else 0
         whole = not known or version < self._forgotten or version > self.version
         rows = b",".join(row.body for row in self._rows.values() if whole or row.version > version)
-        deleted = [] if whole else [f"{key[0]}/{key[1]}" for left, key in self._gone if left > version]
+        deleted = [] if whole else [f"{key[0]}/{key[1]}" for deleted_at, key in self._gone if deleted_at > version]
         head = b'{"whole":%s,"rows":[%s],"gone":%s,"notes":%s}'
         return head % (b"true" if whole else b"false", rows, msgspec.json.encode(deleted), self._notes)
 

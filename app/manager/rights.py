@@ -71,7 +71,7 @@ async def watch_rights(
     `lease`: the one of the leader; None where there is no election. `look_ups`: those of admission.
     """
     last_warning, say_again_at = "", 0.0
-    while fault := await _fault(client, lease, look_ups):
+    while fault := await _faults(client, lease, look_ups):
         now = asyncio.get_running_loop().time()
         if fault != last_warning or now >= say_again_at:
             log.warning("not ready: %s", fault)
@@ -103,23 +103,23 @@ def look_up_right(look_up: LookUp) -> Right:
     return Right(resource.group, resource.plural, "", "get")
 
 
-async def _fault(client: Client, lease: LeaseConfig | None, look_ups: Collection[LookUp]) -> str:
+async def _faults(client: Client, lease: LeaseConfig | None, look_ups: Collection[LookUp]) -> str:
     """The missing right and its fix; "" if none is missing."""
-    faults = []
+    texts = []
     if missing := await _missing(client, NEEDED):
-        faults.append(f"the manager may not {missing}: apply its ClusterRoles again: {APPLY_ROLES}")
+        texts.append(f"the manager may not {missing}: apply its ClusterRoles again: {APPLY_ROLES}")
     if lease is not None and (missing := await _missing(client, lease_rights(lease))):
-        faults.append(
+        texts.append(
             f"the manager may not {missing} in namespace {lease.namespace}, so it cannot lead: apply its Role"
             f" jobset-leader-election-role and the RoleBinding there again: {APPLY_ROLES}"
         )
-    faults += [
+    texts += [
         f"the manager may not {missing}: take {look_up} out of childDryRun.lookUp, or grant the right:"
         f" kubectl apply --server-side --force-conflicts -f manifests/references/{FILES[look_up]}"
         for look_up in look_ups
         if (missing := await _missing(client, (look_up_right(look_up),)))
     ]
-    return "; ".join(faults)
+    return "; ".join(texts)
 
 
 async def _missing(client: Client, rights: tuple[Right, ...]) -> str:

@@ -43,7 +43,7 @@ Rules judge JobSets as they are stored. Exceptions of the cluster count.
 exit codes:
   0  none would be refused if all policies denied
   1  some would
-  2  it is not known, or not of all: no right to read them, policies with faults"""
+  2  not known for all of them: no right to read them, policies with faults"""
 
 WHICH_EXAMPLES = """examples:
   %(prog)s -n team-a    policies that are about the namespace, what they demand and set, and exceptions there

@@ -95,12 +95,12 @@ def tally_of(child: Child) -> Tally:
 
 def tally(children: Iterable[Child]) -> Mapping[str, Tally]:
     """The counts of these Jobs by ReplicatedJob."""
-    like: dict[tuple[str, Tally], int] = {}
+    equal_tallies: dict[tuple[str, Tally], int] = {}
     for child in children:
         key = child.replicated_job, tally_of(child)
-        like[key] = like.get(key, 0) + 1
+        equal_tallies[key] = equal_tallies.get(key, 0) + 1
     found: dict[str, Tally] = {}
-    for (name, part), number in like.items():
+    for (name, part), number in equal_tallies.items():
         before = found.get(name, NONE)
         found[name] = Tally(*[count + number * more for count, more in zip(before, part, strict=True)])
     return found
@@ -263,7 +263,10 @@ class _Sorting:
         if not child.gone:
             group.existing.add(index)
         # A Job without the label was created while the gate was off: it was never restarted alone.
-        own, wanted = integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)) or 0, _at(group.restarts, index)
+        own, wanted = (
+            integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)) or 0,
+            _restarts_of_job(group.restarts, index),
+        )
         if self._restart_job:
             if own < wanted:
                 if not child.gone:
@@ -315,7 +318,7 @@ class _Sorting:
         )
 
 
-def _at(restarts: tuple[int, ...], index: int) -> int:
+def _restarts_of_job(restarts: tuple[int, ...], index: int) -> int:
     """How often the Job of that index was restarted alone (gate RestartJob)."""
     return restarts[index] if index < len(restarts) else 0
 

@@ -51,24 +51,28 @@ def refusal(job: JSON) -> str:
 
 def change_refusal(old: JSON, new: JSON, *, before_1_36: bool = False) -> str:
     """Why the update of a Job is not valid; "" if it is. Before 1.36 a started Job keeps its pod template."""
-    have, want = old["spec"], new["spec"]
-    elastic = want.get("completionMode") == "Indexed" and want.get("completions") == want.get("parallelism")
-    if have.get("completions") != want.get("completions") and not elastic:
+    old_spec, new_spec = old["spec"], new["spec"]
+    elastic = new_spec.get("completionMode") == "Indexed" and new_spec.get("completions") == new_spec.get("parallelism")
+    if old_spec.get("completions") != new_spec.get("completions") and not elastic:
         return f"spec.completions: {IMMUTABLE}"
-    if have["template"] == want["template"]:
+    if old_spec["template"] == new_spec["template"]:
         return ""
     status = old.get("status") or {}
-    fresh = "startTime" not in status
-    mutable = fresh if before_1_36 else not status.get("active") and (fresh or is_suspended(old))
-    if have.get("suspend") and mutable and _immutable_fields(have["template"]) == _immutable_fields(want["template"]):
+    never_started = "startTime" not in status
+    mutable = never_started if before_1_36 else not status.get("active") and (never_started or is_suspended(old))
+    if (
+        old_spec.get("suspend")
+        and mutable
+        and _immutable_fields(old_spec["template"]) == _immutable_fields(new_spec["template"])
+    ):
         return ""
     return f"spec.template: {IMMUTABLE}"
 
 
 def status_refusal(old: JSON, new: JSON) -> str:
     """Why the update of a Job's status is not valid; "" if it is."""
-    had, status = old.get("status") or {}, new.get("status") or {}
-    if "startTime" in had and "startTime" not in status and not old["spec"].get("suspend"):
+    old_status, status = old.get("status") or {}, new.get("status") or {}
+    if "startTime" in old_status and "startTime" not in status and not old["spec"].get("suspend"):
         return "status.startTime: Required value: startTime cannot be removed for unsuspended job"
     if lost := [kind for kind in sorted(ENDS) if has(old, kind) and not has(new, kind)]:
         return f"status.conditions: Invalid value: cannot disable the terminal {lost[0]} condition"

@@ -1,4 +1,4 @@
-"""Makes requests of either client from steps."""
+"""What both clients share: they turn a `Call` into an HTTP request, and the response into an `Answer`."""
 
 import json
 import platform

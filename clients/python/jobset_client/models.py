@@ -114,7 +114,7 @@ class OnExitCodes(Model):
 
 
 class Escalation(Model):
-    """What a rule does from then on, once its action has not helped. Not in the Go JobSet."""
+    """What a rule does after its action has not helped. Not in the Go JobSet."""
 
     after_restarts: StrictInt
     """Restarts by the action before it, after which this one takes over."""

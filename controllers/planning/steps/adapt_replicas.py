@@ -56,8 +56,8 @@ def _adapt(ctx: Context) -> Partial:
     _set_sizes(ctx, draft, fewer)
     pod = pods[without_node[0].job.metadata.uid]
     sizes = [f"replicatedJob {name} continues with {fewer[name]} of {wanted[name]} Jobs" for name in fewer]
-    why = f"pod {pod.name} has found no node for {policy.shrink_after_seconds} s ({pod.why}); {PLANNED}"
-    restart_set(draft, REASON, list_some(sizes, why, ctx.limits), counts=False, event_type="Normal")
+    cause = f"pod {pod.name} has found no node for {policy.shrink_after_seconds} s ({pod.why}); {PLANNED}"
+    restart_set(draft, REASON, list_some(sizes, cause, ctx.limits), counts=False, event_type="Normal")
     return draft_result(draft, kind=Stop)
 
 
@@ -84,8 +84,8 @@ def _resize(ctx: Context, draft: StatusDraft) -> bool:
         _set_sizes(ctx, draft, kept_sizes)
         return True
     sizes = [f"replicatedJob {name} continues with {elastic[name].replicas} Jobs" for name in other]
-    why = f"their number has changed from {max(max(numbers) for numbers in other.values())}; {PLANNED}"
-    restart_set(draft, RESIZED, list_some(sizes, why, ctx.limits), counts=False, event_type="Normal")
+    cause = f"their number has changed from {max(max(numbers) for numbers in other.values())}; {PLANNED}"
+    restart_set(draft, RESIZED, list_some(sizes, cause, ctx.limits), counts=False, event_type="Normal")
     return True
 
 

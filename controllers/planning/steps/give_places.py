@@ -67,7 +67,7 @@ def _give_single_places(ctx: Context, draft: StatusDraft, name: str, actions: Ac
 
 
 def _ended_jobs(ctx: Context, given_places: list[Place]) -> dict[str, DeleteJob]:
-    """Jobs of spares, by UID, that end with all their pods, until they are made again, as a group finds no room.
+    """Jobs of spares, by UID, that are deleted with all their pods, to make room for a gang. Later ones follow.
 
     All pods of a gang are unschedulable as long as one is: the next pod of a spare would take the same node, and give
     way again and again.
@@ -99,9 +99,9 @@ def _give(place: Place) -> GivePlace:
 
 
 def _report(draft: StatusDraft, place: Place, what: str) -> None:
-    why = "comes in the place of one that lost its node" if place.pod.gated else "found no node"
-    there = f"gets the {what} of spare pod {place.spare.name} on node {place.spare.node}"
-    draft.event("Normal", "SpareUsed", f"pod {place.pod.name} {why}, and {there}")
+    cause = "comes in the place of one that lost its node" if place.pod.gated else "found no node"
+    effect = f"gets the {what} of spare pod {place.spare.name} on node {place.spare.node}"
+    draft.event("Normal", "SpareUsed", f"pod {place.pod.name} {cause}, and {effect}")
 
 
 def _waiting(ctx: Context, name: str) -> list[PoolPod]:

@@ -103,8 +103,8 @@ def _restore(ctx: Context, draft: StatusDraft, entries: tuple[ReducedReplicas, .
         )
     )
     parts = [f"replicatedJob {name} continues with {size} of {wanted[name]} Jobs" for name, size in sizes.items()]
-    why = f"there is room for {sum(entry.held for entry in entries)} more; {PLANNED}"
-    restart_set(draft, RESTORED, list_some(parts, why, ctx.limits), counts=False, event_type="Normal")
+    cause = f"there is room for {sum(entry.held for entry in entries)} more; {PLANNED}"
+    restart_set(draft, RESTORED, list_some(parts, cause, ctx.limits), counts=False, event_type="Normal")
 
 
 def _missing(ctx: Context) -> list[CreateJob]:

@@ -11,7 +11,7 @@ Differences from the Go JobSet, in cases in which it gets stuck or counts too mu
 - An annotation that is no attempt spoils only its own pod: that pod has not reported, and an event says so.
 - A pod in deletion has nothing to report any more: the barrier waits for the pod that replaces it.
 - Every resume makes new pods with the next attempt; it is not a failure and takes nothing from maxRestarts. A resume
-  before the first attempt was under way raises no attempt, so the budget may be larger than maxRestarts, never smaller.
+  before the first attempt has begun raises no attempt, so more restarts than maxRestarts may happen, never fewer.
 - A pod that has succeeded cannot start again in place. When the others are asked to, the barrier could never be lifted
   again; the whole set is recreated instead, counted as the one restart that it is.
 - A ReplicatedJob whose completion another one waits for (dependsOn) is over before the others start, so no pod waits at
@@ -49,7 +49,7 @@ _QUOTED = 64
 
 
 class Budget(NamedTuple):
-    """After how many restarts in place the set is recreated, and restarts of parts of it that count."""
+    """`in_place`: restarts in place before the set is recreated, or None. `in_parts`: counted restarts of its parts."""
 
     in_place: int | None = None
     in_parts: int = 0
@@ -99,27 +99,27 @@ def apply(
     highest = max(attempts, default=0)
     restarts = max((pod.restarts for pod in ours), default=0) - uncounted_restarts(js)
     failure = next((failure for failure in failures if failure.attempt == highest), None)
-    if max(restarts, highest - _free(draft.status)) > policy.max_restarts:
+    if max(restarts, highest - _uncounted_attempts(draft.status)) > policy.max_restarts:
         _fail(draft, failure)
         return
-    left = policy.max_restarts - draft.status.restarts_count_towards_max - budget.in_parts
+    restarts_left = policy.max_restarts - draft.status.restarts_count_towards_max - budget.in_parts
     expected = _expected_reports(js, draft)
     if expected is None or not attempts:
         return
     most = budget.in_place
     if most is not None and _used_up(most, draft.status, attempts):
         times = f"{most} restart{'s' * (most > 1)} in place {'have' if most > 1 else 'has'}"
-        _recreate(draft, left, "InPlaceRestartsUsedUp", f"{times} not helped", failure)
+        _recreate(draft, restarts_left, "InPlaceRestartsUsedUp", f"{times} not helped", failure)
     elif len(attempts) == expected and len(set(attempts)) == 1:
         if highest < (draft.status.current_in_place_restart_attempt or 0):
             return  # the watch of the pods is behind: they have reported more since
         _record_restart(draft, highest, failure)
         draft.update(current_in_place_restart_attempt=highest)
     elif any(pod.status.phase == "Succeeded" and attempt < highest for pod, attempt in reported) or (
-        _left(js, draft.status, highest)
+        _leaves_completed_jobs(js, draft.status, highest)
     ):
         reason = "pods have succeeded that a restart in place would leave behind"
-        _recreate(draft, left, "InPlaceRestartImpossible", reason, failure)
+        _recreate(draft, restarts_left, "InPlaceRestartImpossible", reason, failure)
     elif highest > requested_attempt(draft.status):
         _record_restart(draft, highest, failure)
         draft.update(previous_in_place_restart_attempt=highest - 1)
@@ -145,7 +145,7 @@ def _reported_attempts(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Po
     return reported
 
 
-def _left(js: JobSet, status: JobSetStatus, highest: int) -> bool:
+def _leaves_completed_jobs(js: JobSet, status: JobSetStatus, highest: int) -> bool:
     """Whether pods ask for the next attempt, in which completed Jobs of the current one would not take part."""
     current = status.current_in_place_restart_attempt
     if current is None or highest <= current:
@@ -159,7 +159,7 @@ def _used_up(most: int, status: JobSetStatus, attempts: Sequence[int]) -> bool:
     current, highest = status.current_in_place_restart_attempt, max(attempts)
     if current is None or highest <= current:
         return False
-    in_place = highest - _free(status) - status.restarts_count_towards_max
+    in_place = highest - _uncounted_attempts(status) - status.restarts_count_towards_max
     return in_place > most and (min(attempts) < highest or in_place == most + 1)
 
 
@@ -181,17 +181,17 @@ def _record_restart(draft: StatusDraft, attempt: int, failure: WorkerFailure | N
         _record(draft, "InPlaceRestart", "", failure)
 
 
-def _recreate(draft: StatusDraft, left: int, reason: str, why: str, failure: WorkerFailure | None) -> None:
+def _recreate(draft: StatusDraft, restarts_left: int, reason: str, cause: str, failure: WorkerFailure | None) -> None:
     """Restart the whole set, if another counted restart is allowed."""
-    if left > 0:
-        message = f"recreating all jobs: {why}"
+    if restarts_left > 0:
+        message = f"recreating all jobs: {cause}"
         _record(draft, reason, message, failure)
         restart_set(draft, reason, message, counts=True)
     else:
         _fail(draft, failure)
 
 
-def _free(status: JobSetStatus) -> int:
+def _uncounted_attempts(status: JobSetStatus) -> int:
     """Attempts that do not count towards maxRestarts: uncounted restarts of the set, resumes and planned moves."""
     return status.restarts - status.restarts_count_towards_max + uncounted_attempts(status)
 

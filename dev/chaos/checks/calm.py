@@ -1,4 +1,4 @@
-"""While no fault acts but hostile clients: replicas live and pass their probes, the lease stays, admission is quick."""
+"""Checks for the times without a fault, hostile clients aside: no replica stops, the lease stays, admission is fast."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -37,12 +37,12 @@ class Stop(NamedTuple):
 def windows(begin: float, end: float, faults: Iterable[Window]) -> list[Window]:
     """The times of a run in which no fault has acted for `SETTLE` seconds. Its begin counts as a fault."""
     found = []
-    free = begin + SETTLE
+    calm_from = begin + SETTLE
     for first, last in sorted(faults):
-        if first - EDGE > free:
-            found.append((free, first - EDGE))
-        free = max(free, last + SETTLE)
-    return [*found, (free, end)] if free < end else found
+        if first - EDGE > calm_from:
+            found.append((calm_from, first - EDGE))
+        calm_from = max(calm_from, last + SETTLE)
+    return [*found, (calm_from, end)] if calm_from < end else found
 
 
 def check_stops(stops: Iterable[Stop], calm: Sequence[Window]) -> list[Violation]:

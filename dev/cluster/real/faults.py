@@ -1,4 +1,4 @@
-"""Faults of real nodes, made where they happen: the kubelet, PID 1, the cable, the disk."""
+"""Faults of real nodes: of the kubelet, PID 1, the network cable and the disk."""
 
 import os
 import signal

@@ -35,7 +35,7 @@ def relay() -> Relay:
 async def shown(relay: Relay, watch: Watch) -> list[tuple[float, bytes]]:
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    return [(round(loop.time() - begun, 1), part) async for part in relay._late(watch)]
+    return [(round(loop.time() - begun, 1), part) async for part in relay._delayed_chunks(watch)]
 
 
 async def test_all_of_a_watch_comes_at_once_from_an_api_server_that_is_not_behind(relay: Relay):

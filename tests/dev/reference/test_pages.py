@@ -11,7 +11,7 @@ from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS
 from webhooks.jobset.cluster.dry_run import OWNERLESS_SECONDS
 from webhooks.jobset.cluster.gangs import CACHE_SECONDS
 from webhooks.jobset.cluster.memory import SECONDS as ANSWERED_SECONDS
-from webhooks.jobset.cluster.needs import FOUND_FOR, MISSING_FOR
+from webhooks.jobset.cluster.needs import SECONDS_OF_FOUND, SECONDS_OF_MISSING
 from webhooks.jobset.cluster.nodes import KEPT_FOR as NODES_KEPT_FOR
 from webhooks.jobset.cluster.nodes import MOST_PAGES
 from webhooks.jobset.cluster.questions import PER_REVIEW, REVIEWS, TURN_TIMEOUT
@@ -45,7 +45,7 @@ def test_the_page_of_errors_says_the_limits_that_are_in_force():
         f"After {MAX_SHOWN_ERRORS} faults",
         f"at most {MAX_WARNINGS} warnings of at most {MAX_WARNING} characters",
         f"serves, at most once in {CACHE_SECONDS:g} s",
-        f"at most once in {FOUND_FOR:g} s, or once in {MISSING_FOR:g} s while it is missing",
+        f"at most once in {SECONDS_OF_FOUND:g} s, or once in {SECONDS_OF_MISSING:g} s while it is missing",
         f"at most once in {NODES_KEPT_FOR:g} s, with at most {MOST_PAGES} requests for {PAGE} nodes each",
         f"At most {PER_REVIEW} requests are sent about one JobSet",
         f"about {REVIEWS} JobSets at once",

@@ -17,7 +17,7 @@ from tests.support.model.scripted_server import GATES, MOUNT, Script, checks, cl
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
 from webhooks.jobset.cluster.checks import INCOMPLETE
-from webhooks.jobset.cluster.needs import CLAIM, CONFIG_MAP, FOUND_FOR, MISSING_FOR, SECRET
+from webhooks.jobset.cluster.needs import CLAIM, CONFIG_MAP, SECONDS_OF_FOUND, SECONDS_OF_MISSING, SECRET
 from webhooks.jobset.cluster.questions import PER_REVIEW
 
 pytestmark = pytest.mark.looptime
@@ -337,7 +337,9 @@ async def test_a_cluster_that_does_not_answer_refuses_nothing():
     assert [error.rule.id for error in found if error.rule] == ["dry-run-incomplete"]
 
 
-@pytest.mark.parametrize(("make", "kept"), [(lambda: Cluster(classes=("high",)), FOUND_FOR), (Cluster, MISSING_FOR)])
+@pytest.mark.parametrize(
+    ("make", "kept"), [(lambda: Cluster(classes=("high",)), SECONDS_OF_FOUND), (Cluster, SECONDS_OF_MISSING)]
+)
 async def test_many_sets_cost_one_question_until_the_answer_is_old(make: Callable[[], Cluster], kept: float):
     server = make()
     asking = checks(server)

@@ -1,8 +1,8 @@
 """Kinds of scheduling.k8s.io that spec.scheduling needs: whether the API server serves them.
 
-This is checked at admission, only for sets with spec.scheduling. A missing kind may be enabled later, and the
-controller waits for it: a warning with the needed flags. The answer is kept for a minute, so that many sets at once
-cost a few requests.
+Admission checks this for sets with spec.scheduling only. A missing kind gives a warning with the needed flags, and no
+refusal: it may be enabled later, and the controller waits for it. The answer is cached for a minute, so that many
+sets at once cost a few requests.
 
 Remembered: the kinds of `scheduling.k8s.io` that the API server serves, for 60 s. If it is wrong, a warning is out of
 date.

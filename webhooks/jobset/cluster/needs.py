@@ -1,6 +1,7 @@
 """The objects that pods of a JobSet need by name: whether they exist in the cluster or the JobSet's namespace.
 
-Without it each pod is refused or waits, and no status shows it. It may be created later: a warning. Names are looked up
+Pods without such an object are refused or wait, and no status shows it. It gives a warning and no refusal, since the
+object may be created later. Names are looked up
 on create only, with one small request for each; answers are kept for a while. Without the right to look an object up
 there is no finding. ConfigMaps and Secrets are looked up only if configured: only their users should be able to read
 them. Only metadata is requested, so that no data of a Secret is read.
@@ -50,9 +51,9 @@ from webhooks.jobset.rules.scheduling import TOPOLOGY as GROUP_TOPOLOGY_PATH
 from webhooks.jobset.rules.scheduling import levels
 from webhooks.jobset.subject import Entry, Subject
 
-FOUND_FOR = 60.0
+SECONDS_OF_FOUND = 60.0
 """Seconds for which something that exists is not looked up again."""
-MISSING_FOR = 5.0
+SECONDS_OF_MISSING = 5.0
 """Seconds for which a missing object is remembered: short, since a reader of the warning may create it at once."""
 MOST_ANSWERS = 1024
 """Names that are remembered, the latest."""
@@ -247,7 +248,7 @@ class Needs:
         answer = await self._known.get(
             (need.rule.id, scope, need.name),
             lambda: self._look(need, resource, scope, client),
-            lambda answer: FOUND_FOR if answer.there else MISSING_FOR,
+            lambda answer: SECONDS_OF_FOUND if answer.there else SECONDS_OF_MISSING,
         )
         words = {
             "name": need.name,
@@ -280,7 +281,7 @@ class Needs:
         if need.rule is not PRIORITY_CLASS:
             return ""
         try:
-            names = await self._classes.get(None, lambda: self._class_names(client), lambda _: MISSING_FOR)
+            names = await self._classes.get(None, lambda: self._class_names(client), lambda _: SECONDS_OF_MISSING)
         except (KubeError, TimeoutError):
             return ""  # the warning then names no similar class
         return nearest(need.name, names)

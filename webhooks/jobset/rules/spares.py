@@ -86,8 +86,8 @@ def _group(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         yield UNKNOWN.at(path, name, name=name, why="does not exist", how=name_suggestion(subject, name))
         return
     if target.rjob.spare_for:
-        why, how = "is a spare itself", "name the ReplicatedJob that runs the program"
-        yield UNKNOWN.at(path, name, name=name, why=why, how=how)
+        reason, how = "is a spare itself", "name the ReplicatedJob that runs the program"
+        yield UNKNOWN.at(path, name, name=name, why=reason, how=how)
         return
     js = subject.js
     if in_order(js.spec) or staged(js.spec):
@@ -142,12 +142,12 @@ def groups_of_pods(subject: Subject) -> Iterator[FieldError]:
     for entry in entries:
         name = entry.rjob.spare_for
         if name in tied:
-            why = "a group keeps its pods in one domain or at one device, since the spare is in no group"
+            reason = "a group keeps its pods in one domain or at one device, since the spare is in no group"
             instead = f"remove schedulingConstraints and resourceClaims of {tied[name].path}"
-            yield PLACED.at(entry.path.at("spareFor"), name, why=why, instead=instead)
+            yield PLACED.at(entry.path.at("spareFor"), name, why=reason, instead=instead)
         elif name in subject.by_name and _has_domains(placement_annotations(subject.js, subject.by_name[name].rjob)):
-            why = "a gang waits for all its domains at once"
-            yield PLACED.at(entry.path.at("spareFor"), name, why=why, instead="remove spec.scheduling")
+            reason = "a gang waits for all its domains at once"
+            yield PLACED.at(entry.path.at("spareFor"), name, why=reason, instead="remove spec.scheduling")
 
 
 def _has_domains(placement: Mapping[str, str]) -> bool:

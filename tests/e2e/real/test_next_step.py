@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,11 @@ AFTER_SECONDS, SHRINK_SECONDS = 5, 10
 MOST_SECONDS = 10
 """With a spare, beyond `AFTER_SECONDS`: twice what an idle machine is to take."""
 AGAIN, IN_PLACE_SET, SPARES, FEWER = "created again", "in place", "in place with spares", "fewer ranks"
+AGAIN_SPARES, SIDECAR_SPARES = "created again with spares", "in place with spares, mode Sidecar"
+SPARE_PODS = "the pods of the spares"
+LOST_WITHIN = 5
+"""Seconds between two lost nodes."""
+WITH_SPARES = (SPARES, AGAIN_SPARES, SIDECAR_SPARES)
 
 
 class Place:
@@ -84,7 +90,11 @@ class Place:
 
     def pulled(self, name: str) -> bool:
         """Whether the node has got the whole image since the last limit."""
-        return self.images.sent[str(self.nodes[name].address.ip)] >= IMAGE_MB * 1_000_000
+        return self.sent(name) >= IMAGE_MB * 1_000_000
+
+    def sent(self, name: str) -> int:
+        """Bytes of images that the node has got since the last limit."""
+        return self.images.sent[str(self.nodes[name].address.ip)]
 
     def has_of_images(self, name: str) -> set[str]:
         """What a node has of the images of the ranks and their agent, by digest."""
@@ -146,14 +156,15 @@ def start(place: Place, sets: Sets, how: str) -> None:
     policy["nodeFailure"] = {"afterSeconds": AFTER_SECONDS, "forceDeletePods": True}
     more: dict[str, Any] = {}
     job: dict[str, Any] = {}
-    if how != AGAIN:
+    if how not in {AGAIN, AGAIN_SPARES}:
         more = {"serviceAccountName": account(sets), "restartPolicy": "OnFailure"}
         job = IN_PLACE
-        agent = {"image": AGENT, "mode": "MainContainer", "imageVolume": True}
+        in_main = {"mode": "MainContainer", "imageVolume": True}
+        agent = {"image": AGENT, **({"mode": "Sidecar"} if how == SIDECAR_SPARES else in_main)}
         policy |= {"restartStrategy": "InPlaceRestart", "agent": agent}
     pod = training.rank(IMAGE, training.create_store(sets, SYSTEM), half_a_node(place.cluster), **more)
     groups = [group(replicas=RANKS, pod=pod, job=job)]
-    if how == SPARES:
+    if how in WITH_SPARES:
         groups.append({"name": "spare", "replicas": ON_EACH, "spareFor": "workers", "template": {}})
     if how == FEWER:
         groups[0]["elastic"] = {"min": 1, "max": RANKS}
@@ -162,7 +173,7 @@ def start(place: Place, sets: Sets, how: str) -> None:
     sets.apply(manifest(*groups, failurePolicy=policy))
     training.wait_step(sets, RANKS, since=0, timeout=180)
     assert Counter(pod["spec"].get("nodeName") for pod in workers(sets)) == dict.fromkeys(WARM, ON_EACH)
-    if how == SPARES:
+    if how in WITH_SPARES:
         place.open(*WARM, SPARE)
         wait_for(lambda: sets.status()["spares"][0].get("ready") == ON_EACH, timeout=120, what="the spares")
     place.limit(BYTES_PER_SECOND)
@@ -177,6 +188,11 @@ def half_a_node(cluster: Cluster) -> dict[str, dict[str, str]]:
 
 def workers(sets: Sets) -> list[dict[str, Any]]:
     return sets.pods("jobset.sigs.k8s.io/replicatedjob-name=workers")
+
+
+def end_pod(cluster: Cluster, pods: str, name: str) -> None:
+    """Remove a pod without the time to end that it asks for. `pods`: the path of the pods of its namespace."""
+    assert request(cluster, "DELETE", f"{pods}/{name}?gracePeriodSeconds=0")[0] == 200
 
 
 def longest_pause(sets: Sets, since: float) -> float:
@@ -200,11 +216,11 @@ def test_a_rank_fails(place: Place, sets: Sets, how: str, record_property):
     assert sum(place.images.sent.values()) == 0, "the nodes have the image"
 
 
-@pytest.mark.parametrize("how", [AGAIN, IN_PLACE_SET, SPARES])
+@pytest.mark.parametrize("how", [AGAIN, IN_PLACE_SET, SPARES, SIDECAR_SPARES])
 def test_a_node_is_lost(place: Place, sets: Sets, how: str, record_property):
     start(place, sets, how)
-    new = [SPARE] if how == SPARES else [COLD]
-    place.open(*WARM, SPARE, COLD) if how == SPARES else place.open(*WARM, COLD)
+    new = [SPARE] if how in WITH_SPARES else [COLD]
+    place.open(*WARM, *new, COLD)
     cut = time.time()
     with place.power_cut(WARM[0]):
         since = wait_for(lambda: tainted_at(place.cluster, WARM[0]), timeout=90, what="the taint") + AFTER_SECONDS
@@ -219,6 +235,7 @@ def test_a_node_is_lost(place: Place, sets: Sets, how: str, record_property):
             assert place.pulled(COLD)
         else:
             assert step.at - since <= MOST_SECONDS
+            assert place.sent(SPARE) == 0, "it has both images"
 
 
 @pytest.mark.parametrize("then", [WARM[0], COLD])
@@ -246,20 +263,34 @@ def test_a_node_is_lost_and_none_is_free(place: Place, sets: Sets, then: str, re
     record_property(f"ms without a step when {what}", round(1000 * longest_pause(sets, back)))
 
 
-def test_two_nodes_are_lost_one_of_them_that_of_the_spares_and_the_leader_dies(
-    place: Place, sets: Sets, record_property
-):
-    start(place, sets, SPARES)
+@pytest.mark.parametrize("how", [SPARES, AGAIN_SPARES])
+@pytest.mark.parametrize("also", [SPARE, WARM[1], SPARE_PODS])
+def test_a_node_is_lost_and_something_else_with_it(place: Place, sets: Sets, how: str, also: str, record_property):
+    """The node of the spares, while the leader dies; another node of ranks; or the pods of the spares."""
+    start(place, sets, how)
     place.open(*WARM, SPARE, COLD)
-    with place.power_cut(WARM[0], SPARE):
-        since = wait_for(lambda: tainted_at(place.cluster, WARM[0]), timeout=90, what="the taint") + AFTER_SECONDS
-        kill = f"{MANAGERS}/{leader(place.cluster)}?gracePeriodSeconds=0"
-        assert request(place.cluster, "DELETE", kill)[0] == 200
-        step = training.wait_step(sets, RANKS, since, timeout=300)
-        record_property("ms beyond afterSeconds until a step after two lost nodes", round(1000 * (step.at - since)))
-        assert Counter(pod["spec"].get("nodeName") for pod in workers(sets)) == dict.fromkeys(
-            [*WARM[1:], COLD], ON_EACH
-        )
+    lost, cut = [WARM[0], *({also} & place.nodes.keys())], time.time()
+    with place.power_cut(*lost):
+        assert time.time() - cut < LOST_WITHIN
+        wait_for(lambda: tainted_at(place.cluster, WARM[0]), timeout=90, what="the taint")
+        if also == SPARE:
+            end_pod(place.cluster, MANAGERS, leader(place.cluster))
+        elif also == SPARE_PODS:
+            for pod in sets.pods("jobset.sigs.k8s.io/replicatedjob-name=spare"):
+                end_pod(place.cluster, f"/api/v1/namespaces/{sets.namespace}/pods", pod["metadata"]["name"])
+        taints = [wait_for(partial(tainted_at, place.cluster, node), timeout=90, what="the taint") for node in lost]
+        step = training.wait_step(sets, RANKS, since := max(taints) + AFTER_SECONDS, timeout=300)
+        what = f"ms beyond afterSeconds until a step after a lost node and {also}, {how}"
+        record_property(what, round(1000 * (step.at - since)))
+        nodes = Counter(pod["spec"].get("nodeName") for pod in workers(sets))
+        assert nodes.total() == RANKS
+        assert nodes.keys() <= {*WARM, SPARE, COLD} - {*lost}
         status = sets.status()
         assert status.get("terminalState") is None
-        assert status["currentInPlaceRestartAttempt"] == 1
+        # The taints may be further apart than afterSeconds: then each of them is a restart.
+        attempt = status["restarts"] if how == AGAIN_SPARES else status["currentInPlaceRestartAttempt"]
+        assert 1 <= attempt <= len(lost)
+        if also == WARM[1]:
+            assert nodes == dict.fromkeys([WARM[2], SPARE, COLD], ON_EACH)
+            # More if the next pod of a spare is on a rank's node first, as when all are created again: it gives way, too.
+            assert status["spares"][0]["used"] >= ON_EACH

@@ -114,7 +114,7 @@ class Api:
     def watch(self, is_wanted: Callable[[], bool] = lambda: True) -> Iterator[JSON | None]:
         """Each later state of the JobSet; None once it is deleted. The watch ends from time to time.
 
-        It raises ApiError when `wanted` returns False; after changing that, call `interrupt`.
+        It raises ApiError when `is_wanted` returns False; after changing that, call `interrupt`.
         """
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreads load, protects nothing
         query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}

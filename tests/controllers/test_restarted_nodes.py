@@ -4,13 +4,10 @@ import pytest
 
 from controllers.planning.observed import Ended, FailedPod
 from tests.support.model.world import World
+from tests.support.objects.exit_codes import at
 from tests.support.objects.stored_sets import jobset, rjob
 
 POD = "js-workers-1-0-abcde"
-
-
-def at(second: int) -> str:
-    return f"2026-01-01T00:00:{second:02}Z"
 
 
 def restart_node(*pods: FailedPod, action: str = "RestartJobSet", rules: list[dict] | None = None) -> World:

@@ -127,20 +127,26 @@ class FailedNode(Base, frozen=True, kw_only=True):
 
 
 class LeftNode(Base, frozen=True, kw_only=True):
-    """A node that has a taint of the set's maintenance. Not in the Go JobSet."""
+    """A node that has a taint of the set's maintenance, or evicted pods of the set. Not in the Go JobSet."""
 
     name: Annotated[str, doc("Name of the node.")]
-    taint: Annotated[str, doc("Key of the taint by which it was noticed.")] = ""
+    taint: Annotated[
+        str, doc("Key of the taint by which it was noticed. Absent: by the eviction of a pod of the set.")
+    ] = ""
     pods_until: Annotated[
         str,
         doc(
-            "When the newest pod that has to leave it was created: RFC 3339. Later ones tolerate the taint, and stay.",
+            "When the newest pod that has to leave it was created: RFC 3339. Later ones tolerate the taint, and stay"
+            " unless they are evicted.",
             format="date-time",
         ),
     ] = ""
     moved: Annotated[
         bool,
-        doc("Whether the set has left it. It is not left again before all of the taints are gone."),
+        doc(
+            "Whether the set has left it. It is not left again before all of the taints are gone, unless a later pod is"
+            " evicted."
+        ),
     ] = False
 
 
@@ -160,7 +166,9 @@ class MaintenanceStatus(Base, frozen=True, kw_only=True):
     nodes: Annotated[
         tuple[LeftNode, ...],
         doc(
-            "Nodes with one of the taints that have, or had, pods of the set.", maxItems=MOST_LEFT_NODES, **MAP_BY_NAME
+            "Nodes with one of the taints, or with evicted pods, that have, or had, pods of the set.",
+            maxItems=MOST_LEFT_NODES,
+            **MAP_BY_NAME,
         ),
     ] = ()
 

@@ -15,7 +15,7 @@ class MaintenanceNotice(Base, frozen=True, kw_only=True):
         int,
         doc(
             "Seconds from the first of the taints until the set moves; less if all agents have reported that their"
-            " workers are ready for it.",
+            " workers are ready for it, or an evicted pod has ended.",
             minimum=0,
             maximum=86400,
             format="int32",
@@ -32,7 +32,10 @@ class MaintenanceNotice(Base, frozen=True, kw_only=True):
 
 
 class Maintenance(Base, frozen=True, kw_only=True):
-    """By which taints of a node the set leaves it, in a restart that does not count. Not in the Go JobSet."""
+    """By which taints of a node the set leaves it, in a restart that does not count. Not in the Go JobSet.
+
+    The eviction of a pod has the same effect.
+    """
 
     taint_keys: Annotated[
         tuple[Annotated[str, doc("Key of a taint.", minLength=1, maxLength=317)], ...],

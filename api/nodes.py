@@ -119,14 +119,24 @@ def job_pod_fields(pod: DetailedPod, owner: OwnerReference) -> dict[str, Any]:
     }
 
 
+EVICTION = "EvictionByEvictionAPI"
+TAINT_EVICTION = "DeletionByTaintManager"
+"""Reasons of the condition DisruptionTarget: somebody evicts the pod by the Eviction API, or it does not tolerate a
+taint NoExecute."""
+
+
 class BoundPod(JobPod, frozen=True, kw_only=True, gc=False):
-    """A pod with a node. The last fields are as in `PodOnTaintedNode`; a leader has no domain."""
+    """A pod with a node. The last fields are as in `PodOnTaintedNode`; a leader has no domain.
+
+    `disruption`: if it is being deleted and has not succeeded, one of these two reasons; else empty.
+    """
 
     job: str
     deleting: bool
     ended: bool
     topology: str
     domain: str
+    disruption: str = ""
 
 
 def bound_pod(pod: DetailedPod) -> BoundPod | None:
@@ -142,4 +152,12 @@ def bound_pod(pod: DetailedPod) -> BoundPod | None:
         ended=ended,
         topology=intern(meta.topology or ""),
         domain=intern(pod.domain),
+        disruption=_disruption(pod) if deleting else "",
     )
+
+
+def _disruption(pod: DetailedPod) -> str:
+    target = pod.status.condition("DisruptionTarget")
+    if target is None or target.status != "True" or pod.status.phase == "Succeeded":
+        return ""
+    return next((reason for reason in (EVICTION, TAINT_EVICTION) if reason == target.reason), "")

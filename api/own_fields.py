@@ -59,7 +59,7 @@ OWN_FIELDS: Fields = {
         "pods of nodes that fail are waited for until Kubernetes ends them", _IMMUTABLE
     ),
     ("failurePolicy", "maintenance"): DroppedField(
-        "pods stay on nodes with a taint of maintenance until somebody ends them, and that counts as a failure",
+        "pods stay on nodes with a taint of maintenance until somebody ends or evicts them, which counts as a failure",
         _IMMUTABLE,
     ),
     ("failurePolicy", "agent"): DroppedField(

@@ -360,8 +360,9 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
     maintenance: Annotated[
         Maintenance | None,
         doc(
-            "Moves the set away from nodes that get one of these taints, by a restart that does not count against"
-            " maxRestarts (feature gate JobSetNodeMaintenance). Absent: taints are not looked at.",
+            "Moves the set away from nodes that get one of these taints, or on which a pod of it is evicted, by a"
+            " restart that does not count against maxRestarts (feature gate JobSetNodeMaintenance). Absent: taints and"
+            " evictions are not looked at.",
             since_go=False,
         ),
     ] = None

@@ -270,7 +270,7 @@ def maintenance_notice(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     notice = status.maintenance
     if notice is None or not notice.move_time or status.terminal_state:
         return
-    nodes = [f"{node.name} ({node.taint})" for node in notice.nodes if not node.moved]
+    nodes = [f"{node.name} ({node.taint or 'evicted pods'})" for node in notice.nodes if not node.moved]
     message = (
         f"it leaves {pluralize(len(nodes), 'node')} at {clock(notice.move_time, case.facts.now)} at the latest, by a"
         f" planned restart that does not count: {join_names(nodes)}"

@@ -1,7 +1,7 @@
 """Caches of nodes, and of the pods on them, for sets with `failurePolicy.nodeFailure` or `maintenance`.
 
 Two watches for the whole cluster, only with the gates JobSetNodeFailure or JobSetNodeMaintenance. When a node, or one
-of its taints, is added or removed, the sets that have pods on it are queued.
+of its taints, is added or removed, the sets that have pods on it are queued, and the set of a pod that is evicted.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Any
 from api import keys
 from api.jobset import JobSet
 from api.names import job_names
-from api.nodes import ALWAYS, BoundPod, DetailedNode, Node, bound_pod, node_with
+from api.nodes import ALWAYS, EVICTION, BoundPod, DetailedNode, Node, bound_pod, node_with
 from api.pod import DetailedPod
 from controllers.planning import maintenance
 from controllers.planning.node_failure import policy_of
@@ -75,7 +75,7 @@ class NodeWatches:
         return self.nodes, self.pods
 
     def feed(self, queue: WorkQueue[Request]) -> None:
-        """Queue the affected sets when a node fails or comes back, or a pod on a failed node changes."""
+        """Queue the affected sets when a node fails or comes back, or a pod on a failed node, or evicted, changes."""
 
         def node_changed(_kind: ChangeKind, old: Node | None, new: Node | None) -> None:
             if new is None or (new.taints, new.others) != (((), ()) if old is None else (old.taints, old.others)):
@@ -85,7 +85,7 @@ class NodeWatches:
 
         def pod_changed(_kind: ChangeKind, old: BoundPod | None, new: BoundPod | None) -> None:
             pod = new or old
-            if pod is not None and (self._taints(pod.node) or self._other_taints(pod.node)):
+            if pod is not None and (pod.disruption or self._taints(pod.node) or self._other_taints(pod.node)):
                 wake(pod)
 
         def wake(pod: BoundPod) -> None:
@@ -110,9 +110,10 @@ class NodeWatches:
         return tuple(_tainted_pod(pod, *since[pod.node], domains.get(pod.job_uid, pod.domain)) for pod in found)
 
     def pods_in_maintenance(self, js: JobSet) -> tuple[tuple[PodOnTaintedNode, ...], frozenset[str]]:
-        """The pods of a set on nodes with a taint of its maintenance, and the names of these nodes.
+        """The pods of a set on nodes with a taint of its maintenance or with evicted pods, and the names of the nodes.
 
-        The names include nodes from its status that have such a taint, though no pod is left on them.
+        A pod is evicted by the Eviction API, or by one of these taints with effect NoExecute. The names include nodes
+        from the status that have such a taint, though no pod is left on them.
         """
         policy = maintenance.policy_of(js)
         if policy is None:
@@ -120,8 +121,16 @@ class NodeWatches:
         pods, taints = self._pods(js), frozenset(policy.taint_keys)
         names = {pod.node for pod in pods} | {node.name for node in maintenance.left_nodes(js.status)}
         found = {name: taint for name in names if (taint := self._last_taint(name, taints)) is not None}
-        tainted = (_tainted_pod(pod, *found[pod.node], pod.domain) for pod in pods if pod.node in found)
-        return tuple(tainted), frozenset(found)
+        evicted = {
+            pod.uid: pod.node for pod in pods if pod.disruption == EVICTION or (pod.disruption and pod.node in found)
+        }
+        nodes = frozenset((*found, *evicted.values()))
+        tainted = (
+            _tainted_pod(pod, *found.get(pod.node, ("", "")), pod.domain, evicted=pod.uid in evicted)
+            for pod in pods
+            if pod.node in nodes
+        )
+        return tuple(tainted), nodes
 
     def _last_taint(self, node: str, wanted: frozenset[str]) -> tuple[str, str] | None:
         """Time and key of the newest of these taints of the node; None if it has none.
@@ -192,7 +201,7 @@ class NodeWatches:
         return () if ("", node) in unreadable else DELETED_NODE_TAINTS
 
 
-def _tainted_pod(pod: BoundPod, since: str, taint: str, domain: str) -> PodOnTaintedNode:
+def _tainted_pod(pod: BoundPod, since: str, taint: str, domain: str, *, evicted: bool = False) -> PodOnTaintedNode:
     """`domain`: for a leader, whose own record has none, the domain of its followers."""
     return PodOnTaintedNode(
         name=pod.name,
@@ -206,4 +215,5 @@ def _tainted_pod(pod: BoundPod, since: str, taint: str, domain: str) -> PodOnTai
         ended=pod.ended,
         topology=pod.topology,
         domain=domain,
+        evicted=evicted,
     )

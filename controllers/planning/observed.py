@@ -74,13 +74,14 @@ class PendingPod:
 
 @dataclass(frozen=True, slots=True)
 class PodOnTaintedNode:
-    """A pod on a node that was deleted, or that has a taint for which the set has a policy.
+    """A pod on a node that was deleted, or that has a taint or an evicted pod for which the set has a policy.
 
     - `job_uid`: of the Job that controls it. `created`: RFC 3339.
-    - `taint`: the key; empty if the node does not exist. `since`: RFC 3339, when the taint was added. If the API server
-      does not say when, or the node does not exist: when this process first saw it so. Of a taint of
-      maintenance it is empty then.
-    - `deleting`: it has a deletion timestamp. `ended`: its phase is Succeeded or Failed.
+    - `taint`: the key; empty if the node does not exist, or has none and pods on it are evicted. `since`: RFC 3339,
+      when the taint was added. If the API server does not say when, or the node does not exist: when this process first
+      saw it so. For `maintenance` it is empty then.
+    - `deleting`: it has a deletion timestamp. `ended`: its phase is Succeeded or Failed. `evicted`: it is being deleted
+      because somebody evicts it, and has not succeeded; only of a node of maintenance.
     - `topology`, `domain`: in exclusive placement, the label of nodes by which its Job was placed, and the value of it,
       empty if it is not known.
     """
@@ -96,6 +97,7 @@ class PodOnTaintedNode:
     ended: bool = False
     topology: str = ""
     domain: str = ""
+    evicted: bool = False
 
 
 FailedPodsByJob = Mapping[str, tuple[FailedPod, ...]]
@@ -148,8 +150,8 @@ class Observed:
       long.
     - `pods_on_failed_nodes`: as the caches of pods and nodes have them; empty unless the set asks for `nodeFailure`.
       `read_nodes`: names of the nodes that were read for this plan, with the pods on them.
-    - `pods_to_move`: those on nodes with a taint of the set's `maintenance`. `nodes_in_maintenance`: the names of these
-      nodes, and of those that the status names and that have one.
+    - `pods_to_move`: those on nodes with a taint of the set's `maintenance`, or with a pod of the set that is evicted.
+      `nodes_in_maintenance`: the names of these nodes, and of those that the status names and that have such a taint.
     - `job_window`: how many Jobs may wait for the Job controller, as measured; 0: not known. `others_wait`: whether
       another set has Jobs that wait for it, or some to create or resume.
     - `held_back`: UIDs of Jobs that must not be resumed yet, with the seconds until then: they are suspended by others.

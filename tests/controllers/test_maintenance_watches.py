@@ -94,3 +94,61 @@ async def test_a_pod_on_a_node_that_works_gets_its_grace_period(graceful):
         stored = cluster.watches.pods.store.get("ns", "p")
     assert client.asked == [{"namespace": "ns", "uid": "u"} | ({} if graceful else {"grace_period_seconds": 0})]
     assert [pod.deleting for pod in [stored] if pod] == [True] * graceful
+
+
+class TestEvictions:
+    @pytest.mark.parametrize(
+        ("target", "found"),
+        [
+            ({}, []),
+            ({"reason": "EvictionByEvictionAPI"}, [("p", "", True), ("q", "", False)]),
+            ({"reason": "EvictionByEvictionAPI", "status": "False"}, []),
+            ({"reason": "DeletionByTaintManager"}, []),
+            ({"reason": "PreemptionByScheduler"}, []),
+        ],
+    )
+    async def test_a_pod_that_is_evicted_makes_its_node_one_to_leave(self, target, found):
+        cluster = Cluster(a_set(**MOVES), all_taints=True)
+        evict(cluster, **target)
+        cluster.pod("q")
+        cluster.pod("elsewhere", "n2")
+        async with cluster.synced():
+            pods, names = cluster.watches.pods_in_maintenance(cluster.jobsets.get("ns", "js"))
+            assert sorted((pod.name, pod.taint, pod.evicted) for pod in pods) == found
+            assert names == ({"n1"} if found else set())
+
+    @pytest.mark.parametrize(("key", "evicted"), [(DRAIN, True), (BROKEN, False)])
+    async def test_a_taint_of_the_set_may_evict(self, key, evicted):
+        cluster = Cluster(a_set(**MOVES), all_taints=True)
+        cluster.node("n1", taint(key))
+        evict(cluster, reason="DeletionByTaintManager")
+        async with cluster.synced():
+            pods, _ = cluster.watches.pods_in_maintenance(cluster.jobsets.get("ns", "js"))
+            assert [(pod.taint, pod.evicted) for pod in pods] == [(DRAIN, True)] * evicted
+
+    @pytest.mark.parametrize("body", [{"deleting": False}, {"phase": "Succeeded"}])
+    async def test_a_pod_that_stays_or_has_succeeded_is_not_evicted(self, body):
+        cluster = Cluster(a_set(**MOVES), all_taints=True)
+        evict(cluster, reason="EvictionByEvictionAPI", **body)
+        async with cluster.synced():
+            assert cluster.watches.pods_in_maintenance(cluster.jobsets.get("ns", "js")) == ((), frozenset())
+
+    async def test_it_wakes_its_set_and_so_does_its_end(self):
+        cluster = Cluster(a_set(**MOVES), all_taints=True)
+        cluster.pod("p")
+        async with cluster.synced():
+            cluster.watches.feed(cluster.queue)
+            await cluster.woken()
+            evict(cluster, reason="EvictionByEvictionAPI")
+            assert await cluster.woken() == {"js"}
+            cluster.api.drop("pods", "p")
+            assert await cluster.woken() == {"js"}
+
+
+def evict(cluster: Cluster, *, deleting: bool = True, phase: str = "Running", **target: str) -> None:
+    """Pod p on node n1 has that condition, and is being deleted."""
+    body = pod_body("p", "n1", **({"deletionTimestamp": LATER} if deleting else {}))
+    said = [{"type": "DisruptionTarget", "status": "True", **target}]
+    cluster.api.put(
+        "pods", "p", metadata=body["metadata"], spec=body["spec"], status={"phase": phase, "conditions": said}
+    )

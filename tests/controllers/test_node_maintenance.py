@@ -30,8 +30,10 @@ class TaintedWorld(World):
 
     def _nodes(self, observed: Observed, tainted: set[str]) -> Observed:
         known = self.status.maintenance.nodes if self.status.maintenance else ()
-        pods = tuple(pod for pod in self.bound if pod.node in tainted)
-        names = tainted & {*(pod.node for pod in pods), *(node.name for node in known)}
+        evicted = {pod.node for pod in self.bound if pod.evicted}
+        there = (pod for pod in self.bound if pod.node in tainted | evicted)
+        pods = tuple(pod if pod.node in tainted else replace(pod, taint="") for pod in there)
+        names = (tainted & {*(pod.node for pod in pods), *(node.name for node in known)}) | evicted
         return replace(observed, pods_to_move=pods, nodes_in_maintenance=frozenset(names))
 
     def observe(self) -> Observed:

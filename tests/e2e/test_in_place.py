@@ -79,10 +79,17 @@ class Kubelet:
         self.account = agents.account(self.cluster, sets.namespace, folder / "account")
         self.containers = {}
         self.env = {}
+        self.in_grace = False
+        """Whether the containers of pods that are being deleted run on."""
 
     def sync(self):
-        living = {pod["metadata"]["uid"]: pod for pod in self.sets.pods() if pod["status"]["phase"] == "Running"}
-        wanted = {uid for uid, pod in living.items() if "deletionTimestamp" not in pod["metadata"]}
+        pods = self.sets.pods(ending=self.in_grace)
+        living = {pod["metadata"]["uid"]: pod for pod in pods if pod["status"]["phase"] == "Running"}
+        wanted = {
+            uid
+            for uid, pod in living.items()
+            if "deletionTimestamp" not in pod["metadata"] or (self.in_grace and uid in self.containers)
+        }
         for uid in self.containers.keys() - wanted:
             container = self.containers.pop(uid)
             container.process.close()

@@ -1,4 +1,4 @@
-"""A node is cordoned, and sets with `maintenance` leave it as planned (docs/concepts/node-maintenance.md)."""
+"""A node is cordoned, or a pod evicted: sets with `maintenance` move as planned (docs/concepts/node-maintenance.md)."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests.e2e.test_in_place import WORKER, Kubelet, attempts, jobset
 from tests.e2e.test_in_place import running as workers_running
 from tests.support.cluster import agents
 from tests.support.cluster.jobs import Sets, group, manifest
-from tests.support.cluster.requests import kubectl, uids, wait_for
+from tests.support.cluster.requests import kubectl, request, uids, wait_for
 
 GATES = {"JobSetNodeMaintenance": True, "InPlaceRestart": True}
 pytestmark = [pytest.mark.manager(featureGates=GATES), pytest.mark.slow]
@@ -20,6 +20,23 @@ def cordon(sets: Sets, nodes: list[str]) -> str:
     node: str = sets.pods()[0]["spec"]["nodeName"]
     nodes.append(node)
     kubectl(sets.cluster, "cordon", node)
+    return node
+
+
+def evict(sets: Sets, *, grace: int = 0) -> str:
+    """Evict the first pod as `kubectl drain` does, and give the name of its node. It ends `grace` seconds later."""
+    pod = sets.pods()[0]
+    kubectl(
+        sets.cluster,
+        *("annotate", "pod", pod["metadata"]["name"], f"kwok.jobset.dev/grace-seconds={grace}", "-n", sets.namespace),
+    )
+    meta = {"name": pod["metadata"]["name"], "namespace": sets.namespace}
+    path = f"/api/v1/namespaces/{sets.namespace}/pods/{meta['name']}/eviction"
+    status, answer = request(
+        sets.cluster, "POST", path, {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
+    )
+    assert status == 201, answer
+    node: str = pod["spec"]["nodeName"]
     return node
 
 
@@ -73,5 +90,44 @@ def test_in_place_all_workers_acknowledge_and_only_the_pods_there_are_replaced(s
             "Normal",
             True,
         )
+    finally:
+        kubelet.close()
+
+
+def test_a_set_of_which_a_pod_is_evicted_moves_by_a_restart_that_does_not_count(sets):
+    sets.apply(
+        manifest(group("w", replicas=2), failurePolicy={"maxRestarts": 0, "maintenance": {"taintKeys": [CORDON]}})
+    )
+    wait_for(lambda: running(sets), what="the first attempt")
+    before = uids(sets.pods())
+    node = evict(sets)
+    wait_for(lambda: running(sets, before), what="the second attempt")
+    status = sets.status()
+    assert (status["restarts"], status.get("restartsCountTowardsMax", 0), status.get("terminalState")) == (1, 0, None)
+    assert "attemptHistory" not in status
+    assert notes(sets, "NodeMaintenance") == [("Normal", f"pods on node {node} are evicted: {PLANNED}")]
+    wait_for(lambda: "maintenance" not in sets.status(), what="the node is forgotten, since it has no taint")
+
+
+def test_in_place_workers_acknowledge_while_the_evicted_pod_has_its_grace_period(sets, agent_file, tmp_path):
+    kubelet = Kubelet(sets, agent_file, tmp_path)
+    kubelet.in_grace = True
+    try:
+        wanted = {"taintKeys": [CORDON], "notice": {"signal": "SIGUSR1", "waitSeconds": 600}}
+        agent = {"image": "agent", "mode": "MainContainer"}
+        sets.apply(jobset(max_restarts=0, agent=agent, policy={"maintenance": wanted}, worker=CHECKPOINTS))
+        first = workers_running(kubelet, attempt=0)
+        pods = uids(sets.pods())
+        node = evict(sets, grace=10)
+        kubelet.until(lambda: notes(sets, "NodeMaintenance"), "the move, after all workers have acknowledged")
+        evicted = [pod for pod in sets.pods(ending=True) if "deletionTimestamp" in pod["metadata"]]
+        assert [pod["status"]["phase"] for pod in evicted] == ["Running"], "it has not ended yet"
+        second = workers_running(kubelet, attempt=1, but=first.values())
+        assert len(first.keys() & second.keys()) == len(pods) - 1, "all other pods are the same objects"
+        status = sets.status()
+        assert (attempts(sets), status["restarts"], status.get("terminalState")) == ((0, 1), 0, None)
+        assert "attemptHistory" not in status
+        [(_, note)] = notes(sets, "NodeMaintenanceNotice")
+        assert note.startswith(f"pods on node {node} are evicted: the set moves at ")
     finally:
         kubelet.close()

@@ -207,7 +207,7 @@ class MaintenanceNotice(Model):
 
     wait_seconds: StrictInt
     """Seconds from the first of the taints until the set moves; less if all agents have reported that their
-    workers are ready for it.
+    workers are ready for it, or an evicted pod has ended.
     """
     signal: str | None = None
     """With restartStrategy InPlaceRestart: signal that agents in main container mode send to those processes of
@@ -216,7 +216,10 @@ class MaintenanceNotice(Model):
 
 
 class Maintenance(Model):
-    """By which taints of a node the set leaves it, in a restart that does not count. Not in the Go JobSet."""
+    """By which taints of a node the set leaves it, in a restart that does not count. Not in the Go JobSet.
+
+    The eviction of a pod has the same effect.
+    """
 
     taint_keys: list[str]
     """Keys of taints, whatever their value and effect, such as node.kubernetes.io/unschedulable, which `kubectl
@@ -309,8 +312,9 @@ class FailurePolicy(Model):
     (feature gate JobSetNodeFailure). Absent: nodes are not looked at. Not in the Go JobSet.
     """
     maintenance: Maintenance | None = None
-    """Moves the set away from nodes that get one of these taints, by a restart that does not count against
-    maxRestarts (feature gate JobSetNodeMaintenance). Absent: taints are not looked at. Not in the Go JobSet.
+    """Moves the set away from nodes that get one of these taints, or on which a pod of it is evicted, by a restart
+    that does not count against maxRestarts (feature gate JobSetNodeMaintenance). Absent: taints and evictions
+    are not looked at. Not in the Go JobSet.
     """
     avoid_nodes: AvoidNodes | None = None
     """Keeps pods of Jobs that are created again away from nodes that failed the set (feature gate
@@ -725,16 +729,22 @@ class FailedNode(Model):
 
 
 class LeftNode(Model):
-    """A node that has a taint of the set's maintenance. Not in the Go JobSet."""
+    """A node that has a taint of the set's maintenance, or evicted pods of the set. Not in the Go JobSet."""
 
     name: str | None = None
     """Name of the node."""
     taint: str | None = None
-    """Key of the taint by which it was noticed."""
+    """Key of the taint by which it was noticed. Absent: by the eviction of a pod of the set."""
     pods_until: str | None = None
-    """When the newest pod that has to leave it was created: RFC 3339. Later ones tolerate the taint, and stay."""
+    """When the newest pod that has to leave it was created: RFC 3339.
+
+    Later ones tolerate the taint, and stay unless they are evicted.
+    """
     moved: StrictBool | None = None
-    """Whether the set has left it. It is not left again before all of the taints are gone."""
+    """Whether the set has left it.
+
+    It is not left again before all of the taints are gone, unless a later pod is evicted.
+    """
 
 
 class MaintenanceStatus(Model):
@@ -745,7 +755,7 @@ class MaintenanceStatus(Model):
     move_time: str | None = None
     """When the set leaves them at the latest: RFC 3339. Absent as noticeTime."""
     nodes: list[LeftNode] = Field(default_factory=list)
-    """Nodes with one of the taints that have, or had, pods of the set."""
+    """Nodes with one of the taints, or with evicted pods, that have, or had, pods of the set."""
 
 
 class ReducedReplicas(Model):

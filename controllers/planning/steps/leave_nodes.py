@@ -1,10 +1,16 @@
 """Step: the set leaves nodes before they go (gate JobSetNodeMaintenance). See docs/concepts/node-maintenance.md.
 
-A node is recognized by its taint; its workers then have the time of the notice. Then the set moves once, away from all
-nodes known by then: in place if possible, else all Jobs are created again. The status keeps a node until the last of
-the taints is removed. A pod that is bound to it later tolerates them, and is never moved. The move is stored first. In
-place, the pods are deleted afterwards, by whichever process: those created until a time in the status. That time and
-those of pods come from the API server.
+A node is recognized by its taint, or by a pod that is evicted; its workers then have the time of the notice. Then the
+set moves once, away from all nodes known by then: in place if possible, else all Jobs are created again. The status
+keeps a node until the last of the taints is removed, and no evicted pod is left. A pod that is bound to it later
+tolerates them, and is not moved unless it is evicted. The move is stored first. In place, the pods are deleted
+afterwards, by whichever process: those created until a time in the status. That time and those of pods come from the
+API server.
+
+An evicted pod ends at the end of its grace period at the latest. Without agents nobody can be told meanwhile, and the
+Job may fail at any moment: the set moves at once. In place it moves when the pod has ended; the status says that a node
+was left because of an eviction, so that also a process that sees neither the pod nor its end knows what the other
+workers have lost.
 """
 
 from collections.abc import Iterable, Mapping
@@ -54,17 +60,21 @@ def leave_nodes(ctx: Context) -> Partial:
 def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Partial:
     """`stored`: the maintenance in the status."""
     pods = _pods_by_node(ctx)
-    tainted = [node for node in stored.nodes if node.name in ctx.observed.nodes_in_maintenance]
+    evictions = {node.name for node in stored.nodes if _is_open_eviction(ctx, stored, node)}
+    remembered = evictions | ctx.observed.nodes_in_maintenance
+    kept = [_with_evictions(node, pods) for node in stored.nodes if node.name in remembered]
     found = _new_nodes(pods, {node.name for node in stored.nodes})
-    new = found[: MOST_LEFT_NODES - len(tainted)]
-    empty = {node.name for node in tainted if not (node.moved or _old_pods(node, pods))}
-    nodes = [*(replace(node, moved=True) if node.name in empty else node for node in tainted), *new]
+    new = found[: MOST_LEFT_NODES - len(kept)]
+    empty = {node.name for node in kept if not (node.moved or node.name in evictions or _old_pods(node, pods))}
+    nodes = [*(replace(node, moved=True) if node.name in empty else node for node in kept), *new]
     waiting = [node for node in nodes if not node.moved]
     notice = _notice(ctx, policy, stored, nodes, waiting)
     # Times of pods are whole seconds: replacement pods need a later second.
-    is_due = all(node.pods_until < ctx.now for node in waiting)
-    moves = bool(waiting) and is_due and not ctx.children.failed and _is_due(ctx, policy, notice)
-    changed = empty.union(node.name for node in stored.nodes if node not in tainted)
+    begun = all(node.pods_until < ctx.now for node in waiting)
+    due = _is_due(ctx, policy, notice) or any(_has_lost_pods(ctx, node, pods) for node in waiting)
+    moves = bool(waiting) and begun and not ctx.children.failed and due
+    evicted = {node.name for node in waiting if not node.taint}
+    changed = empty | {node.name for node in stored.nodes} - remembered | evicted - evictions
     unread = changed.union(node.name for node in waiting if moves) - ctx.observed.read_nodes
     if unread:
         return Stop(pod_query=NodeQuery(tuple(sorted(unread)[:MOST_NODES])))
@@ -73,40 +83,73 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
     draft = ctx.draft()
     if notice != stored:
         draft.update(maintenance=notice if nodes else None)
-    if new:
+    open_before = {node.name for node in stored.nodes if not node.moved}
+    if noticed := [node for node in waiting if node.name not in open_before]:
         follows = f"the set moves at {notice.move_time} at the latest"
-        draft.event("Normal", "NodeMaintenanceNotice", _words(ctx, new, follows))
-    left = max(-age(notice.move_time, ctx.now), 0 if is_due else 1) if waiting else 0
+        draft.event("Normal", "NodeMaintenanceNotice", _words(ctx, noticed, follows))
+    left = max(-age(notice.move_time, ctx.now), 0 if begun else 1) if waiting else 0
     again = left - ctx.observed.second_passed if left > 0 else None  # none if a failed Job has to be deleted first
     deletions = _deletions(ctx, nodes, pods)
     return draft_result(draft, *deletions, status_first=notice != stored, requeue_after=again)
 
 
 def _pods_by_node(ctx: Context) -> PodsByNode:
-    """Pods of the attempt that run on nodes with one of the taints; none while the set is suspended."""
+    """Pods of the attempt that run on nodes with one of the taints, or are evicted; none while the set is suspended."""
     found: dict[str, list[PodOnTaintedNode]] = {}
     active = () if ctx.js.spec.suspend else ctx.children.active
     running = {child.job.metadata.uid for child in active if not (child.deleting or child.job.spec.suspend)}
     for pod in ctx.observed.pods_to_move:
-        if pod.job_uid in running and not (pod.deleting or pod.ended):
+        if pod.job_uid in running and (pod.evicted or not (pod.deleting or pod.ended)):
             found.setdefault(pod.node, []).append(pod)
     return found
 
 
 def _new_nodes(pods: PodsByNode, known: set[str]) -> list[LeftNode]:
-    """Nodes that got a taint after pods were bound to them. A pod that came after the taint tolerates it."""
+    """Nodes that got a taint after pods were bound to them, or with evicted pods.
+
+    A pod that came after the taint tolerates it.
+    """
     nodes = []
     for name in sorted(pods.keys() - known):
-        earlier = [pod for pod in pods[name] if not pod.since or pod.created <= pod.since]
-        if earlier:
-            until = max(pod.created for pod in earlier)
-            nodes.append(LeftNode(name=name, taint=earlier[0].taint, pods_until=until))
+        earlier = [pod for pod in pods[name] if pod.taint and (not pod.since or pod.created <= pod.since)]
+        evicted = [pod for pod in pods[name] if pod.evicted]
+        if earlier or evicted:
+            until = max(pod.created for pod in (*earlier, *evicted))
+            nodes.append(LeftNode(name=name, taint="" if evicted else earlier[0].taint, pods_until=until))
     return nodes
 
 
+def _with_evictions(node: LeftNode, pods: PodsByNode) -> LeftNode:
+    """The node, to be left because of its evicted pods if there are some for which the set has not moved yet."""
+    evicted = [pod.created for pod in pods.get(node.name, ()) if pod.evicted]
+    until = max(evicted, default="")
+    if not evicted or (node.moved and until <= node.pods_until):
+        return node
+    return replace(node, taint="", pods_until=max(until, node.pods_until), moved=False)
+
+
 def _old_pods(node: LeftNode, pods: PodsByNode) -> list[PodOnTaintedNode]:
-    """The pods that have to leave the node."""
-    return [pod for pod in pods.get(node.name, ()) if pod.created <= node.pods_until]
+    """The pods that have to leave the node. Without a taint only evicted ones have to."""
+    found = pods.get(node.name, ())
+    return [pod for pod in found if pod.created <= node.pods_until and (pod.taint or pod.evicted)]
+
+
+def _is_open_eviction(ctx: Context, stored: MaintenanceStatus, node: LeftNode) -> bool:
+    """Whether the set has still to move because of evicted pods of a node in the status, whether or not these exist.
+
+    Not after a restart of the whole set. Nor if some pods have succeeded: the evicted one may be one of them.
+    """
+    if node.taint or node.moved or not stored.notice_time or ctx.js.spec.suspend:
+        return False
+    restart = ctx.status.last_restart
+    restarted = restart is not None and restart.start_time >= stored.notice_time
+    return not restarted and _can_stay(ctx, _agent_pods(ctx))
+
+
+def _has_lost_pods(ctx: Context, node: LeftNode, pods: PodsByNode) -> bool:
+    """Whether nobody is told any more before evicted pods of the node have ended: there are no agents, or one has."""
+    evicted = [pod for pod in _old_pods(node, pods) if pod.evicted]
+    return not node.taint and (not ctx.restarts_in_place or not evicted or any(pod.ended for pod in evicted))
 
 
 def _notice(
@@ -131,7 +174,7 @@ def _is_due(ctx: Context, policy: Maintenance, notice: MaintenanceStatus) -> boo
     if _restart_begins(ctx, pods):
         return True
     signalled = policy.notice is not None and policy.notice.signal
-    acknowledgements = [pod.metadata.annotations.maintenance_acknowledged for pod in pods]
+    acknowledgements = [pod.metadata.annotations.maintenance_acknowledged for pod in _agent_pods(ctx, deleting=True)]
     return (
         bool(signalled and acknowledgements)
         and len(acknowledgements) == _agents(ctx)
@@ -139,13 +182,17 @@ def _is_due(ctx: Context, policy: Maintenance, notice: MaintenanceStatus) -> boo
     )
 
 
-def _agent_pods(ctx: Context) -> list[Pod]:
-    """The pods whose agents take part in restarts in place, with those that have succeeded."""
+def _agent_pods(ctx: Context, *, deleting: bool = False) -> list[Pod]:
+    """The pods whose agents take part in restarts in place, with those that have succeeded.
+
+    `deleting`: also those that are being deleted, and have not ended yet.
+    """
     if not ctx.restarts_in_place:
         return []
     early = jobs_without_agent(ctx.js)
     uids = {child.job.metadata.uid for child in ctx.children.active if child.replicated_job not in early}
-    return [pod for pod in ctx.observed.pods if pod.job_uid in uids and pod.counts]
+    found = (pod for pod in ctx.observed.pods if pod.job_uid in uids)
+    return [pod for pod in found if pod.counts or (deleting and pod.status.phase != "Failed")]
 
 
 def _agents(ctx: Context) -> int:
@@ -168,7 +215,8 @@ def _move(
 ) -> Partial:
     """Leave these nodes once, by a restart that does not count.
 
-    In place it is an attempt of its own, unless the workers have not begun, or begin another attempt anyway.
+    In place it is an attempt of its own, unless the workers have not begun, or begin another attempt anyway. If they do
+    that when a pod was evicted, it is because of that pod.
 
     `whole`: there are more nodes than the status may name, so all Jobs are created again.
     """
@@ -180,7 +228,7 @@ def _move(
     if whole or not _can_stay(ctx, agents):
         restart_set(draft, REASON, _words(ctx, leaving, planned), counts=False, event_type="Normal")
         return draft_result(draft, kind=Stop)
-    if not _restart_begins(ctx, agents):
+    if any(not node.taint for node in leaving) or not _restart_begins(ctx, agents):
         end_attempt(ctx.js, draft, _replicated_jobs(ctx, leaving, pods))
         if draft.status.previous_in_place_restart_attempt != ctx.status.previous_in_place_restart_attempt:
             begin_attempt(draft)
@@ -190,8 +238,10 @@ def _move(
     return draft_result(draft, *_deletions(ctx, nodes, pods), status_first=True)
 
 
-def _replicated_jobs(ctx: Context, nodes: Iterable[LeftNode], pods: PodsByNode) -> set[str]:
-    """Names of the ReplicatedJobs of the pods that have to leave these nodes."""
+def _replicated_jobs(ctx: Context, nodes: list[LeftNode], pods: PodsByNode) -> set[str]:
+    """Names of the ReplicatedJobs of the pods that have to leave these nodes; all, if evicted ones are gone already."""
+    if any(not (node.taint or _old_pods(node, pods)) for node in nodes):
+        return {rjob.name for rjob in ctx.js.spec.replicated_jobs}
     uids = {pod.job_uid for node in nodes for pod in _old_pods(node, pods)}
     return {child.replicated_job for child in ctx.children.active if child.job.metadata.uid in uids}
 
@@ -207,9 +257,13 @@ def _can_stay(ctx: Context, agents: Iterable[Pod]) -> bool:
 def _deletions(ctx: Context, nodes: Iterable[LeftNode], pods: PodsByNode) -> list[DeletePod]:
     """In place: the pods that have to leave nodes which the status says the set has left."""
     moved = [node for node in nodes if node.moved] if ctx.restarts_in_place else []
-    old = (pod for node in moved for pod in _old_pods(node, pods))
+    old = (pod for node in moved for pod in _old_pods(node, pods) if not pod.deleting)
     return [DeletePod(pod.name, pod.uid, replaced=True, graceful=True) for pod in old]
 
 
 def _words(ctx: Context, nodes: Iterable[LeftNode], follows: str) -> str:
-    return list_some([f"node {node.name} has the taint {node.taint}" for node in nodes], follows, ctx.limits)
+    names = (
+        f"node {node.name} has the taint {node.taint}" if node.taint else f"pods on node {node.name} are evicted"
+        for node in nodes
+    )
+    return list_some([*names], follows, ctx.limits)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from api.jobset import JobSet
-from api.nodes import ALWAYS, DetailedNode, Node, node_with
+from api.nodes import ALWAYS, EVICTION, DetailedNode, Node, node_with
 from api.pod import DetailedPod
 from controllers.planning import maintenance
 from controllers.planning.node_failure import OUT_OF_SERVICE, policy_of
@@ -57,6 +57,23 @@ class FailingNodes(ApiServer):
         del self.drained[name]
         if name not in self.failed_nodes:
             self.add_node(name)
+
+    def evictable(self) -> list[str]:
+        """Names of pods that somebody may evict: with a node that works, and neither ended nor being deleted."""
+        return sorted(
+            name
+            for name, pod in self.tables["pods"].live.items()
+            if pod.content["status"]["phase"] == "Running"
+            and "deletionTimestamp" not in pod.meta
+            and pod.content["spec"]["nodeName"] not in self.failed_nodes
+        )
+
+    def evict(self, name: str) -> None:
+        """Its deletion is asked for, and it says why."""
+        pod = self.tables["pods"].live[name]
+        target = {"type": "DisruptionTarget", "status": "True", "reason": EVICTION}
+        status = {**pod.content["status"], "conditions": [target]}
+        self.mark("pods", self.put("pods", {**pod.content, "status": status}), pod.meta["finalizers"])
 
     def fail_node(self, name: str, taint: str) -> None:
         """It has this taint from now on; without one it is gone. Who says that it is off does not say since when."""

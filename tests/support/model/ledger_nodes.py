@@ -39,9 +39,11 @@ class NodeRules:
         assert all(_without(term, "matchExpressions") == self.domains for term in terms), f"{terms} for {self.domains}"
 
     @staticmethod
-    def newly_left(old: JobSetStatus, new: JobSetStatus) -> set[str]:
-        """Nodes that the set has left by this status."""
-        before, after = ({node.name for node in left_nodes(status) if node.moved} for status in (old, new))
+    def newly_left(old: JobSetStatus, new: JobSetStatus) -> set[tuple[str, str]]:
+        """Nodes that the set has left by this status, each with the time of its newest pod that has to leave it."""
+        before, after = (
+            {(node.name, node.pods_until) for node in left_nodes(status) if node.moved} for status in (old, new)
+        )
         return after - before
 
     def _moved(self, js: JobSet, new: JobSetStatus) -> bool:

@@ -50,6 +50,7 @@ MOVES = {
     "node_fails": 2,
     "node_returns": 1,
     "node_is_drained": 2,
+    "pod_is_evicted": 2,
     "drain_ends": 1,
     "pod_is_late": 2,
     "room_is_gone": 2,

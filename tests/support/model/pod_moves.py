@@ -17,6 +17,7 @@ AGENT_MOVES = (
     "worker_fails",
     "node_fails",
     "node_is_drained",
+    "pod_is_evicted",
     "pod_is_late",
     "room_is_gone",
     "all_goes_well",
@@ -62,6 +63,13 @@ class PodMoves:
             self.ledger.drains += 1
             self.server.drain_node(data.draw(st.sampled_from(nodes)), timed=data.draw(st.booleans()))
             self.server.seconds += data.draw(st.sampled_from([0, 3]))
+
+    def _pod_is_evicted(self, data):
+        """By the Eviction API. Its kubelet may still not have ended it a while later."""
+        if names := self.server.evictable():
+            self.ledger.drains += 1
+            self.server.evict(data.draw(st.sampled_from(names)))
+            self.server.seconds += data.draw(st.sampled_from([0, 1]))
 
     def _drain_ends(self, data):
         if self.server.drained:

@@ -10,7 +10,9 @@ from api.layout import layout_of
 from api.placeholders import MOST_PLACEHOLDERS, as_placeholder
 from api.spares import HOLD
 from controllers.planning.child_jobs import sort_jobs
+from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.steps.grow_back import RETRY, SETTLE
+from kube.model.meta import Owner
 from tests.support.model.full_cluster import AFTER, GATES, labels, smaller
 from tests.support.model.lives import suspend
 
@@ -82,6 +84,16 @@ class TestMore:
         world.settle()
         assert world.placeholders == [], "not at once: pods that are ready now and then make no Job each time"
         world.pass_time(RETRY)
+        assert world.placeholders == ["js-workers-3"]
+
+    def test_a_name_that_another_owner_has_is_tried_again(self):
+        world = smaller()
+        del world.jobs["js-workers-3"]
+        world.foreign = {"js-workers-3": Owner("Job", "somebody")}
+        world.settle()
+        assert (world.placeholders, world.plan().requeue_after) == ([], DEFAULT_LIMITS.foreign_retry)
+        world.foreign = {}
+        world.settle()
         assert world.placeholders == ["js-workers-3"]
 
     def test_a_failure_is_decided_first_and_placeholders_end_with_the_attempt(self):

@@ -51,9 +51,11 @@ def grow_back(ctx: Context) -> Partial:
         _restore(ctx, draft, entries)
         return draft_result(draft)
     pause = max((RETRY - age(entry.held_since, ctx.now) for entry in entries), default=0.0)
-    missing = _missing(ctx) if pause <= 0 and entries == stored else []
-    waits = [seconds for seconds in (left, pause) if 0 < seconds < math.inf]
-    return draft_result(draft, *over, *missing, requeue_after=min(waits, default=None))
+    missing = _missing(ctx) if pause <= 0 and entries == stored else {}
+    creations = [creation for creation in missing.values() if creation is not None]
+    retry = ctx.limits.foreign_retry if None in missing.values() else 0
+    waits = [seconds for seconds in (left, pause, retry) if 0 < seconds < math.inf]
+    return draft_result(draft, *over, *creations[: max(ctx.job_budget, 0)], requeue_after=min(waits, default=None))
 
 
 def _is_steady(ctx: Context) -> bool:
@@ -107,16 +109,17 @@ def _restore(ctx: Context, draft: StatusDraft, entries: tuple[ReducedReplicas, .
     restart_set(draft, RESTORED, list_some(parts, cause, ctx.limits), counts=False, event_type="Normal")
 
 
-def _missing(ctx: Context) -> list[CreateJob]:
-    """The placeholders that do not exist, as many as may be created now."""
+def _missing(ctx: Context) -> dict[str, CreateJob | None]:
+    """The placeholders that do not exist, by name; None: the name is taken by another owner's Job."""
     js = ctx.observed.jobset
     layout, there = layout_of(js), {job.metadata.name for job in ctx.observed.placeholders}
-    names_in_use = {*there, *ctx.observed.foreign, *ctx.observed.unreadable}
+    names_in_use = {*ctx.observed.foreign, *ctx.observed.unreadable}
     names_in_use |= {job.metadata.name for job in ctx.children.unrecognized}
-    ranges, found = layout.by_name(), []
+    ranges, found = layout.by_name(), dict[str, CreateJob | None]()
     for name, indexes in places(js).items():
         for index in indexes:
             job = job_name(js.metadata.name, name, index)
-            if job not in names_in_use:
-                found.append(CreateJob(job, functools.partial(placeholder_body, ctx, layout, ranges[name], index)))
-    return found[: max(ctx.job_budget, 0)]
+            if job not in there:
+                body = functools.partial(placeholder_body, ctx, layout, ranges[name], index)
+                found[job] = None if job in names_in_use else CreateJob(job, body)
+    return found

@@ -162,8 +162,8 @@ def _remedy(pod: SeenPod, words: str, container: str = "") -> str:
 def known_remedy(words: str, namespace: str, pod: str, node: str, logs: str = "") -> str:
     """What to do about a message of the kubelet about a pod; empty if unknown. `logs`: command that shows its logs."""
     describe = f"kubectl describe pod -n {namespace} {pod}"
-    location = {"namespace": namespace, "node": node or "NODE", "describe": describe}
-    return find_fix(_REMEDIES, words, logs=logs, **location).removesuffix("; ")
+    values = {"namespace": namespace, "node": node or "NODE", "describe": describe}
+    return find_fix(_REMEDIES, words, logs=logs, **values).removesuffix("; ")
 
 
 def meaning_of(code: int | None, *, seen: bool) -> str:

@@ -84,9 +84,9 @@ class Interruptions:
         A broken connection may break again before it delivers an event.
         """
         if self._opens:
-            self.over()
+            self.end()
 
-    def over(self) -> None:
+    def end(self) -> None:
         """The watch has delivered an event."""
         if self._warned:
             seconds = self._clock() - self._since

@@ -1,8 +1,8 @@
 """Removes replicas on dead machines from their Service, long before their nodes count as lost.
 
 The endpoint of such a pod stays for 40 to 50 s, and each request that is sent there waits for its whole time limit. A
-replica that does not answer its peers at all is marked as not ready. If its kubelet runs, its next report undoes that;
-a refused connection is an answer, and left to the kubelet.
+replica that does not answer its peers at all is marked as not ready. If its kubelet works, the kubelet's next report
+undoes that. A refused connection counts as an answer: the kubelet reports such a replica.
 """
 
 import asyncio
@@ -72,7 +72,8 @@ async def is_reachable(address: str, port: int) -> bool:
 async def watch_peers(client: Client, namespace: str, selector: str, probe: Probe) -> None:
     """Check the other replicas as long as this one runs. `probe`: whether the machine of an address answers.
 
-    Only silence after an answer counts, and once: if a network policy separates replicas, none is marked.
+    A replica that has never answered is not marked: a network policy may separate the replicas. After it was marked, it
+    has to answer again before it is marked again.
     """
     silent: dict[str, int] = {}
     clock_now = asyncio.get_running_loop().time

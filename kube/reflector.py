@@ -108,7 +108,7 @@ async def watch(
                     case Listed():
                         interruptions.on_list()
                     case Observed() | Bookmark():
-                        interruptions.over()
+                        interruptions.end()
                 state, events = step(state, item)
                 for event in events:
                     sink(event)

@@ -88,8 +88,8 @@ async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
             elif found.bodies:
                 found.write(table, namespaces=options.everywhere, width=width_of(out))
             else:
-                location = "in any namespace" if options.everywhere else f"in namespace {to.namespace}: -A looks in all"
-                err.write(f"there are no JobSets {location}\n")
+                scope = "in any namespace" if options.everywhere else f"in namespace {to.namespace}: -A looks in all"
+                err.write(f"there are no JobSets {scope}\n")
             if found.left_out:
                 err.write(
                     f"there are more: only the first {MOST_JOBSETS} are shown; -n NAMESPACE or a name shows others\n"

@@ -62,8 +62,8 @@ async def _serve(options: Options, out: TextIO, err: TextIO) -> int:
             watching = group.create_task(caches.run())
             serving = group.create_task(server.run())
             await server.started.wait()
-            location = "all namespaces" if namespace is None else f"namespace {namespace}"
-            out.write(f"JobSets of {location}: http://{shown_host(address)}:{server.port}/ (Ctrl-C ends it)\n")
+            scope = "all namespaces" if namespace is None else f"namespace {namespace}"
+            out.write(f"JobSets of {scope}: http://{shown_host(address)}:{server.port}/ (Ctrl-C ends it)\n")
             out.flush()
             err.write(reached_by_others(address))
             for number in (signal.SIGINT, signal.SIGTERM):

@@ -92,9 +92,9 @@ def note_of(pods: Sequence[DetailedPod], *, more: bool = False) -> str:
     first = next(name for name, text in messages.items() if text == words)
     counted = f"pod {first} is" if number == 1 else f"pod {first} and {number - 1} more are"
     unlike = sum(count for _, count in more_words)
-    left = f"; {unlike} more for other reasons" if unlike else ""
-    unseen = f"; there are more than {MOST_PODS} pods without a node" if more else ""
-    return f"{counted} not scheduled: {words}{left}{unseen}"
+    other_reasons = f"; {unlike} more for other reasons" if unlike else ""
+    beyond_limit = f"; there are more than {MOST_PODS} pods without a node" if more else ""
+    return f"{counted} not scheduled: {words}{other_reasons}{beyond_limit}"
 
 
 def _words(pod: DetailedPod) -> str:

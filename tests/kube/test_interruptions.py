@@ -119,7 +119,7 @@ class Log:
 def test_one_interruption_is_no_warning_and_another_kind_of_failure_is_told_at_once(caplog):
     log, reset = Log(caplog), TransportError("connection reset")
     assert log.failed(reset) == [("INFO", "the watch of pods is interrupted: connection reset")]
-    log.interruptions.over()
+    log.interruptions.end()
     assert len(caplog.records) == 1, "an end of what was not a problem is no news"
     assert [level for level, _ in log.failed(reset)] == ["INFO"]
     assert log.failed(reset) == [("WARNING", "the watch of pods fails, for 1 s now (tries: 2): connection reset")]

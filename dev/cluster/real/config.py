@@ -78,7 +78,7 @@ def write_files(plan: Plan, authority: pki.Pair) -> None:
 
 
 def labels(plan: Plan, node: RealNode) -> Mapping[str, str]:
-    """Labels as fake nodes have them; the groups of `label_every` go on after the last fake node."""
+    """Labels as fake nodes have them; `label_every` counts them after the last fake node."""
     return plan.spec.nodes.labels_at(plan.spec.nodes.count + node.index)
 
 

@@ -163,3 +163,12 @@ class Scheduling(Base, frozen=True, kw_only=True):
         tuple[EntryScheduling, ...],
         doc("Groups of ReplicatedJobs below the set. At most 8.", maxItems=MAX_ENTRIES, **_ATOMIC),
     ] = ()
+
+    def shared_topology(self, name: str) -> tuple[str, ...]:
+        """Keys of the node labels of which all Jobs of that ReplicatedJob share one value, the widest first.
+
+        A constraint on `job` is for each Job alone, so it is not among them.
+        """
+        entries = (entry for entry in self.replicated_jobs if name in entry.target_replicated_jobs)
+        levels = (self.scheduling_constraints, *(entry.scheduling_constraints for entry in entries))
+        return tuple(constraint.key for level in levels if level is not None for constraint in level.topology)

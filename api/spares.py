@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from api.jobset import JobSet, ReplicatedJob
-from api.keys import EXCLUSIVE_TOPOLOGY, SPARES
+from api.keys import EXCLUSIVE_TOPOLOGY, JOBSET_UID, REPLICATED_JOB_NAME, SPARES
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON, MAX_INT32
 
@@ -24,6 +24,7 @@ _PROGRAM_FIELDS: Final = frozenset(
 )
 _OF_A_FLAVOR: Final = ("nodeSelector", "tolerations")
 """What Kueue writes into the pod templates of a set, by the ResourceFlavor that it gives to each ReplicatedJob."""
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _JOB_FIELDS: Final = ("parallelism", "completions", "completionMode")
 
 
@@ -107,6 +108,24 @@ def with_spares(job: JSON, name: str) -> JSON:
     meta = template["metadata"]
     labels = {**meta["labels"], SPARES: name}
     return {**job, "spec": {**job["spec"], "template": {**template, "metadata": {**meta, "labels": labels}}}}
+
+
+def in_domain_of(job: JSON, js: JobSet, name: str) -> JSON:
+    """The Job of a spare, whose pods follow those of ReplicatedJob `name` into the domain of its group.
+
+    They are in no group themselves: members count, so a gang would be complete with a spare instead of a worker.
+    """
+    topology = js.spec.scheduling.shared_topology(name) if js.spec.scheduling is not None else ()
+    if not topology:
+        return job
+    template = job["spec"]["template"]
+    affinity: JSON = template["spec"].get("affinity") or {}
+    of_pods: JSON = affinity.get("podAffinity") or {}
+    workers = {"matchLabels": {JOBSET_UID: js.metadata.uid, REPLICATED_JOB_NAME: name}}
+    terms = [{"labelSelector": workers, "topologyKey": key} for key in topology]
+    near = {**of_pods, REQUIRED: [*(of_pods.get(REQUIRED) or []), *terms]}
+    spec = {**template["spec"], "affinity": {**affinity, "podAffinity": near}}
+    return {**job, "spec": {**job["spec"], "template": {**template, "spec": spec}}}
 
 
 def rank_of(pod: str) -> str:

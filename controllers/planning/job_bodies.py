@@ -4,7 +4,7 @@ from api.avoided_nodes import away_from, nodes_to_avoid
 from api.children import Counters, build_job, in_group, with_priority
 from api.layout import JobRange
 from api.spares import GATE as SPARES
-from api.spares import with_spares
+from api.spares import in_domain_of, with_spares
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
 from kube.model.meta import JSON
@@ -32,4 +32,6 @@ def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = Non
         pool = jobs.replicated_job.spare_for or jobs.replicated_job.name
         if any(spares.group.spare_for == pool for spares in ctx.observed.spares):
             job = with_spares(job, pool)
+        if jobs.replicated_job.spare_for:
+            job = in_domain_of(job, ctx.js, pool)
     return job if ctx.observed.priorities is None else with_priority(job, ctx.observed.priorities)

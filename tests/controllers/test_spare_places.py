@@ -21,7 +21,9 @@ from tests.support.objects.stored_sets import jobset, rjob
 GATES = dict.fromkeys(
     ("JobSetSpares", "JobSetNodeFailure", "JobSetNodeMaintenance", "JobSetAvoidNodes", "InPlaceRestart"), True
 )
-GANGS = ({"schedulingPolicy": {"gang": {}}}, {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]})
+GANG = {"schedulingPolicy": {"gang": {}}}
+IN_ONE = {**GANG, "schedulingConstraints": {"topology": [{"key": "rack"}]}}
+GANGS = (GANG, {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]}, IN_ONE)
 IN_PLACE = {"restartStrategy": "InPlaceRestart"}
 LOST = "js-workers-1"
 

@@ -142,7 +142,8 @@ CLAIM = {"resourceClaims": [{"name": "link", "resourceClaimName": "link"}]}
     [
         ({"schedulingPolicy": {"gang": {}}, "disruptionMode": {"all": {}}}, []),
         ({"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]}, []),
-        (CONSTRAINT, [(f"{SPARE}.spareFor", "spare-placement")]),
+        ({**GANG, **CONSTRAINT}, []),
+        ({"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}, **CONSTRAINT}]}, []),
         (
             {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": CONSTRAINT}]},
             [(f"{SPARE}.spareFor", "spare-placement")],
@@ -157,7 +158,7 @@ CLAIM = {"resourceClaims": [{"name": "link", "resourceClaimName": "link"}]}
         ),
     ],
 )
-def test_spares_stand_in_for_gangs_that_may_go_to_any_node(scheduling, broken):
+def test_spares_stand_in_for_gangs_that_share_at_most_one_domain(scheduling, broken):
     gates = {"JobSetSpares": True, "JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True}
     made = engine(FeatureGates(gates)).create(with_spares(spare(), suspend=True, scheduling=GANG)).object
     old, new = stored(made), stored(made)
@@ -177,6 +178,17 @@ def test_a_topology_of_the_whole_set_does_not_apply_to_its_spares():
         "annotations": annotations
     }
     assert str(warned.path).startswith("spec.replicatedJobs[0]")
+
+
+def test_a_spare_follows_a_gang_into_its_domain_by_the_only_affinity_to_pods():
+    """kube-scheduler looks for a pod that all terms select, so a second one can keep a spare from every node."""
+    gates = FeatureGates({"JobSetSpares": True, "JobSetWorkloadAwareSchedulingAPI": True})
+    term = {"labelSelector": {"matchLabels": {"app": "cache"}}, "topologyKey": "zone"}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    js = with_spares(spare(), pod={"affinity": affinity}, scheduling=GANG)
+    assert found(engine(gates).create(js).object, gates) == []
+    js["spec"]["scheduling"] = {**GANG, **CONSTRAINT}
+    assert found(engine(gates).create(js).object, gates) == [(f"{SPARE}.spareFor", "spare-placement")]
 
 
 RACK = {keys.EXCLUSIVE_TOPOLOGY: "rack"}

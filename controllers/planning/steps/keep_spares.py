@@ -6,12 +6,14 @@ They are created last, in a plan that decides nothing else: if one is refused, n
 import functools
 from itertools import islice
 
+from api import keys
 from api.avoided_nodes import avoided_by, nodes_to_avoid
-from api.batch import job_ready
+from api.batch import Job, job_ready
 from api.layout import JobRange
 from api.names import job_name
 from api.spares import GATE
 from controllers.planning.actions import CreateJob, DeleteJob
+from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
 from controllers.planning.job_bodies import job_body
@@ -27,7 +29,7 @@ RETRY = 60
 def keep_spares(ctx: Context) -> Partial:
     """Create missing spares once all Jobs that they stand in for are ready; remove those that have ended.
 
-    A Job that is not ready and does not avoid all nodes to avoid is created again: it may be pending because of them.
+    Created again are Jobs that may be pending because of nodes to avoid, or may be outside of the group's domain.
     """
     if not ctx.gates[GATE] or ctx.js.spec.suspend or ctx.status != ctx.counted:
         return NOTHING
@@ -44,9 +46,10 @@ def keep_spares(ctx: Context) -> Partial:
                 actions += deletions([job] if left <= 0 else [])
                 waits += [left] if left > 0 else []
         steady = is_steady(ctx, group.spare_for)
-        if steady and away:
-            there = (job for job in jobs.values() if job.outcome is None and not job_ready(job))
-            actions += deletions(job for job in there if away - avoided_by(job.metadata.annotations))
+        if steady:
+            moved = _last_move(ctx, group.spare_for)
+            there = (job for job in jobs.values() if job.outcome is None)
+            actions += deletions(job for job in there if _made(job) < moved or _may_wait_for(job, away))
         if len(jobs) < group.replicas and steady:
             most = max(ctx.job_budget - len(actions), 0)
             missing = islice((index for index in range(group.replicas) if index not in jobs), most)
@@ -59,3 +62,25 @@ def keep_spares(ctx: Context) -> Partial:
             ]
         offset += group.replicas
     return Partial(actions=tuple(actions), requeue_after=min(waits, default=None))
+
+
+def _may_wait_for(job: Job, away: set[str]) -> bool:
+    """Whether a Job of spares is not ready, and may be pending because of a node of `away`."""
+    return not job_ready(job) and bool(away - avoided_by(job.metadata.annotations))
+
+
+def _last_move(ctx: Context, name: str) -> tuple[int, str]:
+    """When the pods of that ReplicatedJob may have moved to another domain of their group: its oldest Job was created.
+
+    Spares from before may be in the old domain; the next ones follow. Where the group has no domain: before any Job.
+    """
+    scheduling = ctx.js.spec.scheduling
+    if scheduling is None or not scheduling.shared_topology(name):
+        return 0, ""
+    return min((_made(child.job) for child in ctx.children.active if child.replicated_job == name), default=(0, ""))
+
+
+def _made(job: Job) -> tuple[int, str]:
+    """When a Job was created: the restarts of its set until then, which never go down, and the second."""
+    meta = job.metadata
+    return integer(meta.labels.get(keys.RESTART_ATTEMPT)) or 0, meta.creation_timestamp or ""

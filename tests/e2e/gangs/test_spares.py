@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.cluster import gangs
-from tests.support.cluster.gangs import GANG, GangNamespace, slices
+from tests.support.cluster.gangs import GANG, SUPERSLICE, GangNamespace, slices, topology
 from tests.support.cluster.requests import uids
 from tests.support.played import agents
 from tests.support.played.agents import JOB, Lose, losing
@@ -17,6 +17,11 @@ JSON = dict[str, Any]
 GATES = {**gangs.GATES, **agents.GATES, "JobSetSpares": True}
 pytestmark = [pytest.mark.slow, pytest.mark.manager(featureGates=GATES)]
 EACH = {"replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": {}}]}
+IN_ONE = {"schedulingConstraints": topology(SUPERSLICE)}
+CONSTRAINED = {
+    "set-in-one-domain": {**GANG, **IN_ONE},
+    "entry-in-one-domain": {"replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": {}, **IN_ONE}]},
+}
 SPARE = {"name": "spare", "replicas": 1, "spareFor": "slice", "template": {}}
 LOST = {"maxRestarts": 5, "nodeFailure": {"afterSeconds": 0, "forceDeletePods": True}}
 IN_PLACE = {**LOST, "restartStrategy": "InPlaceRestart"}
@@ -50,23 +55,23 @@ def workers(gang_namespace: GangNamespace) -> list[JSON]:
     return [pod for pod in found if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]]
 
 
-def compete(gang_namespace: GangNamespace) -> None:
+def compete(gang_namespace: GangNamespace, free: int = NODES - WORKERS - SPARES) -> None:
     """As many pods of the same size and priority as there are nodes: each free node is taken, and others wait."""
     for number in range(NODES):
         gang_namespace.lone_pod(f"greedy-{number}")
-    gang_namespace.until(lambda: taken(gang_namespace) == NODES - WORKERS - SPARES, "every free node is taken")
+    gang_namespace.until(lambda: taken(gang_namespace) == free, "every free node is taken")
 
 
 def taken(gang_namespace: GangNamespace) -> int:
     return sum(bool(node) for node in gang_namespace.lone().values())
 
 
-def replaced(gang_namespace: GangNamespace, lost: JSON) -> list[JSON]:
+def replaced(gang_namespace: GangNamespace, lost: JSON, number: int = WORKERS) -> list[JSON]:
     """The workers once all have nodes, and another pod is in the place of the lost one."""
 
     def look() -> list[JSON]:
         here = workers(gang_namespace)
-        return here if len(here) == WORKERS and uids(here).isdisjoint(uids([lost])) else []
+        return here if len(here) == number and uids(here).isdisjoint(uids([lost])) else []
 
     return gang_namespace.until(look, "all workers have nodes")
 
@@ -110,3 +115,44 @@ def test_with_free_nodes_the_lost_pod_of_a_gang_that_restarts_goes_to_the_place(
     [new] = [pod for pod in after if pod["metadata"]["name"].rpartition("-")[0] == rank]
     assert new["spec"]["nodeName"] in places
     gang_namespace.until(lambda: spares(gang_namespace) == (1, 0, 1), "the spare is whole again")
+
+
+def start_small(
+    gang_namespace: GangNamespace, scheduling: JSON, policy: JSON, job: JSON
+) -> tuple[list[JSON], set[str]]:
+    """A gang of two pods in a superslice of four nodes, and two spares: its pods, and the nodes of the spares."""
+    two = {**SPARE, "replicas": SPARES}
+    gang_namespace.gang(slices(pods=1, job=job), two, scheduling=scheduling, failurePolicy=policy)
+    gang_namespace.until(lambda: spares(gang_namespace) == (2, 0, 0), "the spares")
+    places = {pod["spec"]["nodeName"] for job in ("js-spare-0", "js-spare-1") for pod in gang_namespace.of_job(job)}
+    return workers(gang_namespace), places
+
+
+@pytest.mark.parametrize("shape", CONSTRAINED)
+def test_spares_follow_a_gang_into_its_domain_and_give_the_place_there(
+    gang_namespace: GangNamespace, lose: Lose, shape: str
+) -> None:
+    before, places = start_small(gang_namespace, CONSTRAINED[shape], IN_PLACE, JOB)
+    assert gang_namespace.where(SUPERSLICE), "workers and spares are in one superslice"
+    compete(gang_namespace, NODES - 4)
+    lose(before[0])
+    after = replaced(gang_namespace, before[0], number=2)
+    [new] = [pod for pod in after if pod["metadata"]["uid"] not in uids(before)]
+    assert new["spec"]["nodeName"] in places
+    assert new["spec"]["schedulingGroup"] == before[0]["spec"]["schedulingGroup"]
+    assert taken(gang_namespace) == NODES - 4, "no other pod has got a node"
+    gang_namespace.until(lambda: spares(gang_namespace) == (1, 1, 1), "one spare is left")
+
+
+def test_spares_follow_a_gang_that_moves_to_another_domain(gang_namespace: GangNamespace) -> None:
+    before, _ = start_small(gang_namespace, CONSTRAINED["set-in-one-domain"], LOST, {"backoffLimit": 0})
+    left = gang_namespace.where(SUPERSLICE)
+    gang_namespace.cordon(*gang_namespace.nodes(**{SUPERSLICE: left}))
+    gang_namespace.end(before[0], 1)
+    gang_namespace.until(lambda: spares(gang_namespace)[:2] == (2, 0) and moved(gang_namespace, left), "all have moved")
+
+
+def moved(gang_namespace: GangNamespace, left: str) -> bool:
+    """Whether workers and spares are in one superslice, another one than before."""
+    found = set.union(set(), *gang_namespace.domains(SUPERSLICE).values())
+    return len(gang_namespace.bound()) == 4 and len(found) == 1 and left not in found

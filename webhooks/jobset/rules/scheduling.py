@@ -104,7 +104,7 @@ CLAIM_NAME = Source("Kubernetes 1.37: PodGroup").error(
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The scheduling fields of one level: the whole set, an entry, or the Jobs of an entry."""
+    """The scheduling fields of one level: the whole set, an entry, or with `each_job` the Jobs of an entry."""
 
     path: Path
     targets: tuple[str, ...]
@@ -112,16 +112,12 @@ class Level:
     constraints: SchedulingConstraints | None
     mode: DisruptionMode | None
     claims: tuple[GroupResourceClaim, ...] = ()
+    each_job: bool = False
 
     @property
     def topology(self) -> str:
         """The key; empty if there is none."""
         return self.constraints.topology[0].key if self.constraints is not None and self.constraints.topology else ""
-
-    @property
-    def ties_pods(self) -> bool:
-        """Whether its pods may not go just anywhere."""
-        return bool(self.topology or self.claims)
 
     @property
     def has_policy(self) -> bool:
@@ -147,7 +143,7 @@ def lines(subject: Subject) -> Iterator[tuple[Level, ...]]:
 
 def _level(path: Path, names: tuple[str, ...], level: EntryScheduling | JobScheduling) -> Level:
     rules = (level.scheduling_policy, level.scheduling_constraints, level.disruption_mode)
-    return Level(path, names, *rules, level.resource_claims)
+    return Level(path, names, *rules, level.resource_claims, each_job=isinstance(level, JobScheduling))
 
 
 def levels(subject: Subject) -> Iterator[Level]:

@@ -7,15 +7,16 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 
 from api.children import placement_annotations
+from api.jobset import ReplicatedJob
 from api.keys import NODE_SELECTOR_STRATEGY
-from api.spares import GATE, MOST_GROUPS, spare_template
+from api.spares import GATE, MOST_GROUPS, REQUIRED, spare_template
 from api.stages import in_order, staged
 from kube.model.field import SPEC, FieldError, Path
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 from webhooks.jobset.rules import MOST_FINDINGS, Source
 from webhooks.jobset.rules.coordinator import PATH as COORDINATOR
-from webhooks.jobset.rules.scheduling import ENTRIES, levels
+from webhooks.jobset.rules.scheduling import ENTRIES, Level, levels
 from webhooks.jobset.rules.success import TARGETS as SUCCESS_TARGETS
 from webhooks.jobset.rules.targets import name_suggestion
 from webhooks.jobset.subject import Entry, Subject
@@ -127,7 +128,7 @@ _POD = ("spec", "template", "spec")
 
 
 def groups_of_pods(subject: Subject) -> Iterator[FieldError]:
-    """No group has spares, and none keeps pods that spares stand in for in one domain, or at one device."""
+    """No group has spares, and none keeps pods that spares stand in for where a spare cannot follow."""
     entries = list(islice(_spares(subject), MOST_GROUPS))
     spec, spares = subject.js.spec.scheduling, {entry.rjob.name for entry in entries}
     if spec is None or not spares:
@@ -138,16 +139,31 @@ def groups_of_pods(subject: Subject) -> Iterator[FieldError]:
     )
     for path, name in islice(((path, name) for path, name in targets if name in spares), MOST_FINDINGS):
         yield SPARE_REFERENCED.at(path, name, name=name)
-    tied = {name: level for level in levels(subject) if level.ties_pods for name in level.targets}
+    tied = {name: level for level in levels(subject) if _ties_one_job(level) for name in level.targets}
     for entry in entries:
         name = entry.rjob.spare_for
         if name in tied:
-            reason = "a group keeps its pods in one domain or at one device, since the spare is in no group"
-            instead = f"remove schedulingConstraints and resourceClaims of {tied[name].path}"
+            reason = "pods share devices, or each Job has a domain of its own, since the spare is in no group"
+            field = "resourceClaims" if tied[name].claims else "schedulingConstraints"
+            instead = f"remove {field} of {tied[name].path}"
+            yield PLACED.at(entry.path.at("spareFor"), name, why=reason, instead=instead)
+        elif name in subject.by_name and spec.shared_topology(name) and _has_affinity(subject.by_name[name].rjob):
+            reason = "its affinity to the pods of the group, which keeps it in their domain, meets another one"
+            instead = f"remove the required podAffinity of replicatedJob {name}"
             yield PLACED.at(entry.path.at("spareFor"), name, why=reason, instead=instead)
         elif name in subject.by_name and _has_domains(placement_annotations(subject.js, subject.by_name[name].rjob)):
             reason = "a gang waits for all its domains at once"
             yield PLACED.at(entry.path.at("spareFor"), name, why=reason, instead="remove spec.scheduling")
+
+
+def _ties_one_job(level: Level) -> bool:
+    """Whether a spare would be of use for one group at the most: its devices, or the domain of one Job."""
+    return bool(level.claims) or (level.each_job and bool(level.topology))
+
+
+def _has_affinity(rjob: ReplicatedJob) -> bool:
+    """Whether its pods have required terms of podAffinity: kube-scheduler looks for one pod that all terms select."""
+    return bool(dig(rjob.pod_spec, "affinity", "podAffinity", REQUIRED))
 
 
 def _has_domains(placement: Mapping[str, str]) -> bool:

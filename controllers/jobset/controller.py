@@ -29,7 +29,7 @@ from controllers.jobset.memory import Memories, Memory, Until
 from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.node_watches import NodeWatches
 from controllers.jobset.pending_pods import find_pending_pods
-from controllers.jobset.spare_pods import note_served, with_spare_pods
+from controllers.jobset.spare_pods import note_served, with_read_pool, with_spare_pods
 from controllers.jobset.unscheduled_pods import UnscheduledPods
 from controllers.jobset.watches import BY_SET
 from controllers.planning import placeholders, spares
@@ -40,6 +40,7 @@ from controllers.planning.actions import (
     PendingPodQuery,
     Plan,
     PodQuery,
+    PoolQuery,
     creates_only,
 )
 from controllers.planning.child_jobs import not_recorded
@@ -273,22 +274,22 @@ class JobSetReconciler:
 
     async def _answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
         """The observation with the answer to a query. Raises errors of the client if the answer is needed."""
-        js = observed.jobset
+        js, meta, nodes = observed.jobset, observed.jobset.metadata, self._caches.nodes
+        memory = self.memories.get_or_create(Request(meta.namespace, meta.name), meta.uid)
         match pod_query:
             case NodeQuery(nodes=names):
-                read, nodes = observed.read_nodes.union(names), self._caches.nodes
-                if nodes is None:
-                    return dataclasses.replace(observed, read_nodes=read)
-                await nodes.read(js, names)
-                return dataclasses.replace(_with_nodes(observed, nodes), read_nodes=read)
+                if nodes is not None:
+                    await nodes.read(js, names)
+                    observed = _with_nodes(observed, nodes)
+                return dataclasses.replace(observed, read_nodes=observed.read_nodes.union(names))
+            case PoolQuery():
+                return await with_read_pool(self._client, observed, self._caches.spare_pods, memory)
             case PendingPodQuery():
-                memory = self.memories.get_or_create(Request(js.metadata.namespace, js.metadata.name), js.metadata.uid)
                 pending, memory.next_start_check = await find_pending_pods(self._client, observed)
                 return dataclasses.replace(observed, pending_pods=pending)
             case FailedPodQuery():
-                keep = candidates_of(js, observed.jobs)
-                answer = await list_failed_pods(self._client, js.metadata.namespace, pod_query, keep)
-                return dataclasses.replace(observed, failed_pods={**observed.failed_pods, **answer})
+                pods = await list_failed_pods(self._client, meta.namespace, pod_query, candidates_of(js, observed.jobs))
+                return dataclasses.replace(observed, failed_pods={**observed.failed_pods, **pods})
             case other:
                 assert_never(other)
 
@@ -390,9 +391,8 @@ class JobSetReconciler:
 
 def _with_nodes(observed: Observed, nodes: NodeWatches) -> Observed:
     """The observation with the current state of nodes from the caches."""
-    js = observed.jobset
-    to_move, names = nodes.pods_in_maintenance(js)
-    failed = nodes.failed_pods(js, observed.now)
+    to_move, names = nodes.pods_in_maintenance(observed.jobset)
+    failed = nodes.failed_pods(observed.jobset, observed.now)
     return dataclasses.replace(observed, pods_on_failed_nodes=failed, pods_to_move=to_move, nodes_in_maintenance=names)
 
 

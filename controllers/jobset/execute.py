@@ -181,7 +181,9 @@ class Executor:
         if caches.nodes is not None:
             deletions += await self._each(js, actions[DeletePod], partial(writes.delete, caches.nodes.pods.store))
         if caches.spare_pods is not None:
-            deletions += await self._each(js, actions[GivePlace], partial(self._give_place, js, confirmed, writes))
+            delete_job = partial(self._delete_job, js, confirmed)
+            give_place = partial(writes.give_place, caches.spare_pods, delete_job=delete_job)
+            deletions += await self._each(js, actions[GivePlace], give_place)
             deletions += await self._each(js, actions[EndSpare], partial(writes.end_spare, caches.spare_pods))
             deletions += await self._each(js, actions[LiftGate], partial(writes.lift_gate, caches.spare_pods))
         ensure_service = partial(self._ensure, js, SERVICES, Service, caches.services)
@@ -245,11 +247,6 @@ class Executor:
             self.caches.jobs.overlay_deleted(namespace, action.name, action.uid)
         else:
             self.caches.jobs.overlay(left)
-
-    async def _give_place(self, js: JobSet, confirmed: bool, writes: PodWrites, action: GivePlace) -> None:
-        pods = self.caches.spare_pods
-        if pods is not None and await writes.give_place(pods, action) and action.ended_job is not None:
-            await self._delete_job(js, confirmed, action.ended_job)
 
     async def _delete_jobs(self, js: JobSet, action: DeleteJobs) -> None:
         namespace = js.metadata.namespace

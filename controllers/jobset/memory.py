@@ -105,6 +105,9 @@ class Memory:
     """When a pod was given the place of a spare, by its UID, for 30 s. Without it a pod that is nominated to a node
     counts as one that was given a place just now."""
 
+    pool_is_read: bool = False
+    """Whether this process has read the pods that get and give places of spares. Without it they are read once more."""
+
     next_start_check: str = ""
     """RFC 3339: the earliest time at which a check of pending pods can find a late one. Without it they are listed at
     once. For speed: at most 20 lists in the time that a pod may take, instead of one for each change of a pod."""

@@ -1,5 +1,6 @@
 """Writes to pods, for the executor. The API server's answers go into the caches without waiting for the watch."""
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -8,7 +9,7 @@ from api import keys
 from api.nodes import BoundPod, bound_pod
 from api.pod import DetailedPod
 from api.spare_pods import PoolPod, pool_pod
-from controllers.planning.actions import DeletePod, EndSpare, GivePlace, LiftGate
+from controllers.planning.actions import DeleteJob, DeletePod, EndSpare, GivePlace, LiftGate
 from kube.client import Client, PatchType
 from kube.errors import Conflict, Forbidden, Invalid, NotFound
 from kube.options import DeleteOptions
@@ -40,21 +41,27 @@ class PodWrites:
         else:
             pods.overlay_deleted(self.namespace, action.name, action.uid)
 
-    async def give_place(self, pods: Store[PoolPod], action: GivePlace) -> bool:
-        """Give a pod the place of a spare. False: the spare stays, since the pod is gone, or has a node already."""
+    async def give_place(
+        self, pods: Store[PoolPod], action: GivePlace, delete_job: Callable[[DeleteJob], Awaitable[None]]
+    ) -> None:
+        """Give a pod the place of a spare. The spare stays if the pod is gone, or has a node already.
+
+        `delete_job` comes before the deletion of the spare: while there is a spare, the next process goes on here.
+        """
         nomination = {"metadata": {"uid": action.pod_uid}, "status": {"nominatedNodeName": action.node}}
         patch = partial(self.client.patch, PODS, action.pod, namespace=self.namespace, type=DetailedPod)
         try:
             nominated = await patch(nomination, subresource="status")
         except (Conflict, Invalid, NotFound):
-            return False
+            return
         if failures := await each(action.keepers, partial(self._hold_domain, pods, action.job_key)):
             raise failures[0].error
+        if action.ended_job is not None:
+            await delete_job(action.ended_job)
         await self.end_spare(pods, EndSpare(action.spare, action.spare_uid))
         _overlay(pods, nominated)
         if action.gated:
             await self.lift_gate(pods, LiftGate(action.pod, action.pod_uid))
-        return True
 
     async def _hold_domain(self, pods: Store[PoolPod], job_key: str, keeper: tuple[str, str]) -> None:
         """Label a spare pod so that it keeps Jobs of other keys out of its domain. If that is refused, delete it."""

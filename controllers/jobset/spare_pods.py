@@ -1,14 +1,19 @@
 """The spares of a set, and its pods that have no node yet, as the plan observes them."""
 
+import asyncio
 import dataclasses
 from collections.abc import Iterable
 
-from api.spare_pods import PoolPod
+from api import keys
+from api.pod import DetailedPod
+from api.spare_pods import PoolPod, pool_pod
 from controllers.jobset.memory import Memory
 from controllers.planning.actions import Action, GivePlace
 from controllers.planning.observed import Observed
 from controllers.planning.steps.give_places import PLACE_COOLDOWN
+from kube.client import Client
 from kube.indexes import IndexKey
+from kube.resources import PODS
 from kube.store import Store
 
 BY_SET = "set"
@@ -23,7 +28,26 @@ def with_spare_pods(observed: Observed, pods: Store[PoolPod], memory: Memory, cl
         at = {pod.node for pod in found if pod.is_spare}
         memory.served = {pod.uid: clock for pod in found if pod.nominated and pod.nominated not in at}
     memory.served = {uid: served_at for uid, served_at in memory.served.items() if served_at + PLACE_COOLDOWN > clock}
-    return dataclasses.replace(observed, spare_pods=tuple(found), served_pods=frozenset(memory.served))
+    return dataclasses.replace(
+        observed, spare_pods=tuple(found), pool_is_read=memory.pool_is_read, served_pods=frozenset(memory.served)
+    )
+
+
+async def with_read_pool(client: Client, observed: Observed, pods: Store[PoolPod] | None, memory: Memory) -> Observed:
+    """The same, with the pods as the API server has them now. Raises the errors of the client."""
+    if pods is None:
+        return dataclasses.replace(observed, pool_is_read=True)
+    meta = observed.jobset.metadata
+    selector = f"{keys.JOBSET_UID}={meta.uid},{keys.SPARES}"
+    left = {pod.name: pod for pod in pods.by_index(BY_SET, IndexKey(meta.namespace, meta.uid))}
+    async for read in client.pages(PODS, type=DetailedPod, namespace=meta.namespace, label_selector=selector):
+        if (pod := pool_pod(read)) is not None:
+            pods.overlay(pod)
+            left.pop(pod.name, None)
+    for pod in left.values():
+        pods.overlay_deleted(pod.namespace, pod.name, pod.uid)
+    memory.pool_is_read, memory.served = True, None
+    return with_spare_pods(observed, pods, memory, asyncio.get_running_loop().time())
 
 
 def note_served(memory: Memory, actions: Iterable[Action], clock: float) -> None:

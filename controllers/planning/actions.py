@@ -83,7 +83,7 @@ class GivePlace:
 
     `gated`: the pod is held back until then. The UIDs guard newer pods of the same names. For a leader in exclusive
     placement, `keepers`, as (name, UID), are the other pods of that spare: they take the key of the leader's Job, and
-    keep all other Jobs out of the domain. `ended_job`: the Job of the spare, which is deleted once the place is given.
+    keep all other Jobs out of the domain. `ended_job`: the Job of the spare, which is deleted before the spare.
     """
 
     pod: str
@@ -227,7 +227,12 @@ class NodeQuery:
     nodes: tuple[str, ...]
 
 
-PodQuery = FailedPodQuery | PendingPodQuery | NodeQuery
+@dataclass(frozen=True, slots=True)
+class PoolQuery:
+    """Asks for the spares of the set, and its pods that have no node: an earlier process may have given places."""
+
+
+PodQuery = FailedPodQuery | PendingPodQuery | NodeQuery | PoolQuery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,8 +157,8 @@ class Observed:
     - `held_back`: UIDs of Jobs that must not be resumed yet, with the seconds until then: they are suspended by others.
     - `spares`: the groups of spares, which are then no part of `jobset`, and their Jobs, which are not among `jobs`.
     - `placeholders`: Jobs that hold room for those which the set goes without; they are not among `jobs`.
-    - `spare_pods`: ready spares, and pods without a node that they stand in for. `served_pods`: UIDs of those that were
-      given a place a moment ago.
+    - `spare_pods`: ready spares, and pods without a node that they stand in for. `pool_is_read`: whether this process
+      has read them. `served_pods`: UIDs of those that were given a place a moment ago.
     - `now`: RFC 3339 in UTC, whole seconds. `second_passed`: the part of that second, below 1, that has passed.
     - `since_status_write`: seconds since the last status write, None if there was none in this process.
     - `counts_waited`: seconds since the counts were first seen to differ from the stored ones; None: not known.
@@ -189,6 +189,7 @@ class Observed:
     spares: tuple[Spares, ...] = ()
     placeholders: tuple[Job, ...] = ()
     spare_pods: tuple[PoolPod, ...] = ()
+    pool_is_read: bool = True
     served_pods: frozenset[str] = frozenset()
     nodes_in_maintenance: frozenset[str] = frozenset()
     held_back: Mapping[str, float] = field(default_factory=dict)

@@ -1,16 +1,23 @@
 """How a spare gives way: in which order it is written, and what is left where that cannot be."""
 
+from dataclasses import replace
+
+import msgspec
 import pytest
 
 from api import keys
 from api.pod import DetailedPod
 from api.spare_pods import PoolPod, pool_pod
+from controllers.jobset.memory import Memory
 from controllers.jobset.pod_writes import PodWrites
-from controllers.planning.actions import GivePlace, LiftGate
+from controllers.jobset.spare_pods import BY_SET, with_read_pool
+from controllers.planning.actions import DeleteJob, GivePlace, LiftGate, PoolQuery
+from controllers.planning.plan import plan
 from kube.client import Client
 from kube.decode import convert
 from kube.errors import Forbidden
 from kube.store import Store
+from tests.controllers.test_spare_places import running
 from tests.support.model.memory_api import MemoryApi, refuse
 
 LABELS = {keys.JOBSET_NAME: "js", keys.JOBSET_UID: "u", keys.SPARES: "w"}
@@ -47,9 +54,13 @@ def writes(api: MemoryApi) -> list[tuple[str, str]]:
     return [(request.method, request.path.partition("/pods/")[2]) for request in api.requests]
 
 
+async def delete_job(action: DeleteJob) -> None:
+    raise AssertionError(f"{action.name} stays")
+
+
 async def test_the_pod_is_nominated_before_the_spare_goes_and_let_go_after_that(api: MemoryApi):
     store = cache(api)
-    assert await PodWrites(Client(api), "ns").give_place(store, ACTION)
+    await PodWrites(Client(api), "ns").give_place(store, ACTION, delete_job)
     assert writes(api) == [("PATCH", "new/status"), ("DELETE", "old"), ("PATCH", "old"), ("PATCH", "new")]
     [pod] = api.objects("pods").values()
     assert pod["status"]["nominatedNodeName"] == "n1"
@@ -58,11 +69,22 @@ async def test_the_pod_is_nominated_before_the_spare_goes_and_let_go_after_that(
     assert (seen.name, seen.nominated, seen.gated) == ("new", "n1", False)
 
 
+async def test_the_job_of_the_spare_goes_before_it_so_that_the_next_process_goes_on(api: MemoryApi):
+    found: list[tuple[str, list[tuple[str, str]]]] = []
+
+    async def note(action: DeleteJob) -> None:
+        found.append((action.name, writes(api)))
+
+    action = replace(ACTION, ended_job=DeleteJob("js-spare-0", "job-uid"))
+    await PodWrites(Client(api), "ns").give_place(cache(api), action, note)
+    assert found == [("js-spare-0", [("PATCH", "new/status")])]
+
+
 async def test_the_spare_stays_if_the_pod_is_another_one_by_now(api: MemoryApi):
     store = cache(api)
     _put(api, "new", "w", spec={}, status={})
     api.drop("pods", "new")
-    assert not await PodWrites(Client(api), "ns").give_place(store, ACTION)
+    await PodWrites(Client(api), "ns").give_place(store, ACTION, delete_job)
     assert [name for _, name in api.objects("pods")] == ["old"]
     assert len(store.list()) == 2, "the watch will tell"
 
@@ -70,10 +92,37 @@ async def test_the_spare_stays_if_the_pod_is_another_one_by_now(api: MemoryApi):
 async def test_a_refusal_is_raised_and_the_next_plan_goes_on(api: MemoryApi):
     api.answering = refuse(403, verb="delete")
     with pytest.raises(Forbidden):
-        await PodWrites(Client(api), "ns").give_place(cache(api), ACTION)
+        await PodWrites(Client(api), "ns").give_place(cache(api), ACTION, delete_job)
     assert len(api.objects("pods")) == 2
 
 
 async def test_a_pod_that_is_gone_needs_no_release(api: MemoryApi):
     api.drop("pods", "new")
     await PodWrites(Client(api), "ns").lift_gate(Store(), LiftGate("new", "uid-new"))
+
+
+class TestANewProcess:
+    """Its watch of pods may be behind: an earlier process may have given a place that it does not know."""
+
+    def test_it_reads_the_pods_before_its_first_place(self):
+        world = running(spares=1)
+        world.add("js-workers-1")
+        observed = replace(world.observe(), pool_is_read=False)
+        asking = plan(observed, world.gates)
+        assert (asking.pod_query, asking.actions) == (PoolQuery(), ())
+        [given] = [action for action in world.plan().actions if isinstance(action, GivePlace)]
+        assert given.pod.startswith("js-workers-1")
+
+    async def test_what_it_has_read_replaces_what_was_watched(self, api: MemoryApi):
+        store = Store[PoolPod](indexes={BY_SET: lambda pod: [pod.jobset_uid]})
+        for pod in cache(api).list():
+            store.apply(pod)
+        _put(api, "new", "w", spec={}, status={"phase": "Pending", "nominatedNodeName": "n1"})
+        api.drop("pods", "old")
+        world, memory = running(), Memory("u")
+        js = world.observe().jobset
+        js = msgspec.structs.replace(js, metadata=msgspec.structs.replace(js.metadata, uid="u"))
+        observed = replace(world.observe(), jobset=js, pool_is_read=False)
+        found = await with_read_pool(Client(api), observed, store, memory)
+        assert [(pod.name, pod.nominated) for pod in found.spare_pods] == [("new", "n1")]
+        assert (found.pool_is_read, found.served_pods) == (True, {"uid-new"})

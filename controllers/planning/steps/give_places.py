@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from api.spare_pods import PoolPod
 from api.spares import GATE, rank_of
-from controllers.planning.actions import DeleteJob, EndSpare, GivePlace, LiftGate
+from controllers.planning.actions import DeleteJob, EndSpare, GivePlace, LiftGate, PoolQuery
 from controllers.planning.context import Context
-from controllers.planning.partial import NOTHING, Partial, draft_result
+from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.spare_domains import followers, hand_over
 from controllers.planning.spare_places import (
     Place,
@@ -35,7 +35,10 @@ Actions = list[GivePlace | EndSpare | LiftGate]
 
 
 def give_places(ctx: Context) -> Partial:
-    """Give free places to waiting pods. The scheduling gate of a pod that gets none is removed at once."""
+    """Give free places to waiting pods. The scheduling gate of a pod that gets none is removed at once.
+
+    The watch of a new process may be behind: before its first place it reads the pods, so that none is counted again.
+    """
     if not ctx.gates[GATE] or ctx.js.spec.suspend:
         return NOTHING
     draft, written = ctx.draft(), ctx.observed.since_status_write
@@ -49,6 +52,8 @@ def give_places(ctx: Context) -> Partial:
             ended = ended if left > 0 else [*promised_pods(ctx, name)]
             waits += [left] if left > 0 else []
         note_given(ctx, draft, name, given_places, ended)
+    if not ctx.observed.pool_is_read and any(isinstance(action, GivePlace) for action in actions):
+        return Stop(pod_query=PoolQuery())
     waits += [PLACE_COOLDOWN for pod in ctx.observed.spare_pods if pod.uid in ctx.observed.served_pods]
     return draft_result(draft, *actions, status_first=bool(actions), requeue_after=min(waits, default=None))
 

@@ -2,23 +2,31 @@
 
 from typing import Any
 
+from api.keys import EXCLUSIVE_TOPOLOGY
 from tests.support.cluster.jobs import group, manifest
 from tests.support.played.crash_steps import (
     FIRST,
     SECOND,
     bind_first_pod,
+    bind_to_domain,
     complete,
     delete_job,
     delete_service,
     doom,
     edit,
+    end_deleted_pods,
     exit_with,
     fail,
+    hold_domain,
     hold_place,
+    lead_follower,
     lose_node_of_first_pod,
     replace_by_held_back,
     replace_by_pending,
+    replace_by_unschedulable,
+    replace_domain_by_held_back,
     report,
+    start_domain_on_no_node,
     start_first_pod,
     start_on_no_node,
     start_pods,
@@ -73,6 +81,20 @@ def by_exit_code(action: str) -> dict[str, Any]:
     """What to do on exit code 3; on any other the set fails."""
     rule = {"name": "three", "action": action, "onExitCodes": {"operator": "In", "values": [3]}, "maxRestarts": 1}
     return {"maxRestarts": 5, "rules": [rule, {"name": "other", "action": "FailJobSet"}]}
+
+
+SPARES = frozenset({"JobSetNodeFailure", "JobSetSpares"})
+TAKES_DOMAIN = bind_to_domain(0), lead_follower, bind_to_domain(1)
+
+
+def with_spare(pods_per_job: int = 1, **spec: Any) -> dict[str, Any]:
+    """Two workers and a spare for them, each a Job of so many pods: of two, alone in a domain."""
+    made = manifest(
+        workers(pods_per_job=pods_per_job), workers("spare", 1, pods_per_job=pods_per_job, spareFor="workers"), **spec
+    )
+    if pods_per_job > 1:
+        made["metadata"]["annotations"] = {EXCLUSIVE_TOPOLOGY: "rack"}
+    return made
 
 
 STOP, START = edit(suspend=True), edit(suspend=False)
@@ -235,9 +257,33 @@ PATHS = (
     Path(
         "spares",
         "3 Jobs, 3 ready, 3 pods, 1 restarts",
-        manifest(workers(), workers("spare", 1, spareFor="workers"), failurePolicy={**restarting(), **NODES}),
+        with_spare(failurePolicy={**restarting(), **NODES}),
         (hold_place, start_on_no_node, replace_by_held_back, bind_first_pod),
-        frozenset({"JobSetNodeFailure", "JobSetSpares"}),
+        SPARES,
+        timers=True,
+    ),
+    Path(
+        "spares-domain",
+        "3 Jobs, 3 ready, 6 pods, 1 restarts",
+        with_spare(2, failurePolicy={**restarting(), **NODES}),
+        (hold_domain, start_domain_on_no_node, replace_domain_by_held_back, *TAKES_DOMAIN),
+        SPARES,
+        timers=True,
+    ),
+    Path(
+        "spares-gang",
+        "3 Jobs, 3 ready, 3 pods, 1 restarts",
+        with_spare(scheduling=CUBES, failurePolicy={**restarting(), **NODES}),
+        (hold_place, start_on_no_node, replace_by_held_back, bind_first_pod),
+        SPARES | GANGS,
+        timers=True,
+    ),
+    Path(
+        "spares-gang-unschedulable",
+        "3 Jobs, 3 ready, 3 pods",
+        with_spare(scheduling=CUBES),
+        (hold_place, replace_by_unschedulable, end_deleted_pods, bind_first_pod),
+        SPARES | GANGS,
         timers=True,
     ),
     Path(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from api.keys import IN_PLACE_RESTART_ATTEMPT, JOB_UID, SPARE_GATE
+from api.keys import COMPLETION_INDEX, IN_PLACE_RESTART_ATTEMPT, JOB_UID, PLACEMENT_GATE, SPARE_GATE
 from controllers.resources import JOBSETS
 from dev.simulator.job_status import condition
 from kube.resources import JOBS, NODES, PODS, SERVICES
@@ -10,6 +10,8 @@ from tests.support.played.kills import Step
 from tests.support.played.namespace import NOW, PlayedCluster, Snapshot
 
 FIRST, SECOND = "js-workers-0", "js-workers-1"
+_NO_NODE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": NOW}
+UNSCHEDULABLE = {"status": {"conditions": [_NO_NODE]}}
 
 
 def complete(*names: str) -> Step:
@@ -94,6 +96,13 @@ async def start_on_no_node(world: PlayedCluster, seen: Snapshot) -> None:
     await _start_pod(world, seen.one(JOBS, FIRST), nodeName="gone")
 
 
+async def end_deleted_pods(world: PlayedCluster, seen: Snapshot) -> None:
+    """The kubelet ends all pods that are being deleted."""
+    for pod in seen.of(PODS):
+        if "deletionTimestamp" in pod["metadata"]:
+            await world.delete(PODS, pod["metadata"]["name"], "Background", grace_period_seconds=0)
+
+
 async def lose_node_of_first_pod(world: PlayedCluster, seen: Snapshot) -> None:
     """The pod of the first Job runs attempt 0 on a node that does not exist any more: a pod is bound only once."""
     await world.delete(PODS, FIRST, "Background")
@@ -109,11 +118,73 @@ async def replace_by_pending(world: PlayedCluster, seen: Snapshot) -> None:
 
 async def hold_place(world: PlayedCluster, seen: Snapshot) -> None:
     """The pod of the first spare is ready on a node."""
-    node, spare = f"holds-{world.namespace}", "js-spare-0"
-    await world.create(NODES, {"metadata": {"name": node}})
-    await _start_pod(world, seen.one(JOBS, spare), nodeName=node)
+    await world.create(NODES, {"metadata": {"name": _held_node(world)}})
+    await _hold(world, seen, "js-spare-0")
+
+
+async def hold_domain(world: PlayedCluster, seen: Snapshot) -> None:
+    """The pods of the first spare are ready on a domain of one node, the leader last."""
+    await world.create(NODES, {"metadata": {"name": _held_node(world)}})
+    for index in (1, 0):
+        await _hold(world, seen, "js-spare-0", index)
+
+
+async def start_domain_on_no_node(world: PlayedCluster, seen: Snapshot) -> None:
+    """The pods of the first Job, in exclusive placement, come up on a node that does not exist any more."""
+    for index in (0, 1):
+        await _start_pod(world, seen.one(JOBS, FIRST), index=index, nodeName="gone")
+
+
+async def replace_domain_by_held_back(world: PlayedCluster, seen: Snapshot) -> None:
+    """The next pods of the first Job pend: the leader for the domain that it was promised, the other for the leader, too."""
+    await world.patch(JOBS, FIRST, {"status": {"ready": 0}}, "status")
+    for index, gates in ((1, [SPARE_GATE, PLACEMENT_GATE]), (0, [SPARE_GATE])):
+        await _start_pod(
+            world,
+            seen.one(JOBS, FIRST),
+            "Pending",
+            index,
+            schedulingGates=[{"name": gate} for gate in gates],
+        )
+
+
+async def replace_by_unschedulable(world: PlayedCluster, seen: Snapshot) -> None:
+    """The next pod of the first Job pends, and the scheduler finds no node for it."""
+    await _start_pod(world, seen.one(JOBS, FIRST), phase="Pending")
+    await world.patch(PODS, FIRST, UNSCHEDULABLE, "status")
+    await world.patch(JOBS, FIRST, {"status": {"ready": 0}}, "status")
+
+
+def bind_to_domain(index: int) -> Step:
+    """The scheduler binds that pod of the first Job to the node to which it was nominated, and it runs."""
+
+    async def step(world: PlayedCluster, seen: Snapshot) -> None:
+        name = f"{FIRST}-{index}-a"
+        pod = seen.one(PODS, name)
+        assert not pod["spec"].get("schedulingGates"), "it is held back for good"
+        assert pod["status"]["nominatedNodeName"] == _held_node(world)
+        await world.bind(name, _held_node(world))
+        await world.patch(PODS, name, {"status": {"phase": "Running"}}, "status")
+
+    return step
+
+
+async def lead_follower(world: PlayedCluster, seen: Snapshot) -> None:
+    """The placement controller lets the other pod of the first Job follow its leader."""
+    name = f"{FIRST}-1-a"
+    gates = seen.one(PODS, name)["spec"]["schedulingGates"]
+    left = [gate for gate in gates if gate["name"] != PLACEMENT_GATE]
+    await world.patch(PODS, name, {"spec": {"schedulingGates": left}})
+
+
+def _held_node(world: PlayedCluster) -> str:
+    return f"holds-{world.namespace}"
+
+
+async def _hold(world: PlayedCluster, seen: Snapshot, spare: str, index: int | None = None) -> None:
+    name = await _start_pod(world, seen.one(JOBS, spare), index=index, nodeName=_held_node(world))
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": NOW}
-    await world.patch(PODS, spare, {"status": {"conditions": [ready]}}, "status")
+    await world.patch(PODS, name, {"status": {"conditions": [ready]}}, "status")
 
 
 async def replace_by_held_back(world: PlayedCluster, seen: Snapshot) -> None:
@@ -127,17 +198,23 @@ async def bind_first_pod(world: PlayedCluster, seen: Snapshot) -> None:
     """The scheduler lets the pod of the first Job run where it was nominated to."""
     pod = seen.one(PODS, FIRST)
     assert not pod["spec"].get("schedulingGates"), "it is held back for good"
-    assert pod["status"]["nominatedNodeName"] == f"holds-{world.namespace}"
+    assert pod["status"]["nominatedNodeName"] == _held_node(world)
     await world.patch(PODS, FIRST, {"status": {"phase": "Running"}}, "status")
 
 
-async def _start_pod(world: PlayedCluster, job: dict[str, Any], phase: str = "Running", **spec: Any) -> None:
-    meta = job["metadata"]
+async def _start_pod(
+    world: PlayedCluster, job: dict[str, Any], phase: str = "Running", index: int | None = None, **spec: Any
+) -> str:
+    """A pod of the Job is in this phase; its name. With an `index` it is one of several, else its name is the Job's."""
+    meta, template = job["metadata"], job["spec"]["template"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
-    labels = {**job["spec"]["template"]["metadata"]["labels"], JOB_UID: meta["uid"]}
-    pod = {"name": meta["name"], "labels": labels, "ownerReferences": [owner]}
-    await world.create(PODS, {"metadata": pod, "spec": {**job["spec"]["template"]["spec"], **spec}})
-    await world.patch(PODS, meta["name"], {"status": {"phase": phase}}, "status")
+    pod = {"name": meta["name"], "labels": {**template["metadata"]["labels"], JOB_UID: meta["uid"]}}
+    if index is not None:
+        pod["name"] += f"-{index}-a"
+        pod["annotations"] = {**template["metadata"]["annotations"], COMPLETION_INDEX: str(index)}
+    await world.create(PODS, {"metadata": {**pod, "ownerReferences": [owner]}, "spec": {**template["spec"], **spec}})
+    await world.patch(PODS, pod["name"], {"status": {"phase": phase}}, "status")
+    return pod["name"]
 
 
 def report(job: str, attempt: int) -> Step:

@@ -231,8 +231,16 @@ class PlayedCluster:
     async def patch(self, resource: Resource, name: str, body: Object, subresource: str = "") -> Object:
         return await self._client.patch(resource, name, body, namespace=self.namespace, subresource=subresource)
 
-    async def delete(self, resource: Resource, name: str, propagation: str) -> None:
-        await self._client.delete(resource, name, namespace=self.namespace, propagation_policy=propagation)
+    async def bind(self, pod: str, node: str) -> None:
+        """What kube-scheduler writes when it has found a node for a pod."""
+        body = {"metadata": {"name": pod}, "target": {"kind": "Node", "name": node}}
+        path = f"{PODS.path(self.namespace, pod)}/binding"
+        binding = Request(method="POST", path=path, verb="create", body=json.dumps(body).encode())
+        response = await self._transport.send(binding)
+        assert response.status == 201, response.body
+
+    async def delete(self, resource: Resource, name: str, propagation: str, **options: Any) -> None:
+        await self._client.delete(resource, name, namespace=self.namespace, propagation_policy=propagation, **options)
 
     async def clear(self) -> None:
         """Leave nothing behind for tests that watch all namespaces later."""

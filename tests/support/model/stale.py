@@ -270,7 +270,7 @@ class Server(FailingNodes):
         """The pods of a suspended Job are gone, and the Job says so."""
         job = self.jobs[name]
         self.end_pods(job.uid)
-        self._set_status(job.content, job_status.is_suspended_status(job.content, self.timestamp()))
+        self._set_status(job.content, job_status.suspended_status(job.content, self.timestamp()))
 
     def _set_status(self, job: JSON, status: JSON) -> None:
         self.put("jobs", {**job, "status": status})

@@ -12,7 +12,7 @@ from tests.e2e.real.test_three_nodes import one_for_each_node
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.racks import condition
 from tests.support.cluster.real import running
-from tests.support.cluster.requests import listed, uids, wait_for
+from tests.support.cluster.requests import kubectl, listed, uids, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 AFTER_SECONDS = 5
@@ -28,6 +28,13 @@ def run(sets: Sets, jobs: int) -> bool:
     """Whether so many pods are ready, each of which was told that number."""
     ready = [pod for pod in sets.pods() if condition(pod, "Ready").get("status") == "True"]
     return [pod["metadata"]["labels"][REPLICAS] for pod in ready] == [str(jobs)] * jobs
+
+
+def numbers_read(sets: Sets) -> list[str]:
+    """What the containers of the set's pods read in JOBSET_REPLICAS."""
+    show = ("--", "sh", "-c", "echo $JOBSET_REPLICAS")
+    names = [pod["metadata"]["name"] for pod in sets.pods() if condition(pod, "Ready").get("status") == "True"]
+    return [kubectl(sets.cluster, "exec", name, *show, namespace=sets.namespace).strip() for name in names]
 
 
 def ready_at(of: dict[str, Any]) -> float:
@@ -53,6 +60,7 @@ def test_a_set_goes_on_without_a_node_and_with_it_when_it_is_back(real_sets: Set
         seconds = time.time() - since - AFTER_SECONDS - SHRINK_AFTER_SECONDS
         record_property("ms beyond shrinkAfterSeconds until a smaller set ran", round(seconds * 1000))
         assert seconds <= LATE
+        assert numbers_read(real_sets) == ["1"]
         wait_for(lambda: len(real_sets.pods()) == 2, what="the placeholder")
         before = uids(real_sets.pods())
     wait_for(lambda: run(real_sets, 2), timeout=60, what="both Jobs", last=real_sets.explain)
@@ -60,6 +68,7 @@ def test_a_set_goes_on_without_a_node_and_with_it_when_it_is_back(real_sets: Set
     seconds = max(map(ready_at, real_sets.pods())) - ready_at(node)
     record_property("seconds until all Jobs ran again after a node was back", round(seconds))
     assert seconds <= BACK_WITHIN
+    assert numbers_read(real_sets) == ["2", "2"]
     assert before.isdisjoint(uids(real_sets.pods()))
     status = real_sets.status()
     assert "reducedReplicas" not in status

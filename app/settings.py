@@ -92,7 +92,7 @@ class WebhookSettings(_Section):
     cert_dir: str = Field("/tmp/k8s-webhook-server/serving-certs", examples=["/certs/webhook"])  # noqa: S108 (mounted)
     """Folder with tls.crt and tls.key; read when internalCertManagement.enable is false. Its files are read again
     whenever they change."""
-    workers: int = Field(1, ge=0, le=64, examples=[2])
+    workers: int = Field(0, ge=0, le=64, examples=[2])
     """Processes that serve admission on the port, beside the one with the lease; 0: that one serves it, too. An
     extension: the Go manager's file has no such field. Each has a client of its own, so that the limits of
     clientConnection hold for each."""

@@ -30,7 +30,7 @@ def test_defaults_are_those_of_the_go_manager():
     assert settings.internal_cert_management.webhook_secret_name == "jobset-webhook-server-cert"
     assert (settings.client_connection.qps, settings.client_connection.burst) == (500, 500)
     assert (settings.child_dry_run.enable, settings.child_dry_run.budget) == (True, 3)
-    assert settings.webhook.workers == 1
+    assert settings.webhook.workers == 0
     assert load("") == settings
 
 

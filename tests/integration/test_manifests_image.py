@@ -168,7 +168,7 @@ def test_the_manager_runs_from_it_unprivileged_with_the_rights_of_the_manifests(
 @pytest.mark.timeout(300)
 @pytest.mark.slow
 def test_it_is_ready_after_two_seconds_of_processor_time_with_1000_jobs(root, cluster):
-    """Processor time of both processes, which a busy machine changes little."""
+    """Processor time, which a busy machine changes little."""
     with ready_manager(root, cluster):
         for number in range(25):
             body = manifest(group(replicas=40), name=f"js-{number}")

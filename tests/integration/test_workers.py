@@ -1,10 +1,11 @@
-"""A manager with several processes that serve admission on one port."""
+"""A manager that serves admission beside the reconcile loop: in the same process, or in several on one port."""
 
 import base64
 import contextlib
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from pathlib import Path
 
@@ -20,8 +21,9 @@ from dev.cluster.cluster import Cluster
 from dev.cluster.spec import ClusterSpec
 from manifests import NAMESPACE
 from tests.support.cluster.requests import OwnCluster, apply, listed, new_namespace, request, wait_for
-from tests.support.objects.jobsets import jobset, rjob
-from webhooks.jobset.handlers import MUTATE_PATH
+from tests.support.objects.jobsets import jobset, rjob, stored
+from tests.support.objects.reviews import encode, review
+from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +33,22 @@ def cluster(own_cluster: OwnCluster) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture
-def manager(cluster: Cluster, tmp_path: Path) -> Iterator[local.Manager]:
-    """With three processes of admission; nothing of it is left after the test."""
-    manager = local.start(cluster, tmp_path, webhook_port=local.free_port(), sections={"webhook": {"workers": 3}})
+@contextlib.contextmanager
+def running_manager(cluster: Cluster, folder: Path, **webhook: int) -> Iterator[local.Manager]:
+    """A manager with these settings of `webhook`, of which nothing is left after the block."""
+    manager = local.start(cluster, folder, webhook_port=local.free_port(), sections={"webhook": webhook})
     try:
         yield manager
     finally:
         if manager.process.poll() is None:
             local.stop(manager)
+
+
+@pytest.fixture
+def manager(cluster: Cluster, tmp_path: Path) -> Iterator[local.Manager]:
+    """With three processes of admission."""
+    with running_manager(cluster, tmp_path, workers=3) as manager:
+        yield manager
 
 
 def gone(pid: int) -> bool:
@@ -68,6 +77,37 @@ def cpu(pid: int) -> int:
     return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
 
 
+def see_it_reconcile(cluster: Cluster) -> None:
+    """Wait until a new JobSet has its Jobs and the lease is renewed."""
+    before = renewed(cluster)
+    namespace = new_namespace(cluster)
+    apply(
+        cluster,
+        f"/apis/{JOBSETS.api_version}/namespaces/{namespace}/jobsets",
+        jobset(rjob(replicas=2, pod={"restartPolicy": "Never"}), namespace=namespace),
+    )
+    wait_for(lambda: len(listed(cluster, f"/apis/batch/v1/namespaces/{namespace}/jobs")) == 2, what="the Jobs")
+    wait_for(lambda: renewed(cluster) > before, what="the lease to be renewed")
+
+
+def test_one_process_reconciles_beside_expensive_reviews(cluster: Cluster, tmp_path: Path):
+    """As installed. Each review takes 0.2 s, and 16 are always there."""
+    names = [f"aaaaaaaaaaaaaaaaaaaa-{i}" for i in range(1500)]
+    groups = [rjob(f"aaaaaaaaaaaaaaaaaaaa-b{i}") for i in range(100)]
+    expensive = jobset(*groups, successPolicy={"operator": "All", "targetReplicatedJobs": names})
+    bodies = [(path, encode(review(stored(expensive)))) for path in (MUTATE_PATH, VALIDATE_PATH)]
+    load = Load(connections=16, seconds=12, warm_up=0.2)
+    with running_manager(cluster, tmp_path) as manager, ThreadPoolExecutor(1) as pool:
+        wait_for(lambda: len(proc.family(manager.process.pid)) == 1, what="the process of certificates to end")
+        flood = pool.submit(run, manager.webhook_port, authorities(cluster, tmp_path), bodies, load)
+        for _ in range(2):
+            see_it_reconcile(cluster)
+        assert not flood.done()
+        report = flood.result()
+        assert report["refused"] > 0
+        assert report["errors"] == 0
+
+
 def test_all_of_them_answer(cluster: Cluster, manager: local.Manager, tmp_path: Path):
     family = proc.family(manager.process.pid)
     assert len(family) == 4
@@ -85,15 +125,7 @@ def test_the_lease_and_the_controllers_do_not_wait_for_admission(cluster: Cluste
     _, *workers = proc.family(manager.process.pid)
     for pid in workers:
         os.kill(pid, signal.SIGSTOP)
-    before = renewed(cluster)
-    namespace = new_namespace(cluster)
-    apply(
-        cluster,
-        f"/apis/{JOBSETS.api_version}/namespaces/{namespace}/jobsets",
-        jobset(rjob(replicas=2, pod={"restartPolicy": "Never"}), namespace=namespace),
-    )
-    wait_for(lambda: len(listed(cluster, f"/apis/batch/v1/namespaces/{namespace}/jobs")) == 2, what="the Jobs")
-    wait_for(lambda: renewed(cluster) > before, what="the lease to be renewed")
+    see_it_reconcile(cluster)
     for pid in workers:
         os.kill(pid, signal.SIGCONT)
     assert local.stop(manager) == 0

@@ -24,6 +24,8 @@ _PROGRAM_FIELDS: Final = frozenset(
 )
 _OF_A_FLAVOR: Final = ("nodeSelector", "tolerations")
 """What Kueue writes into the pod templates of a set, by the ResourceFlavor that it gives to each ReplicatedJob."""
+COUNTED: Final = "="
+"""What stands before the name in a note that a place is counted (`counted_place`). No rank begins with it."""
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _JOB_FIELDS: Final = ("parallelism", "completions", "completionMode")
 
@@ -141,6 +143,11 @@ def leader_rank_of(rank: str) -> str:
 def followers_of(rank: str) -> str:
     """What stands for the other pods of a Job whose leader, of that rank, was given a domain."""
     return f"{rank.rpartition('-')[0]}-*"
+
+
+def counted_place(pod: str) -> str:
+    """What stands among the promises for a pod without one, of that name, whose place is counted but not given yet."""
+    return f"{COUNTED}{pod}"
 
 
 def promises_to(rank: str, *, exclusive: bool) -> frozenset[str]:

@@ -17,7 +17,7 @@ from api.jobset_status import MOST_PROMISED, SpareStatus
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.names import job_key
 from api.spare_pods import PoolPod
-from api.spares import GATE, followers_of, has_nodes_of, leader_rank_of, rank_of
+from api.spares import COUNTED, GATE, counted_place, followers_of, has_nodes_of, leader_rank_of, rank_of
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
 from controllers.planning.observed import PodOnTaintedNode
@@ -98,7 +98,7 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
         rank = promised_rank if is_exclusive(ctx, name) else rank_of
         ranks = sorted(rank(pod) for uid, pod in lost_pods if jobs.get(uid) == name)
         entry = _entry(ctx, draft, name)
-        kept_promises = [promise for promise in entry.promised_to if promise == followers_of(promise)]
+        kept_promises = [p for p in entry.promised_to if p == followers_of(p) or p.startswith(COUNTED)]
         most = min(len(kept_promises) + len(free_places(ctx, name)), MOST_PROMISED)
         _put(
             draft, replace(entry, promised_to=tuple(dict.fromkeys([*kept_promises, *entry.promised_to, *ranks]))[:most])
@@ -108,17 +108,30 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
 def note_given(ctx: Context, draft: StatusDraft, name: str, places: Iterable[Place], ended: Iterable[str]) -> None:
     """Count the places that are given, and end promises.
 
-    A pod that is held back counts with its promise, which ends in the same write: a manager that ends before the pod is
-    nominated is followed by one that gives the place without counting it again. Of the promise of a domain the part
-    lasts that holds back followers.
+    A pod that is held back counts with its promise, which ends in the same write; one without a promise is noted as
+    counted in the same write. So a manager that ends before the pod is nominated is followed by one that gives the
+    place without counting it again. Of the promise of a domain the part lasts that holds back followers.
     """
     entry, over = _entry(ctx, draft, name), frozenset(ended)
     pods = [place.pod for place in places if not place.pod.nominated]
-    used = entry.used + sum(not pod.gated or rank_of(pod.name) in entry.promised_to for pod in pods)
+    promised_to = frozenset(entry.promised_to)
+    used = entry.used + sum(
+        rank_of(pod.name) in promised_to if pod.gated else counted_place(pod.name) not in promised_to for pod in pods
+    )
     led = {rank: followers_of(rank) for place in places if place.pod.leads for rank in [rank_of(place.pod.name)]}
-    promised = (led.get(promise, promise) for promise in entry.promised_to)
-    promised_to = tuple(dict.fromkeys(promise for promise in promised if promise not in over))
-    _put(draft, replace(entry, used=used, promised_to=promised_to))
+    promised = [led.get(promise, promise) for promise in _without_served(ctx, entry)]
+    lasting = [promise for promise in promised if promise not in over]
+    lasting += [counted_place(pod.name) for pod in pods if not pod.gated]
+    _put(draft, replace(entry, used=used, promised_to=tuple(dict.fromkeys(lasting))[:MOST_PROMISED]))
+
+
+def _without_served(ctx: Context, entry: SpareStatus) -> Iterator[str]:
+    """The promises without the notes of pods that have their places. They go in a write that changes numbers."""
+    is_written = not ctx.observed.pool_is_read or entry in ctx.js.status.spares
+    unserved = {counted_place(pod.name) for pod in ctx.observed.spare_pods if not pod.nominated}
+    return (
+        promise for promise in entry.promised_to if is_written or promise in unserved or not promise.startswith(COUNTED)
+    )
 
 
 def promised_pods(ctx: Context, name: str) -> tuple[str, ...]:

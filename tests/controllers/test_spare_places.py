@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from api import keys
 from api.pod import DetailedPod
 from api.spare_pods import PoolPod, pool_pod
+from api.spares import counted_place
 from controllers.planning.actions import GivePlace, LiftGate
 from controllers.planning.observed import Observed, PodOnTaintedNode
 from controllers.planning.spare_places import places
@@ -128,7 +129,8 @@ def test_a_pod_that_loses_its_node_is_promised_a_place_and_the_next_one_gets_it(
     assert world.pool[pod].gated
     world.settle()
     assert (world.given[0].pod, world.given[0].gated) == (pod, True)
-    assert world.entry == (1 + bool(other), ()), "the other one found no node"
+    assert world.entry[0] == 1 + bool(other), "the other one found no node"
+    assert f"{LOST}-0" not in world.entry[1]
     world.seconds += 1
     world.settle()
     assert len(world.given) == 1 + bool(other)
@@ -157,6 +159,31 @@ def test_a_place_is_counted_once_if_the_manager_ends_before_the_pod_is_nominated
     assert world.entry == (1, ())
     world.settle()
     assert ([place.pod for place in world.given], world.entry) == ([pod], (1, ()))
+
+
+def test_a_place_without_a_promise_is_counted_once_as_well():
+    world = running()
+    world.since_status_write = 0.0
+    pod = world.add(LOST)
+    for _ in range(2):
+        world.store_status_alone()
+        assert world.entry == (1, (counted_place(pod),))
+    world.settle()
+    assert ([place.pod for place in world.given], world.entry[0]) == ([pod], 1)
+    world.since_status_write = 6.0
+    world.settle()
+    assert world.entry == (1, ())
+
+
+def test_a_note_of_a_counted_place_goes_with_the_next_numbers():
+    world = running()
+    world.since_status_write = 0.0
+    world.add(LOST)
+    world.settle()
+    assert len(world.entry[1]) == 1, "no write for the note alone"
+    world.jobs["js-spare-0"]["status"]["ready"] = 0
+    world.step()
+    assert world.entry == (1, ())
 
 
 def test_a_pod_that_is_held_back_is_let_go_where_no_spare_is_left():

@@ -787,7 +787,7 @@ class SpareStatus(Model):
     promised_to: list[str] = Field(default_factory=list)
     """Pods, without the last part of their names, that have lost their nodes: those that come in their place get
     places of spares. In exclusive placement: the leader of a Job; once it has a domain, `*` stands for the
-    other pods.
+    other pods. `=` and a whole name: a pod without a promise that is in `used`, and about to get its place.
     """
 
 

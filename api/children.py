@@ -172,9 +172,10 @@ def with_priority(job: JSON, priorities: Priorities) -> JSON:
 
 
 def built_pod(js: JobSet, rjob: ReplicatedJob) -> JSON:
-    """Spec of the pods of a ReplicatedJob: that of its template, with everything that the JobSet adds to each of them.
+    """Spec of the pods of a ReplicatedJob: that of its template, with what the JobSet adds to each of them.
 
-    Additions to a list follow the template's own entries. Rules of policies judge this.
+    Additions to a list follow the template's own entries. Rules of policies judge this. What a gate or another
+    ReplicatedJob decides comes later: variables with the number of Jobs, and the affinity of spares.
     """
     spec: JSON = rjob.pod_spec
     if js.dns_enabled:

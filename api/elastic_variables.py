@@ -1,6 +1,6 @@
 """Variables by which the pods of elastic ReplicatedJobs learn how many Jobs there are. Pure.
 
-See docs/concepts/elastic.md#fewer-jobs-where-pods-find-no-node.
+See docs/concepts/elastic.md#how-workers-learn-the-number.
 """
 
 import re
@@ -28,11 +28,14 @@ def with_replicas(js: JobSet, rjob: ReplicatedJob, pod: JSON) -> JSON:
 
 
 def is_replaced(rjob: ReplicatedJob, value: Any) -> bool:
-    """Whether a number of nodes in the template is within the bounds of `elastic`, so that it is a number of Jobs."""
+    """Whether a number of nodes in the template is within the bounds of `elastic`, so that it is a number of Jobs.
+
+    1 is not: it is also that of Jobs that train apart from each other.
+    """
     bounds = rjob.elastic
     if bounds is None or not isinstance(value, str) or _NUMBER.fullmatch(value) is None:
         return False
-    return bounds.min <= int(value) <= bounds.max
+    return max(bounds.min, 2) <= int(value) <= bounds.max
 
 
 def _told(js: JobSet, rjob: ReplicatedJob, container: JSON) -> JSON:
@@ -58,6 +61,7 @@ def _counts_jobs(js: JobSet, rjob: ReplicatedJob, variable: JSON) -> bool:
 
 def _has_number_of_nodes(rjob: ReplicatedJob) -> bool:
     """Whether a ReplicatedJob, which is no group of spares, may be a part of a training with torchrun."""
-    containers = (each for key in _LISTS for each in rjob.pod_spec.get(key) or [])
-    variables = (variable for each in containers for variable in each.get("env") or [])
-    return not rjob.spare_for and any(variable.get("name") == NODES_VARIABLE for variable in variables)
+    containers = [each for key in _LISTS for each in rjob.pod_spec.get(key) or []]
+    variables = (variable.get("name") for each in containers for variable in each.get("env") or [])
+    words = (word for each in containers for key in ("command", "args") for word in each.get(key) or [])
+    return not rjob.spare_for and (NODES_VARIABLE in variables or any("--nnodes" in word for word in words))

@@ -259,8 +259,8 @@ class SpareStatus(Base, frozen=True, kw_only=True):
         doc(
             "Pods, without the last part of their names, that have lost their nodes: those that come in their place"
             " get places of spares. In exclusive placement: the leader of a Job; once it has a domain, `*` stands"
-            " for the other pods. `=` and a whole name: a pod without a promise that is in `used`, and about to get"
-            " its place.",
+            " for the other pods. `=` and a whole name: a pod that is not held back, whose place is in `used` and"
+            " about to be given.",
             maxItems=MOST_PROMISED,
             **ATOMIC,
         ),

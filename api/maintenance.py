@@ -14,8 +14,8 @@ class MaintenanceNotice(Base, frozen=True, kw_only=True):
     wait_seconds: Annotated[
         int,
         doc(
-            "Seconds from the first of the taints until the set moves; less if all agents have reported that their"
-            " workers are ready for it, or an evicted pod has ended.",
+            "Seconds from the first taint or eviction until the set moves; less if all agents have reported that their"
+            " workers are ready for it, or an evicted pod has ended. Without agents none after an eviction.",
             minimum=0,
             maximum=86400,
             format="int32",

@@ -89,7 +89,8 @@ OWN_FIELDS: Fields = {
         "let the JobSet finish, or create it again with a podFailurePolicy in the Job template",
     ),
     ("replicatedJobs", "*", "elastic"): DroppedField(
-        "replicas never changes, and a set that runs with fewer Jobs gets the missing ones without a restart",
+        "replicas never changes, a set that runs with fewer Jobs gets the missing ones without a restart, and"
+        " containers have no variable JOBSET_REPLICAS",
         "let the JobSet finish, or suspend it and resume it afterwards",
     ),
     ("replicatedJobs", "*", "spareFor"): DroppedField(

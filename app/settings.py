@@ -94,8 +94,8 @@ class WebhookSettings(_Section):
     whenever they change."""
     workers: int = Field(0, ge=0, le=64, examples=[2])
     """Processes that serve admission on the port, beside the one with the lease; 0: that one serves it, too. An
-    extension: the Go manager's file has no such field. Each has a client of its own, so that the limits of
-    clientConnection hold for each."""
+    extension: the Go manager's file has no such field. The limits of clientConnection hold for admission in each of
+    them, and for what is reconciled, apart."""
 
 
 class LeaderElectionSettings(_Section):

@@ -34,7 +34,7 @@ from kube.options import (
     query_of,
 )
 from kube.resources import Resource
-from kube.transport import Request, Response, Transport
+from kube.transport import Request, RequestLimits, Response, Transport
 
 T = TypeVar("T", default=dict[str, Any])
 
@@ -127,27 +127,33 @@ class Client:
         transport: Transport,
         *,
         limited: bool = True,
+        limits: RequestLimits | None = None,
         repeats: bool = True,
         guard: Callable[[], None] | None = None,
     ) -> None:
-        """`limited` False: ignore the limits of rate and concurrency.
+        """`limited` False: ignore the limits of rate and concurrency. `limits`: in place of those of the transport.
 
         `repeats`: retries of requests without an answer. `guard` is called right before a write is sent; its exception
         ends the write.
         """
         self.transport = transport
         self._limited = limited
+        self._limits = limits
         self._repeats = repeats
         self._guard = guard
 
     def with_guard(self, guard: Callable[[], None]) -> "Client":
         """A copy of the client with a guard of its writes."""
-        return Client(self.transport, limited=self._limited, repeats=self._repeats, guard=guard)
+        return Client(self.transport, limited=self._limited, limits=self._limits, repeats=self._repeats, guard=guard)
 
     def require_writes(self) -> None:
         """Raise the error of the guard now, for a caller that is about to report a write as done."""
         if self._guard is not None:
             self._guard()
+
+    def with_limits(self, limits: RequestLimits) -> "Client":
+        """A copy of the client whose requests wait for these limits alone; streams for those of the transport."""
+        return Client(self.transport, limits=limits, repeats=self._repeats, guard=self._guard)
 
     def without_limits(self) -> "Client":
         """A copy of the client without limits of rate and concurrency, and without retries of unanswered requests.
@@ -330,8 +336,8 @@ class Client:
         A request is repeated if the server refused it and named a time (429, 503 with Retry-After), if no connection
         was made, or if it is a read. A write that may have been applied is never repeated.
         """
-        if not self._limited:
-            request = dataclasses.replace(request, limited=False)
+        if not self._limited or self._limits is not None:
+            request = dataclasses.replace(request, limited=self._limited, limits=self._limits)
         if self._guard is not None and request.method != "GET":
             request = dataclasses.replace(request, guard=self._guard)
         for attempt in range(1, ATTEMPTS + 1):

@@ -41,9 +41,10 @@ class Request:
     """One call. `timeout` is in seconds: of the whole exchange, or of silence on a stream. `path` is not encoded.
 
     `limited` False: the client-side limits of rate and concurrency do not apply (a lease renewal must not queue behind
-    a burst of creates). `accept`: media type of the answer. `guard` is called right before the request is sent, after
-    all waiting; its exception ends the call. `break_after`: 0 for a watch. For other streams: a longer line is split
-    into pieces of about that many bytes, and text after the last newline is a line, too.
+    a burst of creates). `limits`: those that apply, in place of the transport's; not of streams. `accept`: media type
+    of the answer. `guard` is called right before the request is sent, after all waiting; its exception ends the call.
+    `break_after`: 0 for a watch. For other streams: a longer line is split into pieces of about that many bytes, and
+    text after the last newline is a line, too.
     """
 
     method: str
@@ -54,6 +55,7 @@ class Request:
     content_type: str = "application/json"
     timeout: float = 30.0
     limited: bool = True
+    limits: "RequestLimits | None" = None
     accept: str = "application/json"
     guard: Callable[[], None] | None = None
     break_after: int = 0
@@ -105,6 +107,14 @@ class TokenBucket:
             await asyncio.sleep(self._slot - now)
 
 
+class RequestLimits:
+    """Limits on the client side: a rate, and `MAX_IN_FLIGHT` requests at once. Create them inside the event loop."""
+
+    def __init__(self, qps: float, burst: int) -> None:
+        self.rate = TokenBucket(qps, burst)
+        self.in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
+
+
 class HttpTransport:
     """The real transport. Create and close it inside one running event loop. `max_line`: bytes of one watch event."""
 
@@ -121,8 +131,7 @@ class HttpTransport:
         self._max_line = max_line
         self._credentials = credentials
         self._user_agent = user_agent
-        self._bucket = TokenBucket(qps, burst)
-        self._in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._limits = RequestLimits(qps, burst)
         self._metrics = metrics
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._session = aiohttp.ClientSession(
@@ -134,8 +143,9 @@ class HttpTransport:
     async def send(self, request: Request) -> Response:
         if not request.limited:
             return await self._send_authorized(request)
-        async with self._in_flight:
-            await self._bucket.acquire()
+        limits = request.limits or self._limits
+        async with limits.in_flight:
+            await limits.rate.acquire()
             return await self._send_authorized(request)
 
     async def _send_authorized(self, request: Request) -> Response:
@@ -153,7 +163,7 @@ class HttpTransport:
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        await self._bucket.acquire()
+        await self._limits.rate.acquire()
         timeouts = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=request.timeout)
         for last in (False, True):
             generation = self._credentials.generation

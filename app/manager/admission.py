@@ -24,6 +24,7 @@ from controllers.placement.watches import PlacementWatches
 from httpserver.server import Server
 from kube.model.versions import LABEL_KEYS, parse_version
 from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
+from kube.transport import RequestLimits
 from manifests.naming import POLICY_MUTATING_CONFIGURATION, POLICY_VALIDATING_CONFIGURATION
 from policy.kinds import GATE
 from webhooks.jobset.cluster.checks import ClusterChecks
@@ -94,12 +95,14 @@ async def _app(
     deps: Deps, placement: PlacementWatches, metrics: WebhookMetrics, policies: "PolicyChecks | None"
 ) -> FastAPI:
     settings = deps.options.settings
-    dry_run = settings.child_dry_run
+    dry_run, most = settings.child_dry_run, settings.client_connection
     looks_up = [LOOK_UPS[each] for each in dry_run.look_up]
-    cluster = ClusterChecks(deps.client, dry_run=dry_run.enable, budget=dry_run.budget, looks_up=looks_up)
+    # Limits of its own: reviews neither hold up what is reconciled in this process nor wait for it.
+    client = deps.client.with_limits(RequestLimits(most.qps, most.burst))
+    cluster = ClusterChecks(client, dry_run=dry_run.enable, budget=dry_run.budget, looks_up=looks_up)
     form = await term_form(settings.exclusive_placement.terms, lambda: deps.client.raw("/version"))
     # Before the leaders are listed, followers get the gate: no pod has to wait for the caches.
-    promises = Promises(deps.client) if deps.options.gates[SPARES] else None
+    promises = Promises(client) if deps.options.gates[SPARES] else None
     pods = pod_handlers(Domains(placement, FOLLOWER_WAIT), lambda: form, promises)
     limits = SetLimits(settings.limits.jobs_per_set, settings.limits.pods_per_set)
     checks = engine(deps.options.gates, limits)

@@ -1,8 +1,4 @@
-"""The processes of a manager and their event loops: the one with the lease, and those that serve admission.
-
-They are separate, so that neither a burst of expensive reviews nor a crash in one of them holds up the lease and the
-controllers.
-"""
+"""The processes of a manager and their event loops: one, or with `webhook.workers` others that serve admission."""
 
 import asyncio
 import contextlib

@@ -34,7 +34,7 @@ def with_spare_pods(observed: Observed, pods: Store[PoolPod], memory: Memory, cl
 
 
 async def with_read_pool(client: Client, observed: Observed, pods: Store[PoolPod] | None, memory: Memory) -> Observed:
-    """The same, with the pods as the API server has them now. Raises the errors of the client."""
+    """The observation with the pods as the API server has them now. Raises the errors of the client."""
     if pods is None:
         return dataclasses.replace(observed, pool_is_read=True)
     meta = observed.jobset.metadata
@@ -45,7 +45,8 @@ async def with_read_pool(client: Client, observed: Observed, pods: Store[PoolPod
             pods.overlay(pod)
             left.pop(pod.name, None)
     for pod in left.values():
-        pods.overlay_deleted(pod.namespace, pod.name, pod.uid)
+        if pods.get(pod.namespace, pod.name) is pod:  # the watch may have dropped it meanwhile
+            pods.overlay_deleted(pod.namespace, pod.name, pod.uid)
     memory.pool_is_read, memory.served = True, None
     return with_spare_pods(observed, pods, memory, asyncio.get_running_loop().time())
 

@@ -81,7 +81,7 @@ def _failed_by_restarted_nodes(ctx: Context) -> dict[str, FailedByPod]:
 
 
 def _failed_by_workers(ctx: Context) -> dict[str, FailedByPod]:
-    """The Jobs with a failed worker that a rule matches. All other failed workers restart in rule_index."""
+    """The Jobs with a failed worker that a rule matches. All other failed workers restart in place."""
     policy = ctx.js.spec.failure_policy
     found: dict[str, FailedByPod] = {}
     if policy is None or all(rule.on_exit_codes is None for rule in policy.rules):

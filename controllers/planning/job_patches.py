@@ -10,13 +10,13 @@ controller stay.
 from collections.abc import Mapping
 
 from api import keys
+from api.batch import JOB_CONTROLLER_LABELS
 from api.exclusive import topology_of
 from controllers.planning.actions import PatchJob
 from controllers.planning.child_jobs import Child, integer
 from kube.model.meta import JSON
 
 _JOB_CONTROLLER_PREFIX = "batch.kubernetes.io/"
-_JOB_CONTROLLER_LABELS = {"job-name", "controller-uid"}
 
 
 def suspend(child: Child) -> PatchJob:
@@ -107,6 +107,6 @@ def _map_patch(have: Mapping[str, str], wanted: dict[str, str]) -> dict[str, str
     """Merge patch between two maps; null removes a key. Keys of the Job controller are kept."""
     patch: dict[str, str | None] = {k: v for k, v in wanted.items() if have.get(k) != v}
     for key in have.keys() - wanted.keys():
-        if not key.startswith(_JOB_CONTROLLER_PREFIX) and key not in _JOB_CONTROLLER_LABELS:
+        if not key.startswith(_JOB_CONTROLLER_PREFIX) and key not in JOB_CONTROLLER_LABELS:
             patch[key] = None
     return patch

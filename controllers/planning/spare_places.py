@@ -98,17 +98,18 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
         rank = promised_rank if is_exclusive(ctx, name) else rank_of
         ranks = sorted(rank(pod) for uid, pod in lost_pods if jobs.get(uid) == name)
         entry = _entry(ctx, draft, name)
-        kept_promises = [p for p in entry.promised_to if p == followers_of(p) or p.startswith(COUNTED)]
+        notes = [promise for promise in entry.promised_to if promise.startswith(COUNTED)]
+        promises = [promise for promise in entry.promised_to if promise not in notes]
+        kept_promises = [promise for promise in promises if promise == followers_of(promise)]
         most = min(len(kept_promises) + len(free_places(ctx, name)), MOST_PROMISED)
-        _put(
-            draft, replace(entry, promised_to=tuple(dict.fromkeys([*kept_promises, *entry.promised_to, *ranks]))[:most])
-        )
+        promised = [*dict.fromkeys([*kept_promises, *promises, *ranks])][:most]
+        _put(draft, replace(entry, promised_to=(*promised, *notes)[:MOST_PROMISED]))
 
 
 def note_given(ctx: Context, draft: StatusDraft, name: str, places: Iterable[Place], ended: Iterable[str]) -> None:
     """Count the places that are given, and end promises.
 
-    A pod that is held back counts with its promise, which ends in the same write; one without a promise is noted as
+    A pod that is held back counts with its promise, which ends in the same write; one that is not held back is noted as
     counted in the same write. So a manager that ends before the pod is nominated is followed by one that gives the
     place without counting it again. Of the promise of a domain the part lasts that holds back followers.
     """

@@ -90,6 +90,17 @@ def test_a_number_of_nodes_stays_where_it_is_none_of_jobs():
     assert variables(jobset(workers(fixed("4")), spares))[0] == NODES
 
 
+def test_a_number_of_nodes_stays_beside_one_in_a_command():
+    leader = group("leader")
+    leader["template"]["spec"]["template"]["spec"]["containers"][0]["command"] = ["torchrun", "--nnodes=5", "train.py"]
+    assert variables(jobset(workers(fixed("5")), leader))[0] == fixed("5")
+
+
+def test_one_node_is_no_number_of_jobs():
+    apart = {**workers(fixed("1")), "elastic": {"min": 1, "max": 6}}
+    assert variables(jobset(apart))[0] == fixed("1")
+
+
 def test_nothing_is_added_without_the_gate_or_the_field():
     assert variables(jobset(workers(fixed("4"))), FeatureGates({})) == [fixed("4")]
     assert variables(jobset(group("workers", fixed("4")))) == [fixed("4")]

@@ -44,6 +44,7 @@ SAMPLES = {
     "attempt_times": AttemptTimes(suspended=False, restarts=1, start=None),
     "stalled": Reports(next_check=6.0),
     "served": {"uid": 6.5},
+    "pool_is_read": True,
     "next_start_check": "2026-01-01T00:00:00Z",
     "followed": FollowedPods(attempt=1, pods=None),
     "resumptions": Resumptions(is_reported=False),

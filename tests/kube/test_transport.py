@@ -12,7 +12,7 @@ from kube.client import Client
 from kube.config import load
 from kube.errors import ApiError, Forbidden, ServerError, TransportError, Unauthorized
 from kube.resources import PODS
-from kube.transport import MAX_IN_FLIGHT, HttpTransport, Request
+from kube.transport import MAX_IN_FLIGHT, HttpTransport, Request, RequestLimits
 from tests.kube.test_config import write
 from tests.support.tls import context_with, material
 
@@ -163,11 +163,14 @@ async def test_requests_in_flight_are_bounded_and_neither_watches_nor_leases_wai
             while running < MAX_IN_FLIGHT:  # noqa: ASYNC110 - the server's own count
                 await asyncio.sleep(0.01)
             await transport.send(get("/lease", limited=False))
+            assert not group.create_task(transport.send(get(limits=RequestLimits(1, 1)))).done()
+            while running == MAX_IN_FLIGHT:  # noqa: ASYNC110 - the same
+                await asyncio.sleep(0.01)
             async with transport.stream(get("/watch")) as lines:
                 assert [line async for line in lines] == [b"line"]
         assert not any(task.done() for task in tasks)
         release.set()
-    assert peak == MAX_IN_FLIGHT
+    assert peak == MAX_IN_FLIGHT + 1, "one with limits of its own waited for none of the others"
 
 
 class TestStream:

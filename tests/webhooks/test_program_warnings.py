@@ -222,6 +222,10 @@ WRONG: dict[str, tuple[JSON, str]] = {
         one(container("torchrun", env={"PET_NNODES": "$(JOBSET_REPLICAS)"}), elastic={"min": 1, "max": 4}),
         "variable-later",
     ),
+    "the number of Jobs, which is not added": (
+        one(container("torchrun", "--nnodes=$(JOBSET_REPLICAS)")),
+        "variable-undefined",
+    ),
     "with braces": (one(container("torchrun", "--node_rank", "${RANK}")), "command-variable-of-shell"),
     "an init container": (
         one(container("a"), {"initContainers": [container("wait", "$HOST")]}),

@@ -206,8 +206,8 @@ class MaintenanceNotice(Model):
     """What workers are told before the set leaves a node, and how long they have. Not in the Go JobSet."""
 
     wait_seconds: StrictInt
-    """Seconds from the first of the taints until the set moves; less if all agents have reported that their
-    workers are ready for it, or an evicted pod has ended.
+    """Seconds from the first taint or eviction until the set moves; less if all agents have reported that their
+    workers are ready for it, or an evicted pod has ended. Without agents none after an eviction.
     """
     signal: str | None = None
     """With restartStrategy InPlaceRestart: signal that agents in main container mode send to those processes of
@@ -787,7 +787,8 @@ class SpareStatus(Model):
     promised_to: list[str] = Field(default_factory=list)
     """Pods, without the last part of their names, that have lost their nodes: those that come in their place get
     places of spares. In exclusive placement: the leader of a Job; once it has a domain, `*` stands for the
-    other pods. `=` and a whole name: a pod without a promise that is in `used`, and about to get its place.
+    other pods. `=` and a whole name: a pod that is not held back, whose place is in `used` and about to be
+    given.
     """
 
 

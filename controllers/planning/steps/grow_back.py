@@ -110,7 +110,7 @@ def _restore(ctx: Context, draft: StatusDraft, entries: tuple[ReducedReplicas, .
 
 
 def _missing(ctx: Context) -> dict[str, CreateJob | None]:
-    """The placeholders that do not exist, by name; None: the name is taken by another owner's Job."""
+    """The placeholders that do not exist, by name; None: another Job has the name."""
     js = ctx.observed.jobset
     layout, there = layout_of(js), {job.metadata.name for job in ctx.observed.placeholders}
     names_in_use = {*ctx.observed.foreign, *ctx.observed.unreadable}

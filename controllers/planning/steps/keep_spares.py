@@ -72,15 +72,16 @@ def _may_wait_for(job: Job, away: set[str]) -> bool:
 def _last_move(ctx: Context, name: str) -> tuple[int, str]:
     """When the pods of that ReplicatedJob may have moved to another domain of their group: its oldest Job was created.
 
-    Spares from before may be in the old domain; the next ones follow. Where the group has no domain: before any Job.
+    Spares from before may be in the old domain; the next ones follow. Where the group has no domain, or Jobs of it have
+    completed, which no restart of all leaves: before any Job.
     """
     scheduling = ctx.js.spec.scheduling
-    if scheduling is None or not scheduling.shared_topology(name):
+    if scheduling is None or not scheduling.shared_topology(name) or ctx.children.completed[name]:
         return 0, ""
     return min((_made(child.job) for child in ctx.children.active if child.replicated_job == name), default=(0, ""))
 
 
 def _made(job: Job) -> tuple[int, str]:
-    """When a Job was created: the restarts of its set until then, which never go down, and the second."""
+    """When a Job was created: how often its set had restarted by then, and the second."""
     meta = job.metadata
     return integer(meta.labels.get(keys.RESTART_ATTEMPT)) or 0, meta.creation_timestamp or ""

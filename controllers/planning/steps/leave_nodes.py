@@ -147,7 +147,7 @@ def _is_open_eviction(ctx: Context, stored: MaintenanceStatus, node: LeftNode) -
 
 
 def _has_lost_pods(ctx: Context, node: LeftNode, pods: PodsByNode) -> bool:
-    """Whether nobody is told any more before evicted pods of the node have ended: there are no agents, or one has."""
+    """Whether the move need not wait: there are no agents, or an evicted pod of the node has ended or is gone."""
     evicted = [pod for pod in _old_pods(node, pods) if pod.evicted]
     return not node.taint and (not ctx.restarts_in_place or not evicted or any(pod.ended for pod in evicted))
 

@@ -89,7 +89,11 @@ def _wrong_number(together: _Together, entry: Entry, text_path: Path, count: int
 
 
 def _is_told_nodes(entry: Entry) -> bool:
-    return any(variable.name == NODES_VARIABLE for _, container in entry.each_container() for variable in container.env)
+    return any(
+        any(variable.name == NODES_VARIABLE for variable in container.env)
+        or any("--nnodes" in word for _, word in words(path, container))
+        for path, container in entry.each_container()
+    )
 
 
 def _numbers(entry: Entry, *, follows_jobs: bool) -> Iterator[tuple[Path, int]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
+from api import elastic
 from api.elastic_variables import NUMBER_PATH, REPLICAS_VARIABLE
 from api.keys import COMPLETION_INDEX
 from kube.model.field import FieldError, Path, shorten
@@ -36,7 +37,7 @@ _OWN_DOLLAR = frozenset(
 _CODE = frozenset({"-c", "-e", "--eval", "--command"})
 """Flags that are followed by a program."""
 _INJECTED = re.compile(
-    r"(?:AWS|AZURE|GOOGLE|HOSTNAME|JOBSET|KUBERNETES|MEGASCALE|NEURON|NVIDIA|TPU)(?:_|$)|.*_(?:SERVICE_HOST|(?:SERVICE_)?PORT(?:_|$))",
+    r"(?:AWS|AZURE|GOOGLE|HOSTNAME|JOBSET(?!_REPLICAS$)|KUBERNETES|MEGASCALE|NEURON|NVIDIA|TPU)(?:_|$)|.*_(?:SERVICE_HOST|(?:SERVICE_)?PORT(?:_|$))",
     re.ASCII,
 )
 """Variables that Kubernetes sets for Services, and those that webhooks of clouds add to pods."""
@@ -53,19 +54,23 @@ DEFINED_LATER = _DOCS.warning("variable-later", "$({name}) stays a text: {why}",
 
 def are_replaced(js: Subject) -> Iterator[FieldError]:
     """Findings about variables that are not replaced, at most as many as an answer lists."""
-    yield from islice((error for entry in js.entries for error in _check_pod(entry)), MOST_FINDINGS)
+    yield from islice((error for entry in js.entries for error in _check_pod(js, entry)), MOST_FINDINGS)
 
 
-def _check_pod(entry: Entry) -> Iterator[FieldError]:
+def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:
+    added = {REPLICAS_VARIABLE} if js.gates[elastic.GATE] and entry.rjob.elastic is not None else set[str]()
     for path, container in entry.each_container():
         if container.env:
-            yield from _check_env(entry, path, container)
+            yield from _check_env(entry, path, container, added)
         if container.command or container.args:
-            yield from _check_command(entry, path, container)
+            yield from _check_command(entry, path, container, added)
 
 
-def _check_env(entry: Entry, path: Path, container: Container) -> Iterator[FieldError]:
-    """Findings about values; a value may refer to earlier variables, and to those of `envFrom`."""
+def _check_env(entry: Entry, path: Path, container: Container, added: set[str]) -> Iterator[FieldError]:
+    """Findings about values; a value may refer to earlier variables, and to those of `envFrom`.
+
+    `added`: variables that the JobSet adds after those of the template.
+    """
     before: set[str] = set()
     names = {variable.name for variable in container.env}
     for item_path, variable in path.at("env").each(container.env):
@@ -80,7 +85,7 @@ def _check_env(entry: Entry, path: Path, container: Container) -> Iterator[Field
                 reason = "the Job controller adds it last"
                 how = f"use fieldRef metadata.annotations['{COMPLETION_INDEX}']"
                 yield DEFINED_LATER.at(item_path.at("value"), text, name=name, why=reason, how=how)
-            elif name == REPLICAS_VARIABLE and entry.rjob.elastic is not None:
+            elif name in added:
                 reason, how = "the JobSet adds it last", f"use fieldRef {NUMBER_PATH}"
                 yield DEFINED_LATER.at(item_path.at("value"), text, name=name, why=reason, how=how)
             elif not _BLANK.search(text) and not _INJECTED.match(name):
@@ -88,11 +93,11 @@ def _check_env(entry: Entry, path: Path, container: Container) -> Iterator[Field
         before.add(variable.name)
 
 
-def _check_command(entry: Entry, path: Path, container: Container) -> Iterator[FieldError]:
+def _check_command(entry: Entry, path: Path, container: Container, added: set[str]) -> Iterator[FieldError]:
     """Findings about words that no shell reads: `$(NAME)` is a variable there, and `$NAME` is text."""
     if is_run_by_shell(container):
         return
-    known = {variable.name for variable in container.env}
+    known = added | {variable.name for variable in container.env}
     known |= {INDEX} if _is_indexed(entry) else set()
     reads_dollar = not container.command or any(_program(word) in _OWN_DOLLAR for word in container.command)
     last = ""

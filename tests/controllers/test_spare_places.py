@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from api import keys
 from api.pod import DetailedPod
 from api.spare_pods import PoolPod, pool_pod
-from api.spares import counted_place
 from controllers.planning.actions import GivePlace, LiftGate
 from controllers.planning.observed import Observed, PodOnTaintedNode
 from controllers.planning.spare_places import places
@@ -149,41 +148,6 @@ def test_a_move_before_maintenance_promises_a_place(monkeypatch):
     world.settle()
     assert (world.status.restarts, world.status.restarts_count_towards_max) == (1, 0)
     assert world.entry == (0, (f"{LOST}-0",))
-
-
-def test_a_place_is_counted_once_if_the_manager_ends_before_the_pod_is_nominated():
-    world = running()
-    lose(world)
-    pod = world.add(LOST)
-    world.store_status_alone()
-    assert world.entry == (1, ())
-    world.settle()
-    assert ([place.pod for place in world.given], world.entry) == ([pod], (1, ()))
-
-
-def test_a_place_without_a_promise_is_counted_once_as_well():
-    world = running()
-    world.since_status_write = 0.0
-    pod = world.add(LOST)
-    for _ in range(2):
-        world.store_status_alone()
-        assert world.entry == (1, (counted_place(pod),))
-    world.settle()
-    assert ([place.pod for place in world.given], world.entry[0]) == ([pod], 1)
-    world.since_status_write = 6.0
-    world.settle()
-    assert world.entry == (1, ())
-
-
-def test_a_note_of_a_counted_place_goes_with_the_next_numbers():
-    world = running()
-    world.since_status_write = 0.0
-    world.add(LOST)
-    world.settle()
-    assert len(world.entry[1]) == 1, "no write for the note alone"
-    world.jobs["js-spare-0"]["status"]["ready"] = 0
-    world.step()
-    assert world.entry == (1, ())
 
 
 def test_a_pod_that_is_held_back_is_let_go_where_no_spare_is_left():

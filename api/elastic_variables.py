@@ -23,8 +23,8 @@ _LISTS: Final = ("containers", "initContainers")
 
 def with_replicas(js: JobSet, rjob: ReplicatedJob, pod: JSON) -> JSON:
     """The pod spec of an elastic ReplicatedJob, in which each container has the number of Jobs."""
-    told = {key: [_told(js, rjob, each) for each in pod[key]] for key in _LISTS if pod.get(key)}
-    return {**pod, **told}
+    lists = {key: [_container_with_replicas(js, rjob, each) for each in pod[key]] for key in _LISTS if pod.get(key)}
+    return {**pod, **lists}
 
 
 def is_replaced(rjob: ReplicatedJob, value: Any) -> bool:
@@ -38,7 +38,7 @@ def is_replaced(rjob: ReplicatedJob, value: Any) -> bool:
     return max(bounds.min, 2) <= int(value) <= bounds.max
 
 
-def _told(js: JobSet, rjob: ReplicatedJob, container: JSON) -> JSON:
+def _container_with_replicas(js: JobSet, rjob: ReplicatedJob, container: JSON) -> JSON:
     """The container with the variables. Those of the template stay, except for a number of nodes that is replaced."""
     source: JSON = {"valueFrom": {"fieldRef": {"fieldPath": NUMBER_PATH}}}
     env: list[JSON] = [

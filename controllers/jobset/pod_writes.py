@@ -46,7 +46,7 @@ class PodWrites:
     ) -> None:
         """Give a pod the place of a spare. The spare stays if the pod is gone, or has a node already.
 
-        `delete_job` comes before the deletion of the spare: while there is a spare, the next process goes on here.
+        `delete_job` comes before the deletion of the spare: while the spare exists, a new process repeats these steps.
         """
         nomination = {"metadata": {"uid": action.pod_uid}, "status": {"nominatedNodeName": action.node}}
         patch = partial(self.client.patch, PODS, action.pod, namespace=self.namespace, type=DetailedPod)

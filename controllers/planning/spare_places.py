@@ -106,7 +106,9 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
         _put(draft, replace(entry, promised_to=(*promised, *notes)[:MOST_PROMISED]))
 
 
-def note_given(ctx: Context, draft: StatusDraft, name: str, places: Iterable[Place], ended: Iterable[str]) -> None:
+def note_given(
+    ctx: Context, draft: StatusDraft, name: str, given_places: Iterable[Place], ended: Iterable[str]
+) -> None:
     """Count the places that are given, and end promises.
 
     A pod that is held back counts with its promise, which ends in the same write; one that is not held back is noted as
@@ -114,12 +116,12 @@ def note_given(ctx: Context, draft: StatusDraft, name: str, places: Iterable[Pla
     place without counting it again. Of the promise of a domain the part lasts that holds back followers.
     """
     entry, over = _entry(ctx, draft, name), frozenset(ended)
-    pods = [place.pod for place in places if not place.pod.nominated]
+    pods = [place.pod for place in given_places if not place.pod.nominated]
     promised_to = frozenset(entry.promised_to)
     used = entry.used + sum(
         rank_of(pod.name) in promised_to if pod.gated else counted_place(pod.name) not in promised_to for pod in pods
     )
-    led = {rank: followers_of(rank) for place in places if place.pod.leads for rank in [rank_of(place.pod.name)]}
+    led = {rank: followers_of(rank) for place in given_places if place.pod.leads for rank in [rank_of(place.pod.name)]}
     promised = [led.get(promise, promise) for promise in _without_served(ctx, entry)]
     lasting = [promise for promise in promised if promise not in over]
     lasting += [counted_place(pod.name) for pod in pods if not pod.gated]

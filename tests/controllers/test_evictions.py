@@ -32,7 +32,7 @@ def lose(world: TaintedWorld, number: int = 1) -> None:
 
 class TestByRecreation:
     def test_the_set_moves_at_once_and_that_counts_for_nothing(self):
-        """Nobody can be told, and the Job of the evicted pod may fail at any moment."""
+        """No worker can be told, and the Job of the evicted pod may fail at any moment."""
         world = running(maxRestarts=0)
         world.seconds = 10
         evict(world)

@@ -49,7 +49,7 @@ def keep_spares(ctx: Context) -> Partial:
         if steady:
             moved = _last_move(ctx, group.spare_for)
             there = (job for job in jobs.values() if job.outcome is None)
-            actions += deletions(job for job in there if _made(job) < moved or _may_wait_for(job, away))
+            actions += deletions(job for job in there if _creation_order(job) < moved or _may_wait_for(job, away))
         if len(jobs) < group.replicas and steady:
             most = max(ctx.job_budget - len(actions), 0)
             missing = islice((index for index in range(group.replicas) if index not in jobs), most)
@@ -78,10 +78,12 @@ def _last_move(ctx: Context, name: str) -> tuple[int, str]:
     scheduling = ctx.js.spec.scheduling
     if scheduling is None or not scheduling.shared_topology(name) or ctx.children.completed[name]:
         return 0, ""
-    return min((_made(child.job) for child in ctx.children.active if child.replicated_job == name), default=(0, ""))
+    return min(
+        (_creation_order(child.job) for child in ctx.children.active if child.replicated_job == name), default=(0, "")
+    )
 
 
-def _made(job: Job) -> tuple[int, str]:
+def _creation_order(job: Job) -> tuple[int, str]:
     """When a Job was created: how often its set had restarted by then, and the second."""
     meta = job.metadata
     return integer(meta.labels.get(keys.RESTART_ATTEMPT)) or 0, meta.creation_timestamp or ""

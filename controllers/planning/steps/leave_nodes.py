@@ -7,7 +7,7 @@ tolerates them, and is not moved unless it is evicted. The move is stored first.
 afterwards, by whichever process: those created until a time in the status. That time and those of pods come from the
 API server.
 
-An evicted pod ends at the end of its grace period at the latest. Without agents nobody can be told meanwhile, and the
+An evicted pod ends with its grace period at the latest. Without agents no worker can be told meanwhile, and the
 Job may fail at any moment: the set moves at once. In place it moves when the pod has ended; the status says that a node
 was left because of an eviction, so that also a process that sees neither the pod nor its end knows what the other
 workers have lost.

@@ -46,7 +46,7 @@ def policy_status(
     at: str,
     enforcement: EnforcementState | None = None,
 ) -> JobSetPolicyStatus:
-    """The status with the conditions that the policy has now. `others`: all policies in force.
+    """The status with the conditions that the policy has now. `policies`: all in force.
 
     `enforcement` None: not known yet, so the condition about it stays.
     """

@@ -133,7 +133,7 @@ AGENT_IMAGE = AGENT.at("image")
 
 
 def _added_by(item: JSON, parts: Sequence[str | int]) -> Path:
-    """The field of the JobSet that has added a container or volume to a pod; `rest`: the path inside it."""
+    """The field of the JobSet that has added a container or volume to a pod; `parts`: the path inside it."""
     if item.get("name") != restart_agent.NAME:
         return SPEC.at("volumeClaimPolicies")
     return AGENT_IMAGE if parts[:1] == ["image"] else AGENT
@@ -147,7 +147,7 @@ class JudgedJobSet:
     _known: dict[Callable[[Template], Any], Sequence[Any]] = field(default_factory=dict, compare=False, repr=False)
 
     def each(self, look: Callable[[Template], T]) -> Sequence[T]:
-        """The result of `read` for each template, computed once for all policies, so it has to be small."""
+        """The result of `look` for each template, computed once for all policies, so it has to be small."""
         if look not in self._known:
             self._known[look] = tuple(map(look, self.templates))
         return self._known[look]

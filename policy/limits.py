@@ -109,7 +109,7 @@ def effective_limit(limit: Limit, namespace: Namespace) -> LimitInForce:
 class Number(NamedTuple):
     """A number of a JobSet beside its limit.
 
-    `where`: computes the path of a finding. `parts`: the summands, a line for each template. `replicated_job`: its
+    `find_path`: computes the path of a finding. `parts`: the summands, a line for each template. `replicated_job`: its
     name, for a number that is not of the whole set.
     """
 

@@ -1,9 +1,10 @@
-"""Limits that keep the sources readable: lines of a file, characters of a test's name."""
+"""Limits that keep the sources readable: lines of a file, characters of a test's name, names that docstrings describe."""
 
 import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -50,6 +51,53 @@ def test_no_test_beside_a_manager_replaces_an_object_without_asking_again():
     put = re.compile(r'request\([^()]*"PUT"')
     files = [path for path in sources(ROOT / "tests/e2e") if put.search(path.read_text(encoding="utf-8"))]
     assert not files, f"use tests.support.cluster.requests.replace_object: {files}"
+
+
+DESCRIBED = re.compile(r"((?:`[a-z_]+`(?:, | and )?)+)(?: None| off| on| empty)?:")
+"""Names before their description in a docstring: \"`namespace`, `name`: of the JobSet\"."""
+
+
+class Described(NamedTuple):
+    """A function or class whose docstring describes `names`."""
+
+    file: Path
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    names: list[str]
+
+
+def described_definitions() -> Iterator[Described]:
+    for path in sources():
+        text = path.read_text(encoding="utf-8") if path.suffix == ".py" else ""
+        for node in ast.walk(ast.parse(text)) if DESCRIBED.search(text) else ():
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                continue
+            docstring = ast.get_docstring(node) or ""
+            if isinstance(node, ast.ClassDef) or "\n- " not in docstring:  # a list in a function's is of data
+                names = [name for names in DESCRIBED.findall(docstring) for name in re.findall("`([^`]+)`", names)]
+                yield Described(path, node, names)
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """Parameters, variables, attributes and texts of a definition."""
+    parts = list(ast.walk(node))
+    names = {getattr(part, kind, None) for part in parts for kind in ("id", "attr", "arg", "name")}
+    return names | {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+
+
+def test_docstrings_describe_names_that_exist():
+    found = list(described_definitions())
+    classes: dict[str, list[ast.AST]] = {}
+    for each in found:
+        classes.setdefault(each.node.name, []).append(each.node)
+    wrong = []
+    for file, node, described in found:
+        if not described:
+            continue
+        bases = [ast.unparse(base).rpartition(".")[2] for base in getattr(node, "bases", ())]
+        known = set[str]().union(*map(names_in, [node, *(part for base in bases for part in classes.get(base, ()))]))
+        wrong += [f"{file.relative_to(ROOT)}: {node.name}: {name}" for name in described if name not in known]
+    assert len(found) > 1000, "the docstrings are not found"
+    assert not wrong, f"these docstrings describe what is not there: {wrong}"
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,8 @@ class Board:
     def since(self, cursor: str) -> bytes:
         """The changes since a browser saw `<epoch>-<version>`, as JSON; all rows for any other text.
 
-        `whole`: whether these are all rows. `rows`: new or changed ones. `gone`: "namespace/name". `notes`: about
-        missing data.
+        Its fields: `whole`, whether these are all rows, `rows`, new or changed ones, `gone`, as "namespace/name", and
+        `notes` about missing data.
         """
         epoch, _, number = cursor.rpartition("-")
         known = epoch == self.epoch and number.isascii() and number.isdigit() and len(number) < 18

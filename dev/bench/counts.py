@@ -19,9 +19,9 @@ CHANGES = {"update", "patch"}
 def counts(calls: Iterable[Call], user: str) -> JSON:
     """Requests by client, requests about pods, and all calls of `user`; its dry runs are counted separately.
 
-    `user` is the last part of a user name. Its `calls` are counted by verb, resource and code; `refused`: those
-    answered with 400 or more; `duplicate`: those for a Job that existed already; `conflict`: writes of an object that
-    had changed.
+    `user` is the last part of a user name. Its `calls` are counted by verb, resource and code. Among them `refused` are
+    those answered with 400 or more, `duplicate` those for a Job that existed already, and `conflict` writes of an
+    object that had changed.
     """
     clients: Counter[str] = Counter()
     pods: Counter[str] = Counter()

@@ -193,7 +193,7 @@ def get(name: str, *, state_root: Path | None = None) -> Cluster:
 def statuses(*, state_root: Path | None = None) -> list[dict[str, Any]]:
     """One entry per known cluster; its phase is starting, ready, degraded, stopping, failed, gone or stale.
 
-    `degraded`: the control plane is ready, but a process beside it that is kept does not run.
+    It is degraded if the control plane is ready, but a process beside it that is kept does not run.
     """
     root = state_root or default_state_root()
     folders = sorted(root.iterdir()) if root.is_dir() else []

@@ -153,7 +153,7 @@ def _jobset(*args: str) -> str:
 def _show_refusal(demo: Demo, message: str, file: Path, name: str = "", refuser: str = "The JobSet") -> None:
     """Try to create the JobSet, under another name if that is given, until a policy refuses it; show the answer.
 
-    `by`: a word of the answer that tells which component refuses.
+    `refuser`: a word of the answer that tells which component refuses.
     """
     body = yaml.safe_load(file.read_text(encoding="utf-8"))
     body["metadata"]["name"] = name or body["metadata"]["name"]

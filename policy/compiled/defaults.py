@@ -148,7 +148,7 @@ def _foreign(default: Default) -> Default:
 def mutating(policy: JobSetPolicy, other_policies: Sequence[JobSetPolicy], gates: FeatureGates) -> list[JSON]:
     """The MutatingAdmissionPolicy that sets the defaults of a policy, and its binding; nothing if it has none.
 
-    `others`: all policies that are in force with it.
+    `other_policies`: all that are in force with it.
     """
     every = each_default(policy.spec.defaults)
     defaults = [_foreign(default) for default in every if default.name != DEADLINE or gates[DEADLINE_GATE]]

@@ -205,7 +205,10 @@ def _cel_selections(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """A way to select nodes by the label `key`: whether it names values, and which. `stated`: as written."""
+    """A way to select nodes by a label, whose key is `key` in CEL: whether it names values, and which.
+
+    `stated`: as written.
+    """
 
     by_value: Cel
     values: Cel

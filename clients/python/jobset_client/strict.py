@@ -15,7 +15,7 @@ _UNKNOWN = re.compile(r'unknown field "((?:[^"\\]|\\.)*)"')
 def name_fields(error: ApiError, task: str) -> ApiError:
     """An `InvalidError` that names each unknown field and the one that was likely meant; other errors as they are.
 
-    `what`: the request, such as `create JobSet team-a/train`.
+    `task`: the request, such as `create JobSet team-a/train`.
     """
     _, strict, found = str(error).partition(_STRICT)
     causes = tuple(_causes(found)) if strict else ()

@@ -49,7 +49,7 @@ class Crash(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens at the write of that number, from 0: see `Client.write`. `silence`: nothing that is read is answered."""
+    """What happens at the write of that number, from 0: see `Client.write`. With silence nothing that is read is answered."""
 
     kind: str
     number: int

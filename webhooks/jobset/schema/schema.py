@@ -53,7 +53,7 @@ class Schema:
     def faults(self, obj: JSON, work: Work | None = None) -> list[FieldError]:
         """The errors of the API server's schema validation, at most 500; empty for a valid object.
 
-        Items of a list beyond its limit are not checked, nor is `status`: the API server replaces it before validation.
+        Items of a list beyond its limit are not checked, nor is `status`, which the API server replaces before.
         """
         if self._is_good(obj):
             return []

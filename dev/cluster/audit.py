@@ -97,12 +97,15 @@ _decoder = msgspec.json.Decoder(_Line)
 def calls(path: Path, start: int = 0, about: str = "") -> Iterator[Call]:
     """Finished requests from byte `start` of the log on; take `size(path)` before an act to count only what follows.
 
-    A last line that is still being written is left out. Watches are left out until they end. Lines without the text
-    `about`, such as a namespace or a user, are left out undecoded: decoding is most of the work.
+    A line that was being written at `start` is left out, and so is a last one that still is. Watches are left out until
+    they end. Lines without the text `about`, such as a namespace or a user, are left out undecoded: decoding is most of
+    the work.
     """
     text = about.encode()
     with path.open("rb") as log:
-        log.seek(start)
+        if start:
+            log.seek(start - 1)
+            log.readline()
         for line in log:
             if not line.endswith(b"\n"):
                 return

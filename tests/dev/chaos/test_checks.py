@@ -260,3 +260,6 @@ def test_lines_of_the_audit_log_are_read(tmp_path):
     assert event.selector == "a=b,c in (0,1)"
     assert (event.asked, event.version, event.is_stored) == ({}, 7, False)
     assert event.ended - event.started == 0.5
+    for start in range(len(text) + 1):
+        lines = [line for line in (json.dumps(other), json.dumps(line)) if text.index(line.encode()) >= start]
+        assert len(list(audit.calls(log, start))) == sum("Complete" in line for line in lines), start

@@ -144,7 +144,7 @@ class Client:
 
     def with_guard(self, guard: Callable[[], None]) -> "Client":
         """A copy of the client with a guard of its writes."""
-        return Client(self.transport, limited=self._limited, limits=self._limits, repeats=self._repeats, guard=guard)
+        return self._copy(guard=guard)
 
     def require_writes(self) -> None:
         """Raise the error of the guard now, for a caller that is about to report a write as done."""
@@ -153,7 +153,14 @@ class Client:
 
     def with_limits(self, limits: RequestLimits) -> "Client":
         """A copy of the client whose requests wait for these limits alone; streams for those of the transport."""
-        return Client(self.transport, limits=limits, repeats=self._repeats, guard=self._guard)
+        return self._copy(limited=True, limits=limits)
+
+    def without_repeats(self, wrap: Callable[[Transport], Transport] | None = None) -> "Client":
+        """A copy of the client without retries of unanswered requests.
+
+        `wrap` gives, for the transport of the client, another one around it, for the requests of the copy.
+        """
+        return self._copy(repeats=False, **({} if wrap is None else {"transport": wrap(self.transport)}))
 
     def without_limits(self) -> "Client":
         """A copy of the client without limits of rate and concurrency, and without retries of unanswered requests.
@@ -161,7 +168,18 @@ class Client:
         For calls with a short deadline that must not queue behind a burst of others: lease renewals. Retry-After is
         still obeyed (`MAX_PAUSE`).
         """
-        return Client(self.transport, limited=False, repeats=False, guard=self._guard)
+        return self._copy(limited=False, limits=None, repeats=False)
+
+    def _copy(self, **changes: Any) -> "Client":
+        """A copy of the client that differs in these arguments only."""
+        same: dict[str, Any] = {
+            "transport": self.transport,
+            "limited": self._limited,
+            "limits": self._limits,
+            "repeats": self._repeats,
+            "guard": self._guard,
+        }
+        return Client(**{**same, **changes})
 
     async def get(
         self, resource: Resource, name: str, *, type: type[T] = JSON_OBJECT, **options: Unpack[ReadOptions]

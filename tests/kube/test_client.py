@@ -29,7 +29,7 @@ from kube.errors import (
 )
 from kube.patches import merge_diff
 from kube.resources import JOBS, LEASES, NODES, PODS
-from kube.transport import Request, Response, TokenBucket
+from kube.transport import Request, RequestLimits, Response, TokenBucket
 from tests.support.model.faults import Answer, FaultyTransport, Killed, LostAnswer, Refused, Stale, kill_at
 from tests.support.model.memory_api import MemoryApi
 from tests.support.objects.kube_objects import THINGS, Thing
@@ -246,6 +246,20 @@ class TestRetries:
         with pytest.raises(TransportError):
             await Client(transport).without_limits().get(THINGS, "a", namespace="ns")
         assert len(transport.calls) == 1
+
+    async def test_limits_of_a_client_go_with_each_of_its_requests(self):
+        echo, limits = Echo(), RequestLimits(1, 1)
+        client = Client(echo).with_limits(limits)
+        copies = (
+            client,
+            client.with_guard(lambda: None),
+            client.without_repeats(),
+            client.without_repeats(lambda of: of),
+        )
+        for each in (*copies, client.without_limits(), Client(echo)):
+            await each.get(THINGS, "a", namespace="ns")
+        sent = [(request.limited, request.limits) for request in echo.requests]
+        assert sent == [(True, limits)] * 4 + [(False, None), (True, None)]
 
     async def test_without_a_named_time_a_server_error_is_the_callers(self):
         transport = FaultyTransport(MemoryApi(), choose=lambda _: Answer(503))

@@ -45,7 +45,7 @@ class Promises:
     """One for a process."""
 
     def __init__(self, client: Client) -> None:
-        self._client = Client(client.transport, repeats=False)
+        self._client = client.without_repeats()
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._waiting: dict[_Key, asyncio.Task[_JobSet | None]] = {}
         """Reads that have not begun, at most one for each JobSet."""

@@ -14,7 +14,7 @@ from api.exclusive import priority_label
 from api.exit_codes import job_spec_with
 from api.features import DEFAULT_GATES, FeatureGates
 from api.jobset import JobSet, ReplicatedJob, VolumeClaimPolicy
-from api.layout import JobPosition, JobRange
+from api.layout import JobPosition, JobRange, Layout
 from api.names import coordinator_endpoint, job_key, namespaced_job, subdomain, volume_claim_name
 from api.priority import Priorities
 from api.restart_agent import with_agent
@@ -94,10 +94,10 @@ NOTHING_COUNTED = Counters()
 
 def build_job(
     js: JobSet,
+    layout: Layout,
     jobs: JobRange,
     position: JobPosition,
     *,
-    global_replicas: int,
     gates: FeatureGates = DEFAULT_GATES,
     counted: Counters = NOTHING_COUNTED,
 ) -> JSON:
@@ -113,13 +113,13 @@ def build_job(
     if attempt is None and not js.spec.suspend:
         attempt = 0
     rjob = position.replicated_job
-    labels = job_labels(js, jobs, position, global_replicas=global_replicas, job_restart_attempt=restarts)
+    labels = job_labels(js, jobs, position, global_replicas=layout.global_replicas, job_restart_attempt=restarts)
     annotations = {**labels, **placement_annotations(js, rjob)}
     if gates["ExecutionAttemptsTracking"] and attempt is not None:
         annotations[keys.EXECUTION_ATTEMPT] = str(attempt)
     template = pod_template(js, position, labels, annotations)
     if rjob.elastic is not None and gates[elastic.GATE]:
-        template = {**template, "spec": with_replicas(js, rjob, template["spec"])}
+        template = {**template, "spec": with_replicas(rjob, template["spec"], layout.told_nodes)}
     template_meta: JSON = rjob.template.get("metadata") or {}
     return {
         "apiVersion": "batch/v1",

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from api import keys
 from api.batch import pods_at_once
-from api.jobset import JobSet, ReplicatedJob
+from api.jobset import ReplicatedJob
 from kube.model.meta import JSON
 
 REPLICAS_VARIABLE: Final = "JOBSET_REPLICAS"
@@ -21,10 +21,22 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _LISTS: Final = ("containers", "initContainers")
 
 
-def with_replicas(js: JobSet, rjob: ReplicatedJob, pod: JSON) -> JSON:
-    """The pod spec of an elastic ReplicatedJob, in which each container has the number of Jobs."""
-    lists = {key: [_container_with_replicas(js, rjob, each) for each in pod[key]] for key in _LISTS if pod.get(key)}
+def with_replicas(rjob: ReplicatedJob, pod: JSON, told_nodes: frozenset[str]) -> JSON:
+    """The pod spec of an elastic ReplicatedJob, in which each container has the number of Jobs.
+
+    `told_nodes`: names of all ReplicatedJobs of the set that `may_be_told_nodes`.
+    """
+    alone = pods_at_once(rjob) == 1 and told_nodes <= {rjob.name}
+    lists = {key: [_container_with_replicas(rjob, each, alone) for each in pod[key]] for key in _LISTS if pod.get(key)}
     return {**pod, **lists}
+
+
+def may_be_told_nodes(rjob: ReplicatedJob) -> bool:
+    """Whether a ReplicatedJob, which is no group of spares, may be a part of a training with torchrun."""
+    containers = [each for key in _LISTS for each in rjob.pod_spec.get(key) or []]
+    variables = (variable.get("name") for each in containers for variable in each.get("env") or [])
+    words = (word for each in containers for key in ("command", "args") for word in each.get(key) or [])
+    return not rjob.spare_for and (NODES_VARIABLE in variables or any("--nnodes" in word for word in words))
 
 
 def is_replaced(rjob: ReplicatedJob, value: Any) -> bool:
@@ -38,30 +50,18 @@ def is_replaced(rjob: ReplicatedJob, value: Any) -> bool:
     return max(bounds.min, 2) <= int(value) <= bounds.max
 
 
-def _container_with_replicas(js: JobSet, rjob: ReplicatedJob, container: JSON) -> JSON:
-    """The container with the variables. Those of the template stay, except for a number of nodes that is replaced."""
+def _container_with_replicas(rjob: ReplicatedJob, container: JSON, alone: bool) -> JSON:
+    """The container with the variables. Those of the template stay, except for a number of nodes that is replaced.
+
+    `alone`: a number of nodes is that of Jobs, because each Job has one pod and no other ReplicatedJob takes part.
+    """
     source: JSON = {"valueFrom": {"fieldRef": {"fieldPath": NUMBER_PATH}}}
     env: list[JSON] = [
-        {"name": NODES_VARIABLE, **source} if _counts_jobs(js, rjob, variable) else variable
+        {"name": NODES_VARIABLE, **source}
+        if alone and variable.get("name") == NODES_VARIABLE and is_replaced(rjob, variable.get("value"))
+        else variable
         for variable in container.get("env") or []
     ]
     if all(variable.get("name") != REPLICAS_VARIABLE for variable in env):
         env.append({"name": REPLICAS_VARIABLE, **source})
     return {**container, "env": env}
-
-
-def _counts_jobs(js: JobSet, rjob: ReplicatedJob, variable: JSON) -> bool:
-    """Whether the variable is the number of nodes of a training that has one pod in each Job of this ReplicatedJob."""
-    if variable.get("name") != NODES_VARIABLE or not is_replaced(rjob, variable.get("value")):
-        return False
-    return pods_at_once(rjob) == 1 and not any(
-        _has_number_of_nodes(other) for other in js.spec.replicated_jobs if other.name != rjob.name
-    )
-
-
-def _has_number_of_nodes(rjob: ReplicatedJob) -> bool:
-    """Whether a ReplicatedJob, which is no group of spares, may be a part of a training with torchrun."""
-    containers = [each for key in _LISTS for each in rjob.pod_spec.get(key) or []]
-    variables = (variable.get("name") for each in containers for variable in each.get("env") or [])
-    words = (word for each in containers for key in ("command", "args") for word in each.get(key) or [])
-    return not rjob.spare_for and (NODES_VARIABLE in variables or any("--nnodes" in word for word in words))

@@ -7,7 +7,9 @@ One pass over the ReplicatedJobs gives every offset, so that the positions of N 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
+from api.elastic_variables import may_be_told_nodes
 from api.jobset import JobSet, ReplicatedJob
 from api.names import job_name
 
@@ -47,7 +49,7 @@ class JobRange:
         return (self.position(jobset, index) for index in range(self.replicated_job.replicas))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout:
     """The Jobs of a set, by ReplicatedJob in list order."""
 
@@ -57,6 +59,11 @@ class Layout:
     def by_name(self) -> dict[str, JobRange]:
         """By the name of the ReplicatedJob."""
         return {jobs.replicated_job.name: jobs for jobs in self.ranges}
+
+    @cached_property
+    def told_nodes(self) -> frozenset[str]:
+        """Names of the ReplicatedJobs that may be parts of a training with torchrun. All templates are read, once."""
+        return frozenset(jobs.replicated_job.name for jobs in self.ranges if may_be_told_nodes(jobs.replicated_job))
 
 
 def layout_of(js: JobSet) -> Layout:

@@ -91,7 +91,7 @@ def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
             yield from ((heading, group) for group in gangs.objects_of(part))
             for jobs in (ranges[rjob.name] for rjob in part):
                 for position in jobs.positions(js.metadata.name):
-                    job = build_job(js, jobs, position, gates=gates, global_replicas=layout.global_replicas)
+                    job = build_job(js, layout, jobs, position, gates=gates)
                     yield heading, gangs.with_group(job)
 
 

@@ -18,9 +18,9 @@ def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = Non
             attempt = restarts[index] if index < len(restarts) else 0
     job = build_job(
         ctx.js,
+        ctx.layout,
         jobs,
         jobs.position(ctx.js.metadata.name, index),
-        global_replicas=ctx.layout.global_replicas,
         gates=ctx.gates,
         counted=Counters(attempt, ctx.status.execution_attempts),
     )

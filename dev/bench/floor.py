@@ -71,7 +71,7 @@ class TrackedSet:
         self.js, self.settled = js, set()
         layout = layout_of(js)
         self.bodies = {
-            position.name: msgspec.json.encode(build_job(js, jobs, position, global_replicas=layout.global_replicas))
+            position.name: msgspec.json.encode(build_job(js, layout, jobs, position))
             for jobs in layout.ranges
             for position in jobs.positions(js.metadata.name)
         }

@@ -60,7 +60,7 @@ def jobs(js: JobSet, **status: object) -> tuple[Job, ...]:
     out = []
     for job_range in layout.ranges:
         for position in job_range.positions(js.metadata.name):
-            body = build_job(js, job_range, position, global_replicas=layout.global_replicas)
+            body = build_job(js, layout, job_range, position)
             body["metadata"]["uid"] = position.name
             out.append(msgspec.json.decode(msgspec.json.encode({**body, "status": status}), type=Job))
     return tuple(out)

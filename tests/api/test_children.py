@@ -19,7 +19,7 @@ def first_job(js, *, rjob_index=0, **options):
     layout = layout_of(js)
     jobs = layout.ranges[rjob_index]
     position = next(iter(jobs.positions(js.metadata.name)))
-    return build_job(js, jobs, position, global_replicas=layout.global_replicas, **options)
+    return build_job(js, layout, jobs, position, **options)
 
 
 def pod_of(job):

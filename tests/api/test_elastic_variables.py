@@ -37,7 +37,7 @@ def pods_of_first_job(js: JobSet, gates: FeatureGates = GATES) -> JSON:
     layout = layout_of(js)
     [jobs, *_] = layout.ranges
     position = next(iter(jobs.positions(js.metadata.name)))
-    body = build_job(js, jobs, position, global_replicas=layout.global_replicas, gates=gates)
+    body = build_job(js, layout, jobs, position, gates=gates)
     template: JSON = body["spec"]["template"]
     return template
 

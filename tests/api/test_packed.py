@@ -27,7 +27,8 @@ def js(number: int = 0, **spec: object) -> JobSet:
 def job_line(of: JobSet, index: int, **labels: str) -> bytes:
     """A child Job as the API server sends it."""
     layout = layout_of(of)
-    body = build_job(of, layout.ranges[0], layout.ranges[0].position(of.metadata.name, index), global_replicas=5)
+    jobs = layout.ranges[0]
+    body = build_job(of, layout, jobs, jobs.position(of.metadata.name, index))
     uid = f"{index:08}{UID[8:]}"
     body["metadata"] |= {"uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "1"}
     name = body["metadata"]["name"]

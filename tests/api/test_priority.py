@@ -69,7 +69,7 @@ def job(
     js = jobset(wanted, annotations=annotations)
     layout = layout_of(js)
     jobs = layout.ranges[0]
-    return build_job(js, jobs, jobs.position("js", 0), global_replicas=layout.global_replicas)
+    return build_job(js, layout, jobs, jobs.position("js", 0))
 
 
 def label_of(body: dict[str, Any]) -> str | None:

@@ -25,10 +25,7 @@ def pods(*groups, agent=AGENT, strategy="InPlaceRestart"):
     js = jobset(*groups, failurePolicy={"restartStrategy": strategy, "agent": agent})
     layout = layout_of(js)
     first = [next(iter(jobs.positions(js.metadata.name))) for jobs in layout.ranges]
-    jobs = [
-        build_job(js, jobs, position, global_replicas=layout.global_replicas)
-        for jobs, position in zip(layout.ranges, first, strict=True)
-    ]
+    jobs = [build_job(js, layout, jobs, position) for jobs, position in zip(layout.ranges, first, strict=True)]
     return [job["spec"]["template"]["spec"] for job in jobs]
 
 

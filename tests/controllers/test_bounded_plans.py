@@ -48,7 +48,7 @@ def children(js: JobSet, count: int, *, of: int = 0, attempt: int = 0, **status:
     out = []
     for index in range(count):
         position = jobs.position(js.metadata.name, index)
-        body = build_job(js, jobs, position, global_replicas=layout.global_replicas)
+        body = build_job(js, layout, jobs, position)
         body["metadata"] |= {"uid": position.name}
         body["metadata"]["labels"][RESTART_ATTEMPT] = str(attempt)
         out.append(msgspec.convert({**body, "status": status}, Job))

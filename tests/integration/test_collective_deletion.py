@@ -31,7 +31,7 @@ async def create(client: Client, namespace: str, js: JobSet, name: str, index: i
     """A Job of that set, attempt and index, suspended; under another name if it is to stand beside others."""
     layout = layout_of(js)
     [jobs] = layout.ranges
-    body = build_job(js, jobs, jobs.position("js", index), global_replicas=layout.global_replicas)
+    body = build_job(js, layout, jobs, jobs.position("js", index))
     body["metadata"] |= {"name": name, "namespace": namespace}
     body["spec"]["suspend"] = True
     return await client.create(JOBS, body, namespace=namespace)

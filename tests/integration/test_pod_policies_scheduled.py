@@ -62,9 +62,7 @@ def start_jobs(cluster, namespace, js):
     places = layout_of(whole)
     for jobs in places.ranges:
         for position in jobs.positions(whole.metadata.name):
-            job = json.loads(
-                msgspec.json.encode(build_job(whole, jobs, position, global_replicas=places.global_replicas))
-            )
+            job = json.loads(msgspec.json.encode(build_job(whole, places, jobs, position)))
             job["metadata"].pop("ownerReferences")
             status, answer = request(cluster, "POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
             assert status == 201, answer

@@ -33,7 +33,7 @@ def pod_of(js: JSON, index: int | None = 0, *, job: int = 0, job_uid: str = JOB_
     places = layout_of(whole)
     jobs = places.ranges[0]
     position = jobs.position(whole.metadata.name, job)
-    body = build_job(whole, jobs, position, global_replicas=places.global_replicas)
+    body = build_job(whole, places, jobs, position)
     template = copy.deepcopy(body["spec"]["template"])
     meta = template["metadata"]
     meta["namespace"] = whole.metadata.namespace

@@ -153,9 +153,8 @@ def _child(raw: JSON, js: JobSet, gates: FeatureGates, layout: Layout, alike: tu
     index = alike[0]
     jobs = layout.ranges[index]
     position = next(jobs.positions(js.metadata.name))
-    total = layout.global_replicas
-    body = build_job(js, jobs, position, gates=gates, global_replicas=total)
-    own = _own_values(js, jobs, position, total, replicated_job(index))
+    body = build_job(js, layout, jobs, position, gates=gates)
+    own = _own_values(js, jobs, position, layout.global_replicas, replicated_job(index))
     return ChildJob(raw, js, index, alike, body, own)
 
 

@@ -6,8 +6,8 @@ import pytest
 from api import keys
 from api.jobset import JobSet
 from api.pod import Pod
+from controllers.planning.reported_attempts import Budget, apply
 from controllers.planning.status import StatusDraft
-from controllers.planning.steps.restart_in_place import Budget, apply
 from tests.support.objects import jobsets
 
 NOW = "2026-01-01T00:00:00Z"

@@ -30,6 +30,7 @@ from controllers.planning.context import Context
 from controllers.planning.maintenance import GATE, REASON
 from controllers.planning.observed import PodOnTaintedNode
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
+from controllers.planning.reported_attempts import continues_in_place
 from controllers.planning.spare_places import promise_places
 from controllers.planning.status import list_some
 from kube.model.meta import age
@@ -87,7 +88,8 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
     if noticed := [node for node in waiting if node.name not in open_before]:
         follows = f"the set moves at {notice.move_time} at the latest"
         draft.event("Normal", "NodeMaintenanceNotice", _words(ctx, noticed, follows))
-    left = max(-age(notice.move_time, ctx.now), 0 if begun else 1) if waiting else 0
+    seconds = int(not begun) if due else -age(notice.move_time, ctx.now)
+    left = seconds if waiting else 0
     again = left - ctx.observed.second_passed if left > 0 else None  # none if a failed Job has to be deleted first
     deletions = _deletions(ctx, nodes, pods)
     return draft_result(draft, *deletions, status_first=notice != stored, requeue_after=again)
@@ -216,7 +218,8 @@ def _move(
     """Leave these nodes once, by a restart that does not count.
 
     In place it is an attempt of its own, unless the workers have not begun, or begin another attempt anyway. If they do
-    that when a pod was evicted, it is because of that pod.
+    that when a pod was evicted, it is because of that pod. If they may not begin another one in place, the set does not
+    move: the step `restart_in_place` decides.
 
     `whole`: there are more nodes than the status may name, so all Jobs are created again.
     """
@@ -232,6 +235,8 @@ def _move(
         end_attempt(ctx.js, draft, _replicated_jobs(ctx, leaving, pods))
         if draft.status.previous_in_place_restart_attempt != ctx.status.previous_in_place_restart_attempt:
             begin_attempt(draft)
+    if not continues_in_place(ctx, draft):
+        return draft_result(draft)  # workers have used up their restarts: a later step ends the set or creates it again
     draft.event(
         "Normal", REASON, _words(ctx, leaving, f"its pods there are replaced, and all restart in place; {planned}")
     )

@@ -1,0 +1,193 @@
+"""What the attempts that in-place restart agents report lead to: one is released, or requested, or the set ends.
+
+See `controllers/planning/steps/restart_in_place.py`.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from api import keys
+from api.jobset import JobSet
+from api.jobset_status import FailedAttempt, JobSetStatus
+from api.pod import Pod
+from api.restart_agent import jobs_without_agent
+from controllers.planning import escalation
+from controllers.planning.attempts import (
+    counted_in_parts,
+    fail_set,
+    record_failure,
+    requested_attempt,
+    restart_set,
+    uncounted_attempts,
+)
+from controllers.planning.child_jobs import integer
+from controllers.planning.context import Context
+from controllers.planning.maintenance import uncounted_restarts
+from controllers.planning.status import StatusDraft
+from controllers.planning.worker_failures import WorkerFailure
+from kube.model.meta import MAX_INT32
+
+_QUOTED = 64
+"""Characters of an annotation that are quoted; it may be 256 KiB long."""
+
+
+class Budget(NamedTuple):
+    """`in_place`: restarts in place before the set is recreated, or None. `in_parts`: counted restarts of its parts."""
+
+    in_place: int | None = None
+    in_parts: int = 0
+
+
+_NO_MORE_LIMITS = Budget()
+
+
+def apply_reports(ctx: Context, draft: StatusDraft, failures: Iterable[WorkerFailure] = ()) -> None:
+    """Apply the reports of the pods of this plan; the set restarts in place."""
+    policy = ctx.js.spec.failure_policy
+    in_place = policy.in_place_restarts if policy is not None and ctx.gates[escalation.GATE] else None
+    in_parts = counted_in_parts(ctx.status) if ctx.gates["RestartJob"] else 0
+    uids = frozenset(child.job.metadata.uid for child in ctx.children.active)
+    apply(ctx.js, ctx.observed.pods, uids, draft, Budget(in_place, in_parts), failures)
+
+
+def continues_in_place(ctx: Context, draft: StatusDraft) -> bool:
+    """Whether the set, with the status of the draft, neither fails nor is created again because of these reports."""
+    after = StatusDraft(draft.status, ctx.now)
+    apply_reports(ctx, after)
+    return (after.status.terminal_state, after.status.restarts) == ("", draft.status.restarts)
+
+
+def apply(
+    js: JobSet,
+    pods: Sequence[Pod],
+    job_uids: frozenset[str],
+    draft: StatusDraft,
+    budget: Budget = _NO_MORE_LIMITS,
+    failures: Iterable[WorkerFailure] = (),
+) -> None:
+    """Write previous and current attempt, or the failure, into the draft.
+
+    `pods` may hold any pods of the namespace; `job_uids` are the UIDs of the live Jobs of the current attempt. The
+    caller has made sure that the gate is on, the strategy is InPlaceRestart and nothing has ended the set.
+    `failures`: of workers, for which the set has not restarted.
+    """
+    policy = js.spec.failure_policy
+    if policy is None or js.spec.suspend:
+        return
+    ours = [pod for pod in pods if pod.job_uid in job_uids]
+    reported = _reported_attempts(ours, draft)
+    attempts = [attempt for _, attempt in reported]
+    highest = max(attempts, default=0)
+    restarts = max((pod.restarts for pod in ours), default=0) - uncounted_restarts(js)
+    failure = next((failure for failure in failures if failure.attempt == highest), None)
+    if max(restarts, highest - _uncounted_attempts(draft.status)) > policy.max_restarts:
+        _fail(draft, failure)
+        return
+    restarts_left = policy.max_restarts - draft.status.restarts_count_towards_max - budget.in_parts
+    expected = _expected_reports(js, draft)
+    if expected is None or not attempts:
+        return
+    most = budget.in_place
+    if most is not None and _used_up(most, draft.status, attempts):
+        times = f"{most} restart{'s' * (most > 1)} in place {'have' if most > 1 else 'has'}"
+        _recreate(draft, restarts_left, "InPlaceRestartsUsedUp", f"{times} not helped", failure)
+    elif len(attempts) == expected and len(set(attempts)) == 1:
+        if highest < (draft.status.current_in_place_restart_attempt or 0):
+            return  # the watch of the pods is behind: they have reported more since
+        _record_restart(draft, highest, failure)
+        draft.update(current_in_place_restart_attempt=highest)
+    elif any(pod.status.phase == "Succeeded" and attempt < highest for pod, attempt in reported) or (
+        _leaves_completed_jobs(js, draft.status, highest)
+    ):
+        reason = "pods have succeeded that a restart in place would leave behind"
+        _recreate(draft, restarts_left, "InPlaceRestartImpossible", reason, failure)
+    elif highest > requested_attempt(draft.status):
+        _record_restart(draft, highest, failure)
+        draft.update(previous_in_place_restart_attempt=highest - 1)
+
+
+def _reported_attempts(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Pod, int]]:
+    """The pods that have an attempt to report, with it; a warning for each whose attempt cannot be read."""
+    reported = []
+    for pod in pods:
+        text = pod.metadata.annotations.in_place_restart_attempt
+        if text is None or not pod.counts:
+            continue
+        attempt = integer(text)
+        if attempt is not None and 0 <= attempt <= MAX_INT32:
+            reported.append((pod, attempt))
+        else:
+            draft.warn(
+                "InvalidInPlaceRestartAttempt",
+                f"pod {pod.metadata.name}: invalid value {text[:_QUOTED]!r} for annotation"
+                f" {keys.IN_PLACE_RESTART_ATTEMPT}, must be a non-negative 32-bit integer. All pods wait for this one:"
+                " delete it, or restart its agent, which writes the annotation again.",
+            )
+    return reported
+
+
+def _leaves_completed_jobs(js: JobSet, status: JobSetStatus, highest: int) -> bool:
+    """Whether pods ask for the next attempt, in which completed Jobs of the current one would not take part."""
+    current = status.current_in_place_restart_attempt
+    if current is None or highest <= current:
+        return False
+    early = jobs_without_agent(js)
+    return any(entry.succeeded for entry in status.replicated_jobs_status if entry.name not in early)
+
+
+def _used_up(most: int, status: JobSetStatus, attempts: Sequence[int]) -> bool:
+    """Whether pods ask for another restart in place than the allowed ones. New pods of a recreated set ask for none."""
+    current, highest = status.current_in_place_restart_attempt, max(attempts)
+    if current is None or highest <= current:
+        return False
+    in_place = highest - _uncounted_attempts(status) - status.restarts_count_towards_max
+    return in_place > most and (min(attempts) < highest or in_place == most + 1)
+
+
+def _fail(draft: StatusDraft, failure: WorkerFailure | None) -> None:
+    reason, message = "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts"
+    _record(draft, reason, message, failure)
+    fail_set(draft, reason, message)
+
+
+def _record(draft: StatusDraft, reason: str, message: str, failure: WorkerFailure | None) -> None:
+    """Record the attempt in the history. No Job has failed. Without a report of an agent, no pod is named."""
+    entry = FailedAttempt(attempt=draft.status.execution_attempts or 0, reason=reason, message=message)
+    record_failure(draft, entry if failure is None else failure.added_to(entry))
+
+
+def _record_restart(draft: StatusDraft, attempt: int, failure: WorkerFailure | None) -> None:
+    """Record in the history, once, how the worker failed that made all pods begin the attempt, if that is known."""
+    if failure is not None and attempt > requested_attempt(draft.status):
+        _record(draft, "InPlaceRestart", "", failure)
+
+
+def _recreate(draft: StatusDraft, restarts_left: int, reason: str, cause: str, failure: WorkerFailure | None) -> None:
+    """Restart the whole set, if another counted restart is allowed."""
+    if restarts_left > 0:
+        message = f"recreating all jobs: {cause}"
+        _record(draft, reason, message, failure)
+        restart_set(draft, reason, message, counts=True)
+    else:
+        _fail(draft, failure)
+
+
+def _uncounted_attempts(status: JobSetStatus) -> int:
+    """Attempts that do not count towards maxRestarts: uncounted restarts of the set, resumes and planned moves."""
+    return status.restarts - status.restarts_count_towards_max + uncounted_attempts(status)
+
+
+def _expected_reports(js: JobSet, draft: StatusDraft) -> int | None:
+    """Number of pods that have to report; None if the spec does not determine it."""
+    total = 0
+    early = jobs_without_agent(js)
+    for rjob in js.spec.replicated_jobs:
+        if rjob.parallelism is None or rjob.completions != rjob.parallelism:
+            draft.warn(
+                "InPlaceRestartMisconfigured",
+                f"{rjob.name}: in-place restart requires jobTemplate.spec.completions =="
+                " jobTemplate.spec.parallelism != nil; no attempt is released. Set both to the number of pods.",
+            )
+            return None
+        total += 0 if rjob.name in early else rjob.replicas * rjob.parallelism
+    return total

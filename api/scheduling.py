@@ -172,3 +172,9 @@ class Scheduling(Base, frozen=True, kw_only=True):
         entries = (entry for entry in self.replicated_jobs if name in entry.target_replicated_jobs)
         levels = (self.scheduling_constraints, *(entry.scheduling_constraints for entry in entries))
         return tuple(constraint.key for level in levels if level is not None for constraint in level.topology)
+
+    def job_topology(self, name: str) -> tuple[str, ...]:
+        """Keys of the node labels of which only the pods of one Job of that ReplicatedJob share a value."""
+        jobs = (entry.job for entry in self.replicated_jobs if name in entry.target_replicated_jobs)
+        levels = (job.scheduling_constraints for job in jobs if job is not None)
+        return tuple(constraint.key for level in levels if level is not None for constraint in level.topology)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from api.jobset import JobSet, ReplicatedJob
-from api.keys import EXCLUSIVE_TOPOLOGY, JOBSET_UID, REPLICATED_JOB_NAME, SPARES
+from api.keys import EXCLUSIVE_TOPOLOGY, JOB_INDEX, JOBSET_UID, REPLICATED_JOB_NAME, SPARES
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON, MAX_INT32
 
@@ -27,7 +27,8 @@ _OF_A_FLAVOR: Final = ("nodeSelector", "tolerations")
 COUNTED: Final = "="
 """What stands before the name in a note that a place is counted (`counted_place`). No rank begins with it."""
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_JOB_FIELDS: Final = ("parallelism", "completions", "completionMode")
+_NUMBERS_OF_PODS: Final = ("parallelism", "completions")
+_JOB_FIELDS: Final = (*_NUMBERS_OF_PODS, "completionMode")
 
 
 def spares_of(js: JobSet) -> tuple[ReplicatedJob, ...]:
@@ -61,9 +62,9 @@ def has_nodes_of(spare: ReplicatedJob, js: JobSet) -> bool:
 def spare_template(template: Any, own: Any) -> JSON:
     """The template of spares for the Jobs of `template`.
 
-    Of `own`, the spares' own template, only the commands of containers are used. Init containers that are not sidecars
-    are left out: the holding process needs no preparation. So are labels: a Service must not find pods that serve
-    nothing.
+    Of `own`, the spares' own template, only the number of pods and the commands of containers are used. Init containers
+    that are not sidecars are left out: the holding process needs no preparation. So are labels: a Service must not find
+    pods that serve nothing.
     """
     job = dig(template, "spec")
     job = job if isinstance(job, dict) else {}
@@ -85,10 +86,12 @@ def spare_template(template: Any, own: Any) -> JSON:
     }
     annotations = dig(job, "template", "metadata", "annotations")
     topology = dig(template, "metadata", "annotations", EXCLUSIVE_TOPOLOGY)
+    given = {key: dig(own, "spec", key) for key in _NUMBERS_OF_PODS}
+    fields = {key: job.get(key) if given.get(key) is None else given[key] for key in _JOB_FIELDS}
     return {
         **({"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY: topology}}} if topology else {}),
         "spec": {
-            **{key: job[key] for key in _JOB_FIELDS if job.get(key) is not None},
+            **{key: value for key, value in fields.items() if value is not None},
             "backoffLimit": MAX_INT32,
             "template": {**({"metadata": {"annotations": annotations}} if annotations else {}), "spec": held},
         },
@@ -115,17 +118,22 @@ def with_spares(job: JSON, name: str) -> JSON:
 def in_domain_of(job: JSON, js: JobSet, name: str) -> JSON:
     """The Job of a spare, whose pods follow those of ReplicatedJob `name` into the domain of its group.
 
-    They are in no group themselves: members count, so a gang would be complete with a spare instead of a worker.
+    Where only the pods of one Job share a domain, they follow the Job of their index. They are in no group themselves:
+    members count, so a gang would be complete with a spare instead of a worker.
     """
-    topology = js.spec.scheduling.shared_topology(name) if js.spec.scheduling is not None else ()
+    if js.spec.scheduling is None:
+        return job
+    of_job = js.spec.scheduling.job_topology(name)
+    topology = (*js.spec.scheduling.shared_topology(name), *of_job)
     if not topology:
         return job
     template = job["spec"]["template"]
+    labels = {JOBSET_UID: js.metadata.uid, REPLICATED_JOB_NAME: name}
+    if of_job:
+        labels[JOB_INDEX] = template["metadata"]["labels"][JOB_INDEX]
     affinity: JSON = template["spec"].get("affinity") or {}
-    of_pods: JSON = affinity.get("podAffinity") or {}
-    workers = {"matchLabels": {JOBSET_UID: js.metadata.uid, REPLICATED_JOB_NAME: name}}
-    terms = [{"labelSelector": workers, "topologyKey": key} for key in topology]
-    near = {**of_pods, REQUIRED: [*(of_pods.get(REQUIRED) or []), *terms]}
+    terms = [{"labelSelector": {"matchLabels": labels}, "topologyKey": key} for key in topology]
+    near = {**(affinity.get("podAffinity") or {}), REQUIRED: terms}
     spec = {**template["spec"], "affinity": {**affinity, "podAffinity": near}}
     return {**job, "spec": {**job["spec"], "template": {**template, "spec": spec}}}
 

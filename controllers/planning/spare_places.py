@@ -4,8 +4,8 @@ A failure promises places to the replacements of lost pods. The status has the p
 admission gives these pods a scheduling gate until they have a place.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from api.spares import COUNTED, GATE, counted_place, followers_of, has_nodes_of,
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
 from controllers.planning.observed import PodOnTaintedNode
+from controllers.planning.spares import by_index
 from controllers.planning.status import StatusDraft
 
 
@@ -48,6 +49,36 @@ def places(waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]
             if not free[node]:
                 del free[node]
     return found
+
+
+def places_of(ctx: Context, name: str, waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]:
+    """As `places`; where only the pods of one Job share a domain, from spares with the index of the pod's Job."""
+    indexes = _job_indexes(ctx, name)
+    pods_by_index, spares_by_index = _by_index(waiting, indexes), _by_index(spares, indexes)
+    return [place for index, pods in pods_by_index.items() for place in places(pods, spares_by_index[index])]
+
+
+def _by_index(pods: Iterable[PoolPod], indexes: Mapping[str, int]) -> defaultdict[int | None, list[PoolPod]]:
+    found = defaultdict[int | None, list[PoolPod]](list)
+    for pod in pods:
+        found[indexes.get(pod.job_uid)].append(pod)
+    return found
+
+
+def _job_indexes(ctx: Context, name: str) -> dict[str, int]:
+    """By UID the indexes of the Jobs of that ReplicatedJob and of its spares, if a spare is for one Job only.
+
+    So it is where only the pods of one Job share a domain: it is for the Job of its index. Else empty.
+    """
+    scheduling = ctx.js.spec.scheduling
+    if scheduling is None or not scheduling.job_topology(name):
+        return {}
+    children = (*ctx.children.active, *ctx.children.failed, *ctx.children.previous)
+    indexes = {child.job.metadata.uid: child.job_index for child in children if child.replicated_job == name}
+    for spares in ctx.observed.spares:
+        if spares.group.spare_for == name:
+            indexes |= {job.metadata.uid: index for index, job in by_index(ctx.js.metadata.name, spares).items()}
+    return indexes
 
 
 def _age(pod: PoolPod) -> tuple[str, str]:
@@ -96,12 +127,21 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
     jobs = {child.job.metadata.uid: child.replicated_job for child in children}
     for name in targets(ctx):
         rank = promised_rank if is_exclusive(ctx, name) else rank_of
-        ranks = sorted(rank(pod) for uid, pod in lost_pods if jobs.get(uid) == name)
+        free, indexes = free_places(ctx, name), _job_indexes(ctx, name)
+        lost_ranks = defaultdict[int | None, set[str]](set)
+        for uid, pod in lost_pods:
+            if jobs.get(uid) == name:
+                lost_ranks[indexes.get(uid)].add(rank(pod))
+        ranks = sorted(
+            each
+            for index, spares in _by_index(free, indexes).items()
+            for each in sorted(lost_ranks[index])[: len(spares)]
+        )
         entry = _entry(ctx, draft, name)
         notes = [promise for promise in entry.promised_to if promise.startswith(COUNTED)]
         promises = [promise for promise in entry.promised_to if promise not in notes]
         kept_promises = [promise for promise in promises if promise == followers_of(promise)]
-        most = min(len(kept_promises) + len(free_places(ctx, name)), MOST_PROMISED)
+        most = min(len(kept_promises) + len(free), MOST_PROMISED)
         promised = [*dict.fromkeys([*kept_promises, *promises, *ranks])][:most]
         _put(draft, replace(entry, promised_to=(*promised, *notes)[:MOST_PROMISED]))
 
@@ -130,11 +170,16 @@ def note_given(
 
 def _without_served(ctx: Context, entry: SpareStatus) -> Iterator[str]:
     """The promises without the notes of pods that have their places. They go in a write that changes numbers."""
-    is_written = not ctx.observed.pool_is_read or entry in ctx.js.status.spares
+    is_written = entry in ctx.js.status.spares
     unserved = {counted_place(pod.name) for pod in ctx.observed.spare_pods if not pod.nominated}
     return (
         promise for promise in entry.promised_to if is_written or promise in unserved or not promise.startswith(COUNTED)
     )
+
+
+def has_notes(ctx: Context) -> bool:
+    """Whether a place was counted that may not have been given."""
+    return any(promise.startswith(COUNTED) for entry in ctx.status.spares for promise in entry.promised_to)
 
 
 def promised_pods(ctx: Context, name: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import pytest
 from api import keys
 from api.pod import DetailedPod
 from api.spare_pods import PoolPod, pool_pod
+from api.spares import counted_place
 from controllers.jobset.memory import Memory
 from controllers.jobset.pod_writes import PodWrites
 from controllers.jobset.spare_pods import BY_SET, with_read_pool
@@ -112,6 +113,15 @@ class TestANewProcess:
         assert (asking.pod_query, asking.actions) == (PoolQuery(), ())
         [given] = [action for action in world.plan().actions if isinstance(action, GivePlace)]
         assert given.pod.startswith("js-workers-1")
+
+    def test_it_reads_the_pods_before_it_ends_a_note_of_a_counted_place(self):
+        world = running(spares=2)
+        world.since_status_write = 0.0
+        pod = world.add("js-workers-1")
+        world.settle()
+        assert world.entry == (1, (counted_place(pod),))
+        asking = plan(replace(world.observe(), pool_is_read=False), world.gates)
+        assert (asking.pod_query, asking.actions) == (PoolQuery(), ())
 
     async def test_what_it_has_read_replaces_what_was_watched(self, api: MemoryApi):
         store = Store[PoolPod](indexes={BY_SET: lambda pod: [pod.jobset_uid]})

@@ -162,7 +162,7 @@ def running(spares: int = 1, **policy) -> DomainWorld:
     policy = {"maxRestarts": 99, "nodeFailure": {"afterSeconds": 0, "forceDeletePods": True}, **policy}
     rjobs = rjob("workers", 2, **size), rjob("spare", spares, **size, spareFor="workers")
     js = jobset(*rjobs, annotations={keys.EXCLUSIVE_TOPOLOGY: "rack"}, failurePolicy=policy)
-    world = DomainWorld(js, **GATES, RestartJob=True)
+    world = DomainWorld(js, **GATES)
     for _ in range(2):
         world.settle()
         world.run()

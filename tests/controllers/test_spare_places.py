@@ -19,11 +19,14 @@ from tests.controllers.test_node_failure import NodeWorld, deleted, on_failed_no
 from tests.support.objects.stored_sets import jobset, rjob
 
 GATES = dict.fromkeys(
-    ("JobSetSpares", "JobSetNodeFailure", "JobSetNodeMaintenance", "JobSetAvoidNodes", "InPlaceRestart"), True
+    ("JobSetSpares", "JobSetNodeFailure", "JobSetNodeMaintenance", "JobSetAvoidNodes", "InPlaceRestart", "RestartJob"),
+    True,
 )
 GANG = {"schedulingPolicy": {"gang": {}}}
-IN_ONE = {**GANG, "schedulingConstraints": {"topology": [{"key": "rack"}]}}
-GANGS = (GANG, {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]}, IN_ONE)
+RACK = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+IN_ONE = {**GANG, **RACK}
+EACH_IN_ONE = {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": RACK}]}
+GANGS = (GANG, {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]}, IN_ONE, EACH_IN_ONE)
 IN_PLACE = {"restartStrategy": "InPlaceRestart"}
 LOST = "js-workers-1"
 

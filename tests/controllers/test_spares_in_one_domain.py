@@ -1,8 +1,15 @@
-"""Spares of a gang that has one domain: they are made there, and follow when it has moved."""
+"""Spares of a gang that has one domain, or one for each Job: they are made there, and follow when it has moved."""
+
+from dataclasses import replace
 
 import pytest
 
-from tests.controllers.test_spare_places import GANG, IN_ONE, running
+from api import keys
+from api.spares import in_domain_of
+from tests.controllers.test_node_failure import on_failed_node
+from tests.controllers.test_spare_places import EACH_IN_ONE, GANG, IN_ONE, IN_PLACE, LOST, lose, running
+
+IN_ZONE = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
 
 
 def test_spares_keep_to_the_domain_of_the_workers_by_an_affinity():
@@ -13,9 +20,23 @@ def test_spares_keep_to_the_domain_of_the_workers_by_an_affinity():
     found = pod["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert [term["topologyKey"] for term in found] == ["rack", "row"]
     labels = world.jobs["js-workers-0"]["spec"]["template"]["metadata"]["labels"]
-    assert all(term["labelSelector"]["matchLabels"].items() <= labels.items() for term in found)
+    for term in found:
+        chosen = term["labelSelector"]["matchLabels"]
+        assert chosen.items() <= labels.items()
+        assert chosen.keys() == {keys.JOBSET_UID, keys.REPLICATED_JOB_NAME}, "no pods of other sets, no other spares"
     assert "affinity" not in world.jobs["js-workers-0"]["spec"]["template"]["spec"]
     assert "affinity" not in running(scheduling=GANG).jobs["js-spare-0"]["spec"]["template"]["spec"]
+
+
+def test_spares_in_the_domain_keep_the_other_affinities_of_the_workers():
+    nodes, near = {"requiredDuringSchedulingIgnoredDuringExecution": {}}, {"topologyKey": "zone", "labelSelector": {}}
+    wished = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": near}]}
+    pod = {"affinity": {"nodeAffinity": nodes, "podAffinity": wished}}
+    job = {"spec": {"template": {"metadata": {"labels": {}}, "spec": pod}}}
+    found = in_domain_of(job, running(scheduling=IN_ONE).js, "workers")["spec"]["template"]["spec"]["affinity"]
+    assert found["nodeAffinity"] == nodes
+    assert wished.items() <= found["podAffinity"].items()
+    assert len(found["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]) == 1
 
 
 @pytest.mark.parametrize("scheduling", [None, GANG, IN_ONE])
@@ -34,3 +55,53 @@ def test_spares_of_a_gang_in_one_domain_are_made_again_after_a_restart_of_all(sc
     world.run()
     world.replace_jobs()
     assert after == {name: world.jobs[name]["metadata"]["uid"] for name in before}, "once"
+
+
+def test_where_each_job_has_a_domain_a_spare_follows_the_job_of_its_index():
+    world = running(scheduling={**GANG, **IN_ZONE, **EACH_IN_ONE})
+    for index in range(2):
+        pod = world.jobs[f"js-spare-{index}"]["spec"]["template"]["spec"]
+        found = pod["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert [term["topologyKey"] for term in found] == ["zone", "rack"]
+        for name in (f"js-workers-{1 - index}", f"js-workers-{index}"):
+            labels = world.jobs[name]["spec"]["template"]["metadata"]["labels"]
+            chosen = [term["labelSelector"]["matchLabels"].items() <= labels.items() for term in found]
+            assert chosen == [name.endswith(str(index))] * 2
+
+
+def test_where_each_job_has_a_domain_its_place_goes_to_a_pod_of_that_job():
+    world = running(scheduling=EACH_IN_ONE, **IN_PLACE)
+    world.since_status_write = 0.0  # the counts of the Jobs may be older
+    lose(world)
+    assert world.entry == (0, (f"{LOST}-0",))
+    pod = world.add(LOST)
+    world.settle()
+    assert [(place.pod, place.node) for place in world.given] == [(pod, "s1")]
+    lose(world)
+    assert world.entry == (1, ()), "the spare beside the other Job holds no place for it"
+    world.add(LOST)
+    world.settle()
+    assert len(world.given) == 1
+    lose(world, "js-workers-0")
+    assert world.entry == (1, ("js-workers-0-0",))
+
+
+def test_where_each_job_has_a_domain_no_more_places_are_promised_than_are_in_it():
+    world = running(scheduling=EACH_IN_ONE, **IN_PLACE)
+    world.since_status_write = 0.0  # the counts of the Jobs may be older
+    pod = on_failed_node(world, "js-workers-0")
+    world.pods_on_failed_nodes.append(replace(pod, name="js-workers-0-1-abcde", uid="another"))
+    lose(world)
+    assert world.entry == (0, ("js-workers-0-0", f"{LOST}-0"))
+
+
+def test_a_spare_follows_its_job_when_that_is_created_again_alone():
+    world = running(scheduling=EACH_IN_ONE, rules=[{"name": "alone", "action": "RestartJob"}])
+    before = {name: job["metadata"]["uid"] for name, job in world.jobs.items()}
+    world.seconds += 5
+    world.fail(LOST)
+    world.replace_jobs()
+    world.run()
+    world.replace_jobs()
+    after = {name: job["metadata"]["uid"] for name, job in world.jobs.items()}
+    assert {name for name in before if before[name] != after[name]} == {LOST, "js-spare-1"}

@@ -144,10 +144,7 @@ CLAIM = {"resourceClaims": [{"name": "link", "resourceClaimName": "link"}]}
         ({"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]}, []),
         ({**GANG, **CONSTRAINT}, []),
         ({"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}, **CONSTRAINT}]}, []),
-        (
-            {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": CONSTRAINT}]},
-            [(f"{SPARE}.spareFor", "spare-placement")],
-        ),
+        ({"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": CONSTRAINT}]}, []),
         (
             {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": CLAIM}]},
             [(f"{SPARE}.spareFor", "spare-placement")],
@@ -158,13 +155,25 @@ CLAIM = {"resourceClaims": [{"name": "link", "resourceClaimName": "link"}]}
         ),
     ],
 )
-def test_spares_stand_in_for_gangs_that_share_at_most_one_domain(scheduling, broken):
+def test_spares_stand_in_for_gangs_that_share_no_devices(scheduling, broken):
     gates = {"JobSetSpares": True, "JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True}
     made = engine(FeatureGates(gates)).create(with_spares(spare(), suspend=True, scheduling=GANG)).object
     old, new = stored(made), stored(made)
     new["spec"]["scheduling"] = scheduling
     for errors in (engine(FeatureGates(gates)).create(new).errors, engine(FeatureGates(gates)).update(old, new).errors):
         assert [(str(error.path), error.rule.id) for error in errors] == broken
+
+
+def test_a_spare_follows_one_job_of_a_gang_whose_jobs_have_a_domain_each():
+    """So there are at most as many Jobs of spares; with more pods they hold more places in each domain."""
+    gates = FeatureGates({"JobSetSpares": True, "JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True})
+    scheduling = {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": CONSTRAINT}]}
+    js = with_spares(spare(template={"spec": {"parallelism": 3, "completions": 3}}), scheduling=scheduling)
+    filled = engine(gates).create(js).object
+    assert filled["spec"]["replicatedJobs"][1]["template"]["spec"]["completions"] == 3
+    assert found(filled, gates) == []
+    filled["spec"]["replicatedJobs"][1]["replicas"] = 2
+    assert found(filled, gates) == [(f"{SPARE}.replicas", "spare-placement")]
 
 
 def test_a_topology_of_the_whole_set_does_not_apply_to_its_spares():
@@ -207,6 +216,8 @@ def test_a_spare_holds_a_domain_of_the_same_kind_as_the_group_has():
     filled = engine(GATES).create(js).object
     assert filled["spec"]["replicatedJobs"][1]["template"]["metadata"] == {"annotations": RACK}
     assert found(filled) == []
+    js["spec"]["replicatedJobs"][1]["template"] = {"spec": {"parallelism": 2, "completions": 2}}
+    assert found(js) == [(f"{SPARE}.template.spec.parallelism", "spare-template")]
     filled["spec"]["replicatedJobs"][1]["template"]["metadata"] = {"annotations": {keys.EXCLUSIVE_TOPOLOGY: "zone"}}
     assert found(filled) == [(f"{SPARE}.template.metadata.annotations", "spare-template")]
 

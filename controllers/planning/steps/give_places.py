@@ -14,10 +14,11 @@ from controllers.planning.spare_domains import followers, hand_over
 from controllers.planning.spare_places import (
     Place,
     free_places,
+    has_notes,
     is_exclusive,
     is_steady,
     note_given,
-    places,
+    places_of,
     promised_pods,
     targets,
 )
@@ -37,7 +38,8 @@ Actions = list[GivePlace | EndSpare | LiftGate]
 def give_places(ctx: Context) -> Partial:
     """Give free places to waiting pods. The scheduling gate of a pod that gets none is removed at once.
 
-    The watch of a new process may be behind: before its first place it reads the pods, so that none is counted again.
+    The watch of a new process may be behind: before its first place it reads the pods, so that none is counted again,
+    and before it ends a note of one that was counted.
     """
     if not ctx.gates[GATE] or ctx.js.spec.suspend:
         return NOTHING
@@ -52,7 +54,7 @@ def give_places(ctx: Context) -> Partial:
             ended = ended if left > 0 else [*promised_pods(ctx, name)]
             waits += [left] if left > 0 else []
         note_given(ctx, draft, name, given_places, ended)
-    if not ctx.observed.pool_is_read and any(isinstance(action, GivePlace) for action in actions):
+    if not ctx.observed.pool_is_read and (has_notes(ctx) or any(isinstance(action, GivePlace) for action in actions)):
         return Stop(pod_query=PoolQuery())
     waits += [PLACE_COOLDOWN for pod in ctx.observed.spare_pods if pod.uid in ctx.observed.served_pods]
     return draft_result(draft, *actions, status_first=bool(actions), requeue_after=min(waits, default=None))
@@ -61,7 +63,7 @@ def give_places(ctx: Context) -> Partial:
 def _give_single_places(ctx: Context, draft: StatusDraft, name: str, actions: Actions) -> tuple[list[Place], list[str]]:
     """The given places, and the ranks whose promises end because their pods exist now."""
     waiting = _waiting(ctx, name)
-    given_places = places(waiting, free_places(ctx, name)) if waiting else []
+    given_places = places_of(ctx, name, waiting, free_places(ctx, name)) if waiting else []
     ended = _ended_jobs(ctx, given_places)
     for place in given_places:
         actions.append(replace(_give(place), ended_job=ended.get(place.spare.job_uid)))

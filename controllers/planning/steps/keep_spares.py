@@ -4,7 +4,9 @@ They are created last, in a plan that decides nothing else: if one is refused, n
 """
 
 import functools
+from collections.abc import Iterable
 from itertools import islice
+from typing import Final
 
 from api import keys
 from api.avoided_nodes import avoided_by, nodes_to_avoid
@@ -24,6 +26,10 @@ from kube.model.meta import seconds_between
 
 RETRY = 60
 """Least age in seconds of a Job of spares before it is created again, if it ends by itself."""
+
+_Order = tuple[int, str]
+NEVER: Final[_Order] = (0, "")
+"""Before any Job was created."""
 
 
 def keep_spares(ctx: Context) -> Partial:
@@ -47,9 +53,12 @@ def keep_spares(ctx: Context) -> Partial:
                 waits += [left] if left > 0 else []
         steady = is_steady(ctx, group.spare_for)
         if steady:
-            moved = _last_move(ctx, group.spare_for)
-            there = (job for job in jobs.values() if job.outcome is None)
-            actions += deletions(job for job in there if _creation_order(job) < moved or _may_wait_for(job, away))
+            moved = _last_moves(ctx, group.spare_for, jobs)
+            actions += deletions(
+                job
+                for index, job in jobs.items()
+                if job.outcome is None and (_creation_order(job) < moved.get(index, NEVER) or _may_wait_for(job, away))
+            )
         if len(jobs) < group.replicas and steady:
             most = max(ctx.job_budget - len(actions), 0)
             missing = islice((index for index in range(group.replicas) if index not in jobs), most)
@@ -69,21 +78,26 @@ def _may_wait_for(job: Job, away: set[str]) -> bool:
     return not job_ready(job) and bool(away - avoided_by(job.metadata.annotations))
 
 
-def _last_move(ctx: Context, name: str) -> tuple[int, str]:
-    """When the pods of that ReplicatedJob may have moved to another domain of their group: its oldest Job was created.
+def _last_moves(ctx: Context, name: str, indexes: Iterable[int]) -> dict[int, _Order]:
+    """For spares of these indexes, when the pods that they follow may have moved to another domain of their group.
 
-    Spares from before may be in the old domain; the next ones follow. Where the group has no domain, or Jobs of it have
-    completed, which no restart of all leaves: before any Job.
+    Spares from before may be in the old domain; the next ones follow. Where only the pods of one Job of ReplicatedJob
+    `name` share a domain: when the Job of that index was created. Where all do: when the oldest was created; never if
+    Jobs have completed, which no restart of all leaves.
     """
     scheduling = ctx.js.spec.scheduling
-    if scheduling is None or not scheduling.shared_topology(name) or ctx.children.completed[name]:
-        return 0, ""
-    return min(
-        (_creation_order(child.job) for child in ctx.children.active if child.replicated_job == name), default=(0, "")
-    )
+    if scheduling is None:
+        return {}
+    created = {
+        child.job_index: _creation_order(child.job) for child in ctx.children.active if child.replicated_job == name
+    }
+    if scheduling.job_topology(name):
+        return created
+    is_shared = scheduling.shared_topology(name) and not ctx.children.completed[name]
+    return dict.fromkeys(indexes, min(created.values(), default=NEVER)) if is_shared else {}
 
 
-def _creation_order(job: Job) -> tuple[int, str]:
+def _creation_order(job: Job) -> _Order:
     """When a Job was created: how often its set had restarted by then, and the second."""
     meta = job.metadata
     return integer(meta.labels.get(keys.RESTART_ATTEMPT)) or 0, meta.creation_timestamp or ""

@@ -22,6 +22,7 @@ CONSTRAINED = {
     "set-in-one-domain": {**GANG, **IN_ONE},
     "entry-in-one-domain": {"replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": {}, **IN_ONE}]},
 }
+EACH_IN_ONE = {**GANG, "replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": IN_ONE}]}
 SPARE = {"name": "spare", "replicas": 1, "spareFor": "slice", "template": {}}
 LOST = {"maxRestarts": 5, "nodeFailure": {"afterSeconds": 0, "forceDeletePods": True}}
 IN_PLACE = {**LOST, "restartStrategy": "InPlaceRestart"}
@@ -156,3 +157,49 @@ def moved(gang_namespace: GangNamespace, left: str) -> bool:
     """Whether workers and spares are in one superslice, another one than before."""
     found = set.union(set(), *gang_namespace.domains(SUPERSLICE).values())
     return len(gang_namespace.bound()) == 4 and len(found) == 1 and left not in found
+
+
+def start_jobs(gang_namespace: GangNamespace, policy: JSON, job: JSON) -> None:
+    """Two Jobs of three pods, and a spare of one pod for each: a Job and its spare fill a superslice."""
+    two = {**SPARE, "replicas": 2, "template": {"spec": {"parallelism": 1, "completions": 1}}}
+    gang_namespace.gang(slices(pods=3, job=job), two, scheduling=EACH_IN_ONE, failurePolicy=policy)
+    gang_namespace.until(lambda: spares(gang_namespace) == (2, 0, 0), "the spares")
+    assert len(domains(gang_namespace)) == 2
+
+
+def domains(gang_namespace: GangNamespace) -> list[str]:
+    """The superslices of Jobs that have three pods with nodes, and a spare beside them."""
+    found = gang_namespace.domains(SUPERSLICE)
+    pairs = [(found.get(f"js-slice-{index}", set()), found.get(f"js-spare-{index}", set())) for index in range(2)]
+    return [domain for of_job, of_spare in pairs if of_job == of_spare for domain in of_job]
+
+
+def test_a_place_goes_to_a_lost_pod_of_the_job_in_whose_domain_it_is(gang_namespace: GangNamespace, lose: Lose) -> None:
+    start_jobs(gang_namespace, IN_PLACE, JOB)
+    compete(gang_namespace, NODES - 8)
+    before = workers(gang_namespace)
+    [place] = [pod["spec"]["nodeName"] for pod in gang_namespace.of_job("js-spare-1")]
+    first, second, _ = gang_namespace.of_job("js-slice-1")
+    lose(first)
+    after = replaced(gang_namespace, first, number=6)
+    [new] = [pod for pod in after if pod["metadata"]["uid"] not in uids(before)]
+    assert new["spec"]["nodeName"] == place
+    assert taken(gang_namespace) == NODES - 8, "no other pod has got a node"
+    gang_namespace.until(lambda: spares(gang_namespace) == (1, 1, 1), "the spare is missing")
+    lose(second)
+    refused = {pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] for pod in gang_namespace.wait_refused(2)}
+    assert refused == {"js-slice-1", "js-spare-1"}
+    assert spares(gang_namespace) == (1, 1, 1), "the spare beside the other Job holds no place for this one"
+
+
+def test_a_spare_follows_the_job_that_moves_to_another_domain(gang_namespace: GangNamespace) -> None:
+    start_jobs(gang_namespace, LOST, {"backoffLimit": 0})
+    left = domains(gang_namespace)[0]
+    gang_namespace.cordon(*gang_namespace.nodes(**{SUPERSLICE: left}))
+    gang_namespace.end(gang_namespace.of_job("js-slice-0")[0], 1)
+
+    def moved() -> bool:
+        here = domains(gang_namespace)
+        return len(here) == 2 and left not in here and spares(gang_namespace)[:2] == (2, 0)
+
+    gang_namespace.until(moved, "all have moved")

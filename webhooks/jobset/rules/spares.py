@@ -16,7 +16,7 @@ from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 from webhooks.jobset.rules import MOST_FINDINGS, Source
 from webhooks.jobset.rules.coordinator import PATH as COORDINATOR
-from webhooks.jobset.rules.scheduling import ENTRIES, Level, levels
+from webhooks.jobset.rules.scheduling import ENTRIES, levels
 from webhooks.jobset.rules.success import TARGETS as SUCCESS_TARGETS
 from webhooks.jobset.rules.targets import name_suggestion
 from webhooks.jobset.subject import Entry, Subject
@@ -99,7 +99,8 @@ def _group(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         yield PLACED.at(path, name, why="a label of nodes decides who gets it", instead=instead)
     elif placement != placement_annotations(js, entry.rjob):
         yield TEMPLATE.at(entry.path.at("template", "metadata", "annotations"), name=name)
-    different = _difference(entry.path, entry.rjob.template, spare_template(target.rjob.template, entry.rjob.template))
+    wanted = spare_template(target.rjob.template, {} if placement else entry.rjob.template)
+    different = _difference(entry.path, entry.rjob.template, wanted)
     if different is not None:
         yield TEMPLATE.at(different, name=name)
 
@@ -139,26 +140,25 @@ def groups_of_pods(subject: Subject) -> Iterator[FieldError]:
     )
     for path, name in islice(((path, name) for path, name in targets if name in spares), MOST_FINDINGS):
         yield SPARE_REFERENCED.at(path, name, name=name)
-    tied = {name: level for level in levels(subject) if _ties_one_job(level) for name in level.targets}
+    sharing = {name: level for level in levels(subject) if level.claims for name in level.targets}
     for entry in entries:
-        name = entry.rjob.spare_for
-        if name in tied:
-            reason = "pods share devices, or each Job has a domain of its own, since the spare is in no group"
-            field = "resourceClaims" if tied[name].claims else "schedulingConstraints"
-            instead = f"remove {field} of {tied[name].path}"
-            yield PLACED.at(entry.path.at("spareFor"), name, why=reason, instead=instead)
-        elif name in subject.by_name and spec.shared_topology(name) and _has_affinity(subject.by_name[name].rjob):
+        name, path = entry.rjob.spare_for, entry.path.at("spareFor")
+        if name not in subject.by_name:
+            continue
+        target = subject.by_name[name].rjob
+        if name in sharing:
+            reason = "pods share devices, since the spare is in no group"
+            yield PLACED.at(path, name, why=reason, instead=f"remove resourceClaims of {sharing[name].path}")
+        elif (spec.shared_topology(name) or spec.job_topology(name)) and _has_affinity(target):
             reason = "its affinity to the pods of the group, which keeps it in their domain, meets another one"
-            instead = f"remove the required podAffinity of replicatedJob {name}"
-            yield PLACED.at(entry.path.at("spareFor"), name, why=reason, instead=instead)
-        elif name in subject.by_name and _has_domains(placement_annotations(subject.js, subject.by_name[name].rjob)):
+            yield PLACED.at(path, name, why=reason, instead=f"remove the required podAffinity of replicatedJob {name}")
+        elif _has_domains(placement_annotations(subject.js, target)):
             reason = "a gang waits for all its domains at once"
-            yield PLACED.at(entry.path.at("spareFor"), name, why=reason, instead="remove spec.scheduling")
-
-
-def _ties_one_job(level: Level) -> bool:
-    """Whether a spare would be of use for one group at the most: its devices, or the domain of one Job."""
-    return bool(level.claims) or (level.each_job and bool(level.topology))
+            yield PLACED.at(path, name, why=reason, instead="remove spec.scheduling")
+        elif spec.job_topology(name) and entry.rjob.replicas > target.replicas:
+            reason = f"only the pods of one Job share a domain, and replicatedJob {name} has no Job {target.replicas}"
+            instead = f"write at most {target.replicas} replicas: parallelism says how many places each Job has"
+            yield PLACED.at(entry.path.at("replicas"), entry.rjob.replicas, why=reason, instead=instead)
 
 
 def _has_affinity(rjob: ReplicatedJob) -> bool:

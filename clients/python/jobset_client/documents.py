@@ -1,6 +1,6 @@
 """Reads the documents of a manifest: YAML as kubectl reads it, and JSON.
 
-The client and the commands read manifests with it. Never raises, whatever the text: an unreadable document has only
+The client and the commands read manifests with it. Never raises, for any text: an unreadable document has only
 faults, and is the last one. It needs only PyYAML.
 """
 
@@ -20,14 +20,14 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The loader of libyaml if PyYAML has it: ten times as fast."""
 MAX_TEXT = 16 << 20
 """Characters, or bytes, of a text; the API server accepts objects of at most 3 MiB. Callers apply this limit."""
-_JSON_TOKEN = re.compile(
-    r"[ \t\r\n]*(?:([{}\[\],:])"
-    r'|("[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*")'
-    r"|(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)"
-    r"|(true|false|null))"
+_JSON_SCALAR = re.compile(
+    r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"'
+    r"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
+    r"|true|false|null"
 )
 _JSON_WORDS = {"true": True, "false": False, "null": None}
-_JSON_START = re.compile(r"[ \t\r\n]*[{\[]")
+_JSON_SPACE = re.compile(r"[ \t\r\n]*")
+_JSON_START = re.compile(rf"{_JSON_SPACE.pattern}[{{\[]")
 _PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)*")
 """Anchor and tag, which the parser includes in the start of a value."""
 _TAB_HINT = "indent with spaces: YAML does not allow tabs there"
@@ -190,64 +190,58 @@ def _hint(problem: str, source: Source, at: int) -> str:
     return next((hint for words, hint in _HINTS if words in problem), "compare it with a manifest that works")
 
 
-def _json(text: str, offset: int, builder: Builder) -> int:
-    """Feed one JSON value; returns the offset after it. Iterative, so that no nesting overflows the stack."""
-    expected = "value"
-    stack: list[str] = []
-    while True:
-        found = _JSON_TOKEN.match(text, offset)
-        if found is None:
-            raise _JsonError(offset, expected)
-        kind = found.lastindex or 0
-        token, span, offset = found[kind], Span(*found.span(kind)), found.end()
-        token_kind = token if kind == 1 else "string" if kind == 2 else "scalar"
-        action = _NEXT.get((expected, token_kind))
-        if action is None:
-            raise _JsonError(span.start, expected)
-        expected = _json_step(builder, action, stack, (token, span))
-        if not stack:
-            return offset
+def _json(text: str, offset: int, builder: Builder, expected: str = "value") -> int:
+    """Feed one JSON value; returns the offset after it. `expected`: what may stand there, for the error.
+
+    It calls itself for the values inside: the builder refuses nesting long before the stack overflows.
+    """
+    start = _skip_space(text, offset)
+    if text[start : start + 1] not in {"{", "["}:
+        return _json_scalar(text, start, builder, expected)
+    is_object = text[start] == "{"
+    closing, item = ("}", "key") if is_object else ("]", "value")
+    builder.open({} if is_object else [], Span(start, start + 1), block=False)
+    end, expected = _skip_space(text, start + 1), f"{item} or {closing}"
+    is_open = not text.startswith(closing, end)
+    while is_open:
+        if is_object:
+            end, expected = _json_key(text, end, builder, expected), "value"
+        end = _skip_space(text, _json(text, end, builder, expected))
+        is_open = not text.startswith(closing, end)
+        if is_open:
+            end, expected = _skip_mark(text, end, ",", f", or {closing}"), item
+    builder.close(end + 1)
+    return end + 1
 
 
-_NEXT = {
-    **{
-        (state, sort): action
-        for state in ("value", "value or ]")
-        for sort, action in (("{", "open {"), ("[", "open ["), ("string", "value"), ("scalar", "value"))
-    },
-    ("value or ]", "]"): "close [",
-    ("key or }", "string"): "key",
-    ("key or }", "}"): "close {",
-    ("key", "string"): "key",
-    (":", ":"): "colon",
-    (", or }", ","): "next {",
-    (", or }", "}"): "close {",
-    (", or ]", ","): "next [",
-    (", or ]", "]"): "close [",
-}
-"""The action for a token in a state; any other combination is not JSON."""
+def _json_key(text: str, start: int, builder: Builder, expected: str) -> int:
+    """Feed the name of a member; returns the offset after its colon."""
+    if not text.startswith('"', start):
+        raise _JsonError(start, expected)
+    return _skip_mark(text, _json_scalar(text, start, builder, expected), ":", ":")
 
 
-def _json_step(builder: Builder, action: str, stack: list[str], token: tuple[str, Span]) -> str:
-    """Carry out one action; returns the next state."""
-    text, span = token
-    if action.startswith("open"):
-        builder.open({} if text == "{" else [], span, block=False)
-        stack.append(text)
-        return "key or }" if text == "{" else "value or ]"
-    if action in {"key", "value"}:
-        builder.scalar(_json_scalar(text, span.start), span)
-    elif action.startswith("close"):
-        builder.close(span.end)
-        stack.pop()
-    if action in {"key", "colon"}:
-        return ":" if action == "key" else "value"
-    if action.startswith("next"):
-        return "key" if stack[-1] == "{" else "value"
-    return ", or }" if stack and stack[-1] == "{" else ", or ]"
+def _skip_space(text: str, offset: int) -> int:
+    return _JSON_SPACE.match(text, offset).end()  # type: ignore[union-attr]  # matches anything
 
 
-def _json_scalar(token: str, start: int) -> Any:
+def _skip_mark(text: str, offset: int, mark: str, expected: str) -> int:
+    """The offset of what follows the mark, which has to be next."""
+    start = _skip_space(text, offset)
+    if not text.startswith(mark, start):
+        raise _JsonError(start, expected)
+    return _skip_space(text, start + 1)
+
+
+def _json_scalar(text: str, start: int, builder: Builder, expected: str) -> int:
+    found = _JSON_SCALAR.match(text, start)
+    if found is None:
+        raise _JsonError(start, expected)
+    builder.scalar(_scalar_value(found[0], start), Span(*found.span()))
+    return found.end()
+
+
+def _scalar_value(token: str, start: int) -> Any:
     if token[0] == '"':
         try:
             text: str = json.loads(token)

@@ -24,6 +24,7 @@ from prometheus_client.registry import Collector
 
 from app.outcome_metrics import OutcomeHooks
 from app.policy_metrics import PolicyHooks
+from certs.source import Observer
 from kube.controller_metrics import ControllerMetrics
 from kube.workqueue import LOW_PRIORITY, QueueMetrics, WorkQueue
 
@@ -297,7 +298,7 @@ class MilestoneHooks:
         self._restarted.observe(seconds)
 
 
-class CertificateHooks:
+class CertificateHooks(Observer):
     """The certificate of one server."""
 
     def __init__(self, name: str, families: "_CertificateFamilies") -> None:

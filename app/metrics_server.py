@@ -214,7 +214,7 @@ class MetricsServer:
         """Serve a certificate of our own making, as soon as one can be made."""
         for failures in itertools.count(1):
             try:
-                install(self._context, *await asyncio.to_thread(call, "certs.self_signed", "self_signed"))
+                install(self._context, *await asyncio.to_thread(call, "certs.renewal", "self_signed"))
             except CertificateError as error:
                 problem = f"metrics certificate: {error}"
                 if problem != self.problem:

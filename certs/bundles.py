@@ -6,11 +6,9 @@ of one field would undo each other's work, so the manager only reads such a conf
 
 import base64
 import binascii
-from typing import Any
 
 from certs.validity import blocks
-
-JSON = dict[str, Any]
+from kube.model.meta import JSON
 
 INJECTORS = (
     "cert-manager.io/inject-ca-from",

@@ -31,7 +31,7 @@ _SERVER_USAGES = {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.ANY_EXTEN
 def decide(material: Material, hosts: Sequence[str], now: datetime) -> Decision:
     """What to renew so that clients accept the chain for another 90 days and the certificate names every host.
 
-    Never raises, whatever the material is. `hosts` is not empty.
+    Never raises, for any material. `hosts` is not empty.
     """
     reason = _run_check("the CA", lambda: _authority_fault(material, now))
     if reason:
@@ -65,7 +65,7 @@ def _run_check(subject: str, check: Callable[[], str]) -> str:
         return check()
     except UnsupportedAlgorithm:
         return f"{subject} uses an algorithm that the API server does not take"
-    except Exception:  # noqa: BLE001 -- see `certs.pki.readable`
+    except Exception:  # noqa: BLE001 -- see `certs.pki.read_or`
         return f"{subject} cannot be read"
 
 

@@ -72,11 +72,11 @@ class FileCertificates:
 
     async def _follow(self, deadline: asyncio.Timeout) -> None:
         while True:
-            if self._look():
+            if self._load_changes():
                 deadline.reschedule(None)
             await asyncio.sleep(self._poll)
 
-    def _look(self) -> bool:
+    def _load_changes(self) -> bool:
         """Use the content of the files; False while nothing has been served yet."""
         problem = ""
         try:
@@ -107,7 +107,7 @@ class FileCertificates:
 
 
 def _name_fault(certificate: bytes, key: bytes, hosts: Sequence[str]) -> str:
-    """Whether the certificate names none of the hosts, in words; its issuer does not matter here."""
+    """A clause if the certificate names none of the hosts, else "". Its issuer is not checked."""
     answers = [refusal(certificate, key, certificate, host, strict=False) for host in hosts]
     if answers and all("mismatch" in answer for answer in answers):
         return f"does not name {' or '.join(hosts)}"

@@ -4,8 +4,8 @@ Every replica runs this. The first renewal succeeds by the Secret's resourceVers
 A new CA is stored in the webhook configurations, beside the old one, before a certificate signed by it is served, so
 that no review is lost.
 
-Secret and webhook configurations are written by PUT of the JSON that was just read: nothing of it can be lost, a write
-in between is noticed, and the rights that the Go JobSet is installed with (update, no patch) are enough.
+Secret and webhook configurations are written by PUT of the JSON that was just read: no field is lost, a write in
+between is a conflict, and the rights that the Go JobSet is installed with (update, no patch) suffice.
 """
 
 import asyncio
@@ -15,7 +15,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
 
 from certs.apart import RETRY_AFTER, call, pause
 from certs.bundles import injector, names_service, trusts
@@ -27,12 +26,10 @@ from kube.client import Client
 from kube.clock import now, rfc3339
 from kube.errors import Conflict, Forbidden, KubeError, NotFound
 from kube.informer import Informer
-from kube.model.meta import Base, ObjectMeta
+from kube.model.meta import JSON, Base, ObjectMeta
 from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
 
 log = logging.getLogger(__name__)
-
-JSON = dict[str, Any]
 
 
 class MissingSecretError(KubeError):
@@ -144,7 +141,8 @@ class CertManager:
     async def _attempt(self) -> float:
         """One check; the seconds after which to check again unless something changes.
 
-        Only what the API server refuses is tried again and again after the same time: other failures start processes.
+        After a refusal by the API server the pause stays the same. After a failure to make certificates it grows, since
+        each attempt starts a process.
         """
         try:
             await self.check()
@@ -227,11 +225,13 @@ class CertManager:
                 config = await self._client.get(resource, name)
             except NotFound:
                 remedy = NOT_BY_SERVICE if self._options.local else APPLY_AGAIN
-                self._note(resource, name, 0, "does not exist", remedy)
+                self._report_registration(resource, name, 0, "does not exist", remedy)
                 return
-            self._note_service(name, config)
+            self._report_service(name, config)
             webhooks = config.get("webhooks") or []
-            self._note(resource, name, len(webhooks), "lists no webhook", "`jobset webhooks on` puts them back")
+            self._report_registration(
+                resource, name, len(webhooks), "lists no webhook", "`jobset webhooks on` puts them back"
+            )
             if injector(config):
                 self._demand_trust(resource, config, authority)
                 return
@@ -245,7 +245,7 @@ class CertManager:
             log.info("stored the CA in %s", name)
             return
 
-    def _note(self, resource: Resource, name: str, webhooks: int, fault: str, remedy: str) -> None:
+    def _report_registration(self, resource: Resource, name: str, webhooks: int, fault: str, remedy: str) -> None:
         """Log once that a configuration lists no webhooks, and once that it does again."""
         before = self._registered.get(name)
         if webhooks == before:
@@ -258,7 +258,7 @@ class CertManager:
         elif before == 0:
             log.info("%s %s lists %d webhooks again", resource.kind, name, webhooks)
 
-    def _note_service(self, name: str, config: JSON) -> None:
+    def _report_service(self, name: str, config: JSON) -> None:
         """Remember whether a configuration names a Service; log it once if none leads here."""
         if not names_service(config):
             self._by_service.discard(name)

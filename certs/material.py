@@ -7,9 +7,10 @@ import base64
 import binascii
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal
+from typing import Literal
 
-JSON = dict[str, Any]
+from kube.model.meta import JSON
+
 KeyAlgorithm = Literal["ECDSA", "RSA"]
 
 _KEYS = {"ca.crt": "authorities", "ca.key": "authority_key", "tls.crt": "certificate", "tls.key": "key"}

@@ -69,39 +69,39 @@ def renew(material: Material, renewal: Renewal, hosts: Collection[str], fresh: F
     if renewal is Renewal.NOTHING:
         return material
     if renewal is Renewal.BUNDLE:
-        return replace(material, authorities=_trusting(material.authorities, served, fresh.now))
+        return replace(material, authorities=_with_served(material.authorities, served, fresh.now))
     wanted = list(dict.fromkeys([*hosts, *_kept_hosts(material.certificate)]))
     if renewal is Renewal.ALL:
         key = fresh.new_key()
         authority = _authority(key, fresh)
         # In list order, not by their dates: the clock of the replica that created one may be ahead.
         old_authorities = _kept_authorities([*certificates(material.authorities), *certificates(served)], fresh.now)
-        newest = _pem(list(dict.fromkeys([authority, *old_authorities]))[:MOST_AUTHORITIES])
-        authorities = _trusting(newest, served, fresh.now)
-        authority_key = _key_pem(key)
+        newest = pem_of(list(dict.fromkeys([authority, *old_authorities]))[:MOST_AUTHORITIES])
+        authorities = _with_served(newest, served, fresh.now)
+        authority_key = key_pem(key)
     else:
         authority = certificates(material.authorities)[0]
-        authorities = _trusting(material.authorities, served, fresh.now)
+        authorities = _with_served(material.authorities, served, fresh.now)
         authority_key = material.authority_key
     key = fresh.new_key()
     leaf = _leaf(key, wanted, (authority, read_key(authority_key)), fresh)
-    return Material(authorities, authority_key, _pem([leaf]), _key_pem(key))
+    return Material(authorities, authority_key, pem_of([leaf]), key_pem(key))
 
 
-def _trusting(authorities: bytes, served: bytes, now: datetime) -> bytes:
+def _with_served(authorities: bytes, served: bytes, now: datetime) -> bytes:
     """The bundle, with the first CA of the bundle `served` added if that is still usable.
 
     A user who replaces the CA in the Secret does not know what replicas serve at that moment.
     """
     bundle = certificates(authorities)
     missing = [old for old in _kept_authorities(certificates(served)[:1], now) if old not in bundle]
-    return _pem([*bundle[:1], *missing, *bundle[1:]][:MOST_AUTHORITIES]) if missing else authorities
+    return pem_of([*bundle[:1], *missing, *bundle[1:]][:MOST_AUTHORITIES]) if missing else authorities
 
 
 def certificates(pem: bytes) -> list[x509.Certificate]:
     """All certificates of a bundle; none when it cannot be read."""
     with _any_serial_number():
-        return readable(lambda: [x509.load_der_x509_certificate(der) for der in blocks(pem)], [])
+        return read_or(lambda: [x509.load_der_x509_certificate(der) for der in blocks(pem)], [])
 
 
 def serial_number(certificate: x509.Certificate) -> int:
@@ -111,14 +111,14 @@ def serial_number(certificate: x509.Certificate) -> int:
 
 
 def read_key(pem: bytes) -> PrivateKey:
-    """A private key without password. UnsupportedAlgorithm for a kind that is not used, else ValueError, TypeError."""
+    """A private key without a password. Raises UnsupportedAlgorithm for other kinds, else ValueError or TypeError."""
     key = serialization.load_pem_private_key(pem, None)
-    if not isinstance(key, PrivateKey) or not used(key.public_key()):
+    if not isinstance(key, PrivateKey) or not is_accepted(key.public_key()):
         raise UnsupportedAlgorithm("not an EC key on a curve that is used, nor an RSA key of a size that is")
     return key
 
 
-def used(key: object) -> bool:
+def is_accepted(key: object) -> bool:
     """Whether the API server's TLS accepts this kind of public key."""
     if isinstance(key, rsa.RSAPublicKey):
         return key.key_size in RSA_BITS
@@ -153,8 +153,8 @@ def hosts_of(certificate: x509.Certificate) -> list[str]:
     return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
 
 
-def readable(read: Callable[[], T], otherwise: T) -> T:
-    """The result of `read`, or `otherwise` if it raises: no content of a Secret may end the manager."""
+def read_or(read: Callable[[], T], otherwise: T) -> T:
+    """The result of `read`; `otherwise` if it raises, since no content of a Secret may end the manager."""
     try:
         return read()
     except Exception:  # noqa: BLE001 -- the library has a dozen errors for this, without a common base
@@ -172,7 +172,7 @@ def _any_serial_number() -> Iterator[None]:
 def _kept_hosts(pem: bytes) -> list[str]:
     """Host names of the old certificate that a new one can have, too."""
     none: list[str] = []
-    names = [name for old in certificates(pem)[:1] for name in readable(partial(hosts_of, old), none)]
+    names = [name for old in certificates(pem)[:1] for name in read_or(partial(hosts_of, old), none)]
     return [name for name in names if _DNS_NAME.fullmatch(name) or _address(name)][:MOST_KEPT_HOSTS]
 
 
@@ -181,10 +181,10 @@ def _kept_authorities(candidates: list[x509.Certificate], now: datetime) -> list
 
     def is_trusted(old: x509.Certificate) -> bool:
         # OpenSSL would refuse the whole bundle because of a CA that it cannot read.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=_pem([old]).decode("ascii"))
-        return used(old.public_key()) and signs(old) and old.not_valid_after_utc > now
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem_of([old]).decode("ascii"))
+        return is_accepted(old.public_key()) and signs(old) and old.not_valid_after_utc > now
 
-    return [old for old in candidates if readable(partial(is_trusted, old), otherwise=False)]
+    return [old for old in candidates if read_or(partial(is_trusted, old), otherwise=False)]
 
 
 def _authority(key: PrivateKey, fresh: Fresh) -> x509.Certificate:
@@ -196,9 +196,9 @@ def _authority(key: PrivateKey, fresh: Fresh) -> x509.Certificate:
     )
     public = key.public_key()
     return (
-        _builder(subject, subject, public, AUTHORITY_LIFETIME, fresh)
+        certificate_builder(subject, subject, public, AUTHORITY_LIFETIME, fresh)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(sign_certificates=True), critical=True)
+        .add_extension(key_usage(sign_certificates=True), critical=True)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(AUTHORITY_NAME)]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .sign(key, hashes.SHA256())
@@ -216,19 +216,20 @@ def _leaf(
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
     public = key.public_key()
     return (
-        _builder(subject, authority.subject, public, SERVING_LIFETIME, fresh)
+        certificate_builder(subject, authority.subject, public, SERVING_LIFETIME, fresh)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(sign_certificates=False), critical=True)
+        .add_extension(key_usage(sign_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([general_name(host) for host in hosts]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
 
 
-def _builder(
+def certificate_builder(
     subject: x509.Name, issuer: x509.Name, public: PublicKey, lifetime: timedelta, fresh: Fresh
 ) -> x509.CertificateBuilder:
+    """A certificate without extensions, to be completed and signed."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -240,7 +241,8 @@ def _builder(
     )
 
 
-def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
+def key_usage(*, sign_certificates: bool) -> x509.KeyUsage:
+    """The extension for the certificate of a CA (`sign_certificates`), or of a server or client."""
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,
@@ -254,7 +256,8 @@ def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _general_name(host: str) -> x509.GeneralName:
+def general_name(host: str) -> x509.GeneralName:
+    """A host as an alternative name: an address or a DNS name."""
     return _address(host) or x509.DNSName(host)
 
 
@@ -265,11 +268,13 @@ def _address(host: str) -> x509.IPAddress | None:
         return None
 
 
-def _pem(chain: Sequence[x509.Certificate]) -> bytes:
+def pem_of(chain: Sequence[x509.Certificate]) -> bytes:
+    """The certificates as PEM."""
     return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in chain)
 
 
-def _key_pem(key: PrivateKey) -> bytes:
+def key_pem(key: PrivateKey) -> bytes:
+    """The key as PEM, PKCS 8, without a password."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

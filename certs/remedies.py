@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from certs.bundles import JSON, called_by_url
 
-_START_DEMO = "that of a demo is started again: jobset cluster down --name demo && jobset demo --keep"
+_START_DEMO = "for a demo, start it again: jobset cluster down --name demo && jobset demo --keep"
 APPLY_AGAIN = (
     f"apply again what you have installed (your kustomization or chart, or manifests/install.yaml); {_START_DEMO}"
 )

@@ -1,15 +1,17 @@
-"""Renews certificates now, with new keys. Called by `certs.apart` in a child process."""
+"""Certificates made now, with new keys and random serial numbers. Called by `certs.apart` in a child process."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import NameOID
 
 from certs.decision import heal
 from certs.material import Decision, KeyAlgorithm, Material
-from certs.pki import Fresh, PrivateKey
+from certs.pki import AUTHORITY_LIFETIME, Fresh, PrivateKey, certificate_builder, general_name, key_pem, pem_of
 
 RSA_BITS = 3072
 """As strong as P-256. The CA lives for ten years."""
@@ -26,4 +28,18 @@ def heal_now(
     material: Material, hosts: Sequence[str], now: datetime, algorithm: KeyAlgorithm, served: bytes
 ) -> tuple[Decision, Material]:
     """`certs.decision.heal` with new keys of that kind and random serial numbers."""
-    return heal(material, hosts, Fresh(now, partial(new_key, algorithm), x509.random_serial_number), served)
+    return heal(material, hosts, _fresh(now, algorithm), served)
+
+
+def self_signed() -> tuple[bytes, bytes]:
+    """PEM certificate and key for localhost, for encryption only: no client can verify it."""
+    host, fresh = "localhost", _fresh(datetime.now(UTC), "ECDSA")
+    key = fresh.new_key()
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+    builder = certificate_builder(name, name, key.public_key(), AUTHORITY_LIFETIME, fresh)
+    builder = builder.add_extension(x509.SubjectAlternativeName([general_name(host)]), critical=False)
+    return pem_of([builder.sign(key, hashes.SHA256())]), key_pem(key)
+
+
+def _fresh(now: datetime, algorithm: KeyAlgorithm) -> Fresh:
+    return Fresh(now, partial(new_key, algorithm), x509.random_serial_number)

@@ -23,30 +23,15 @@ class CertificateSource(Protocol):
         """Make the API server trust the certificate in one more webhook configuration, until cancelled."""
 
 
-class Observer(Protocol):
-    """Called with events of certificates and of our own CA. `not_after` is Unix time in seconds.
+class Observer:
+    """Hooks for events of certificates and of our own CA, which do nothing here. `not_after` is Unix time in seconds.
 
     `on_registration`: how many webhooks a configuration lists; 0 also if it does not exist.
     """
 
     def on_load(self, not_after: float) -> None: ...
-
     def on_failure(self) -> None: ...
-
     def on_authority(self, not_after: float) -> None: ...
-
-    def on_registration(self, configuration: str, webhooks: int) -> None: ...
-
-
-class Unobserved:
-    """Ignores all events."""
-
-    def on_load(self, not_after: float) -> None: ...
-
-    def on_failure(self) -> None: ...
-
-    def on_authority(self, not_after: float) -> None: ...
-
     def on_registration(self, configuration: str, webhooks: int) -> None: ...
 
 
@@ -55,7 +40,7 @@ class Live:
     """The pair that a context serves at the moment."""
 
     context: ssl.SSLContext
-    observer: Observer = field(default_factory=Unobserved)
+    observer: Observer = field(default_factory=Observer)
     certificate: bytes = b""
     key: bytes = field(default=b"", repr=False)
 

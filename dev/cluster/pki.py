@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-import ipaddress
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,17 +18,20 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from certs.pki import SERVING_LIFETIME, Fresh, certificate_builder, general_name, key_usage, pem_of
 from dev.cluster.errors import DevclusterError
 
-LIFETIME = dt.timedelta(days=365)
-SERVING_NAMES = (
+SERVING_HOSTS = (
     "localhost",
     "kubernetes",
     "kubernetes.default",
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
+    "127.0.0.1",
+    "::1",
+    "10.96.0.1",
+    "10.200.0.1",
 )
-SERVING_ADDRESSES = ("127.0.0.1", "::1", "10.96.0.1", "10.200.0.1")
 
 
 @dataclass(frozen=True)
@@ -57,21 +59,15 @@ def write_private(path: Path, content: bytes) -> None:
 
 def new_authority(name: str) -> Pair:
     """A self-signed certificate authority with common name `name`."""
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = _new_key()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    builder = (
-        _builder(subject, subject, key)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(authority=True), critical=True)
-    )
-    return Pair(_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
+    builder = _builder(subject, subject, key, authority=True)
+    return Pair(pem_of([builder.sign(key, hashes.SHA256())]), _key_pem(key))
 
 
 def issue_serving(authority: Pair, name: str) -> Pair:
     """A pair for a server on this machine, usable as a client too (etcd dials itself)."""
-    addresses = [x509.IPAddress(ipaddress.ip_address(text)) for text in SERVING_ADDRESSES]
-    names = [x509.DNSName(text) for text in SERVING_NAMES]
-    return _issue(authority, [x509.NameAttribute(NameOID.COMMON_NAME, name)], [*names, *addresses])
+    return _issue(authority, [x509.NameAttribute(NameOID.COMMON_NAME, name)], SERVING_HOSTS)
 
 
 def issue_client(authority: Pair, user: str, groups: Sequence[str] = ()) -> Pair:
@@ -83,12 +79,12 @@ def issue_client(authority: Pair, user: str, groups: Sequence[str] = ()) -> Pair
         )
     attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, user))
-    return _issue(authority, attributes, [])
+    return _issue(authority, attributes)
 
 
 def new_signing_key() -> bytes:
     """A private key (PEM) with which the API server signs service account tokens."""
-    return _key_pem(ec.generate_private_key(ec.SECP256R1()))
+    return _key_pem(_new_key())
 
 
 def kubeconfig(cluster: str, server: str, authority: bytes, client: Pair) -> str:
@@ -112,58 +108,40 @@ def kubeconfig(cluster: str, server: str, authority: bytes, client: Pair) -> str
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def _issue(authority: Pair, subject: list[x509.NameAttribute[str]], names: list[x509.GeneralName]) -> Pair:
+def _issue(authority: Pair, subject: list[x509.NameAttribute[str]], hosts: Sequence[str] = ()) -> Pair:
+    """A pair for a client, and with hosts for a server, too."""
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     issuer_key = serialization.load_pem_private_key(authority.key, None)
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
         raise DevclusterError("the cluster's certificate authority key is not an EC key: run `down` and `up` again")
-    key = ec.generate_private_key(ec.SECP256R1())
-    usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
-    if names:
-        usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
+    key = _new_key()
+    usages = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if hosts else [])]
+    issuer_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     builder = (
-        _builder(x509.Name(subject), issuer.subject, key)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(authority=False), critical=True)
+        _builder(x509.Name(subject), issuer.subject, key, authority=False)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
+        .add_extension(issuer_id, critical=False)
     )
-    if names:
-        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    return Pair(_pem(builder.sign(issuer_key, hashes.SHA256())), _key_pem(key))
+    if hosts:
+        builder = builder.add_extension(x509.SubjectAlternativeName(list(map(general_name, hosts))), critical=False)
+    return Pair(pem_of([builder.sign(issuer_key, hashes.SHA256())]), _key_pem(key))
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-    # An hour of grace: clocks of containers and their host may differ.
-    start = dt.datetime.now(dt.UTC) - dt.timedelta(hours=1)
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, authority: bool
+) -> x509.CertificateBuilder:
+    fresh = Fresh(dt.datetime.now(dt.UTC), _new_key, x509.random_serial_number)
+    public = key.public_key()
     return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(start)
-        .not_valid_after(start + LIFETIME)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        certificate_builder(subject, issuer, public, SERVING_LIFETIME, fresh)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=0 if authority else None), critical=True)
+        .add_extension(key_usage(sign_certificates=authority), critical=True)
     )
 
 
-def _key_usage(*, authority: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=authority,
-        crl_sign=authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
+def _new_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:

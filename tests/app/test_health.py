@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from app.health import Health, fails, passes, webhook_check
-from certs.self_signed import self_signed
+from certs.renewal import self_signed
 from certs.tls import install, server_context
 from httpserver.address import BindError, bind
 from httpserver.limits import ENDPOINT_LIMITS

@@ -18,12 +18,12 @@ from app.metrics_server import (
     metrics_server,
 )
 from app.settings import TLSSettings
-from certs.self_signed import self_signed
+from certs.renewal import self_signed
 from httpserver.address import bind
 from httpserver.server import Server
 from kube.client import Client
 from kube.errors import TransportError
-from kube.reviews import ApiReviewer, User
+from kube.reviews import Reviewer, User
 from kube.transport import Request, Response
 from tests.support.cluster.requests import eventually
 from tests.support.serving import LOCAL, fetch, serving
@@ -223,7 +223,7 @@ class NoTransport:
 
 
 def start(metrics: Metrics, cert_dir: Path) -> MetricsServer:
-    app = MetricsApp(metrics, Guard(ApiReviewer(Client(NoTransport()))))
+    app = MetricsApp(metrics, Guard(Reviewer(Client(NoTransport()))))
     return metrics_server(app, LOCAL, cert_dir=str(cert_dir), tls=TLSSettings(), poll=0.01)
 
 

@@ -12,7 +12,7 @@ import pytest
 from certs.files import FileCertificates, MissingFilesError
 from certs.material import Material
 from certs.pki import certificates
-from certs.source import Live, Unobserved
+from certs.source import Live, Observer
 from certs.tls import server_context
 from kube.clock import rfc3339
 from tests.certs.test_tls import app
@@ -104,7 +104,7 @@ async def test_a_certificate_that_the_api_server_refuses_is_served_and_named(
     assert source.problem == "".join(warnings)
 
 
-class Notices(Unobserved):
+class Notices(Observer):
     """Remembers each call."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certs.pki import certificates
-from certs.self_signed import self_signed
+from certs.renewal import self_signed
 from certs.validity import not_after
 from tests.support.tls import material
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 
 from certs.material import Material, Renewal
-from certs.pki import _usage, certificates
+from certs.pki import certificates, key_usage
 from tests.support.tls import DAY, HOSTS, NOW, material
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
@@ -27,7 +27,7 @@ GOOD, OTHER = material(), material()
 
 
 _IS_CA = x509.BasicConstraints(ca=True, path_length=None)
-_CA = (_IS_CA, _usage(sign_certificates=True))
+_CA = (_IS_CA, key_usage(sign_certificates=True))
 
 
 class Bad(NamedTuple):
@@ -151,12 +151,12 @@ BAD = {
     "CA with a small RSA key": Bad(chain(authority_key=_SMALL), Renewal.ALL, _CA_ALGORITHM),
     "CA with Ed25519": Bad(chain(authority_key=_ED25519), Renewal.ALL, _CA_ALGORITHM),
     "CA is none": Bad(
-        chain(authority=[x509.BasicConstraints(ca=False, path_length=None), _usage(sign_certificates=True)]),
+        chain(authority=[x509.BasicConstraints(ca=False, path_length=None), key_usage(sign_certificates=True)]),
         Renewal.ALL,
         _NO_CA,
     ),
-    "CA does not say that it is one": Bad(chain(authority=[_usage(sign_certificates=True)]), Renewal.ALL, _NO_CA),
-    "CA may not sign": Bad(chain(authority=[_IS_CA, _usage(sign_certificates=False)]), Renewal.ALL, _NO_CA),
+    "CA does not say that it is one": Bad(chain(authority=[key_usage(sign_certificates=True)]), Renewal.ALL, _NO_CA),
+    "CA may not sign": Bad(chain(authority=[_IS_CA, key_usage(sign_certificates=False)]), Renewal.ALL, _NO_CA),
     "CA has been changed": Bad(
         replace(GOOD, authorities=pem("CERTIFICATE", _CHANGED)), Renewal.ALL, "the signature of the CA is wrong"
     ),

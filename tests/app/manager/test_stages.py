@@ -20,7 +20,7 @@ from app.manager.run import stages
 from app.manager.supervisor import DEFAULT, Supervisor, supervise
 from app.metrics import Metrics
 from app.settings_file import parse
-from certs.self_signed import self_signed
+from certs.renewal import self_signed
 from dev.local import free_port
 from kube.client import Client
 from kube.errors import from_response

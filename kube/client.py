@@ -11,6 +11,7 @@ import enum
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, MutableSequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, Unpack
 
 import msgspec
@@ -119,48 +120,40 @@ class _ResourceList(msgspec.Struct, frozen=True):
     resources: list[_Served] | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Client:
-    """Verbs over a transport. Errors are those of `kube.errors`. Stateless: share one instance."""
+    """Verbs over a transport. Errors are those of `kube.errors`. Stateless: share one instance.
 
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        limited: bool = True,
-        limits: RequestLimits | None = None,
-        repeats: bool = True,
-        guard: Callable[[], None] | None = None,
-    ) -> None:
-        """`limited` False: ignore the limits of rate and concurrency. `limits`: in place of those of the transport.
+    `limited` False: ignore the limits of rate and concurrency. `limits`: replace those of the transport. `repeats`:
+    retries of requests without an answer. `guard` is called right before a write is sent; its exception ends the write.
+    """
 
-        `repeats`: retries of requests without an answer. `guard` is called right before a write is sent; its exception
-        ends the write.
-        """
-        self.transport = transport
-        self._limited = limited
-        self._limits = limits
-        self._repeats = repeats
-        self._guard = guard
-
-    def with_guard(self, guard: Callable[[], None]) -> "Client":
-        """A copy of the client with a guard of its writes."""
-        return self._copy(guard=guard)
+    transport: Transport
+    _: KW_ONLY
+    limited: bool = True
+    limits: RequestLimits | None = None
+    repeats: bool = True
+    guard: Callable[[], None] | None = None
 
     def require_writes(self) -> None:
         """Raise the error of the guard now, for a caller that is about to report a write as done."""
-        if self._guard is not None:
-            self._guard()
+        if self.guard is not None:
+            self.guard()
+
+    def with_guard(self, guard: Callable[[], None]) -> "Client":
+        """A copy of the client with a guard of its writes."""
+        return dataclasses.replace(self, guard=guard)
 
     def with_limits(self, limits: RequestLimits) -> "Client":
-        """A copy of the client whose requests wait for these limits alone; streams for those of the transport."""
-        return self._copy(limited=True, limits=limits)
+        """A copy of the client with limits of its own for requests. Streams keep the limits of the transport."""
+        return dataclasses.replace(self, limited=True, limits=limits)
 
     def without_repeats(self, wrap: Callable[[Transport], Transport] | None = None) -> "Client":
         """A copy of the client without retries of unanswered requests.
 
-        `wrap` gives, for the transport of the client, another one around it, for the requests of the copy.
+        `wrap` returns the transport of the copy, made from that of this client.
         """
-        return self._copy(repeats=False, **({} if wrap is None else {"transport": wrap(self.transport)}))
+        return dataclasses.replace(self, repeats=False, transport=wrap(self.transport) if wrap else self.transport)
 
     def without_limits(self) -> "Client":
         """A copy of the client without limits of rate and concurrency, and without retries of unanswered requests.
@@ -168,18 +161,7 @@ class Client:
         For calls with a short deadline that must not queue behind a burst of others: lease renewals. Retry-After is
         still obeyed (`MAX_PAUSE`).
         """
-        return self._copy(limited=False, limits=None, repeats=False)
-
-    def _copy(self, **changes: Any) -> "Client":
-        """A copy of the client that differs in these arguments only."""
-        same: dict[str, Any] = {
-            "transport": self.transport,
-            "limited": self._limited,
-            "limits": self._limits,
-            "repeats": self._repeats,
-            "guard": self._guard,
-        }
-        return Client(**{**same, **changes})
+        return dataclasses.replace(self, limited=False, limits=None, repeats=False)
 
     async def get(
         self, resource: Resource, name: str, *, type: type[T] = JSON_OBJECT, **options: Unpack[ReadOptions]
@@ -354,15 +336,15 @@ class Client:
         A request is repeated if the server refused it and named a time (429, 503 with Retry-After), if no connection
         was made, or if it is a read. A write that may have been applied is never repeated.
         """
-        if not self._limited or self._limits is not None:
-            request = dataclasses.replace(request, limited=self._limited, limits=self._limits)
-        if self._guard is not None and request.method != "GET":
-            request = dataclasses.replace(request, guard=self._guard)
+        if not self.limited or self.limits is not None:
+            request = dataclasses.replace(request, limited=self.limited, limits=self.limits)
+        if self.guard is not None and request.method != "GET":
+            request = dataclasses.replace(request, guard=self.guard)
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 response = await self.transport.send(request)
             except TransportError as error:
-                if attempt == ATTEMPTS or (error.sent and request.method != "GET") or not self._repeats:
+                if attempt == ATTEMPTS or (error.sent and request.method != "GET") or not self.repeats:
                     raise
                 await asyncio.sleep(0.05 * 2**attempt)
                 continue

@@ -1,7 +1,7 @@
 """Reviews by the API server: the user of a token, and whether a user has a right."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -45,29 +45,20 @@ class _AccessReview(msgspec.Struct, frozen=True):
     status: _AccessStatus = _AccessStatus()
 
 
-class Reviewer(Protocol):
+class Reviewer:
     """Asks the API server. Errors are those of `kube.errors`."""
-
-    async def authenticate(self, token: str) -> User | None:
-        """The user of a token; None if it is not valid."""
-
-    async def authorize(self, user: User, verb: str, path: str) -> bool:
-        """Whether the user may use `verb` on the non-resource path."""
-
-
-class ApiReviewer:
-    """The real one."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def authenticate(self, token: str) -> User | None:
-        """A review with an error, such as a bad signature, also means an invalid token: the client can correct it."""
+        """The user of a token; None if it is not valid, also for an error such as a bad signature."""
         body = _review(TOKEN_REVIEWS, {"token": token})
         review = await self._client.create(TOKEN_REVIEWS, body, type=_TokenReview, timeout=REVIEW_TIMEOUT)
         return review.status.user if review.status.authenticated else None
 
     async def authorize(self, user: User, verb: str, path: str) -> bool:
+        """Whether the user may use `verb` on the non-resource path."""
         spec = {
             "user": user.username,
             "uid": user.uid,

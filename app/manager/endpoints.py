@@ -17,7 +17,7 @@ from app.manager.options import Deps
 from app.metrics_server import Guard, MetricsApp, metrics_server
 from app.workers import Worker
 from httpserver.address import parse_bind_address
-from kube.reviews import ApiReviewer
+from kube.reviews import Reviewer
 
 STOPPING = "the manager is stopping"
 
@@ -46,7 +46,7 @@ def start_endpoints(deps: Deps, workers: Sequence[Worker] = ()) -> Health:
         supervisor.start(health.server(address).run(), "health")
     address = parse_bind_address(settings.metrics.bind_address)
     if address is not None:
-        app = MetricsApp(deps.metrics, Guard(ApiReviewer(deps.client)), Debug(workers))
+        app = MetricsApp(deps.metrics, Guard(Reviewer(deps.client)), Debug(workers))
         server = metrics_server(app, address, cert_dir=settings.metrics.cert_dir, tls=settings.tls)
         health.set_readiness("metrics", server.unready)
         supervisor.start(server.run(), "metrics")

@@ -54,7 +54,7 @@ class Base(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 
 NO_TEXTS: dict[str, str] = {}
-"""Shared empty labels or annotations; those of records are never changed."""
+"""Empty labels or annotations, which all records share: records are never changed."""
 
 
 def share_texts(texts: dict[str, str]) -> dict[str, str]:

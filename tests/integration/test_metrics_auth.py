@@ -16,7 +16,7 @@ from app.settings import TLSSettings
 from dev.cluster.cluster import Cluster
 from kube.client import Client
 from kube.config import load
-from kube.reviews import ApiReviewer
+from kube.reviews import Reviewer
 from kube.transport import HttpTransport
 from manifests import NAMESPACE
 from manifests.objects import RBAC, objects
@@ -93,7 +93,7 @@ async def endpoint(cluster: Cluster, user: str, cert_dir: Path) -> AsyncIterator
     metrics = Metrics()
     kubeconfig = await asyncio.to_thread(cluster.kubeconfig_for, user)
     transport = HttpTransport(await load(str(kubeconfig)), user_agent="test-metrics", metrics=metrics.requests)
-    app = MetricsApp(metrics, Guard(ApiReviewer(Client(transport))), Debug())
+    app = MetricsApp(metrics, Guard(Reviewer(Client(transport))), Debug())
     server = metrics_server(app, LOCAL, cert_dir=str(cert_dir), tls=TLSSettings())
     try:
         async with serving(server) as port:

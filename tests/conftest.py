@@ -18,13 +18,8 @@ import pytest
 from dev import local
 from dev.cluster import cluster as clusters
 from dev.cluster.assets import Sources, locate
-from dev.cluster.certmanager import CERT_MANAGER
 from dev.cluster.cluster import Cluster, running
-from dev.cluster.crdvalidator import OLDEST, VALIDATORS
 from dev.cluster.errors import DevclusterError
-from dev.cluster.helm import HELM, VERSIONS
-from dev.cluster.kubeconform import KUBECONFORM
-from dev.cluster.programs import locate_program
 from dev.cluster.real.assets import locate_node_assets
 from dev.cluster.real.preflight import real_nodes_missing
 from dev.cluster.spec import ClusterSpec, FakeNodes, Layout
@@ -34,6 +29,11 @@ from tests.support.cluster import rights
 from tests.support.cluster.helm import Helm
 from tests.support.cluster.requests import OwnCluster, drop_namespace, lent, new_namespace
 from tests.support.processor_time import ProcessorTime
+from tests.support.programs import locate_program
+from tests.support.programs.certmanager import CERT_MANAGER
+from tests.support.programs.crdvalidator import OLDEST, VALIDATORS
+from tests.support.programs.helm import HELM, VERSIONS
+from tests.support.programs.kubeconform import KUBECONFORM
 
 # looptime's plugin asks the policy for a loop even around a synchronous test; if none was ever set, the policy makes one
 # that is never closed, and some later test fails with a ResourceWarning.

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dev.cluster.programs import locate_program
-from dev.cluster.promtool import PROMTOOL
 from manifests import objects
 from manifests.naming import METRICS_SERVICE
 from tests.support.panels import queries
+from tests.support.programs import locate_program
+from tests.support.programs.promtool import PROMTOOL
 
 (RULE,) = objects("prometheus/alerts.yaml")
 """The committed PrometheusRule, whose spec the operator gives to Prometheus."""

@@ -11,18 +11,18 @@ import pytest
 
 from dev.cluster import assets, build, download
 from dev.cluster.assets import BINARIES, Sources, cache_key, locate
-from dev.cluster.certmanager import CERT_MANAGER
 from dev.cluster.cluster import has_gangs
 from dev.cluster.components import Plan
-from dev.cluster.crdvalidator import VALIDATORS
 from dev.cluster.download import KUBERNETES_BINARIES, Releases
 from dev.cluster.errors import DevclusterError
-from dev.cluster.helm import HELM
 from dev.cluster.minors import MINORS, OWN, locate_minor, pinned_version
-from dev.cluster.programs import Program, locate_program
-from dev.cluster.promtool import PROMTOOL
 from dev.cluster.spec import GANG_GATES, ClusterSpec, Layout
 from tests.dev.cluster.fakes import ETCD, content, fake_binaries, fake_go, release_server
+from tests.support.programs import Program, locate_program
+from tests.support.programs.certmanager import CERT_MANAGER
+from tests.support.programs.crdvalidator import VALIDATORS
+from tests.support.programs.helm import HELM
+from tests.support.programs.promtool import PROMTOOL
 
 DOWNLOADABLE = {"etcd", *KUBERNETES_BINARIES}
 BUILT = b"#!/bin/sh\necho built\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dev.cluster.crdvalidator import OLDEST, VALIDATORS
 from manifests.objects import ROOT
+from tests.support.programs.crdvalidator import OLDEST, VALIDATORS
 
 CRDS = sorted(ROOT.glob("*/*.x-k8s.io.yaml"))
 

@@ -5,7 +5,7 @@ For the tests of the certificates: nothing else needs cert-manager.
 
 from pathlib import Path
 
-from dev.cluster.programs import Program
+from tests.support.programs import Program
 
 CERT_MANAGER = Program(
     "certmanager", Path(__file__).parent, "certmanager", data=("github.com/cert-manager/cert-manager", "deploy/crds")

@@ -1,16 +1,15 @@
-"""Go programs beside the control plane: each built once from pinned modules, and kept in the project's cache.
+"""Go programs that only tests use: each is built once from pinned modules, and kept in the project's cache.
 
-For tests only: `helm`, `certmanager`, `promtool`, `kubeconform` and `crdvalidator`.
+The programs: `helm`, `certmanager`, `promtool`, `kubeconform` and `crdvalidator`.
 """
 
-import hashlib
 import os
 import shutil
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dev.cluster.assets import SPACE_MIB, default_cache_root, install_once, platform_name
+from dev.cluster.assets import SPACE_MIB, default_cache_root, install_once, key_of, platform_name
 from dev.cluster.build import compile_packages, module_folder
 
 _FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w")
@@ -47,16 +46,14 @@ def locate_program(program: Program, cache_root: Path | None = None) -> Path:
 
 def _key(program: Program) -> str:
     """Names one exact build: the pinned modules, the platform, the flags, our sources and the data."""
-    digest = hashlib.sha256()
-    for part in (
-        (program.module / program.modfile).read_bytes(),
-        (program.module / program.modfile).with_suffix(".sum").read_bytes(),
+    modfile = program.module / program.modfile
+    return key_of(
+        modfile.read_bytes(),
+        modfile.with_suffix(".sum").read_bytes(),
         "\0".join((*platform_name(), *program.all_flags)).encode(),
         *(source.read_bytes() for source in sorted(program.module.glob("*.go"))),
         *(part.encode() for part in program.data or ()),
-    ):
-        digest.update(hashlib.sha256(part).digest())
-    return digest.hexdigest()[:16]
+    )
 
 
 def _install(program: Program, folder: Path) -> None:

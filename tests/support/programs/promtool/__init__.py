@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dev.cluster.programs import Program
+from tests.support.programs import Program
 
 PROMTOOL = Program(
     "promtool",

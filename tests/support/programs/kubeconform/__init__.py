@@ -2,6 +2,6 @@
 
 from pathlib import Path
 
-from dev.cluster.programs import Program
+from tests.support.programs import Program
 
 KUBECONFORM = Program("kubeconform", Path(__file__).parent, "github.com/yannh/kubeconform/cmd/kubeconform")

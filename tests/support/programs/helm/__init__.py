@@ -5,7 +5,7 @@ For the tests of the chart: nothing else needs Helm.
 
 from pathlib import Path
 
-from dev.cluster.programs import Program
+from tests.support.programs import Program
 
 VERSIONS = (3, 4)
 HELM = {

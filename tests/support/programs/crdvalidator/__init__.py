@@ -6,7 +6,7 @@ named after. The newest needs none: each test on an API server creates the CRDs 
 
 from pathlib import Path
 
-from dev.cluster.programs import Program
+from tests.support.programs import Program
 
 _FOLDER = Path(__file__).parent
 OLDEST = "1.30"

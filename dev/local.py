@@ -239,7 +239,7 @@ def stop(manager: Manager) -> int:
 
 
 def _wait_ready(health: str, log: Path, exit_text: Callable[[], str]) -> None:
-    """`ended` returns how the process has ended, "" while it runs."""
+    """Wait for its readiness probe. `exit_text` returns how the process has ended, "" while it runs."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if how := exit_text():

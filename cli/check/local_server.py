@@ -12,7 +12,7 @@ from pathlib import Path
 from authoring.checks import CheckError
 from authoring.server_checks import ServerChecks
 from cli.check.cluster import connect
-from dev.cluster.assets import Sources, present
+from dev.cluster.assets import Sources, has_binaries
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.errors import DevclusterError
 from dev.cluster.progress import step
@@ -31,7 +31,7 @@ def local_cluster(
     Raises `CheckError` if none can be started. `flag`: the flag that asks for it. `beside`: what else is started, in
     words.
     """
-    if not present(Sources()):
+    if not has_binaries(Sources()):
         raise CheckError(f"{flag} needs kube-apiserver and etcd: `jobset cluster fetch` brings them here, once")
     try:
         with contextlib.ExitStack() as stack:

@@ -2,11 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from dev.cluster.audit import WRITES, Call
-
-JSON = dict[str, Any]
+from kube.model.meta import JSON
 
 NOT_COUNTED = {"kubernetes-admin", "kwok"}
 """Users whose requests are the benchmark's own, or play the kubelets of fake nodes."""

@@ -12,7 +12,7 @@ from dev.bench.report import ratio, reference, rounds
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure and its bound: `value` is to be at most `limit`, or `at_least` that much."""
+    """A figure and its bound: `value` has to be at most `limit`; with `at_least`, at least `limit`."""
 
     name: str
     value: float
@@ -145,8 +145,8 @@ def _queue_goals(results: JSON, manager: str) -> Iterator[Goal]:
     """P13: the calls and the time for a JobSet from its creation to its end."""
     phases = [rounds(results, manager, name) for name in QUEUED]
     if all(phases):
-        seconds = [phase[1]["manager"] for phase in phases]
-        calls = sum(figures["requests"] + figures["dry_runs"] for figures in seconds)
+        requests = [phase[1]["manager"] for phase in phases]
+        calls = sum(figures["requests"] + figures["dry_runs"] for figures in requests)
         yield Goal("P13: calls, dry runs included", calls, QUEUED_CALLS)
         yield Goal("P13: until the JobSets are created", phases[0][1]["created_seconds"], QUEUED_CREATE_SECONDS, " s")
 

@@ -13,7 +13,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-JSON = dict[str, Any]
+from kube.model.meta import JSON
+
 Columns = Mapping[str, tuple[str, str]]
 """Path of a figure (keys joined by dots) and its format, by the title of the column."""
 

@@ -12,13 +12,11 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 from api import keys
 from dev.bench.scene import Scene, wait
 from dev.cluster import pki
-
-JSON = dict[str, Any]
+from kube.model.meta import JSON
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 NAME = "bench-owner.example.com"

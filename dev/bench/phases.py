@@ -39,12 +39,11 @@ def measure_pods(
     """Seconds from the start of the block until half of the pods run and until all do, and `count_requests`.
 
     `selector` selects pods by labels. `until` DELETED: until none runs any more. `reported`: whether the status of the
-    JobSets agrees; requests are counted until then. The block may set another start, `start`.
+    JobSets agrees; requests are counted until then.
     """
     with count_requests(scene) as phase, running(scene, selector) as events:
-        phase["begun"] = time.monotonic()
+        start = time.monotonic()
         yield phase
-        start = phase.pop("begun")
         phase.update(figures([moment for moment, _ in reaching(events, until, pods)], start))
         phase["reported_seconds"] = wait_for_status(reported) - start
 

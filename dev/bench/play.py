@@ -10,8 +10,9 @@ from api import keys
 from dev import local
 from dev.bench.history import ordered_restart
 from dev.bench.phases import measure_pods
-from dev.bench.scene import CLEAR_SECONDS, JSON, MERGE, BenchmarkError, Scene, wait
-from dev.bench.sets import GROUP, attempt, check_exclusive, fail_one, fail_real_pod, jobs_of, running_pods, says
+from dev.bench.scene import CLEAR_SECONDS, JSON, BenchmarkError, Scene, wait
+from dev.bench.sets import GROUP, attempt, check_exclusive, fail_one, fail_real_pod, is_reported, jobs_of, running_pods
+from dev.cluster.rest import MERGE
 
 StartManager = Callable[[str], AbstractContextManager[local.Manager]]
 """A further manager of the kind under measurement, in a folder of that name, for the length of a block."""
@@ -52,7 +53,7 @@ class Play:
             self._delete()
         self.manifest, self.restarts = manifest, 0
         pods = jobs_of(manifest)[1]
-        reported = partial(says, self.scene, ready=self.jobs)
+        reported = partial(is_reported, self.scene, ready=self.jobs)
         with measure_pods(self.scene, pods, selector=attempt(0), reported=reported) as phase:
             self.scene.request("POST", self.scene.path("jobsets", GROUP), manifest)
         return self._check_phase(phase, pods)
@@ -64,7 +65,7 @@ class Play:
         """
         old, pods = self.restarts, len(self.pods)
         self.restarts = old + 1
-        reported = partial(says, self.scene, restarts=self.restarts, ready=self.jobs)
+        reported = partial(is_reported, self.scene, restarts=self.restarts, ready=self.jobs)
         with (
             ordered_restart(self.scene, old=old, jobs=self.jobs, pods=pods),
             measure_pods(self.scene, pods, selector=attempt(self.restarts), reported=reported) as phase,
@@ -91,7 +92,7 @@ class Play:
             len(self.pods),
             selector=attempt(self.restarts),
             until=until,
-            reported=partial(says, self.scene, restarts=self.restarts, **counters),
+            reported=partial(is_reported, self.scene, restarts=self.restarts, **counters),
         )
 
     def _set_suspend(self, *, value: bool) -> None:

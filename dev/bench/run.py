@@ -17,8 +17,9 @@ from dev.bench.phases import wait_for_status
 from dev.bench.play import Play
 from dev.bench.proc import memory_mib, shared_once_mib
 from dev.bench.scenarios import SCENARIOS, Scenario
-from dev.bench.scene import JSON, BenchmarkError, Scene, say
-from dev.bench.sets import GROUP, TOPOLOGY, jobset, real_jobset, says
+from dev.bench.scene import JSON, BenchmarkError, Scene
+from dev.bench.sets import GROUP, TOPOLOGY, is_reported, jobset, real_jobset
+from dev.cluster.progress import say
 from dev.cluster.spec import ClusterSpec, FakeNodes
 
 NODES = {TOPOLOGY: 10}
@@ -96,7 +97,7 @@ def _warm_up(scene: Scene, manifest: JSON) -> None:
     with scene.watch(scene.path("pods"), fieldSelector="status.phase=Running") as events:
         scene.request("POST", scene.path("jobsets", GROUP), manifest)
         next(events)
-        wait_for_status(lambda: says(scene, ready=1))
+        wait_for_status(lambda: is_reported(scene, ready=1))
 
 
 def _play(bench: Bench, play: Play, scenario: Scenario, record: JSON) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dev.bench import plots, report
 from dev.bench.output import JSON
-from dev.bench.scene import say
+from dev.cluster.progress import say
 
 FILE = Path(__file__).with_name("runs.jsonl")
 PICTURES = Path(__file__).parents[2] / "docs" / "images" / "performance"

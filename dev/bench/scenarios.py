@@ -19,10 +19,10 @@ from dev.bench.sets import (
     HALF_A_NODE,
     attempt,
     end_pod,
+    is_reported,
     jobset,
     real_jobset,
     running_pods,
-    says,
     statuses,
 )
 
@@ -80,7 +80,7 @@ def create_many(sets: int, jobs: int) -> Act:
     def act(play: Play) -> JSON:
         scene, count = play.scene, play.scale_count(sets)
         pods = count * jobs
-        reported = functools.partial(says, scene, ready=pods)
+        reported = functools.partial(is_reported, scene, ready=pods)
         with measure_pods(scene, pods, selector=attempt(0), reported=reported) as phase:
             scene.create_all(scene.path("jobsets", GROUP), [jobset(jobs, name=f"set-{n}") for n in range(count)])
         running_pods(scene, pods)
@@ -94,7 +94,7 @@ def wait_alone(play: Play) -> JSON:
     small = play.scale_count(50)
     with count_requests(play.scene) as phase:
         phase.update(_waits(play.scene, "alone", small))
-        wait_for_status(lambda: says(play.scene, ready=small))
+        wait_for_status(lambda: is_reported(play.scene, ready=small))
     return phase
 
 
@@ -108,7 +108,7 @@ def wait_beside(play: Play) -> JSON:
             phase.update(_waits(scene, "beside", small))
         whole |= {"pods": large, "seconds": arriving.result()[-1] - start}
         whole["pods_per_second"] = large / whole["seconds"]
-        whole["reported_seconds"] = wait_for_status(lambda: says(scene, ready=large + 2 * small)) - start
+        whole["reported_seconds"] = wait_for_status(lambda: is_reported(scene, ready=large + 2 * small)) - start
     running_pods(scene, large + 2 * small)
     play.side = whole
     return phase
@@ -132,14 +132,14 @@ def queue(play: Play) -> JSON:
         start = time.monotonic()
         scene.create_all(scene.path("jobsets", GROUP), [_suspended_set(f"set-{n}") for n in range(sets)])
         phase["created_seconds"] = time.monotonic() - start
-        phase["seconds"] = wait_for_status(lambda: says(scene, suspended=2 * sets)) - start
+        phase["seconds"] = wait_for_status(lambda: is_reported(scene, suspended=2 * sets)) - start
     return phase
 
 
 def admit(play: Play) -> JSON:
     """P13: a queue resumes them and puts their pods on nodes of a flavor, as Kueue does."""
     scene, sets = play.scene, play.scale_count(40)
-    reported = functools.partial(says, scene, ready=2 * sets)
+    reported = functools.partial(is_reported, scene, ready=2 * sets)
     with measure_pods(scene, 2 * sets, selector=attempt(0), reported=reported) as phase:
         _in_parallel(functools.partial(_admit, scene), [f"set-{n}" for n in range(sets)])
     play.pods = running_pods(scene, 2 * sets)

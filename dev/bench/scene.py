@@ -3,7 +3,6 @@
 import contextlib
 import http.client
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,9 +13,8 @@ from urllib.parse import urlencode
 from dev.cluster import rest
 from dev.cluster.cluster import Cluster
 from dev.cluster.components import ADMIN
+from kube.model.meta import JSON
 from manifests import SERVICE_ACCOUNT
-
-JSON = dict[str, Any]
 
 STALL_SECONDS = 90
 """Time without events after which a watch has failed."""
@@ -28,7 +26,6 @@ AT_ONCE = 16
 """Connections on which many objects are created."""
 
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-MERGE = "application/merge-patch+json"
 
 
 class BenchmarkError(Exception):
@@ -151,8 +148,3 @@ def wait(reached: Callable[[], bool], seconds: float, goal: str) -> None:
         if time.monotonic() > deadline:
             raise BenchmarkError(f"timed out after {seconds:g} s waiting for {goal}")
         time.sleep(0.2)
-
-
-def say(text: str) -> None:
-    """Print progress to standard error."""
-    print(text, file=sys.stderr, flush=True)

@@ -7,8 +7,10 @@ from collections import Counter, defaultdict
 
 from api import keys
 from dev import local
-from dev.bench.scene import JSON, MERGE, BenchmarkError, Scene
+from dev.bench.scene import JSON, BenchmarkError, Scene
+from dev.cluster.nodes import EXIT_CODE
 from dev.cluster.real.assets import SHELL_IMAGE
+from dev.cluster.rest import MERGE
 
 GROUP = f"/apis/{keys.API_VERSION}"
 BATCH = "/apis/batch/v1"
@@ -18,9 +20,6 @@ TOPOLOGY = "rack"
 HALF_A_NODE = "16"
 """CPUs of a pod: a rack of ten nodes has room for two Jobs of ten pods, so only the rule can keep Jobs on separate
 racks."""
-
-EXIT_CODE = "kwok.jobset.dev/exit-code"
-"""Annotation of a fake pod: it ends with this code."""
 
 
 def jobset(jobs: int, pods: int = 1, *, name: str = "bench", cpu: str = "", exclusive: bool = False) -> JSON:
@@ -77,7 +76,7 @@ def statuses(scene: Scene) -> list[JSON]:
     return [jobset.get("status") or {} for jobset in scene.items("jobsets", GROUP)]
 
 
-def says(scene: Scene, *, restarts: int = 0, **counters: int) -> bool:
+def is_reported(scene: Scene, *, restarts: int = 0, **counters: int) -> bool:
     """Whether all JobSets together count that many Jobs (`ready`, `suspended`, ...), and each that many restarts."""
     found = statuses(scene)
     rows = [row for status in found for row in status.get("replicatedJobsStatus") or ()]

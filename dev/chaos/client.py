@@ -7,11 +7,9 @@ from typing import Any
 from api import keys
 from dev.cluster import rest
 from dev.cluster.cluster import Cluster
-
-JSON = dict[str, Any]
+from kube.model.meta import JSON
 
 JOBSETS = f"/apis/{keys.API_VERSION}/namespaces/{{}}/jobsets"
-MERGE = "application/merge-patch+json"
 CONNECTION_ERRORS = (OSError, http.client.HTTPException)
 
 

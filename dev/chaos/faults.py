@@ -108,7 +108,7 @@ TRAITS = {
         "Slow, broken and hostile clients at every port of every replica, beside all other faults", gentle=True
     ),
     Kind.NEIGHBOUR: About(
-        "Somebody who takes all room and time that strangers can, at every replica, beside other faults", gentle=True
+        "A client that takes all capacity that a stranger can get, at every replica, beside other faults", gentle=True
     ),
 }
 

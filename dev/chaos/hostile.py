@@ -13,11 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
 
 from api import keys
-
-JSON = dict[str, Any]
+from kube.model.meta import JSON
 
 EVERY = 1.0
 """Seconds from one client to the next."""

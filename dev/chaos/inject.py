@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
 from dev.chaos import beside
-from dev.chaos.client import MERGE, Admin
+from dev.chaos.client import Admin
 from dev.chaos.faults import Fault, Kind
 from dev.chaos.hostile import abuse
 from dev.chaos.relay import Conditions
@@ -18,6 +18,7 @@ from dev.chaos.replica import Replica
 from dev.chaos.stage import DROPPED, Stage
 from dev.cluster import rest
 from dev.cluster.components import ADMIN
+from dev.cluster.rest import MERGE
 from manifests import NAMESPACE
 from manifests.naming import WEBHOOK_SECRET
 
@@ -76,7 +77,7 @@ def _errors(stage: Stage, fault: Fault) -> None:
 
 def _cut(stage: Stage, _fault: Fault) -> None:
     for replica in stage.replicas:
-        stage.loop.call(replica.relay.cut)
+        stage.loop.start_task_soon(replica.relay.cut)
 
 
 def _expire(stage: Stage, fault: Fault) -> None:

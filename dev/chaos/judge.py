@@ -2,14 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from dev.chaos.checks import admission, calm, costs, leaders, outcomes, placement, strangers
 from dev.chaos.checks.calm import Stop
 from dev.chaos.checks.violation import Violation
-from dev.chaos.events import MANAGER, Event
-
-JSON = dict[str, Any]
+from dev.chaos.events import JSON, MANAGER, Event
 
 NOT_READY = "not ready"
 

@@ -5,18 +5,14 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from api import keys
 from dev.chaos.checks.outcomes import EXPECTED
-
-JSON = dict[str, Any]
+from dev.cluster.nodes import EXIT_CODE
+from kube.model.meta import JSON
 
 TOPOLOGY, POOL = "rack", "pool"
 """Labels of nodes. Exclusive sets have the second pool to themselves: a domain with any pod of a set is taken."""
-
-EXIT_CODE = "kwok.jobset.dev/exit-code"
-"""Annotation of a fake pod: it ends with this code."""
 
 KINDS = ("plain", "failing", "in-order", "depends-on", "restarting", "suspended", "exclusive", "ttl")
 TTL = 3

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+from anyio.from_thread import BlockingPortal
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
@@ -24,7 +25,6 @@ from dev.chaos.checks.calm import Stop
 from dev.chaos.events import MANAGER
 from dev.chaos.failover import Failover
 from dev.chaos.hostile import Port
-from dev.chaos.loop import Loop
 from dev.chaos.relay import Relay
 from dev.cluster import pki
 from dev.cluster.cluster import Cluster
@@ -56,7 +56,7 @@ class Replica:
     cluster: Cluster
     relay: Relay
     failover: Failover
-    loop: Loop
+    loop: BlockingPortal
     lease: Mapping[str, str]
     """Times of the lease that differ from the defaults."""
 
@@ -181,7 +181,7 @@ class Replica:
         pair = pki.issue_client(pki.Pair.read(self.cluster.plan.layout.pki, "ca"), MANAGER, GROUPS)
         self.lives[_credential(pair)] = f"{self.slot}-{len(self.lives) + 1}"
         pair.write(self.cluster.plan.layout.pki, self.name)
-        self.loop.run(self.relay.use_certificate(self.name))
+        self.loop.call(self.relay.use_certificate, self.name)
         authority = (self.cluster.plan.layout.pki / "ca.crt").read_bytes()
         kubeconfig = self.folder / "kubeconfig"
         server = f"https://127.0.0.1:{self.relay.port}"
@@ -224,7 +224,7 @@ class Replica:
             self.ready = False
             self._hangs += 1
             if self._hangs >= HANGS:
-                self.loop.call(lambda: self.failover.drop(self.port))
+                self.loop.start_task_soon(self.failover.drop, self.port)
         except (OSError, http.client.HTTPException):
             self.ready = False
         self._misses = 0 if self.ready else self._misses + 1

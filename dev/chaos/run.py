@@ -1,13 +1,11 @@
 """One run: the stage, load and scheduled faults, then a quiet time, then the checks."""
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from dev.bench import proc
 from dev.chaos import beside, load
@@ -23,9 +21,9 @@ from dev.chaos.inject import inject
 from dev.chaos.judge import Record, judge
 from dev.chaos.stage import DROPPED, KEPT, STUCK, Stage, not_ready, stage
 from dev.cluster import audit
+from dev.cluster.progress import say
 from dev.local import LocalError
-
-JSON = dict[str, Any]
+from kube.model.meta import JSON
 
 SETS = 8
 """Sets at once in the namespace that stays, and three for eight of them in the one that is deleted."""
@@ -79,7 +77,7 @@ class Run:
             for number, (namespace, width) in enumerate(options.width.items())
         ]
         self._record = Record(events=(), stuck=STUCK, domains=self._domains(), excused=on.excused)
-        self._looked = self._last_report = 0.0
+        self._sampled_at = self._last_report = 0.0
 
     def play(self) -> JSON:
         """Run to the end and judge."""
@@ -147,8 +145,8 @@ class Run:
     def _inject(self, fault: Fault) -> None:
         entry: JSON = {"kind": fault.kind, "target": fault.target, "strength": fault.strength, "begin": self._seconds()}
         self._journal.append(entry)
-        what = " ".join(filter(None, [fault.kind, fault.target, f"{fault.strength:g}" if fault.strength else ""]))
-        say(f"{entry['begin']:6.1f} s  {what}" + (f" for {fault.seconds:.0f} s" if fault.seconds else ""))
+        title = " ".join(filter(None, [fault.kind, fault.target, f"{fault.strength:g}" if fault.strength else ""]))
+        say(f"{entry['begin']:6.1f} s  {title}" + (f" for {fault.seconds:.0f} s" if fault.seconds else ""))
         inject(self._stage, fault)
         entry["end"] = self._seconds()
 
@@ -156,9 +154,9 @@ class Run:
         start = time.monotonic()
         for driver in self._drivers:
             driver.turn(more=more)
-        if start - self._looked >= CHECK_PERIOD:
-            self._looked = start
-            self._look()
+        if start - self._sampled_at >= CHECK_PERIOD:
+            self._sampled_at = start
+            self._sample()
         if start - self._last_report >= SAY_EVERY:
             self._last_report = start
             ended = sum(driver.ended for driver in self._drivers)
@@ -166,7 +164,7 @@ class Run:
             say(f"{self._seconds():6.1f} s  {ended} sets have ended, {self._alive} run; {ready} replicas are ready")
         time.sleep(max(0.0, start + TURN - time.monotonic()))
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         pods = self._admin.list_objects("/api/v1/pods")
         if pods is not None:
             self._record.looks.append(look(time.time(), pods))
@@ -231,8 +229,3 @@ def report(results: JSON) -> Iterator[str]:
         yield f"    {violation['rule']}: {violation['subject']}{at}: {violation['text']}"
     if (more := len(results["violations"]) - MOST_SHOWN) > 0:
         yield f"    and {more} more: {RESULTS} has them all"
-
-
-def say(text: str) -> None:
-    """Progress, beside the result."""
-    print(text, file=sys.stderr, flush=True)

@@ -10,8 +10,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from dev import local
 from dev.chaos.checks.admission import Window
@@ -19,7 +20,6 @@ from dev.chaos.checks.leaders import CONTROLLED, LEASE
 from dev.chaos.client import Admin
 from dev.chaos.failover import Failover
 from dev.chaos.load import POOL, TOPOLOGY
-from dev.chaos.loop import Loop, running_loop
 from dev.chaos.neighbour import NAMESPACE as NEIGHBOUR
 from dev.chaos.neighbour import policy
 from dev.chaos.relay import Relay
@@ -63,7 +63,7 @@ class Stage:
     cluster: Cluster
     replicas: list[Replica]
     failover: Failover
-    loop: Loop
+    loop: BlockingPortal
     excused: list[Window] = field(default_factory=list)
     hostile: Counter[str] = field(default_factory=Counter)
     neighbour: Counter[str] = field(default_factory=Counter)
@@ -90,7 +90,7 @@ class Stage:
         """Give the address of admission the replicas that are ready, and record when none is. Runs until `stop`."""
         while not stop.wait(0.1):
             ready = [replica.port for replica in self.replicas if replica.ready]
-            self.loop.call(partial(self.failover.set_ready, ready))
+            self.loop.start_task_soon(self.failover.set_ready, ready)
             if not ready:
                 now = time.time()
                 self.excused.append((now - 1, now + 1))
@@ -105,15 +105,15 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
     os.environ.setdefault("GOGC", "400")
     bodies = tuple(f"{name}.{_GROUPS.get(name, '')}" for name in sorted({*CONTROLLED, "leases"}))
     spec = ClusterSpec(name=f"chaos-{os.getpid()}", nodes=NODES, audit_bodies=bodies, audit_mib=AUDIT_MIB, keep=True)
-    with running(spec, state_root=folder / "cluster") as cluster, running_loop() as loop:
+    with running(spec, state_root=folder / "cluster") as cluster, start_blocking_portal() as loop:
         failover = Failover(local.free_port())
         local.install(cluster, webhook_port=failover.port)
         local.install_policies(cluster, webhook_port=failover.port)
-        loop.run(failover.start())
+        loop.call(failover.start)
         relays = [_relay(cluster, seed + number) for number in range(REPLICAS)]
         serving = _serving(cluster)
         for relay in relays:
-            loop.run(relay.start(serving))
+            loop.call(relay.start, serving)
         replicas = [
             Replica(number, folder / f"replica-{number}", cluster, relay, failover, loop, lease)
             for number, relay in enumerate(relays)
@@ -134,9 +134,9 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
             for replica in replicas:
                 replica.stop()
             stop.set()
-            loop.run(failover.stop())
+            loop.call(failover.stop)
             for relay in relays:
-                loop.run(relay.stop())
+                loop.call(relay.stop)
 
 
 def not_ready(stage: Stage, seconds: float = local.START_SECONDS) -> list[str]:

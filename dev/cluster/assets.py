@@ -61,7 +61,7 @@ def locate(sources: Sources) -> Path:
     return folder
 
 
-def present(sources: Sources) -> bool:
+def has_binaries(sources: Sources) -> bool:
     """Whether `locate` would find the binaries here, without fetching or building anything."""
     return not _missing(_folder(sources)[0])
 
@@ -76,15 +76,13 @@ def _folder(sources: Sources) -> tuple[Path, bool]:
 
 def cache_key() -> str:
     """Names one exact set of binaries: the pinned modules, the platform and the build flags."""
-    digest = hashlib.sha256()
-    for part in (
-        (MODULE / "go.mod").read_bytes(),
-        (MODULE / "go.sum").read_bytes(),
-        "-".join(platform_name()).encode(),
-        "\0".join(BUILD_FLAGS).encode(),
-    ):
-        digest.update(hashlib.sha256(part).digest())
-    return digest.hexdigest()[:16]
+    modules = ((MODULE / name).read_bytes() for name in ("go.mod", "go.sum"))
+    return key_of(*modules, "-".join(platform_name()).encode(), "\0".join(BUILD_FLAGS).encode())
+
+
+def key_of(*parts: bytes) -> str:
+    """Names a folder of the cache by all that its content depends on."""
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
 
 
 def default_cache_root() -> Path:

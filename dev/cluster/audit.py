@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-JSON = dict[str, Any]
+from kube.model.meta import JSON
 
 WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 CREDENTIAL = "authentication.kubernetes.io/credential-id"

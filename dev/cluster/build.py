@@ -46,7 +46,7 @@ def build(names: Iterable[str], flags: Sequence[str], folder: Path, cache_root: 
 def compile_packages(
     module: Path, packages: Sequence[str], flags: Sequence[str], folder: Path, cache_root: Path
 ) -> None:
-    """Put the executables of the packages into `folder`, from what the go.mod and go.sum in `module` pin."""
+    """Build the executables of the packages into `folder`, from the versions that go.mod in `module` pins."""
     require_space(folder, SPACE_MIB)
     go = find_go(cache_root)
     with step("fetching Go modules") as report:
@@ -183,5 +183,5 @@ def _version(found: re.Match[str] | None) -> tuple[int, ...]:
 
 
 def _environment() -> dict[str, str]:
-    # The user's own flags, workspace or wish for another toolchain must not change what is built.
+    # The user's own flags, workspace and toolchain must not change the result.
     return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off", "GOTOOLCHAIN": "local"}

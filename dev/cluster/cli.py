@@ -7,7 +7,6 @@ Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usag
 
 import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 from dev.cluster import cluster
@@ -251,12 +250,3 @@ def _gate(text: str) -> tuple[str, bool]:
     if value not in ("true", "false"):
         raise argparse.ArgumentTypeError(f"{text!r} needs true or false after the =")
     return name, value == "true"
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """`python -m dev.cluster cluster ...`, for use without the `jobset` command."""
-    parser = argparse.ArgumentParser(prog="devcluster")
-    add_cluster(parser.add_subparsers(dest="command", required=True, metavar="COMMAND"))
-    arguments = parser.parse_args(argv)
-    code: int = arguments.handler(arguments)
-    return code

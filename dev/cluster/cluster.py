@@ -22,7 +22,7 @@ from dev.cluster import pki, rest
 from dev.cluster.assets import Sources, locate
 from dev.cluster.components import ADMIN, CLIENTS, KUBELET_CLIENT, Plan, write_configs
 from dev.cluster.contents import create_contents
-from dev.cluster.errors import DevclusterError, disk_errors, ended_with_all, not_up, processes_gone, require_space
+from dev.cluster.errors import DevclusterError, disk_errors, ended_message, gone_message, not_up_error, require_space
 from dev.cluster.kept import kept_words
 from dev.cluster.ports import pick_ports
 from dev.cluster.readiness import unready_words
@@ -183,7 +183,7 @@ def get(name: str, *, state_root: Path | None = None) -> Cluster:
     """The cluster of that name; DevclusterError when it is not up."""
     layout = Layout.for_name(name, state_root)
     if not _alive(layout):
-        raise not_up(
+        raise not_up_error(
             name,
             [status["name"] for status in statuses(state_root=state_root) if status["phase"] in {"ready", "degraded"}],
         )
@@ -212,9 +212,9 @@ def _describe(layout: Layout) -> dict[str, Any]:
     kept_processes = status.get("kept", {})
     if not _alive(layout) and phase != "failed":
         phase = "gone"
-        status["message"] = processes_gone(plan.spec.name)
+        status["message"] = gone_message(plan.spec.name)
     elif phase == "failed":
-        status["message"] = f"{status.get('message', '')}\n{ended_with_all(plan.spec.name)}"
+        status["message"] = f"{status.get('message', '')}\n{ended_message(plan.spec.name)}"
     elif phase == "ready":
         phase = "degraded" if any(not each["process"] for each in kept_processes.values()) else phase
         status["message"] = "\n".join(
@@ -386,7 +386,7 @@ def _exclusive(path: Path) -> Iterator[None]:
     while True:
         with path.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # The previous holder may have removed the file: then our lock guards nothing.
+            # The previous holder may have removed the file: then no other process can see our lock.
             if os.fstat(lock.fileno()).st_nlink == 0:
                 continue
             try:

@@ -44,7 +44,7 @@ class Component:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that the command lines depend on. `binaries` has the executables, `node_assets` those of real nodes.
+    """The inputs of the command lines. `binaries`: folder of the executables; `node_assets`: of the programs of nodes.
 
     `gang`: the gates and API versions of gangs are turned on.
     """

@@ -14,10 +14,10 @@ class DevclusterError(Exception):
 
 
 class UsageError(DevclusterError):
-    """A request that is not valid, whatever the state of the machine."""
+    """A request that is not valid on any machine."""
 
 
-def not_up(name: str, running: Sequence[str]) -> DevclusterError:
+def not_up_error(name: str, running: Sequence[str]) -> DevclusterError:
     """The error for a cluster that does not run; `running` are the names of those that do."""
     start = f"start it with `jobset cluster up --name {name}`"
     others_up = f"up are {', '.join(running)}: use --name {running[0]}, or " if running else ""
@@ -25,7 +25,7 @@ def not_up(name: str, running: Sequence[str]) -> DevclusterError:
     return DevclusterError(f"cluster {name!r} is not up: {others_up}{start}. {elsewhere}")
 
 
-def processes_gone(name: str) -> str:
+def gone_message(name: str) -> str:
     """The message for a cluster whose supervisor is gone, too."""
     return (
         "its processes have ended without a command to end them (has the machine been restarted?):"
@@ -33,7 +33,7 @@ def processes_gone(name: str) -> str:
     )
 
 
-def ended_with_all(name: str) -> str:
+def ended_message(name: str) -> str:
     """The message for a cluster that has ended because one of its components did."""
     return (
         f"The cluster has ended with all that was in it. `jobset cluster down --name {name}` removes what is left; then"

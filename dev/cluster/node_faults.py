@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from dev.cluster.errors import DevclusterError, UsageError
-from dev.cluster.rest import Connection, reason_of
+from dev.cluster.rest import MERGE, Connection, reason_of
 
 # The stages of kwok leave nodes and pods with this annotation alone.
 SILENT_ANNOTATION = "kwok.jobset.dev/silent"
@@ -22,7 +22,7 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 TAINT_SECONDS = 30
 Taints: TypeAlias = list[dict[str, Any]]
-MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def add_taint(connection: Connection, name: str, taint: Taint) -> None:
 
 
 def remove_taint(connection: Connection, name: str, key: str) -> None:
-    """Remove the taints of that key, whatever their effect."""
+    """Remove the taints of that key, with any effect."""
     _change_taints(connection, name, lambda taints: [each for each in taints if each["key"] != key])
 
 

@@ -14,6 +14,8 @@ from dev.cluster.spec import DEFAULT_CAPACITY, FakeNodes
 
 FAKE_TAINT = {"key": NODE_ANNOTATION, "value": "fake", "effect": "NoSchedule"}
 """Keeps pods that have to run off fake nodes, if there are real ones, too."""
+EXIT_CODE = "kwok.jobset.dev/exit-code"
+"""Annotation of a fake pod: it ends with this code."""
 WORKERS = 8
 READY_SECONDS = 60
 
@@ -68,7 +70,7 @@ def create_nodes(port: int, tls: ssl.SSLContext, nodes: FakeNodes, *, beside_rea
 
 
 def wait_usable(connection: Connection, names: AbstractSet[str], logs: str) -> None:
-    """Wait until these nodes are Ready and have no taint but `FAKE_TAINT`. `logs` may say why they are not."""
+    """Wait until these nodes are Ready, without taints except `FAKE_TAINT`. `logs`: what to read if they are not."""
     deadline = time.monotonic() + READY_SECONDS + len(names) / 50
     while missing := names - _usable_nodes(connection):
         if time.monotonic() > deadline:

@@ -13,7 +13,7 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def unready_words(report: Mapping[str, Mapping[str, object]], layout: Layout) -> str:
-    """A line for each process that runs and is not ready, with what it lacks. `report`: as of `KeptProcesses`."""
+    """A line for each process that runs and is not ready, with the reason. `report`: as of `KeptProcesses`."""
     return "\n".join(
         f"{name} runs and is not ready: {reason}. Its log: {layout.log(name)}"
         for name, each in report.items()

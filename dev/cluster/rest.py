@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Self
 
 TIMEOUT_SECONDS = 10
+MERGE = "application/merge-patch+json"
+"""Content type of a merge patch."""
 
 
 class Connection:

@@ -39,7 +39,7 @@ HINTS = {
 
 
 class SupervisorStopped(Exception):  # noqa: N818 - not an error: someone asked for the end
-    """The supervisor was told to stop, or its owner is gone."""
+    """The supervisor was told to stop, or its owner has ended."""
 
 
 class ComponentDied(Exception):  # noqa: N818 - reads as what happened
@@ -94,7 +94,7 @@ class Supervisor:
             for component in group:
                 self._running.append((component, self._spawn(component)))
             self._report("starting", f"waiting for {', '.join(component.name for component in group)}")
-            # No wait for etcd: the API server retries, and its readiness implies that of etcd.
+            # Not for etcd: the API server retries until etcd answers, and is ready only then.
             if rank > 0:
                 for component in group:
                     self._wait_ready(component)

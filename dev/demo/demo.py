@@ -27,13 +27,13 @@ from dev.cluster.assets import Sources, locate
 from dev.cluster.cluster import Cluster, down, up
 from dev.cluster.cluster import running as cluster_running
 from dev.cluster.errors import DevclusterError
+from dev.cluster.nodes import EXIT_CODE
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from dev.local import LocalError, kubectl
 from policy.kinds import GATE as POLICIES_GATE
 
 METRICS_READERS = "jobset-metrics-reader"
 STEP_SECONDS = 60
-EXIT_CODE = "kwok.jobset.dev/exit-code"
 ACCELERATOR = "nvidia.com/gpu"
 NODES = FakeNodes(
     count=20,

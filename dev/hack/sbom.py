@@ -133,7 +133,7 @@ def cyclonedx(parts: list[Part], created: datetime) -> Bom:
     image = Component(name="jobset", version=f"v{VERSION}", type=ComponentType.CONTAINER, bom_ref="image")
     bom = Bom(components=components.values(), metadata=BomMetaData(component=image, timestamp=created))
     bom.serial_number = _identity(parts)
-    bom.register_dependency(image, [components[part] for part in parts if not _brought(part)])
+    bom.register_dependency(image, [components[part] for part in parts if not _is_transitive(part)])
     for part, component in components.items():
         bom.register_dependency(component, [components[other] for other in parts if _requires(part, other)])
     return bom
@@ -188,7 +188,7 @@ def _requires(part: Part, other: Part) -> bool:
     return other.purl.type == "pypi" and other.purl.name in part.requires
 
 
-def _brought(part: Part) -> bool:
+def _is_transitive(part: Part) -> bool:
     """Whether the package is installed only because a Python package requires it."""
     return part.purl.type == "pypi" and part.purl.name != OUR_NAME
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-JSON = dict[str, Any]
+from kube.model.meta import JSON
 
 KEYS = {"conditions": "type", "containers": "name", "initContainers": "name", "schedulingGates": "name"}
 """Lists that a strategic merge patch merges, and the field that tells items apart (core/v1 Pod). Other lists are

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from certs.self_signed import self_signed
+from certs.renewal import self_signed
 from dev import local
 from dev.cluster.cluster import Cluster
 from tests.support.cluster.admission import GROUPS

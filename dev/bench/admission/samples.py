@@ -6,9 +6,9 @@ resources, policies. Independent of the code under test.
 
 import copy
 import json
-from typing import Any
 
-JSON = dict[str, Any]
+from kube.model.meta import JSON
+
 NAMESPACE = "research"
 RESOURCE = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "resource": "jobsets"}
 KIND = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"}

@@ -88,23 +88,23 @@ def terms(events: Iterable[Event]) -> list[Term]:
 
 def check(events: Sequence[Event]) -> Leaders:
     """Judge every write of the controllers."""
-    ruled = terms(events)
+    found_terms = terms(events)
     restarts = _restarts(events)
     late: Counter[str] = Counter()
     violations = []
     for event in events:
-        if not _is_by_controllers(event) or any(term.holds(event) for term in ruled):
+        if not _is_by_controllers(event) or any(term.holds(event) for term in found_terms):
             continue
-        what = f"{event.verb} {event.resource}"
+        request = f"{event.verb} {event.resource}"
         if event.code >= 400:
-            late[f"{what} refused with {event.code}"] += event.code in STALE_CODES
+            late[f"{request} refused with {event.code}"] += event.code in STALE_CODES
             continue
         guard = _guard(event, restarts)
-        late[f"{what} stored, {guard or 'no guard'}"] += 1
+        late[f"{request} stored, {guard or 'no guard'}"] += 1
         if not guard:
-            text = f"{what} was stored while its sender {event.credential} had no lease, and nothing guarded it"
+            text = f"{request} was stored while its sender {event.credential} had no lease, and nothing guarded it"
             violations.append(Violation(RULE, f"{event.namespace}/{event.name}", text, event.ended))
-    return Leaders(len(ruled), {what: count for what, count in late.items() if count}, violations)
+    return Leaders(len(found_terms), {text: count for text, count in late.items() if count}, violations)
 
 
 def _is_by_controllers(event: Event) -> bool:

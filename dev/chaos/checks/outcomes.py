@@ -8,13 +8,10 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from api import keys
 from dev.chaos.checks.violation import Violation
-from dev.chaos.events import MANAGER, Event
-
-JSON = dict[str, Any]
+from dev.chaos.events import JSON, MANAGER, Event
 
 EXPECTED = "chaos.jobset.dev/expected"
 """Annotation: JSON of the fields of the status that the set ends with (terminalState, restarts, executionAttempts)."""

@@ -5,13 +5,21 @@ each module of its folder `staging`; `go mod tidy` adds the rest. etcd, kubectl 
 plane.
 """
 
-import hashlib
 import os
 import re
 from functools import partial
 from pathlib import Path
 
-from dev.cluster.assets import BINARIES, Sources, build_flags, default_cache_root, install_once, locate, platform_name
+from dev.cluster.assets import (
+    BINARIES,
+    Sources,
+    build_flags,
+    default_cache_root,
+    install_once,
+    key_of,
+    locate,
+    platform_name,
+)
 from dev.cluster.build import PACKAGES, compile_packages
 from dev.cluster.download import Releases, fetch, release_assets
 from dev.cluster.errors import UsageError
@@ -49,8 +57,7 @@ def pinned_version(module: Path) -> str:
 def _key(module: Path) -> str:
     """Names one exact set: the pinned modules, the platform and the flags."""
     flags = repr((platform_name(), build_flags(pinned_version(module)))).encode()
-    parts = ((module / "go.mod").read_bytes(), (module / "go.sum").read_bytes(), flags)
-    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
+    return key_of((module / "go.mod").read_bytes(), (module / "go.sum").read_bytes(), flags)
 
 
 def _install(module: Path, sources: Sources, newest: Path, folder: Path) -> None:

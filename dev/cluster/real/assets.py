@@ -4,7 +4,6 @@ Official releases where they can be reached, else builds from pinned Go modules;
 packages of the distribution.
 """
 
-import hashlib
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -56,7 +55,10 @@ _MODULES = (
 
 
 def locate_node_assets(sources: Sources) -> Path:
-    """Their folder; fetches or builds what is missing (4 minutes on 2 cores). DevclusterError if that fails."""
+    """The folder of the assets, which are fetched or built first if missing (4 minutes on 2 cores).
+
+    Raises DevclusterError if that fails.
+    """
     folder = (sources.cache_root or assets.default_cache_root()) / f"nodes-{_key()}"
     assets.install_once(folder, SPACE_MIB, folder.is_dir, partial(_install, sources))
     return folder
@@ -87,7 +89,7 @@ def _key() -> str:
         parts += [
             file.read_bytes() for file in sorted(module.folder.glob("*")) if file.suffix in {".mod", ".sum", ".go"}
         ]
-    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
+    return assets.key_of(*parts)
 
 
 def _install(sources: Sources, folder: Path) -> None:

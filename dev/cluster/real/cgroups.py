@@ -19,7 +19,7 @@ _REMOVE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """One that is mounted. `options` are those to mount it with again; `own` is the folder of this process in it."""
+    """A mounted hierarchy. `options`: to mount it again; `top`: its root; `own`: the folder of this process in it."""
 
     version: int
     options: str
@@ -29,7 +29,7 @@ class Hierarchy:
     def parent(self) -> Path | None:
         """The parent of a node's cgroup. In version 2 a cgroup has either processes or children with controllers.
 
-        So that is the nearest above this process that already gives its children what the kubelet needs.
+        So the parent is the nearest cgroup above this process that already gives its children these controllers.
         """
         if self.version == 1:
             return self.own

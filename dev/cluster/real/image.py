@@ -54,8 +54,8 @@ def write_tar(root: Path, file: IO[bytes], epoch: int) -> None:
             archive.add(path, path.relative_to(root).as_posix(), recursive=False, filter=same)
 
 
-class _Hashed(io.RawIOBase):
-    """Passes on what is written, and knows its digest."""
+class _HashingWriter(io.RawIOBase):
+    """Writes through to a file, and computes the digest of the data."""
 
     def __init__(self, to: IO[bytes]) -> None:
         self._to = to
@@ -84,7 +84,7 @@ class ImageLayout:
         self._blobs.mkdir(parents=True)
 
     def write(self, root: Path, config: Object, image: Image) -> str:
-        """Everything. `config` is that of a container. Returns the digest of the manifest."""
+        """Write all files of the layout. `config`: of containers of the image. Returns the digest of the manifest."""
         layer, content = self._layer(root, image.epoch)
         created = time_text(image.epoch)
         description = {
@@ -114,9 +114,9 @@ class ImageLayout:
     def _layer(self, root: Path, epoch: int) -> tuple[Object, str]:
         """Descriptor of the layer, and the digest of its content."""
         with tempfile.NamedTemporaryFile(dir=self._blobs, delete=False) as file:
-            packed = _Hashed(cast("IO[bytes]", file))
+            packed = _HashingWriter(cast("IO[bytes]", file))
             with gzip.GzipFile("", "wb", 6, cast("IO[bytes]", packed), mtime=0) as compressed:
-                content = _Hashed(cast("IO[bytes]", compressed))
+                content = _HashingWriter(cast("IO[bytes]", compressed))
                 write_tar(root, cast("IO[bytes]", content), epoch)
         return self._blob(Path(file.name), packed.digest, LAYER), content.digest
 

@@ -23,7 +23,7 @@ from dev.cluster.real.layout import RealNode
 
 DISK_MIB = 2048
 """Most that the kubelet's file system holds: volumes of the type emptyDir, secrets. It is memory of the machine."""
-# The kubelet would set these values for the whole machine. With the right values it changes nothing.
+# The kubelet would set these values for the whole machine. It finds them set already, and changes nothing.
 SETTINGS = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,

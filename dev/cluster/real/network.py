@@ -1,4 +1,4 @@
-"""`python -m dev.cluster.real.network ROOT`: holds the network of the real nodes, and the two ways across its border.
+"""`python -m dev.cluster.real.network ROOT`: holds the network of the real nodes, and relays across its border.
 
 The nodes are plugged into a bridge in the network namespace of this process, which has no other interface. The API
 server stays on the machine's network, so that kubectl, webhooks by URL and external managers work as without real
@@ -62,7 +62,7 @@ async def _connect(machine: int | None, host: str, port: int) -> Ends:
 
 
 class Border:
-    """Both ways across the border. `machine` is the machine's network namespace, `port` that of the API server."""
+    """Relays connections in both directions. `machine`: the machine's network namespace; `port`: the API server's."""
 
     def __init__(self, machine: int, port: int) -> None:
         self._machine = machine

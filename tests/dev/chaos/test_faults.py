@@ -7,6 +7,7 @@ import pytest
 from api import keys
 from dev.chaos import load
 from dev.chaos.faults import ALONE_SECONDS, CALM_SECONDS, GENTLE_KINDS, LONG_RUN, STRANGERS, WARM_UP, Kind, schedule
+from dev.cluster.nodes import EXIT_CODE
 
 
 def test_a_seed_repeats_the_schedule_and_another_changes_it():
@@ -78,7 +79,7 @@ def test_one_pod_fails_in_each_attempt_that_has_to_fail_and_all_complete_in_the_
 
 def test_pods_that_are_told_already_or_end_or_do_not_run_are_left_alone():
     script = load.Script({"metadata": {"name": "s"}, "spec": {}})
-    told = pod("a", annotations={load.EXIT_CODE: "0"})
+    told = pod("a", annotations={EXIT_CODE: "0"})
     pods = [told, pod("b", deletionTimestamp="now"), pod("c", phase="Pending"), pod("d", phase="Succeeded")]
     assert load.next_steps(script, jobset(), pods) == []
     assert load.next_steps(script, jobset(terminalState="Completed"), [pod("a")]) == []

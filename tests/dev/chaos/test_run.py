@@ -10,8 +10,8 @@ import pytest
 from dev.chaos.checks.outcomes import EXPECTED
 from dev.chaos.driver import WOKEN
 from dev.chaos.faults import Kind
-from dev.chaos.load import EXIT_CODE
 from dev.chaos.run import require_ends, whole
+from dev.cluster.nodes import EXIT_CODE
 from dev.local import LocalError
 from kube.model.validation import qualified_name
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dev.cluster.cli import main
+from cli.main import main
 
 
 @pytest.mark.parametrize(

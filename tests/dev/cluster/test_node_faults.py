@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dev.cluster.cli import main
+from cli.main import main
 from dev.cluster.cluster import Cluster
 from dev.cluster.errors import UsageError
 from dev.cluster.node_faults import UNREACHABLE, Taint, come_back, fall_silent

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from cli.main import main
 from dev.cluster import cluster as clusters
 from dev.cluster.assets import Sources
-from dev.cluster.cli import main
 from dev.cluster.cluster import up
 from dev.cluster.components import Plan
 from dev.cluster.download import DEFAULT_BASES, Releases, fetch

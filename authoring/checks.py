@@ -46,7 +46,7 @@ class Checks:
     """The engine, and the checks of the API server before it."""
 
     def __init__(self, gates: FeatureGates, namespace: str = "") -> None:
-        """`namespace` is that of -n: it fills in where a manifest names none, and must not differ elsewhere."""
+        """`namespace`: from -n; used for manifests without one. One that names another namespace is a fault."""
         self.engine = engine(gates)
         self.gates = gates
         self._namespace = namespace
@@ -133,7 +133,7 @@ def _report_name_once(errors: Sequence[FieldError], findings: Findings | None) -
 
 
 def _name_to_blame(error: FieldError, obj: JSON) -> Path | None:
-    """The place of the JobSet's name, if it is what has to change."""
+    """The path of the JobSet's name, if the name is what has to change."""
     if error.rule not in names.OF_JOBS:
         return None
     own = own_name(dig(obj, "metadata", "name"), dig(obj, "metadata", "generateName"))

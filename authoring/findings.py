@@ -22,9 +22,9 @@ NOTES = {
     "dry-run-incomplete", "stored-unreadable", "references-not-looked-up", "children-not-allowed", "jobset-not-tried",
     "policy-no-match", "immutable-replace", "workflow-manifest-unchecked",
 }  # fmt: skip
-"""Rules of notes, which are neither faults nor warnings: about missing checks, and about what to do."""
-NOT_MADE = {"dry-run-incomplete", "stored-unreadable", "children-not-allowed", "jobset-not-tried"}
-"""Notes about checks that were not made, but would be with more rights or at another time."""
+"""Rules of notes, which are neither faults nor warnings: what was not checked, and what to do."""
+SKIPPED_CHECKS = {"dry-run-incomplete", "stored-unreadable", "children-not-allowed", "jobset-not-tried"}
+"""Rules of notes about checks that were skipped, and are possible with more rights or at another time."""
 AT_KEY = {"schema-unknown-field", "schema-misplaced-field"}
 """Rules about a field that should not be there: the caret goes under its name."""
 
@@ -112,7 +112,7 @@ def line_of(document: Document, path: Path) -> int:
 
 
 def name_of(obj: Any) -> str:
-    """What a person calls the object: namespace/name, as far as it has them."""
+    """The name of the object for messages: namespace/name, as far as it has them."""
     metadata = obj.get("metadata") if isinstance(obj, dict) else None
     if not isinstance(metadata, dict):
         return ""
@@ -129,9 +129,9 @@ def _scalar(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Report:
-    """All findings of a run, and how much was checked. `problems`: why something could not be checked at all.
+    """All findings of a run, and how much was checked. `problems`: why inputs could not be checked.
 
-    `policies`: how many JobSetPolicies were read. `not_made`: how many requested checks could not be made.
+    `policies`: how many JobSetPolicies were read. `skipped_checks`: how many requested checks could not be made.
 
     At most `most_findings` are kept. `explanations`: what each policy decides, if that is asked for.
     """
@@ -140,7 +140,7 @@ class Report:
     errors: int = 0
     warnings: int = 0
     notes: int = 0
-    not_made: int = 0
+    skipped_checks: int = 0
     jobsets: int = 0
     files: int = 0
     other_objects: int = 0
@@ -150,7 +150,7 @@ class Report:
     most_findings: int = MAX_FINDINGS
     _jobsets_of: Counter[str] = field(default_factory=Counter)
 
-    def saw_jobset(self, file: str) -> None:
+    def count_jobset(self, file: str) -> None:
         """Count one more JobSet of a file."""
         self.jobsets += 1
         self._jobsets_of[file] += 1
@@ -166,12 +166,12 @@ class Report:
         self.errors += severities["error"]
         self.warnings += severities["warning"]
         self.notes += severities["note"]
-        self.not_made += sum(finding.rule in NOT_MADE for finding in found)
+        self.skipped_checks += sum(finding.rule in SKIPPED_CHECKS for finding in found)
         ordered = sorted(found, key=lambda finding: (finding.line, finding.column))
         self.findings += ordered[: self.most_findings - len(self.findings)]
 
     def finish(self, files: int, other_objects: int, *, allow_none: bool = False, hint: str = "") -> None:
-        """Store the number of files and of objects of other kinds. No JobSet at all is a problem, unless `allow_none`.
+        """Store the number of files and of other objects. Without any JobSet, add a problem unless `allow_none`.
 
         `hint`: what to do with the objects of other kinds.
         """

@@ -50,7 +50,7 @@ def with_job_faults(findings: Findings, gates: FeatureGates, *, jobs: bool = Tru
     except (Unreadable, KeyError, TypeError, AttributeError):
         return findings  # no child can be built; the findings say why
     faults = chain(_job_faults(children), _claim_faults(js) if jobs else ())
-    found = [*_new(faults, findings, js), *map(_later, _new(_job_faults(later), findings, js))]
+    found = [*_new(faults, findings, js), *map(_as_warning, _new(_job_faults(later), findings, js))]
     return findings.with_findings(found)
 
 
@@ -76,7 +76,7 @@ def _with_jobs(js: JobSet) -> JobSet:
     return replace(js, spec=replace(js.spec, replicated_jobs=rjobs))
 
 
-def _later(error: FieldError) -> FieldError:
+def _as_warning(error: FieldError) -> FieldError:
     return UNUSED_TEMPLATE.at(error.path, error.value, why=error.complaint, how=error.fix)
 
 

@@ -53,8 +53,8 @@ class Inputs:
     """Whether a directory without manifests is not a problem."""
     files: int = 0
     other_objects: int = 0
-    named: set[Named] = field(default_factory=set)
-    """The objects of other kinds so far."""
+    other_names: set[Named] = field(default_factory=set)
+    """The names of objects of other kinds so far."""
     namespaces: dict[str, Namespace] = field(default_factory=dict)
     """The Namespaces among them, by name."""
     problems: list[str] = field(default_factory=list)
@@ -68,11 +68,11 @@ class Inputs:
                 self.problems.append(str(error))
                 continue
             for path in paths:
-                yield from self._of_file(path, named=path == name)
+                yield from self._documents_of_file(path, by_user=path == name)
 
-    def _of_file(self, path: str, *, named: bool) -> Iterator[Document]:
+    def _documents_of_file(self, path: str, *, by_user: bool) -> Iterator[Document]:
         try:
-            source = read(path) if named else _read_listed(path)
+            source = read(path) if by_user else _read_listed(path)
         except FileError as error:
             self.problems.append(str(error))
             return
@@ -84,7 +84,7 @@ class Inputs:
                 else:
                     yield from jobsets_in_workflow(item)
                     self.other_objects += 1
-                    self.named.update(_object_names(item.value))
+                    self.other_names.update(_object_names(item.value))
                     if item.value.get("kind") == "Namespace":
                         namespace = _namespace(item.value)
                         self.namespaces[namespace.name] = namespace
@@ -204,6 +204,6 @@ def _is_reported(document: Document, wanted: Callable[[JSON], bool]) -> bool:
 
 
 def _type_name(value: Any) -> str:
-    """What a person calls a JSON value's type."""
+    """The type of a JSON value, in words for messages."""
     names = {dict: "a mapping", list: "a list", str: "text", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")

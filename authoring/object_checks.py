@@ -67,7 +67,7 @@ STAND_IN = "x"
 def check_object(obj: JSON, namespace: str = "") -> tuple[list[FieldError], JSON]:
     """The API server's errors about type and metadata, and the object without the wrong values.
 
-    `namespace` is what the user asked for; it fills in where the manifest names none.
+    `namespace`: from the command line; it is used if the manifest has none.
     """
     found = list(_type_faults(obj))
     metadata = obj.get("metadata") or {}

@@ -16,12 +16,12 @@ from webhooks.jobset.rules.variables import UNEXPANDED
 MOST_NAMES = 8
 """Placeholders that a finding names."""
 _LONGEST_VALUE = 1000
-"""Characters of a value that are looked at."""
+"""Characters of a value that are searched."""
 _PLACEHOLDER = re.compile(
     r"\$\{[A-Za-z_]\w{0,99}\}|\$[A-Z_][A-Z0-9_]{0,99}|<[A-Za-z][\w .-]{0,99}>|\w{0,99}PLACEHOLDER\w{0,99}"
 )
 _MOST_VALUES = 200
-"""Values under a place that are looked at."""
+"""Values of a mapping that are searched."""
 ENVSUBST = "fill them in first: `envsubst < {file} | jobset validate -f -`"
 BY_HAND = "write the values in their places first"
 

@@ -343,7 +343,7 @@ def explanation(policies: Policies, judged: JudgedJobSet, jobset: str) -> list[d
     """What each rule of each policy decides, with the numbers that it compares; members may be added."""
     namespace = policies.namespace(judged.js.metadata.namespace)
     without = policies.excused_rules(judged)
-    got = recorded_defaults({"metadata": {"annotations": judged.js.metadata.annotations}})
+    defaults = recorded_defaults({"metadata": {"annotations": judged.js.metadata.annotations}})
     broken: dict[tuple[str, str], list[str]] = {}
     for violation in policies.violations(judged):
         texts = broken.setdefault((violation.policy.metadata.name, violation.rule), [])
@@ -365,7 +365,7 @@ def explanation(policies: Policies, judged: JudgedJobSet, jobset: str) -> list[d
             }
             for rule, _ in in_force(policy)
         ]
-        found.append({**head, "matches": True, "defaults": list(got.get(name, ())), "rules": rules})
+        found.append({**head, "matches": True, "defaults": list(defaults.get(name, ())), "rules": rules})
     return found
 
 

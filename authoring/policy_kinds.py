@@ -1,4 +1,4 @@
-"""Finds objects of policies in files, also by a misspelt kind: a policy that is passed over checks nothing."""
+"""Finds objects of policies in files, also by a misspelt kind: otherwise such a policy would be ignored silently."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -39,8 +39,8 @@ def jobsets_in(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSe
         if document.broken or not isinstance(document.value, dict):
             report.add(locate_findings(document))
             continue
-        report.saw_jobset(document.source.name)
-        document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
+        report.count_jobset(document.source.name)
+        document = checks.respelt(document)  # noqa: PLW2901 (the intended one)
         findings = checks.create(checks.prepare(document.value))
         report.add([finding for finding in locate_findings(document, findings) if not finding.error.is_warning])
         if not findings.errors and all(fault.error.is_warning for fault in document.faults):

@@ -121,9 +121,9 @@ class ServerChecks:
     async def check(
         self, checks: Checks, sent: PreparedManifest, created: AbstractSet[Named] = frozenset()
     ) -> Findings:
-        """Findings about a manifest, those of the object alone included. Raises `CheckError` if there is no answer.
+        """All findings about a manifest, also those that need no cluster. Raises `CheckError` if there is no answer.
 
-        `others` are created before it: they are not missing.
+        Objects in `created` are created before it: they are not missing.
         """
         try:
             return await self._check(checks, sent, created)
@@ -156,12 +156,12 @@ class ServerChecks:
             more.append(NOT_READABLE.at(_AT_NAME, None, why=f"{error.code} {error.reason}"))
         if stored is None:
             found = checks.create(sent, children=False)
-            of_gates = _apart(found, plain.create(sent, children=False))
+            of_gates = _errors_only_in(found, plain.create(sent, children=False))
             more += await self._children.create(found.object, found.errors, checks.gates, namespace=namespace)
         else:
             change = PreparedManifest(_as_update(sent.object, stored), sent.faults)
             found = checks.update(stored, change)
-            of_gates = _apart(found, plain.update(stored, change))
+            of_gates = _errors_only_in(found, plain.update(stored, change))
             new, gates = found.object, checks.gates
             more += await self._children.update(stored, new, found.errors, gates, namespace=namespace)
             more.append(NOT_LOOKED_UP.at(_AT_NAME, None, name=stored["metadata"]["name"]))
@@ -170,20 +170,20 @@ class ServerChecks:
         expected = [error for error in more if _is_expected(error, namespace, created)]
         more = [error for error in more if error not in expected]
         found = found.with_findings(map(_not_a_fault, more))
-        answered, by_us = await self._send_dry_run(sent.object, namespace, stored, found, expected)
-        unsure = of_gates if by_us else frozenset()
-        return _as_the_manager_says(found, answered, unsure, {error.path for error in sent.faults})
+        answered, is_by_manager = await self._send_dry_run(sent.object, namespace, stored, found, expected)
+        gate_errors = of_gates if is_by_manager else frozenset()
+        return _merge_findings(found, answered, gate_errors, {error.path for error in sent.faults})
 
     async def _has_namespace(self, name: str) -> bool:
         try:
             await self._client.get(NAMESPACES, name, timeout=TIMEOUT)
         except NotFound:
-            return self._empty and await self._made_namespace(name)
+            return self._empty and await self._create_namespace(name)
         except Forbidden:
             pass  # a user who may create JobSets need not have the right to read namespaces
         return True
 
-    async def _made_namespace(self, name: str) -> bool:
+    async def _create_namespace(self, name: str) -> bool:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         try:
             await self._client.create(NAMESPACES, body, timeout=TIMEOUT)
@@ -214,7 +214,7 @@ class ServerChecks:
             "warnings": warnings,
         }
         server_errors: list[FieldError] = []
-        by_us = False
+        is_by_manager = False
         try:
             if stored is None:
                 await self._client.create(JOBSETS, body, **options)
@@ -224,7 +224,7 @@ class ServerChecks:
         except ApiError as error:
             if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code == HTTPStatus.TOO_MANY_REQUESTS:
                 raise
-            by_us = is_by_our_webhook(error.message)
+            is_by_manager = is_by_our_webhook(error.message)
             if not found.errors or is_by_admission(error.message):
                 server_errors = [
                     fault for fault in _refusal(error) if not (found.errors and is_count_of_more(fault.verbatim))
@@ -232,8 +232,8 @@ class ServerChecks:
         known = {WITH_RULE.sub("", text) for text in (*warning_texts(found.warnings), *warning_texts(expected))}
         texts = (text for text in dict.fromkeys(warnings) if not MORE_WARNINGS.fullmatch(text))
         texts = (text for text in texts if WITH_RULE.sub("", text) not in known)
-        new = [warned for warned in map(_warning_of, texts) if not _found_in_full(warned, found.warnings)]
-        return [*server_errors, *new], by_us
+        new = [warned for warned in map(_warning_of, texts) if not _is_found_in_full(warned, found.warnings)]
+        return [*server_errors, *new], is_by_manager
 
     async def _stored_jobset(self, namespace: str, name: object) -> JSON | None:
         if not isinstance(name, str) or not name or "/" in name:
@@ -264,37 +264,37 @@ def _without_bad_metadata(sent: PreparedManifest) -> PreparedManifest:
     return PreparedManifest({**sent.object, "metadata": {**metadata, **valid}}, sent.faults)
 
 
-def _apart(found: Findings, other: Findings) -> frozenset[tuple[Path, Rule | None]]:
-    """Place and rule of the errors that only the first list contains."""
+def _errors_only_in(found: Findings, other: Findings) -> frozenset[tuple[Path, Rule | None]]:
+    """Path and rule of the errors that only the first list contains."""
     return frozenset((e.path, e.rule) for e in found.errors) - {(e.path, e.rule) for e in other.errors}
 
 
-def _as_the_manager_says(
+def _merge_findings(
     found: Findings,
     server_errors: Sequence[FieldError],
-    unsure: AbstractSet[tuple[Path, Rule | None]],
-    wrong: AbstractSet[Path],
+    gate_errors: AbstractSet[tuple[Path, Rule | None]],
+    unsent: AbstractSet[Path],
 ) -> Findings:
     """The findings and those of the cluster, each fault once.
 
-    Findings in `unsure` count only if the cluster has them, too. The cluster has not seen the places in `wrong`.
+    Findings in `gate_errors` count only if the cluster has them, too. The cluster has not seen the paths in `unsent`.
     """
     texts = {(error.path, error.body) for error in server_errors}
-    sure = [e for e in found.errors if (e.path, e.rule) not in unsure or (e.path, e.body) in texts]
+    sure = [e for e in found.errors if (e.path, e.rule) not in gate_errors or (e.path, e.body) in texts]
     texts_by_path = {
         path: [error.body for error in sure if error.path == path] for path in {e.path for e in server_errors}
     }
     new = [
         error
         for error in server_errors
-        if error.path not in wrong
+        if error.path not in unsent
         and not any(text.startswith(error.body) for text in texts_by_path[error.path])
-        and not _found_in_full(error, sure)
+        and not _is_found_in_full(error, sure)
     ]
     return Findings(tuple(sure), found.warnings, found.object).with_findings(new)
 
 
-def _found_in_full(server_error: FieldError, found: Sequence[FieldError]) -> bool:
+def _is_found_in_full(server_error: FieldError, found: Sequence[FieldError]) -> bool:
     """Whether a finding of the manager is among ours, which have the names and amounts that it leaves out."""
     text = server_error.verbatim or server_error.detail
     rules = (IN_FULL.get(other.rule) for other in found if other.rule is not None and other.path == server_error.path)
@@ -303,7 +303,7 @@ def _found_in_full(server_error: FieldError, found: Sequence[FieldError]) -> boo
 
 @cache
 def _wording(message: str) -> re.Pattern[str]:
-    """A pattern for the message of a rule, whatever its placeholders are filled with."""
+    """A pattern for the message of a rule, with any text in its placeholders."""
     texts = with_placeholders(message, lambda _: "\0").split("\0")
     return re.compile(".*".join(map(re.escape, texts)), re.DOTALL)
 
@@ -337,7 +337,7 @@ def _warning_of(text: str) -> FieldError:
 
 
 def _not_a_fault(error: FieldError) -> FieldError:
-    """A refusal because the user lacks a right says nothing about the JobSet."""
+    """The finding; a note instead if the request was refused for a missing right, which is no fault of the JobSet."""
     if error.rule is not REFUSED or not lacks_right(error.words["why"]):
         return error
     subject = f"{error.words['what']} not checked: you may not create them here"

@@ -39,7 +39,7 @@ class Names:
         self._first: dict[tuple[str, str, str], int] = {}
 
     def warnings(self, js: JSON, file: str, line: int) -> list[FieldError]:
-        """A warning if an earlier JobSet of the file has the same name; `line` is that of this one."""
+        """A warning if an earlier JobSet of the file has the same name. `line`: of `js`."""
         name = dig(js, *NAME.parts)
         if not isinstance(name, str) or not name:
             return []

@@ -77,7 +77,7 @@ class Server:
 
     async def prepare(self) -> None:
         """Wait until the API server calls our webhooks."""
-        await self._have_namespace(SuiteNamespace(name=probes.NAME))
+        await self._apply_namespace(SuiteNamespace(name=probes.NAME))
 
         async def is_defaulted() -> bool:
             answer = (await self._send_probe()).body
@@ -91,7 +91,7 @@ class Server:
             for resource, name in self.admission:
                 await self.client.delete(resource, name)
             self.admission.clear()
-            await self._know_admission()
+            await self._await_admission()
         await self._delete_exceptions()
         for name in self.policies:
             await self.client.delete(JOBSET_POLICIES, name)
@@ -101,29 +101,31 @@ class Server:
         """Store what the tests of a round need, and wait until it is in force. Raises `CheckError`."""
         if round_.olds:
             await self.withdraw()
-            await self._know_policies()
+            await self._await_policies()
         for namespace, name in self.jobsets:
             await self.client.delete(JOBSETS, name, namespace=namespace)
         self.jobsets.clear()
         for wanted in round_.namespaces.values():
-            await self._have_namespace(wanted)
+            await self._apply_namespace(wanted)
         for (namespace, name), old in round_.olds.items():
             body = _place_jobset(loaded.jobsets[old], namespace, name)
             await self._create(JOBSETS, body, f"JobSet {old}", namespace)
             self.jobsets.append((namespace, name))
         if not self.policies:
             for name, body in loaded.manifests.items():
-                await self._create(JOBSET_POLICIES, _recording(body), f"policy {name}")
+                await self._create(JOBSET_POLICIES, _with_audit(body), f"policy {name}")
                 self.policies.append(name)
         has_deleted = await self._delete_exceptions()
-        await self._know_policies()
+        await self._await_policies()
         if await self._store_exceptions(loaded, round_) or has_deleted:
-            await self._know_policies(exceptions=True)
+            await self._await_policies(exceptions=True)
         if loaded.admission and not self.admission:
             for body in loaded.admission:
-                await self._create(_resource(body), _elsewhere(body), f"{body['kind']} {dig(body, 'metadata', 'name')}")
+                await self._create(
+                    _resource(body), _outside_probes(body), f"{body['kind']} {dig(body, 'metadata', 'name')}"
+                )
                 self.admission.append((_resource(body), str(dig(body, "metadata", "name"))))
-            await self._know_admission()
+            await self._await_admission()
 
     async def ask(
         self, loaded: LoadedSuite, numbers: Sequence[int], progress: Callable[[int], None]
@@ -200,12 +202,12 @@ class Server:
     async def _send_probe(self) -> SentTest:
         return await self._dry_run("POST", JOBSETS.path(probes.NAME), probes.jobset(JOBSETS.api_version))
 
-    async def _know_policies(self, *, exceptions: bool = False) -> None:
+    async def _await_policies(self, *, exceptions: bool = False) -> None:
         """Wait until our webhooks know the policies and namespaces that are stored now; and the exceptions."""
         self.probes += 1
         number, name = self.probes, probes.name(self.probes)
         await self._create(JOBSET_POLICIES, probes.policy(number), name)
-        await self._have_namespace(SuiteNamespace(name=probes.NAME, labels={probes.LABEL: str(number)}))
+        await self._apply_namespace(SuiteNamespace(name=probes.NAME, labels={probes.LABEL: str(number)}))
 
         async def refusals() -> int:
             causes = items((await self._send_probe()).body, "details", "causes")
@@ -225,7 +227,7 @@ class Server:
             await self.client.delete(POLICY_EXCEPTIONS, name, namespace=probes.NAME)
         await self.client.delete(JOBSET_POLICIES, name)
 
-    async def _know_admission(self) -> None:
+    async def _await_admission(self) -> None:
         """Wait until the API server knows the admission policies that are stored now."""
         self.probes += 1
         name, bodies = probes.name(self.probes), probes.admission(self.probes)
@@ -272,7 +274,7 @@ class Server:
 
         await _until(is_accepted, f"an answer about {subject}")
 
-    async def _have_namespace(self, wanted: SuiteNamespace) -> None:
+    async def _apply_namespace(self, wanted: SuiteNamespace) -> None:
         """Give the namespace exactly these labels and annotations."""
         name = wanted.name or DEFAULT
         own: JSON = {"labels": dict(wanted.labels), "annotations": dict(wanted.annotations)}
@@ -287,19 +289,19 @@ class Server:
 
 
 def _place_jobset(manifest: JSON, namespace: str, name: str) -> JSON:
-    """A JobSet of a suite as it is sent."""
+    """The body of a JobSet of a suite, as it is sent."""
     fields = {key: value for key, value in without_nulls(manifest).items() if key != "status"}
     return {**fields, "metadata": {**(fields.get("metadata") or {}), "name": name, "namespace": namespace}}
 
 
-def _recording(manifest: JSON) -> JSON:
+def _with_audit(manifest: JSON) -> JSON:
     """The policy with the action Audit added, so that violations of all rules are recorded."""
     spec = without_nulls(manifest["spec"])
     actions = spec.get("validationActions") or ["Warn"]
     return {**manifest, "spec": {**spec, "validationActions": list(dict.fromkeys([*actions, "Audit"]))}}
 
 
-def _elsewhere(body: JSON) -> JSON:
+def _outside_probes(body: JSON) -> JSON:
     """An admission policy unchanged; a binding with the namespace of the probes excluded."""
     if not body["kind"].endswith("Binding"):
         return body

@@ -29,7 +29,7 @@ from webhooks.jobset.schema.schema import Schema
 
 @dataclass(slots=True, kw_only=True)
 class LoadedSuite(SuiteContents):
-    """A suite with what it names, and the document that it stands in."""
+    """A suite, the objects that it names, and the document that contains it."""
 
     document: Document
 

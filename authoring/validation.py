@@ -74,10 +74,10 @@ async def check_manifests(options: Options, server: "AbstractAsyncContextManager
     )
     of_policies: list[Document] = []
     checks, names, services = Checks(options.gates, options.namespace), Names(), Services()
-    held_to = _held_to(options, report, inputs) if options.policies else None
+    filed_policies = _load_policies(options, report, inputs) if options.policies else None
     filled_in: set[str] = set()
     async with contextlib.AsyncExitStack() as stack:
-        from_server = _Asked(checks, report)
+        from_server = _ServerFindings(checks, report)
         await from_server.connect(stack, server)
         for document in inputs.documents():
             findings = None
@@ -85,38 +85,40 @@ async def check_manifests(options: Options, server: "AbstractAsyncContextManager
                 of_policies.append(document)
                 continue
             if not document.broken and isinstance(document.value, dict):
-                report.saw_jobset(document.source.name)
-                document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
+                report.count_jobset(document.source.name)
+                document = checks.respelt(document)  # noqa: PLW2901 (the intended one)
                 sent = checks.prepare(document.value)
-                if held_to and held_to.policies:
-                    await from_server.know(_namespace(sent.object), held_to.known)
+                if filed_policies and filed_policies.policies:
+                    await from_server.look_up_namespace(_namespace(sent.object), filed_policies.known)
                 # A cluster sets the defaults of its own policies.
-                known = sent if options.server or not held_to else held_to.with_defaults(sent, checks.gates)
-                findings = await from_server.about(known, inputs.named)
+                known = (
+                    sent if options.server or not filed_policies else filed_policies.with_defaults(sent, checks.gates)
+                )
+                findings = await from_server.find(known, inputs.other_names)
                 findings = findings.with_findings(services.warnings(findings.object))
                 line = line_of(document, NAME)
                 findings = findings.with_findings(names.warnings(findings.object, document.source.name, line))
                 findings = findings.with_findings_elsewhere(without_defaults(sent.object))
                 findings = with_hint(findings, document.source.name)
-                if held_to:
-                    findings = _with_policies(findings, held_to, options, report)
+                if filed_policies:
+                    findings = _with_policies(findings, filed_policies, options, report)
             located = locate_findings(document, findings)
             report.add(with_placeholders_once(located, document.value, filled_in))
     if of_policies:
-        from authoring.policies import check_each_file  # noqa: PLC0415 (rules of policies, where there are any)
+        from authoring.policies import check_each_file  # noqa: PLC0415 (loaded only if there are policies)
 
         check_each_file(of_policies, report, options.gates)
-    if held_to:
-        held_to.warn(report, options.gates, everywhere=not options.names)
-    allow_none, hint = options.allow_none or bool(of_policies), _conversion_hint(options.names, inputs.named)
+    if filed_policies:
+        filed_policies.warn(report, options.gates, everywhere=not options.names)
+    allow_none, hint = options.allow_none or bool(of_policies), _conversion_hint(options.names, inputs.other_names)
     report.finish(inputs.files, inputs.other_objects, allow_none=allow_none, hint=hint)
-    if options.strict and report.not_made:
-        left = count_noun(report.not_made, "note")
+    if options.strict and report.skipped_checks:
+        left = count_noun(report.skipped_checks, "note")
         report.problems.append(f"not everything was checked, which --strict asks for: {left} above named what and why")
     return report
 
 
-def _held_to(options: Options, report: Report, inputs: Inputs) -> "FiledPolicies":
+def _load_policies(options: Options, report: Report, inputs: Inputs) -> "FiledPolicies":
     """The policies and exceptions that the options name; their faults are reported."""
     from authoring.policies import FiledPolicies, exceptions_in, load  # noqa: PLC0415 (as above)
 
@@ -146,10 +148,10 @@ def _is_checked(obj: JSON) -> bool:
     return is_jobset(obj) or is_either(obj)
 
 
-class _Asked:
-    """Findings, with those of a server as long as it answers.
+class _ServerFindings:
+    """Finds faults of manifests, with the help of a server as long as it answers.
 
-    Later manifests are checked without it, with a problem in the report.
+    When it stops answering, a problem is reported, and further manifests are checked without it.
     """
 
     def __init__(self, checks: Checks, report: Report) -> None:
@@ -165,20 +167,20 @@ class _Asked:
         try:
             self._server = await stack.enter_async_context(server)
         except CheckError as error:
-            self._without(error)
+            self._give_up(error)
 
-    async def about(self, sent: PreparedManifest, created: AbstractSet[Named]) -> Findings:
+    async def find(self, sent: PreparedManifest, created: AbstractSet[Named]) -> Findings:
         if self._server is not None:
             try:
                 found = await self._server.check(self._checks, sent, created)
             except CheckError as error:
-                self._without(error)
+                self._give_up(error)
             else:
                 self._asked_about += 1
                 return found
         return self._checks.create(sent)
 
-    async def know(self, name: str, known: "dict[str, Namespace]") -> None:
+    async def look_up_namespace(self, name: str, known: "dict[str, Namespace]") -> None:
         """Add the namespace to `known`: as the cluster has it (one request), with what a file adds.
 
         Without an answer, only the file counts.
@@ -191,7 +193,7 @@ class _Asked:
         try:
             namespace_of_server = await self._server.namespace(name) or Namespace(name)
         except CheckError as error:
-            self._without(error)
+            self._give_up(error)
         else:
             own = known.get(name, namespace_of_server)
             labels, annotations = (
@@ -200,7 +202,7 @@ class _Asked:
             )
             known[name] = Namespace(namespace_of_server.name, labels, annotations)
 
-    def _without(self, error: CheckError) -> None:
+    def _give_up(self, error: CheckError) -> None:
         self._server = None
         self._report.problems.append(f"{error}; JobSets that were checked there: {self._asked_about}")
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from certs.bundles import JSON, called_by_url
+from certs.bundles import called_by_url
+from kube.model.meta import JSON
 
 _START_DEMO = "for a demo, start it again: jobset cluster down --name demo && jobset demo --keep"
 APPLY_AGAIN = (

@@ -26,7 +26,7 @@ _INSTALL = (
 def unbound(case: Case, pod: SeenPod) -> Finding | None:
     """The first claim of the pod that is missing or pending, and the StorageClass that it lacks; None if none is known.
 
-    The `what` of the finding is a sentence about the claim.
+    The `message` of the finding is a sentence about the claim.
     """
     for name in pod.spec.claims_of(pod.name):
         if name not in case.facts.claims:

@@ -50,7 +50,7 @@ class State(enum.Enum):
 
 
 class Connection(HttpToolsProtocol):
-    """One client. uvicorn itself would wait forever for most of what a client has to send, and keep all that it sends.
+    """The connection of one client. uvicorn alone would wait forever for most data, and buffer all that a client sends.
 
     Bytes of a message beside its body count, too, such as trailers and chunk extensions. `_received` and `_body` are
     bytes of the current message, `_fed` those of the current read that may belong to it.
@@ -110,8 +110,8 @@ class Connection(HttpToolsProtocol):
         """Continue reading, which pauses while a request is handled: otherwise a disconnected client is not noticed.
 
         Reading pauses because the rest of the body, or the next request, arrives before it is needed. Only
-        `_MAX_UNREAD` bytes of it are kept: a client that has sent more, of which nothing was read since the last check,
-        is cut.
+        `_MAX_UNREAD` bytes of it are kept. A client that has sent more is cut if none of it was read since the last
+        check.
         """
         if not (self._working and self.flow.read_paused):
             return

@@ -152,7 +152,7 @@ class _Server(uvicorn.Server):
         yield
 
     def drop(self) -> None:
-        """Close all that is still open. After a clean stop nothing is."""
+        """Close everything that is still open; after a clean stop everything is closed already."""
         for server in self.servers:
             server.close()
         for handshakes in self._handshakes:

@@ -247,7 +247,7 @@ def _load_certificate(context: ssl.SSLContext, login: Login) -> None:
 
 def _describe_tls_fault(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLError):
-        # Without a reason, it contains no PEM, or the key belongs to another certificate.
-        reason = error.reason or "no PEM file that can be read, or a key of another certificate"
-        return reason.replace("_", " ").lower() if error.reason else reason
+        # OpenSSL gives no reason if the file contains no PEM, or the key belongs to another certificate.
+        unexplained = "no PEM file that can be read, or a key of another certificate"
+        return error.reason.replace("_", " ").lower() if error.reason else unexplained
     return describe_fault(error)

@@ -187,23 +187,25 @@ class Controller(Generic[K]):
 
     def _report(self, request: K, error: Exception) -> None:
         if says_namespace_ends(error):
-            log.info("%s %s: the namespace is being deleted, nothing is created: %s", self.name, request, _line(error))
+            log.info(
+                "%s %s: the namespace is being deleted, nothing is created: %s", self.name, request, _error_line(error)
+            )
             return
         self._metrics.on_failure()
         if isinstance(error, Conflict):
             log.info("%s %s: conflict, trying again: %s", self.name, request, error)
         elif is_terminal(error):
             self._metrics.on_terminal_failure()
-            log.error("%s %s: not tried again until it changes: %s", self.name, request, _line(error))
+            log.error("%s %s: not tried again until it changes: %s", self.name, request, _error_line(error))
         elif is_expected(error):
             words = self._missing_rights.words(leaves(error), asyncio.get_running_loop().time())
             if words is not None:
-                log.warning("%s %s: failed, trying again: %s%s", self.name, request, words, _line(error))
+                log.warning("%s %s: failed, trying again: %s%s", self.name, request, words, _error_line(error))
         else:
             self._metrics.on_panic()
             log.error("%s %s: unexpected error", self.name, request, exc_info=error)
 
 
-def _line(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     """An error as one line of the log; for a group, its message and its first error."""
     return f"{error.message}, first: {leaves(error)[0]}" if isinstance(error, ExceptionGroup) else str(error)

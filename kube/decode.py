@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 @functools.cache
-def decoder(type: Any) -> msgspec.json.Decoder[Any]:  # noqa: A002 -- what it is
+def decoder(type: Any) -> msgspec.json.Decoder[Any]:  # noqa: A002 -- the name that msgspec uses
     """One decoder per type: building one costs far more than using it."""
     return msgspec.json.Decoder(type)
 
 
-def decode(type: type[T], data: bytes) -> T:  # noqa: A002 -- what it is
+def decode(type: type[T], data: bytes) -> T:  # noqa: A002 -- the name that msgspec uses
     """A record from JSON. Raises `UnreadableAnswerError` with the path of the fault.
 
     Clients in other languages write null for a field without a value (`lastTransitionTime: null`). Most records have
@@ -36,7 +36,7 @@ def decode(type: type[T], data: bytes) -> T:  # noqa: A002 -- what it is
     return result
 
 
-def convert(type: type[T], value: Any) -> T:  # noqa: A002 -- what it is
+def convert(type: type[T], value: Any) -> T:  # noqa: A002 -- the name that msgspec uses
     """An object of this type from decoded JSON."""
     try:
         return msgspec.convert(without_nulls(value), type)

@@ -32,7 +32,7 @@ class KubeError(Exception):
 
 
 class KubeconfigError(KubeError):
-    """The credentials cannot be loaded. One line: file, context, what is wrong."""
+    """The credentials cannot be loaded. The text is one line: file, context, fault."""
 
 
 class TerminalError(KubeError):
@@ -129,7 +129,7 @@ class ApiError(KubeError):
 
 
 class BadRequest(ApiError):
-    """400, 405, 406, 413, 415: the request itself is wrong, whatever the state of the cluster."""
+    """400, 405, 406, 413, 415: the request itself is wrong, in any state of the cluster."""
 
 
 class Unauthorized(ApiError):
@@ -186,7 +186,7 @@ _BY_CODE: Mapping[int, type[ApiError]] = {
 _decode_status = msgspec.json.Decoder(Status).decode
 
 
-_PLAIN: Mapping[bytes, str] = {
+_PLAIN_ANSWERS: Mapping[bytes, str] = {
     b"Client sent an HTTP request to an HTTPS server.": (
         "Client sent an HTTP request to an HTTPS server: the server in the kubeconfig has to begin with https"
     ),
@@ -219,7 +219,7 @@ def from_status(status: Status, *, code: int = 0, call: Call = Call(), retry_aft
 
 def from_response(code: int, headers: Mapping[str, str], body: bytes, call: Call) -> ApiError:
     """The error for an HTTP answer. `headers` has lower-case names. A body that is not known is dropped."""
-    known = next((meaning for words, meaning in _PLAIN.items() if body.strip() == words), "")
+    known = next((meaning for words, meaning in _PLAIN_ANSWERS.items() if body.strip() == words), "")
     status = parse_status(body) or Status(
         message=known or f"HTTP {code} with a body that is not a Kubernetes Status (dropped)"
     )

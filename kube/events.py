@@ -62,7 +62,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     resource_version: str = ""
 
     def key(self) -> tuple[str, ...]:
-        """Identity of the object, whatever its revision."""
+        """Identity of the object, the same for all its revisions."""
         return self.api_version, self.kind, self.namespace, self.name, self.uid
 
 
@@ -78,8 +78,8 @@ class Recorder(Protocol):
 class _Series:
     """One Event object and what happened since it was last written. Times are loop seconds unless datetime.
 
-    Remembered: events of which more may come, by object and reason, for 6 minutes after the last; 2,000 at most of
-    them. Without it the next one is an Event of its own instead of a count.
+    Remembered: events that may be repeated, by object and reason, for 6 minutes after the last; at most 2,000. Without
+    it the next repetition is an Event of its own instead of a count.
     """
 
     body: dict[str, object]

@@ -109,7 +109,9 @@ class Informer(Generic[T]):
         while True:
             # The group ends when `relist` cancels the watch, and passes on everything else.
             async with asyncio.TaskGroup() as group:
-                watching = watch(self._client, self.target, self._receive, on_error=self._remember, on_end=self._forget)
+                watching = watch(
+                    self._client, self.target, self._receive, on_error=self._note_error, on_end=self._drop_error
+                )
                 self._watching = group.create_task(watching, name=f"watch-{self.target.resource}")
 
     def relist(self) -> None:
@@ -126,10 +128,10 @@ class Informer(Generic[T]):
             message = f"{self.target.resource}: not listed after {timeout:g} s: {self._reason}"
             raise SyncTimeoutError(message) from None
 
-    def _remember(self, error: KubeError) -> None:
+    def _note_error(self, error: KubeError) -> None:
         self._error = error
 
-    def _forget(self) -> None:
+    def _drop_error(self) -> None:
         self._error = None
 
     def _receive(self, event: Event) -> None:
@@ -138,7 +140,7 @@ class Informer(Generic[T]):
                 self.store.begin()
             case Apply(obj):
                 if isinstance(obj, Unreadable):
-                    self._unreadable(obj)
+                    self._report_unreadable(obj)
                 self._call_handlers(self.store.apply(obj))
             case Delete(obj):
                 self._call_handlers(self.store.remove(obj))
@@ -148,7 +150,7 @@ class Informer(Generic[T]):
                 self._call_handlers(self.store.commit(version))
                 self._synced.set()
 
-    def _unreadable(self, obj: Unreadable) -> None:
+    def _report_unreadable(self, obj: Unreadable) -> None:
         self.unreadable_total += 1
         object_name = f"{self.target.resource} {obj.metadata.namespace}/{obj.metadata.name}"
         log.error("%s cannot be read and is left out: %s", object_name, obj.reason)

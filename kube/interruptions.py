@@ -34,7 +34,7 @@ class Interruptions:
         selector: str = "",
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        self._what = kind
+        self._kind = kind
         self._name = f"{kind} with {selector}" if selector else kind
         self._remedy = remedy
         self._on_end = on_end
@@ -42,21 +42,21 @@ class Interruptions:
         self._clock = clock
         self._since = 0.0
         self._failures = 0
-        self._opens = False
+        self._ends_on_open = False
         self._warned: type[KubeError] | None = None
-        self._again_at = 0.0
+        self._warn_again_at = 0.0
 
     def on_failure(self, error: KubeError) -> None:
-        """The watch failed again, with nothing read in between."""
+        """The watch has failed; after the first failure: failed again before anything was read."""
         now = self._clock()
         if not self._failures:
             self._since = now
         self._failures += 1
         reason = self._reason(error)
-        self._opens = bool(reason)
+        self._ends_on_open = bool(reason)
         if self._failures == 1 and not reason:
             self._log.info("the watch of %s is interrupted: %s", self._name, error)
-        elif type(error) is not self._warned or now >= self._again_at:
+        elif type(error) is not self._warned or now >= self._warn_again_at:
             self._log.warning(
                 "the watch of %s fails, for %.0f s now (tries: %d): %s%s",
                 self._name,
@@ -65,25 +65,25 @@ class Interruptions:
                 reason,
                 error,
             )
-            self._warned, self._again_at = type(error), now + LOG_EVERY
+            self._warned, self._warn_again_at = type(error), now + LOG_EVERY
 
     def _reason(self, error: KubeError) -> str:
         if isinstance(error, Forbidden):
-            return f"the right to list and watch {self._what} is missing, {self._remedy}: "
+            return f"the right to list and watch {self._kind} is missing, {self._remedy}: "
         if isinstance(error, NotFound):
-            return f"the cluster does not serve {self._what}: "
+            return f"the cluster does not serve {self._kind}: "
         return ""
 
     def on_list(self) -> None:
         """A page of a list was read; it is not known yet whether the watch can be opened."""
-        self._opens = True
+        self._ends_on_open = True
 
     def on_open(self) -> None:
         """The watch was opened, which ends a refusal.
 
         A broken connection may break again before it delivers an event.
         """
-        if self._opens:
+        if self._ends_on_open:
             self.end()
 
     def end(self) -> None:
@@ -93,4 +93,4 @@ class Interruptions:
             self._log.info("the watch of %s works again after %.0f s", self._name, seconds)
         if self._failures:
             self._on_end()
-        self._failures, self._opens, self._warned = 0, False, None
+        self._failures, self._ends_on_open, self._warned = 0, False, None

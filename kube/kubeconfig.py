@@ -49,7 +49,7 @@ class Entry:
 
 
 class ChosenContext(NamedTuple):
-    """The cluster and user of the context. `where` is for messages; `namespace` is empty if the context has none."""
+    """The cluster and user of the context. `source` is for messages; `namespace` is empty if the context has none."""
 
     cluster: Entry
     user: Entry

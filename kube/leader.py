@@ -33,7 +33,7 @@ LOG_EVERY = 60.0
 """Seconds between two warnings about failures of the same kind."""
 
 RELEASE_TIMEOUT = 3.0
-"""Seconds that a clean stop may take to release the lease; without it the next leader waits a lease duration."""
+"""Seconds that a clean stop may take to release the lease. Else the next leader waits for the lease to expire."""
 
 
 class LeadershipLostError(KubeError):
@@ -173,10 +173,10 @@ class LeaderElector:
             self._on_change(leading)
 
     async def _acquire(self) -> None:
-        """Wait until the lease is ours; log its holder, each once."""
+        """Wait until this process holds the lease. Each other holder is logged once."""
         logged_holder = ""
         while True:
-            if await self._try(self._config.renew_deadline):
+            if await self._try_to_renew(self._config.renew_deadline):
                 return
             holder = (self._lease.spec.holder_identity if self._lease else "") or logged_holder
             if holder not in {logged_holder, self._identity}:
@@ -197,20 +197,21 @@ class LeaderElector:
                     f"lease {self._config} was not renewed for {self._config.renew_deadline:g} s; "
                     "ending, since another replica may lead"
                 )
-            if await self._try(min(self._seconds_left(), self._config.renew_deadline / 2)):
+            if await self._try_to_renew(min(self._seconds_left(), self._config.renew_deadline / 2)):
                 pause = self._pause()
                 continue
             holder = self._lease.spec.holder_identity if self._lease else None
             if self._lease is not None and holder != self._identity:
-                raise LeadershipLostError(f"lease {self._config} was taken by {holder or 'nobody'}")
+                problem = f"was taken by {holder}" if holder else "was released by another client"
+                raise LeadershipLostError(f"lease {self._config} {problem}")
             pause = self._config.retry_period / 4
 
-    async def _try(self, seconds: float) -> bool:
+    async def _try_to_renew(self, seconds: float) -> bool:
         """One attempt to take or renew the lease within that many seconds; False unless it has certainly succeeded."""
         started = self._now()
         try:
             async with asyncio.timeout(seconds):
-                if not await self._take():
+                if not await self._take_lease():
                     return False
         except (KubeError, TimeoutError) as error:
             if not _changed_meanwhile(error):
@@ -239,7 +240,7 @@ class LeaderElector:
             )
         return ""
 
-    async def _take(self) -> bool:
+    async def _take_lease(self) -> bool:
         """Read the lease unless it is known, then write it if it is ours or free."""
         lease = self._lease
         if lease is None or lease.spec.holder_identity != self._identity:
@@ -253,7 +254,7 @@ class LeaderElector:
             }
             self._observe(await self._client.create(LEASES, body, type=_Lease, namespace=self._config.namespace))
             return True
-        if not self._free(lease):
+        if not self._is_free(lease):
             return False
         metadata: dict[str, object] = {"resourceVersion": lease.metadata.resource_version}
         if self._config.clears and lease.spec.holder_identity != self._identity:
@@ -274,13 +275,13 @@ class LeaderElector:
         return await self._client.patch(LEASES, self._config.name, patch, type=_Lease, namespace=self._config.namespace)
 
     def _observe(self, lease: _Lease) -> None:
-        """Note when a record was first read: its time starts then, whatever the writer's clock."""
+        """Note when a record was first read: its lease duration counts from then, not from the writer's clock."""
         version = lease.metadata.resource_version
         if version != self._seen_version:
             self._seen_version, self._observed_at = version, self._now()
         self._lease = lease
 
-    def _free(self, lease: _Lease) -> bool:
+    def _is_free(self, lease: _Lease) -> bool:
         holder = lease.spec.holder_identity
         if not holder or holder == self._identity:
             return True

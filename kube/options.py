@@ -50,8 +50,7 @@ class ListOptions(TypedDict, total=False):
 class WriteOptions(TypedDict, total=False):
     """`force` (apply only) takes over fields of other managers. `field_validation`: Strict, Warn or Ignore.
 
-    `accept`: media type of the answer. The texts of the API server's warnings, those of a refusal too, are appended to
-    `warnings`.
+    `accept`: media type of the answer. `warnings`: gets the texts of the API server's warnings, also with a refusal.
     """
 
     namespace: str | None

@@ -70,7 +70,7 @@ async def is_reachable(address: str, port: int) -> bool:
 
 
 async def watch_peers(client: Client, namespace: str, selector: str, probe: Probe) -> None:
-    """Check the other replicas as long as this one runs. `probe`: whether the machine of an address answers.
+    """Check the other replicas until cancelled. `probe`: whether the machine at an address answers.
 
     A replica that has never answered is not marked: a network policy may separate the replicas. After it was marked, it
     has to answer again before it is marked again.
@@ -78,7 +78,7 @@ async def watch_peers(client: Client, namespace: str, selector: str, probe: Prob
     silent: dict[str, int] = {}
     clock_now = asyncio.get_running_loop().time
     while True:
-        peers = await _peers(client, namespace, selector)
+        peers = await _list_peers(client, namespace, selector)
         names = {pod.metadata.name for pod in peers}
         silent = {name: times for name, times in silent.items() if name in names}
         until = clock_now() + LIST_EVERY  # a check takes longer if a replica does not answer
@@ -92,11 +92,11 @@ async def watch_peers(client: Client, namespace: str, selector: str, probe: Prob
             if silent_peers := [name for name, times in silent.items() if times >= SILENT_AFTER]:
                 for name in silent_peers:
                     del silent[name]
-                    await _mark(client, namespace, name)
+                    await _mark_not_ready(client, namespace, name)
                 break
 
 
-async def _peers(client: Client, namespace: str, selector: str) -> list[_Pod]:
+async def _list_peers(client: Client, namespace: str, selector: str) -> list[_Pod]:
     try:
         page = await client.list(PODS, type=_Pod, namespace=namespace, label_selector=selector, limit=MOST_PEERS)
     except KubeError as error:
@@ -105,7 +105,7 @@ async def _peers(client: Client, namespace: str, selector: str) -> list[_Pod]:
     return [pod for pod in page.items or () if pod.is_peer]
 
 
-async def _mark(client: Client, namespace: str, name: str) -> None:
+async def _mark_not_ready(client: Client, namespace: str, name: str) -> None:
     message = f"its machine has not answered replica {socket.gethostname()} {SILENT_AFTER} times"
     condition = {"type": "Ready", "status": "False", "reason": "NoAnswer", "message": message}
     body = {"status": {"conditions": [condition | {"lastTransitionTime": clock.rfc3339(clock.now())}]}}

@@ -9,11 +9,11 @@ from kube.errors import Forbidden, NotFound
 from kube.options import COMMAND_TIMEOUT, ListOptions
 from kube.resources import Resource
 
-LOOKED_AT = 3
-"""Objects that are read one by one if many are in the same state."""
+MOST_EXAMPLES = 3
+"""Objects of many in the same state that are read one by one."""
 PAGE = 500
 MOST_PAGES = 20
-"""Pages of objects of others: leaders of other JobSets, events of other Jobs."""
+"""Most pages of a list that contains objects of other users: leaders of other JobSets, events of other Jobs."""
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class Reader:
         pages: int = MOST_PAGES,
         **options: Unpack[ListOptions],
     ) -> list[T] | None:
-        """The objects as a list; None without the right, which is noted."""
+        """The objects as a list; None if the right is missing, which is noted."""
         with self.noting(note):
             return [item async for item in self.some(resource, kind, subject, pages=pages, **options)]
         return None
@@ -73,15 +73,15 @@ class Reader:
             return None
 
     async def find(self, resource: Resource, kind: type[T], name: str, note: str, namespace: str = "") -> T | None:
-        """One object; None if it does not exist, or without the right, which is noted."""
+        """One object; None if it does not exist, or if the right is missing, which is noted."""
         with self.noting(note):
             return await self.get(resource, kind, name, namespace)
         return None
 
     async def by_name(self, resource: Resource, kind: type[T], names: Iterable[str], note: str) -> dict[str, T | None]:
-        """The first few of these objects; None for one that does not exist. Empty without the right."""
+        """The first few of these objects by name; None for one that does not exist. Empty if the right is missing."""
         with self.noting(note):
-            return {name: await self.get(resource, kind, name) for name in list(dict.fromkeys(names))[:LOOKED_AT]}
+            return {name: await self.get(resource, kind, name) for name in list(dict.fromkeys(names))[:MOST_EXAMPLES]}
         return {}
 
     def noting(self, note: str = "") -> "_Noting":

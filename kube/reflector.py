@@ -115,9 +115,9 @@ async def watch(
 
 
 async def _perform(
-    client: Client, target: Target, state: State, jitter: float, opened: Callable[[], None]
+    client: Client, target: Target, state: State, jitter: float, on_open: Callable[[], None]
 ) -> AsyncGenerator[Input]:
-    """Carry out the state; ends with the page, the stream or the failure. `opened`: called for an open watch."""
+    """Carry out the state; ends with the page, the stream or the failure. `on_open`: called for an open watch."""
     try:
         if state.phase is Phase.LIST:
             yield await _list(client, target, state.continue_token)
@@ -126,7 +126,7 @@ async def _perform(
         accept = METADATA if target.metadata_only else JSON_FORM
         stream = client.watch(target.resource, query, namespace=target.namespace, idle=target.idle, accept=accept)
         async with stream as lines:
-            opened()
+            on_open()
             async for line in lines:
                 item = _read(line, target)
                 yield item

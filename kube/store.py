@@ -92,8 +92,8 @@ class _Pin(Generic[T]):
     version or shows that the object is gone; 300 s at most. Without it a write is repeated: "already exists", 404 are
     outcomes. An object that wrongly counts as deleted is shown again when its name is tried.
 
-    `written` None means deleted by us: nothing with that uid, and nothing older than `version`, the last one of it that
-    was known here, is shown until the watch reports its deletion.
+    `written` None: deleted by us. `version` is then the last known one. Until the watch reports the deletion, an object
+    of that UID, or an older one, is hidden.
     """
 
     version: int
@@ -138,8 +138,8 @@ class Store(Generic[T]):
         self._pins: dict[Key, _Pin[T]] = {}
         self._due: list[tuple[int, Key]] = []
         self._gone: dict[str, float] = {}
-        """UIDs that were deleted while another object had the name, and until when they are hidden: a pin cannot hide
-        them."""
+        """UIDs that were deleted while another object had the name, and the time until which they are hidden: pins are
+        by name, so that none can hide them."""
         self._next: _Next[T] | None = None
         self._clock = clock
         self.unreadable: dict[Key, str] = {}
@@ -311,7 +311,7 @@ class Store(Generic[T]):
         for key, pin in pins.items():
             _restore(before, key, pin.watched)
             watched = fresh.objects.get(key)
-            # A list without an object that we deleted may be older than its creation.
+            # An object that we deleted may be missing only because the list was made before it was created.
             deleted = watched is None or watched.metadata.uid == pin.uid or version_of(watched) < pin.version
             newer = pin.version > version if pin.written is not None else deleted
             if newer and pin.expires > self._clock():

@@ -159,7 +159,7 @@ class HttpTransport:
         timeouts = aiohttp.ClientTimeout(total=request.timeout, sock_connect=CONNECT_TIMEOUT)
         async with self._open(request, timeouts) as response:
             body = await response.read()
-            return Response(response.status, _lower(response.headers), body)
+            return Response(response.status, _lower_case_names(response.headers), body)
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -175,10 +175,10 @@ class HttpTransport:
                     return
                 body = await response.read()
                 if response.status != 401 or last or not await self._credentials.renew(generation):
-                    raise from_response(response.status, _lower(response.headers), body, request.call)
+                    raise from_response(response.status, _lower_case_names(response.headers), body, request.call)
 
     @contextlib.asynccontextmanager
-    async def _open(self, request: Request, limits: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _open(self, request: Request, timeouts: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
         """One exchange; every error of aiohttp without an answer becomes a TransportError."""
         headers = {"User-Agent": self._user_agent, "Accept": request.accept, **await self._credentials.headers()}
         if request.body is not None:
@@ -194,7 +194,7 @@ class HttpTransport:
                 params=request.query,
                 data=request.body,
                 headers=headers,
-                timeout=limits,
+                timeout=timeouts,
                 allow_redirects=False,
                 **self._credentials.connection(),
             ) as response:
@@ -202,16 +202,17 @@ class HttpTransport:
                 yield response
         except aiohttp.ClientConnectorError as error:
             untrusted = isinstance(error, aiohttp.ClientConnectorCertificateError)
-            message = (
-                f"{request.verb} {request.path}: cannot connect to {error.host}:{error.port}: {_words(error.os_error)}"
-            )
+            target = f"{error.host}:{error.port}"
+            message = f"{request.verb} {request.path}: cannot connect to {target}: {_fault_text(error.os_error)}"
             raise TransportError(message, sent=False, untrusted=untrusted) from error
         except (aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
             raise TransportError(f"{request.verb} {request.path}: no connection: {error}", sent=False) from error
         except TimeoutError as error:
             raise TransportError(f"{request.verb} {request.path}: no answer in {request.timeout:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{request.verb} {request.path}: the connection broke: {_words(error)}") from error
+            raise TransportError(
+                f"{request.verb} {request.path}: the connection broke: {_fault_text(error)}"
+            ) from error
         finally:
             if self._metrics is not None:
                 self._metrics.on_request(code, request.method, self._credentials.host)
@@ -234,8 +235,8 @@ class HttpTransport:
                     await asyncio.sleep(0.005)
 
 
-def _words(error: Exception) -> str:
-    """The fault of a connection, in words: `connection refused`, without numbers and names of Python's types."""
+def _fault_text(error: Exception) -> str:
+    """The fault of a connection in words, such as `connection refused`, without numbers and names of Python's types."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate cannot be verified: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:
@@ -249,7 +250,7 @@ def _words(error: Exception) -> str:
     return str(error) or "no reason was given"
 
 
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+def _lower_case_names(headers: Mapping[str, str]) -> dict[str, str]:
     joined: dict[str, str] = {}
     for name, value in headers.items():
         key = name.lower()

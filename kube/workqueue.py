@@ -45,8 +45,8 @@ MAX_DELAY = 1000.0
 """Longest back-off in seconds."""
 
 EARLY = 0.001
-"""Seconds that a key may be handed out early. The clock of uvloop counts milliseconds: if the key is due a rounding
-error after the timer, the timer would fire repeatedly until the millisecond is over."""
+"""Seconds that a key may be handed out early. The clock of uvloop counts milliseconds: a timer may fire a rounding
+error before the key is due, and would then be set and fire again until the millisecond is over."""
 
 MAX_SUPERSEDED = 64
 """Superseded delays beyond the number of keys before all are dropped at once: dropping them visits every entry."""

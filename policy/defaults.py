@@ -39,8 +39,8 @@ _FIELDS: Final = (
 class Default:
     """One default of a policy.
 
-    `location`: its path in `spec.defaults`. `parts`: that in the JobSet, or with `of_pods` in the spec of each pod. A
-    toleration is an item of the list there.
+    `location`: its path below `spec.defaults`. `parts`: its path in the JobSet, or with `of_pods` in the spec of each
+    pod. A toleration is an item of the list there.
     """
 
     location: tuple[str | int, ...]

@@ -25,7 +25,7 @@ class _Row:
 
 
 class Board:
-    """The rows and the version of each. `epoch` distinguishes the versions of this process from those of others.
+    """The rows and the version of each. `epoch` tells versions of this process from versions of earlier ones.
 
     `changed` is set when the version changes, and replaced by a new event.
     """

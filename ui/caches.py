@@ -120,7 +120,7 @@ class Caches:
         async with asyncio.TaskGroup() as group:
             for informer in watched:
                 group.create_task(informer.run())
-            group.create_task(self._look())
+            group.create_task(self._check_server())
             while True:
                 self._board.note(self._notes(watched))
                 self._board.publish(self._row)
@@ -133,7 +133,7 @@ class Caches:
         except KubeError:
             return False
 
-    async def _look(self) -> None:
+    async def _check_server(self) -> None:
         """Check what no watch reports: whether the API server answers, and whether failures are still recent."""
         while True:
             for js in self._sets.store.list():

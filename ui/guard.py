@@ -71,7 +71,7 @@ def host_name(header: str) -> str:
     return header.partition(":")[0].lower()
 
 
-def shown_host(address: Address) -> str:
+def browser_host(address: Address) -> str:
     """The host to open in a browser: the loopback address if the server listens on all interfaces."""
     host = address[0] or "127.0.0.1"
     ip = ip_of(host)
@@ -80,7 +80,7 @@ def shown_host(address: Address) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def reached_by_others(address: Address) -> str:
+def exposure_warning(address: Address) -> str:
     """The warning about an address that other machines may reach; empty for a loopback address."""
     host = address[0]
     if is_loopback(host):

@@ -61,7 +61,7 @@ def cut(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 
 
-def _often(counts: ReplicatedJobStatus) -> tuple[int, ...]:
+def _failing_restarts(counts: ReplicatedJobStatus) -> tuple[int, ...]:
     """The restarts of single Jobs, if any of them keeps failing; else nothing."""
     return counts.job_restarts if max(counts.job_restarts, default=0) >= LOOP else ()
 
@@ -86,7 +86,12 @@ def kept_jobset(js: JobSet) -> JobSet:
             js.status,
             conditions=tuple(map(_kept_condition, js.status.conditions[:MOST_KEPT])),
             replicated_jobs_status=tuple(
-                replace(counts, job_restarts=_often(counts), job_restarts_count_towards_max=(), completed_indexes="")
+                replace(
+                    counts,
+                    job_restarts=_failing_restarts(counts),
+                    job_restarts_count_towards_max=(),
+                    completed_indexes="",
+                )
                 for counts in js.status.replicated_jobs_status[:MOST_KEPT]
             ),
             failure_policy_restarts=(),

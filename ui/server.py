@@ -57,9 +57,9 @@ Explain = Callable[[Key], Awaitable[JSON]]
 class Pages:
     """The answers to requests. Created in a running event loop."""
 
-    def __init__(self, board: Board, shown: PageSource, explain: Explain) -> None:
+    def __init__(self, board: Board, source: PageSource, explain: Explain) -> None:
         self._board = board
-        self._shown = shown
+        self._source = source
         self._explain = explain
         self._streams = 0
         self._closing = asyncio.Event()
@@ -117,11 +117,11 @@ class Pages:
 
     async def _map(self, request: Request) -> Response:
         topology = request.query_params.get("topology", "")
-        return self._answer(f"map {topology}", lambda: self._shown.map(topology))
+        return self._answer(f"map {topology}", lambda: self._source.map(topology))
 
     async def _detail(self, request: Request) -> Response:
         key = _key(request)
-        return self._answer(f"set {'/'.join(key)}", lambda: self._shown.detail(key))
+        return self._answer(f"set {'/'.join(key)}", lambda: self._source.detail(key))
 
     def _answer(self, page: str, make: Callable[[], JSON | None]) -> Response:
         """An answer that all browsers share until the next change."""
@@ -140,7 +140,7 @@ class Pages:
     async def _explanation(self, request: Request) -> Response:
         """The explanation of a cached set: other names are not looked up in the cluster."""
         key = _key(request)
-        if not self._shown.has(key):
+        if not self._source.has(key):
             return _text(404, "there is no such JobSet")
         body = self._explained.get(key, time.monotonic())
         if body is None:

@@ -19,7 +19,7 @@ JobKey = tuple[str, str, str]
 
 
 @dataclass(slots=True)
-class _Here:
+class _PodCounts:
     """Pods of one Job in one domain."""
 
     pods: int = 0
@@ -29,7 +29,7 @@ class _Here:
 @dataclass(slots=True)
 class _Domain:
     nodes: int = 0
-    jobs: dict[JobKey, _Here] = field(default_factory=lambda: defaultdict(_Here))
+    jobs: dict[JobKey, _PodCounts] = field(default_factory=lambda: defaultdict(_PodCounts))
 
 
 def domain_map(
@@ -85,7 +85,7 @@ def _domain_json(domain: _Domain, focus: tuple[str, str] | None) -> JSON:
     }
 
 
-def _job(job: JobKey, jobs: Mapping[JobKey, _Here], focus: tuple[str, str] | None) -> JSON:
+def _job(job: JobKey, jobs: Mapping[JobKey, _PodCounts], focus: tuple[str, str] | None) -> JSON:
     namespace, jobset, name = job
     pods_of_job = jobs[job]
     return {

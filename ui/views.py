@@ -76,9 +76,9 @@ def detail(
     groups: Sequence[StoredGroup],
     scope: str = "",
 ) -> JSON:
-    """The page's details of one set. `jobs` and `groups` are its own, `nodes` those of the cluster.
+    """The page's details of one set. `jobs` and `groups` are its own, `nodes` all of the cluster.
 
-    `pods` are those of all JobSets in the namespace `scope`, or in all namespaces if it is empty.
+    `pods`: of all JobSets in the namespace `scope`, or in all namespaces if it is empty.
     """
     pods = list(pods)
     focus = js.metadata.namespace, js.metadata.name

@@ -46,14 +46,14 @@ def convert(obj: JSON) -> tuple[list[JSON], list[str]]:
         raise ConvertError(f"{source_name}: {error}") from None
     metadata = {key: value for key, value in fields.metadata.items() if value}
     jobset = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "metadata": metadata, "spec": spec}
-    notes = [*fields.notes, *(f"{path}: no equivalent: {as_json(value)}" for path, value in fields.untaken())]
+    notes = [*fields.notes, *(f"{path}: no equivalent: {as_json(value)}" for path, value in fields.remaining())]
     notes += _old_names(spec["replicatedJobs"], fields.name)
     hidden = [f"and {len(notes) - _MOST_NOTES} more"] if len(notes) > _MOST_NOTES else []
     return [*more, jobset], [f"{source_name}: {note}" for note in [*notes[:_MOST_NOTES], *hidden]]
 
 
 def convert_documents(documents: Iterable[Document], report: Report) -> tuple[list[JSON], list[str]]:
-    """The same for all objects of files; the report gets what is wrong with the others."""
+    """`convert` for all objects of files. Faults of objects that cannot be converted go into the report."""
     objects: list[JSON] = []
     lines: list[str] = []
     for document in documents:
@@ -91,7 +91,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _convert_job(fields: Fields) -> tuple[JSON, list[JSON]]:
-    """A set of one Job, whose spec stays what it is."""
+    """A set of one Job, with the spec unchanged."""
     spec: JSON = {}
     fields.move("spec.suspend", bool, spec, "suspend")
     fields.move("spec.ttlSecondsAfterFinished", int, spec, "ttlSecondsAfterFinished")

@@ -47,7 +47,7 @@ class Fields:
         if value is not None:
             into[key] = value
 
-    def untaken(self) -> Iterator[tuple[str, Any]]:
+    def remaining(self) -> Iterator[tuple[str, Any]]:
         """The path and value of each field that was not taken."""
         yield from _leaves("", self._tree)
 

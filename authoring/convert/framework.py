@@ -6,13 +6,12 @@ volume for checkpoints those of examples/watchdog.yaml.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 
 from authoring.examples import EXAMPLES
+from kube.model.meta import JSON
 
-JSON = dict[str, Any]
 _SIZES = {
     "torchrun": (("--nnodes=4", "--nnodes={nodes}"), ("--nproc-per-node=1", "--nproc-per-node={processes}")),
     "jax": (('PROCESSES, value: "4"', 'PROCESSES, value: "{nodes}"'),),

@@ -24,12 +24,12 @@ def convert_pytorch(fields: Fields) -> tuple[JSON, list[JSON]]:
     roles = _roles(fields, "spec.pytorchReplicaSpecs", ("Master", "Worker"))
     total, template = sum(size for _, size, _ in roles), roles[0][2]
     local = fields.take("spec.nprocPerNode", str, str(fields.take("spec.elasticPolicy.nProcPerNode", int, 1)))
-    again = fields.take("spec.elasticPolicy.maxRestarts", int)
+    restarts = fields.take("spec.elasticPolicy.maxRestarts", int)
     alike = all(other == template for _, _, other in roles)
     port, rank = _port(template), keys.COMPLETION_INDEX if alike else keys.JOB_GLOBAL_INDEX
     env = {"MASTER_PORT": port, "PET_MASTER_PORT": port, "PET_NNODES": total, "PET_NPROC_PER_NODE": local}
     env |= {"WORLD_SIZE": total * int(local) if local.isdecimal() and len(local) < 6 else total, "PYTHONUNBUFFERED": 1}
-    env |= {} if again is None else {"PET_MAX_RESTARTS": again}
+    env |= {} if restarts is None else {"PET_MAX_RESTARTS": restarts}
     variables = [{"name": name, "value": str(value)} for name, value in env.items()]
     first = "worker" if alike else roles[0][0].lower()
     address = f"{fields.name}-{first}-0-0.{fields.name}"

@@ -14,17 +14,17 @@ _COLORS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "note": "\x1b[1;36m"}
 _BOLD, _RESET, _GREEN = "\x1b[1m", "\x1b[0m", "\x1b[1;32m"
 
 
-def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, named: Container[str] = ()) -> None:
+def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, with_names: Container[str] = ()) -> None:
     """Each finding as compilers do it: place, message, the line, a mark under the place.
 
-    `named`: files with several JobSets, of which each finding names its own.
+    `with_names`: files with several JobSets, in which each finding names its JobSet.
     """
     for finding in findings:
         location = f"{printable(finding.file)}:{finding.line}:{finding.column}:"
         severity = f"{finding.severity}:"
         if color:
             location, severity = f"{_BOLD}{location}{_RESET}", f"{_COLORS[finding.severity]}{severity}{_RESET}"
-        subject = f"{finding.kind} {finding.jobset}: " if finding.file in named and finding.jobset else ""
+        subject = f"{finding.kind} {finding.jobset}: " if finding.file in with_names and finding.jobset else ""
         rule = f" [{finding.rule}]" if can_be_ignored(finding.error) and finding.rule not in NOTES else ""
         out.write(f"{location} {severity} {printable(subject + finding.message)}{rule}\n")
         out.writelines(f"{line}\n" for line in _excerpt(finding, color=color))
@@ -35,7 +35,7 @@ def write_faults(command: str, report: Report, err: TextIO, *, color: bool = Fal
 
     Returns 2 for the latter, 1 for faults, else 0.
     """
-    write_text(report.findings, err, color=color, named=report.files_with_several)
+    write_text(report.findings, err, color=color, with_names=report.files_with_several)
     write_messages(command, report.problems, err)
     return 2 if report.problems else 1 if report.errors else 0
 

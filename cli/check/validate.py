@@ -48,7 +48,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         out.writelines(f"{line}\n" for line in github_lines(report))
         out.write(f"{report.summary}\n")
     else:
-        write_text(report.findings, out, color=colorful(out), named=report.files_with_several)
+        write_text(report.findings, out, color=colorful(out), with_names=report.files_with_several)
         if report.hidden_count:
             out.write(f"and {report.hidden_count} more\n")
         if report.explanations:

@@ -37,7 +37,7 @@ def _convert_file(file: str, out: TextIO, err: TextIO) -> int:
     write_text(report.findings, err, color=colorful(err))
     if not (objects or report.errors or report.problems):
         report.problems.append(f"{file}: no PyTorchJob, MPIJob or Job in it")
-    left = [f"{kind} {name}: not converted: apply it as it is" for kind, _, name in sorted(inputs.named)]
+    left = [f"{kind} {name}: not converted: apply it as it is" for kind, _, name in sorted(inputs.other_names)]
     err.writelines(f"jobset init: {line}\n" for line in [*report.problems, *lines, *left])
     out.write(_yaml(objects))
     if report.problems or report.errors:

@@ -53,7 +53,7 @@ class ScanResult:
     `refused`: JobSets that would be refused if all policies denied; `refused_now`: those that a policy with Deny
     refuses. `actions`: the current actions of each policy.
 
-    `locations`: file and line of a rule, by the same, for policies in files.
+    `locations`: file and line of each rule of policies in files, by policy and rule.
     """
 
     locations: Mapping[tuple[str, str], tuple[str, int]] = field(default_factory=dict)

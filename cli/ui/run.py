@@ -23,7 +23,7 @@ from kube.model.meta import JSON
 from kube.options import COMMAND_TIMEOUT
 from ui.board import Board
 from ui.caches import Caches
-from ui.guard import Guard, host_name, reached_by_others, shown_host
+from ui.guard import Guard, browser_host, exposure_warning, host_name
 from ui.server import STREAM_SECONDS, Pages
 
 LIMITS = ConnectionLimits(head_timeout=10.0, request_timeout=STREAM_SECONDS + 60, keep_alive=60, max_connections=256)
@@ -56,16 +56,16 @@ async def _serve(options: Options, out: TextIO, err: TextIO) -> int:
         board = Board(secrets.token_hex(4))
         caches = Caches(to.client, namespace, board)
         pages = Pages(board, caches, partial(_explain, to.client))
-        guard = Guard(pages.app(), (*options.allowed_hosts, host_name(shown_host(address))))
+        guard = Guard(pages.app(), (*options.allowed_hosts, host_name(browser_host(address))))
         server = _bind_server(guard, address)
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(caches.run())
             serving = group.create_task(server.run())
             await server.started.wait()
             scope = "all namespaces" if namespace is None else f"namespace {namespace}"
-            out.write(f"JobSets of {scope}: http://{shown_host(address)}:{server.port}/ (Ctrl-C ends it)\n")
+            out.write(f"JobSets of {scope}: http://{browser_host(address)}:{server.port}/ (Ctrl-C ends it)\n")
             out.flush()
-            err.write(reached_by_others(address))
+            err.write(exposure_warning(address))
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, _stop, pages, server)
             await serving

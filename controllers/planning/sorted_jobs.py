@@ -129,7 +129,7 @@ def _has_unplaced_jobs(children: ChildJobs) -> bool:
 
 
 def _move(known: tuple[Child, ...], before: tuple[Child, ...], after: tuple[Child, ...]) -> tuple[Child, ...]:
-    """The children without `before` and with `after`, in order."""
+    """The known children, in which those of `before` are replaced by those of `after`, in order."""
     if not before and not after:
         return known
     changes = [(by_index(child), is_new, child) for is_new, some in enumerate((before, after)) for child in some]

@@ -13,9 +13,10 @@ from pathlib import Path
 from dev import local
 from dev.bench import managers, once, plots, report, run, runs, show
 from dev.bench.ending import unwound_by_sigterm
-from dev.bench.output import JSON, command_line, machine, names_among, positive, print_result, revision
+from dev.bench.output import command_line, machine, names_among, positive, print_result, revision
 from dev.cluster.errors import DevclusterError
 from dev.cluster.progress import say
+from kube.model.meta import JSON
 
 ALL = tuple(f"P{number}" for number in (*range(1, 7), *range(8, 12), 13))
 """The scenarios that are measured by default."""

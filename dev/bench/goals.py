@@ -6,8 +6,8 @@ Times are medians of ratios within rounds; for counts, the worst round has to ke
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from dev.bench.output import JSON
 from dev.bench.report import ratio, reference, rounds
+from kube.model.meta import JSON
 
 
 @dataclass(frozen=True, slots=True)

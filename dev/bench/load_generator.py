@@ -28,8 +28,8 @@ from pathlib import Path
 
 import uvloop
 
-from dev.bench.output import JSON
 from dev.cluster.errors import DevclusterError
+from kube.model.meta import JSON
 
 ROOT = Path(__file__).parents[2]
 LAST_ANSWERS_TIMEOUT = 20.0

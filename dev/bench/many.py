@@ -17,10 +17,11 @@ from dev.bench.counts import counts
 from dev.bench.phases import count_requests
 from dev.bench.play import Play
 from dev.bench.proc import cpu_seconds, shared_once_mib
-from dev.bench.scene import JSON, BenchmarkError, Scene, wait
+from dev.bench.scene import BenchmarkError, Scene, wait
 from dev.bench.sets import end_pod, statuses
 from dev.cluster import audit
 from dev.cluster.audit import Call
+from kube.model.meta import JSON
 from manifests import NAMESPACE
 
 SETS, JOBS, FAILURES = 1000, 5, 100

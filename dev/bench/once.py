@@ -6,10 +6,10 @@ from http.client import HTTPException
 from dev import local
 from dev.bench import plan, saturation
 from dev.bench.managers import Entry, running_manager, scratch_cluster
-from dev.bench.output import JSON
 from dev.bench.run import Bench
 from dev.cluster.errors import DevclusterError
 from dev.cluster.spec import ClusterSpec
+from kube.model.meta import JSON
 
 PROCESSES = (1, 2)
 """Processes that serve admission. A manager that cannot have more than one is measured with one."""

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dev.bench.counts import counts
 from dev.bench.proc import cpu_seconds, memory_mib, reset_peak, shared_once_mib
-from dev.bench.scene import JSON, BenchmarkError, Event, Scene
+from dev.bench.scene import BenchmarkError, Event, Scene
 from dev.cluster import audit
+from kube.model.meta import JSON
 
 SETTLE_SECONDS = 1.5
 """Time after a phase until its last requests are in the audit log."""

@@ -27,8 +27,9 @@ from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
 from controllers.planning.sorted_jobs import SortedJobs
-from dev.bench.output import JSON, command_line, print_result, print_table, print_text
+from dev.bench.output import command_line, print_result, print_table, print_text
 from dev.bench.report import exponent
+from kube.model.meta import JSON
 
 NOW = "2026-01-01T00:00:00Z"
 GATES = FeatureGates()

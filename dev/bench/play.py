@@ -10,9 +10,10 @@ from api import keys
 from dev import local
 from dev.bench.history import ordered_restart
 from dev.bench.phases import measure_pods
-from dev.bench.scene import CLEAR_SECONDS, JSON, BenchmarkError, Scene, wait
+from dev.bench.scene import CLEAR_SECONDS, BenchmarkError, Scene, wait
 from dev.bench.sets import GROUP, attempt, check_exclusive, fail_one, fail_real_pod, is_reported, jobs_of, running_pods
 from dev.cluster.rest import MERGE
+from kube.model.meta import JSON
 
 StartManager = Callable[[str], AbstractContextManager[local.Manager]]
 """A further manager of the kind under measurement, in a folder of that name, for the length of a block."""

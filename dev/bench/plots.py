@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from dev.bench.output import JSON
 from dev.bench.report import Spread, managers, names, rounds
+from kube.model.meta import JSON
 
 WIDTH = 0.8
 """Width of all bars of a group."""

@@ -10,7 +10,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dev.bench.output import JSON, value_at
+from dev.bench.output import value_at
+from kube.model.meta import JSON
 
 
 @dataclass(frozen=True, slots=True)

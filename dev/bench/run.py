@@ -17,10 +17,11 @@ from dev.bench.phases import wait_for_status
 from dev.bench.play import Play
 from dev.bench.proc import memory_mib, shared_once_mib
 from dev.bench.scenarios import SCENARIOS, Scenario
-from dev.bench.scene import JSON, BenchmarkError, Scene
+from dev.bench.scene import BenchmarkError, Scene
 from dev.bench.sets import GROUP, TOPOLOGY, is_reported, jobset, real_jobset
 from dev.cluster.progress import say
 from dev.cluster.spec import ClusterSpec, FakeNodes
+from kube.model.meta import JSON
 
 NODES = {TOPOLOGY: 10}
 """Nodes of a rack."""

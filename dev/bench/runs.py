@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dev.bench import plots, report
-from dev.bench.output import JSON
 from dev.cluster.progress import say
+from kube.model.meta import JSON
 
 FILE = Path(__file__).with_name("runs.jsonl")
 PICTURES = Path(__file__).parents[2] / "docs" / "images" / "performance"

@@ -11,7 +11,8 @@ from pathlib import Path
 from dev.bench import proc
 from dev.bench.admission import samples
 from dev.bench.load_generator import Load, Review, run
-from dev.bench.output import JSON, Columns
+from dev.bench.output import Columns
+from kube.model.meta import JSON
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 
 CONNECTIONS = (1, 16, 64)

@@ -13,7 +13,7 @@ from dev.bench import many
 from dev.bench.owner_webhook import looking_for_owners
 from dev.bench.phases import count_requests, measure_pods, reaching, running, wait_for_status
 from dev.bench.play import Play
-from dev.bench.scene import AT_ONCE, JSON, Scene
+from dev.bench.scene import AT_ONCE, Scene
 from dev.bench.sets import (
     GROUP,
     HALF_A_NODE,
@@ -25,6 +25,7 @@ from dev.bench.sets import (
     running_pods,
     statuses,
 )
+from kube.model.meta import JSON
 
 Act = Callable[[Play], JSON]
 """Plays a phase, and returns its figures."""

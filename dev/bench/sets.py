@@ -7,10 +7,11 @@ from collections import Counter, defaultdict
 
 from api import keys
 from dev import local
-from dev.bench.scene import JSON, BenchmarkError, Scene
+from dev.bench.scene import BenchmarkError, Scene
 from dev.cluster.nodes import EXIT_CODE
 from dev.cluster.real.assets import SHELL_IMAGE
 from dev.cluster.rest import MERGE
+from kube.model.meta import JSON
 
 GROUP = f"/apis/{keys.API_VERSION}"
 BATCH = "/apis/batch/v1"

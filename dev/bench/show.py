@@ -2,7 +2,8 @@
 
 from dev.bench import many, plan, report, saturation
 from dev.bench.goals import cpu_seconds, goals
-from dev.bench.output import JSON, cells, machine_text, print_table, print_text
+from dev.bench.output import cells, machine_text, print_table, print_text
+from kube.model.meta import JSON
 
 TITLES = {
     "P1": "a JobSet of 300 Jobs with a pod each is created",

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from api import keys
-from dev.chaos.client import JOBSETS, JSON, Admin
+from dev.chaos.client import JOBSETS, Admin
 from dev.chaos.load import End, Script, Suspend, next_steps
 from dev.cluster.nodes import EXIT_CODE
 from dev.cluster.rest import MERGE
+from kube.model.meta import JSON
 
 KEEP = 5.0
 """Seconds that a set is kept after its end, in case something still happens to it."""

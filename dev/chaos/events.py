@@ -4,7 +4,8 @@ The API server gives each stored write a resourceVersion, which it counts up ove
 two stored writes is certain, whatever clocks say.
 """
 
-from dev.cluster.audit import JSON, WRITES, Call
+from dev.cluster.audit import WRITES, Call
+from kube.model.meta import JSON
 from manifests import NAMESPACE, SERVICE_ACCOUNT
 
 __all__ = ["JSON", "MANAGER", "WRITES", "Event"]

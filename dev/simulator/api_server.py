@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dev.simulator import group_rules, job_rules, jobset_rules
-from dev.simulator.patches import JSON, merge
+from dev.simulator.patches import merge
 from dev.simulator.storage import Item, Key, Plain, Scope, Storage
+from kube.model.meta import JSON
 
 FOREGROUND = "foregroundDeletion"
 KINDS = {"workloads": "Workload", "podgroups": "PodGroup", "compositepodgroups": "CompositePodGroup"}

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from dev.simulator.patches import JSON
+from kube.model.meta import JSON
 
 TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
 COUNTS = frozenset({"minCount", "minGroupCount"})

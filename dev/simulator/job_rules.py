@@ -6,7 +6,7 @@ The refusals are those of ValidateJob and ValidateJobUpdate that a JobSet contro
 import re
 
 from dev.simulator.job_status import ENDS, has, is_finished, is_suspended, sizes
-from dev.simulator.patches import JSON
+from kube.model.meta import JSON
 
 UID_LABEL, NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 SCHEDULING = frozenset({"nodeSelector", "tolerations", "schedulingGates"})

@@ -3,7 +3,7 @@
 `now` is a time as the API server writes it. The functions do not check whether the transition is valid; `may_run` does.
 """
 
-from dev.simulator.patches import JSON
+from kube.model.meta import JSON
 
 ENDS = frozenset({"Complete", "Failed"})
 

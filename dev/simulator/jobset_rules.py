@@ -1,6 +1,6 @@
 """States of a JobSet that no correct controller writes. A real API server would accept them."""
 
-from dev.simulator.patches import JSON
+from kube.model.meta import JSON
 
 COUNTS = ("ready", "succeeded", "failed")
 

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from dev.simulator.api_server import ApiServer, RefusedError, status
-from dev.simulator.patches import JSON, merge, strategic
+from dev.simulator.patches import merge, strategic
 from dev.simulator.resources import ALL
 from dev.simulator.selectors import SelectorError, parse
 from dev.simulator.storage import Collection, Event, Item, Key, Scope
+from kube.model.meta import JSON
 from kube.resources import Resource
 
 PATH = re.compile(

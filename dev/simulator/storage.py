@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Protocol, Self
 
-from dev.simulator.patches import JSON
 from dev.simulator.selectors import EVERYTHING, Selector
+from kube.model.meta import JSON
 
 Key = tuple[str, str]
 """(namespace, name); namespace is "" for cluster-scoped objects."""

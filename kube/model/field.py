@@ -187,7 +187,7 @@ class FieldError:
 
     @property
     def fix(self) -> str:
-        """What to do about it; found at each call."""
+        """What to do about it. Computed at each call."""
         return self.hint if isinstance(self.hint, str) else self.hint()
 
     @property

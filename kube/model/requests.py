@@ -15,7 +15,7 @@ from kube.model.quantity import COUNTED_PATTERN, parse_quantity, with_unit
 
 Amount = int | Fraction
 Amounts = dict[str, Amount]
-"""Amounts by the name of the resource."""
+"""Amounts by name of the resource."""
 
 LONGEST_AMOUNT: Final = 256
 """Characters of an amount."""
@@ -25,7 +25,7 @@ LARGEST_AMOUNT: Final = with_unit(_LARGEST, "")
 _COUNTED = re.compile(COUNTED_PATTERN)
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 """Prefix of a DeviceClass's name that makes the resource name of its devices."""
-_OF_PODS = {"cpu", "memory"}
+_POD_RESOURCES = {"cpu", "memory"}
 """Resources that a pod may request as a whole, beside huge pages."""
 
 
@@ -67,9 +67,9 @@ def amounts(quantities: Any) -> Amounts:
     return {name: amount for name, value in pairs if (amount := countable_amount(name, value)) is not None}
 
 
-def is_of_pods(resource: str) -> bool:
+def is_pod_resource(resource: str) -> bool:
     """Whether a pod may request that resource as a whole."""
-    return resource in _OF_PODS or resource.startswith("hugepages-")
+    return resource in _POD_RESOURCES or resource.startswith("hugepages-")
 
 
 def is_device_class(resource: str) -> bool:
@@ -100,13 +100,13 @@ def _own(holder: JSON) -> dict[str, tuple[str, Any]]:
 
 def pod_requests(spec: JSON) -> Amounts:
     """The requests of a pod of this spec."""
-    total = _of_containers(spec)
+    total = _container_requests(spec)
     if spec.get("resources"):
-        total |= _of_pod(spec, total)
+        total |= _pod_level_requests(spec, total)
     return _add(total, amounts(spec.get("overhead"))) if spec.get("overhead") else total
 
 
-def _of_containers(spec: JSON) -> Amounts:
+def _container_requests(spec: JSON) -> Amounts:
     """Requests of containers and sidecars together, or of an init container with earlier sidecars if that is more."""
     sidecars: Amounts = {}
     peak: Amounts = {}
@@ -123,12 +123,12 @@ def _of_containers(spec: JSON) -> Amounts:
     return _larger(total, peak)
 
 
-def _of_pod(spec: JSON, of_containers: Amounts) -> Amounts:
-    """The requests of the pod as a whole, which replace those of its containers for certain resources."""
+def _pod_level_requests(spec: JSON, summed: Amounts) -> Amounts:
+    """The requests of the pod as a whole. For certain resources they replace the sum over its containers, `summed`."""
     resources: JSON = spec["resources"]
     stated, limits = amounts(resources.get("requests")), amounts(resources.get("limits"))
-    unstated = {name: amount for name, amount in limits.items() if not (name in _OF_PODS and name in of_containers)}
-    return {name: amount for name, amount in {**unstated, **stated}.items() if is_of_pods(name)}
+    unstated = {name: amount for name, amount in limits.items() if not (name in _POD_RESOURCES and name in summed)}
+    return {name: amount for name, amount in {**unstated, **stated}.items() if is_pod_resource(name)}
 
 
 def _add(total: Amounts, other: Amounts) -> Amounts:
@@ -153,7 +153,7 @@ def sum_requests(requests: Iterable[tuple[Amounts, int]]) -> Amounts:
 
 
 def exceeding(needs: Amounts, limits: Amounts) -> list[str]:
-    """Resources of which more is needed than the limits allow, in the order of `needs`; those without a limit fit."""
+    """Resources whose need exceeds their limit, in the order of `needs`. Without a limit, any need fits."""
     return [name for name, amount in needs.items() if amount > limits.get(name, amount)]
 
 
@@ -171,7 +171,7 @@ def stated_amounts(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], str, Any
     """The summands of a pod's requests: the path of each amount below the spec, its resource, the amount."""
     for parts, holder in resource_holders(spec):
         for name, (kind, value) in _own(holder).items():
-            if parts or is_of_pods(name):
+            if parts or is_pod_resource(name):
                 yield (*parts, "resources", kind, name), name, value
     for name, value in (spec.get("overhead") or {}).items():
         yield ("overhead", name), name, value

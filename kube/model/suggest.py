@@ -6,7 +6,7 @@ from itertools import islice
 from kube.model.field import quote, shorten
 
 MAX_CANDIDATES = 100
-"""Names that are compared: an answer has to be quick whatever is sent."""
+"""Names that are compared at most, so that an answer is quick for any input."""
 CLOSE = 0.7
 """Similarity at which a name is suggested."""
 _MAX_LISTED = 8
@@ -31,7 +31,7 @@ def did_you_mean(word: str, names: Iterable[str], *, intro: str = "there are", m
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """The most similar name, whatever its case; empty when none is close."""
+    """The most similar name, upper or lower case; empty when none is close."""
     compare, best, found = Comparison(word), CLOSE, ""
     for name in islice(names, MAX_CANDIDATES):
         like = compare.likeness(name)
@@ -41,9 +41,9 @@ def nearest(word: str, names: Iterable[str]) -> str:
 
 
 class Comparison:
-    """Compares names with one word, by their first 63 characters, whatever the case.
+    """Compares names with one word, by their first 63 characters, ignoring case.
 
-    The cost of a comparison depends only on the length of the names: that of difflib explodes for names such as
+    The cost of a comparison depends only on the length of the names. With difflib it would explode for names such as
     `aaaaaaab`.
     """
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from kube.model.field import ErrorType, FieldError, Path, Rule
 from kube.model.meta import JSON, Base, doc
-from kube.model.requests import is_of_pods
+from kube.model.requests import is_pod_resource
 from policy.cel import Cel, Root, Say, below, of_container, texts
 from policy.fields import Key, list_of
 from policy.judged import JudgedJobSet, Namespace
@@ -47,7 +47,7 @@ def _find_missing(rule: RequiredResources, judged: JudgedJobSet, missing: Rule, 
     """A finding for each container that states a resource in none of these lists, with its path in the first list."""
     for template in judged.templates:
         whole = _amounts(template.pod, *kinds)
-        names = [name for name in rule.resources if not (is_of_pods(name) and name in whole)]
+        names = [name for name in rule.resources if not (is_pod_resource(name) and name in whole)]
         for field, i, container in template.own_containers if names else ():
             amounts = _amounts(container, *kinds)
             for name in names:
@@ -77,14 +77,14 @@ def compile_required_limits(rule: RequiredResources, say: Say, root: Root) -> Ce
 
 def _compile_missing(rule: RequiredResources, missing: Rule, kinds: tuple[str, ...], say: Say, root: Root) -> Cel:
     """Findings about containers that do not state a resource in any of these ways."""
-    of_pods = texts(filter(is_of_pods, rule.resources))
+    of_pods = texts(filter(is_pod_resource, rule.resources))
 
     def has_amount(holder: str) -> str:
         return " || ".join(f"{holder}.?resources.?{kind}[?r].hasValue()" for kind in kinds)
 
     at = below(f".resources.{kinds[0]}", "r")
     finding = say.at(missing, *of_container(at), resource=Cel("r"))
-    whole = f"(r in {of_pods} && ({has_amount('x.p')}))" if any(map(is_of_pods, rule.resources)) else "false"
+    whole = f"(r in {of_pods} && ({has_amount('x.p')}))" if any(map(is_pod_resource, rule.resources)) else "false"
     lacking = f"{root.variable('containers')}.filter(x, !({has_amount('x.c')} || {whole}))"
     return Cel(f"{texts(rule.resources)}.map(r, {lacking}.map(x, {finding})).flatten()")
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from kube.model.field import SPEC, ErrorType, FieldError, Path
 from kube.model.requests import LARGEST_AMOUNT as MOST_OF_POD
-from kube.model.requests import is_of_pods
+from kube.model.requests import is_pod_resource
 from policy.cel import (
     NO_TEXTS,
     Cel,
@@ -151,7 +151,7 @@ class CelRequests:
         """The request of a pod of each template."""
         init = f"(p.?initContainers.orValue([]) + {root.variable('agents')}[i])"
         amount = self._of_containers(init)
-        if is_of_pods(self.limit.name):
+        if is_pod_resource(self.limit.name):
             amount = self._of_pod(amount, init)
         overhead = self._sum("[p]", f"c.?overhead[?{self.key}]")
         return Cel(f"{root.variable('pods')}.transformList(i, p, {amount} + {overhead})")
@@ -236,7 +236,7 @@ def compile_uncountable(limits: Sequence[ResourceLimit], say: Say) -> Expression
             each(names, f"{root.variable('containers')}.map(x", _optional_request("x.c", "r"), at_container),
             each(names, f"{pods}, has(p.overhead)", "p.?overhead[?r]", of_overhead),
         ]
-        if of_pods := [limit for limit in limits if is_of_pods(limit.name)]:
+        if of_pods := [limit for limit in limits if is_pod_resource(limit.name)]:
             lists.append(
                 each(_resources_in_force(of_pods), f"{pods}, has(p.resources)", _optional_request("p", "r"), of_whole)
             )

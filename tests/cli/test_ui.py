@@ -6,7 +6,7 @@ from dev.local import free_port
 from httpserver.address import bind, parse_bind_address
 from tests.support.explain.objects import made
 from tests.support.objects.jobsets import jobset, stored
-from ui.guard import reached_by_others, shown_host
+from ui.guard import browser_host, exposure_warning
 
 SET = made(stored(jobset(namespace="team-a")))
 
@@ -55,7 +55,7 @@ def test_an_address_that_is_in_use_is_said(command, connected):
 def test_an_address_that_others_reach_is_warned_of_and_the_one_to_open_is_told(address, opened, warned):
     parsed = parse_bind_address(address)
     assert parsed is not None
-    assert shown_host(parsed) == opened
-    warning = reached_by_others(parsed)
+    assert browser_host(parsed) == opened
+    warning = exposure_warning(parsed)
     assert warning.startswith(f"jobset ui: warning: it listens {warned}. Whoever reaches this port") is bool(warned)
     assert warning.count("\n") == bool(warned)

@@ -12,7 +12,7 @@ from diagnose.states import State
 from kube.client import Client
 from kube.errors import NotFound
 from kube.model.meta import NO_OWNER
-from kube.reader import LOOKED_AT, MOST_PAGES, PAGE
+from kube.reader import MOST_EXAMPLES, MOST_PAGES, PAGE
 from kube.transport import Request, Response
 from tests.support.explain.objects import (
     NOW,
@@ -146,7 +146,7 @@ async def test_names_of_missing_jobs_are_looked_up_for_a_few():
     cluster = Cluster(js, taken)
     found = await read(cluster)
     assert found.foreign == {"train-workers-1": NO_OWNER}
-    assert sum(r.verb == "get" and "/jobs/" in r.path for r in cluster.asked) == LOOKED_AT
+    assert sum(r.verb == "get" and "/jobs/" in r.path for r in cluster.asked) == MOST_EXAMPLES
 
 
 async def test_jobs_of_an_earlier_jobset_of_the_name_are_not_its_own():

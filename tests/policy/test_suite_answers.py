@@ -9,7 +9,7 @@ import pytest
 from api.features import FeatureGates
 from app.engine import engine
 from authoring.checks import Checks
-from authoring.suite_server import _recording
+from authoring.suite_server import _with_audit
 from authoring.suites import admission
 from kube.model.field import Path
 from policy.exception_types import JobSetPolicyException
@@ -88,7 +88,7 @@ async def asked(
 ) -> tuple[Result, Answer, Interpretation]:
     """The verdict by some policies, and what an API server says that may have others."""
     own = loaded(policies, js)
-    stored = [read_policy(_recording(body)) for body in (policies if there is None else there)]
+    stored = [read_policy(_with_audit(body)) for body in (policies if there is None else there)]
     webhook = Webhook(stored, policy_table.NAMESPACE["labels"], policy_table.NAMESPACE["annotations"])
     said = await webhook.answer(js)
     return judge(own, 0, admission(GATES)), said, interpret(said, own.policies, update=False)
@@ -144,7 +144,7 @@ async def test_violations_that_are_not_recorded_are_counted():
 
 async def test_what_refuses_it_apart_from_policies_is_a_difference():
     old = jobset(rjob(replicas=2))
-    webhook = Webhook([read_policy(_recording(ONE))], {}, {})
+    webhook = Webhook([read_policy(_with_audit(ONE))], {}, {})
     said = await webhook.answer(LARGE, old)
     what = interpret(said, [read_policy(ONE)], update=True)
     assert [each.rule for each in what.verdict.found] == ["maxJobs"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from authoring.suite_server import SentTest, _elsewhere, _place_jobset, _recording, _resource
+from authoring.suite_server import SentTest, _outside_probes, _place_jobset, _resource, _with_audit
 from policy.exception_types import read_exception
 from policy.suites import probes
 from policy.suites.rounds import LEAST_LEFT, rounds, standing_exceptions
@@ -80,7 +80,7 @@ def test_an_exception_that_its_policy_does_not_allow_is_not_stored():
 
 def test_policies_are_stored_so_that_every_violation_is_recorded():
     for actions, stored in ((["Deny"], ["Deny", "Audit"]), (["Audit"], ["Audit"]), ([], ["Warn", "Audit"])):
-        assert _recording(manifest(actions=tuple(actions)))["spec"]["validationActions"] == stored
+        assert _with_audit(manifest(actions=tuple(actions)))["spec"]["validationActions"] == stored
 
 
 def test_jobsets_are_sent_under_the_name_and_in_the_namespace_of_the_test():
@@ -93,11 +93,11 @@ def test_jobsets_are_sent_under_the_name_and_in_the_namespace_of_the_test():
 def test_bindings_leave_the_namespace_of_the_looks_alone():
     chosen = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "Exists"}]}
     body = {"kind": "ValidatingAdmissionPolicyBinding", "spec": {"matchResources": {"namespaceSelector": chosen}}}
-    found = _elsewhere(body)["spec"]["matchResources"]["namespaceSelector"]
+    found = _outside_probes(body)["spec"]["matchResources"]["namespaceSelector"]
     assert found["matchLabels"] == {"a": "b"}
     assert found["matchExpressions"][1]["values"] == [probes.NAME]
     policy = {"kind": "ValidatingAdmissionPolicy", "spec": {}}
-    assert _elsewhere(policy) is policy
+    assert _outside_probes(policy) is policy
 
 
 def test_admission_policies_are_found_where_they_are_served():

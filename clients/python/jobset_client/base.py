@@ -95,11 +95,11 @@ class Model(BaseModel):
         try:
             handler(read)
         except ValidationError as error:
-            found += [faults.again(member) for member in error.errors()]
+            found += [faults.as_init_details(member) for member in error.errors()]
         raise ValidationError.from_exception_data(cls.__name__, found)
 
     @model_serializer(mode="wrap")
-    def _what_is_set(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _serialize(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """The fields without None, and without empty lists and objects that were not set."""
         written: dict[str, Any] = handler(self)
         current: Any = self

@@ -200,8 +200,8 @@ def mpi(  # noqa: PLR0913 (keywords)
     mount = {"name": "ssh", "mountPath": _SSH, "readOnly": True}
 
     def with_keys(metadata: Mapping[str, Any] | None, key: str, pair: JSON) -> dict[str, Any]:
-        laid = dict(metadata or {})
-        return laid | {key: [*laid.get(key, ()), pair]}
+        result = dict(metadata or {})
+        return result | {key: [*result.get(key, ()), pair]}
 
     probe = {"tcpSocket": {"port": 22}, "periodSeconds": 2}
     worker: More = {

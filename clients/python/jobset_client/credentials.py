@@ -1,4 +1,4 @@
-"""The cluster to use: the kubeconfig and its context, or that of the pod. Each error names the file with the fault.
+"""The cluster to use: by a kubeconfig and its context, or the pod's own. Each error names the file with the fault.
 
 The Kubernetes packages read the credentials themselves; this module explains their errors, for both clients.
 """

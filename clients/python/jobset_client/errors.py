@@ -125,7 +125,7 @@ def refusal(status: int, body: Any, task: str, server: str = "") -> ApiError:
     elif status == 404 and (not answer or _UNSERVED in message):
         kind = NotServedError
     todo = _NOT_FOUND.get(str(details.get("kind"))) if kind is NotFoundError else _TO_DO.get(kind)
-    at_server = f" at {server}" if server and kind in _OF_THE_CLUSTER else ""
+    at_server = f" at {server}" if server and kind in _ABOUT_CLUSTER else ""
     text = f"cannot {task}{at_server}: {message}" + (f"; {todo}" if todo else "")
     return kind(text, status=status, reason=reason, causes=causes)
 
@@ -166,5 +166,5 @@ _NOT_FOUND = {
     "namespaces": "create that namespace first, or choose another",
 }
 """What to do if an object of this kind does not exist."""
-_OF_THE_CLUSTER = {NotServedError, UnauthorizedError, BusyError}
+_ABOUT_CLUSTER = {NotServedError, UnauthorizedError, BusyError}
 """Errors that are about the cluster and not about an object: the message names its address."""

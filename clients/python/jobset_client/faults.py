@@ -49,8 +49,8 @@ def unknown(name: Any, value: Any, attributes: Iterable[str], names: Iterable[st
     return {"type": "value_error", "loc": (text,), "input": value, "ctx": {"error": error}}
 
 
-def again(fault: Any) -> Any:
-    """A fault of pydantic (`ErrorDetails`), to be raised beside others (`InitErrorDetails`)."""
+def as_init_details(fault: Any) -> Any:
+    """A fault that pydantic has reported (`ErrorDetails`), in the form that can be raised (`InitErrorDetails`)."""
     return {"type": fault["type"], "loc": fault["loc"], "input": fault["input"], "ctx": fault.get("ctx", {})}
 
 

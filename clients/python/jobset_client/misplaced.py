@@ -23,10 +23,10 @@ _TEMPLATE: Mapping[_Location, str] = {
 def belongs(model: type[BaseModel], path: Sequence[str | int]) -> str:
     """The path of the nearest object that has the last part of this path as a field; empty if none has."""
     current = tuple("*" if isinstance(part, int) else part for part in path[:-1])
-    others_of_name = [location for location in _locations(model).get(str(path[-1]), ()) if location != current]
-    if not others_of_name:
+    candidates = [location for location in _locations(model).get(str(path[-1]), ()) if location != current]
+    if not candidates:
         return ""
-    location = min(others_of_name, key=lambda location: _distance(current, location))
+    location = min(candidates, key=lambda location: _distance(current, location))
     text = ""
     for index, part in enumerate(location):
         if part == "*":
@@ -70,13 +70,14 @@ def _models(annotation: Any) -> Iterator[tuple[type[BaseModel], _Location]]:
             yield from ((model, (*steps, *inner_steps)) for model, inner_steps in _models(inner))
 
 
-def _common(current: _Location, others_of_name: _Location) -> int:
-    """Length of the common prefix of two places."""
-    pairs = zip(current, others_of_name, strict=False)
-    return next((i for i, (mine, other) in enumerate(pairs) if mine != other), min(len(current), len(others_of_name)))
+def _common(current: _Location, other: _Location) -> int:
+    """Length of the common prefix of two locations."""
+    pairs = zip(current, other, strict=False)
+    return next((i for i, (mine, its) in enumerate(pairs) if mine != its), min(len(current), len(other)))
 
 
-def _distance(current: _Location, others_of_name: _Location) -> tuple[int, int]:
-    """Steps from one place to the other; with equal distance, the path with fewer steps up counts as nearer."""
-    up = len(current) - _common(current, others_of_name)
-    return up + len(others_of_name) - _common(current, others_of_name), up
+def _distance(current: _Location, other: _Location) -> tuple[int, int]:
+    """Steps from one location to the other; of two at equal distance, the one with fewer steps up is nearer."""
+    common = _common(current, other)
+    up = len(current) - common
+    return up + len(other) - common, up

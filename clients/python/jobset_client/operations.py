@@ -42,7 +42,7 @@ _COMPARED = 100
 """Existing names that an unknown name is compared with."""
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
-_OF_THE_SERVER = {
+_SET_BY_SERVER = {
     "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
     "resourceVersion", "selfLink", "uid",
 }  # fmt: skip
@@ -64,7 +64,7 @@ class Event:
 
 
 def url_path(namespace: str | None, name: str = "") -> str:
-    """URL path of a JobSet, of those of a namespace, or of all (no namespace)."""
+    """URL path of a JobSet, of all in a namespace, or without a namespace of all in the cluster."""
     prefix = core.GROUP if namespace is None else f"{core.GROUP}/namespaces/{core.check_name(namespace, 'namespace')}"
     return f"{prefix}/jobsets/{name}" if name else f"{prefix}/jobsets"
 
@@ -83,7 +83,7 @@ def create(home: str, jobset: JobSet, *, namespace: str | None = None, dry_run: 
     query = (*_STRICT, ("dryRun", "All")) if dry_run else _STRICT
     body = jobset.to_dict()
     body.pop("status", None)
-    body["metadata"] = {key: value for key, value in body.get("metadata", {}).items() if key not in _OF_THE_SERVER}
+    body["metadata"] = {key: value for key, value in body.get("metadata", {}).items() if key not in _SET_BY_SERVER}
     task = f"create JobSet {in_namespace}/{name}"
     try:
         created = yield from ask(Call(method="POST", path=url_path(in_namespace), query=query, body=body, task=task))
@@ -291,7 +291,7 @@ def logs(  # noqa: PLR0913 (keywords)
     attempt: int | None = None,
     tail: int | None = 100,
 ) -> Emitter[pod_logs.PodLog]:
-    """The logs of its containers, one after the other; that of the first failure comes first; at most 100.
+    """The logs of its containers, one after the other, at most 100. The container that failed first comes first.
 
     `job`, such as `train-workers-0`, and `container`: only of these. `attempt`: restarts before it; default: the latest
     with pods. `tail`: last lines of each; None for all, of which the API server gives 4 MiB.

@@ -26,7 +26,7 @@ _MOST_ROWS = 50
 """ReplicatedJobs that a notebook shows."""
 _COUNTS = ("ready", "succeeded", "failed")
 LOOP = 2
-"""Number of recent failed attempts with which a set keeps failing."""
+"""Recent failed attempts from which on a set counts as failing repeatedly."""
 
 
 class AnyJobSet(Protocol):
@@ -175,7 +175,7 @@ def as_html(js: AnyJobSet) -> str:
 
 
 class Wait:
-    """Waits for a state of one JobSet; a later one of its name does not count."""
+    """Decides whether the wait for a state of one JobSet is over. A later JobSet of its name does not count."""
 
     def __init__(self, first: AnyJobSet, state: str) -> None:
         self._first, self._state = first, state

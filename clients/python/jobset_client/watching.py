@@ -92,7 +92,7 @@ class Changes:
             if self.deadline.over:
                 return None
             try:
-                yield from self._more()
+                yield from self._advance()
             except (ExpiredError, UnreachableError, BusyError) as error:
                 if self._failures >= GIVE_UP:
                     raise
@@ -106,7 +106,7 @@ class Changes:
         self._failures += failed
         yield Sleep(max(0.0, self.deadline.seconds_left(backoff(self._failures))))
 
-    def _more(self) -> Operation[None]:
+    def _advance(self) -> Operation[None]:
         if not self._version:
             yield from self._list()
         elif self._lines is None:
@@ -147,12 +147,12 @@ class Changes:
         answer = yield Read(max(0.05, self.deadline.seconds_left(STREAM_SECONDS + TIMEOUT_MARGIN)))
         if answer.body:
             for line in lines.feed(answer.body):
-                self._take(line)
+                self._take_event(line)
             self._failures = 0
         else:  # the watch ended: reconnect after a pause, which grows while no event arrives
             yield from self._pause(failed=not lines.count)
 
-    def _take(self, line: bytes) -> None:
+    def _take_event(self, line: bytes) -> None:
         try:
             event = json.loads(line)
         except ValueError as error:

@@ -47,7 +47,7 @@ def as_json(value: Any) -> str:
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """The most similar name, whatever its case; empty if none is close."""
+    """The most similar name, upper or lower case; empty if none is close."""
     folded = {name.lower()[:_MOST_IN_A_NAME]: name for name in names}
     found = difflib.get_close_matches(word.lower()[:_MOST_IN_A_NAME], folded, 1, _CLOSE)
     return folded[found[0]] if found else ""

@@ -12,7 +12,6 @@ from dev.bench.admission.load import ROOT, cores, measure, server
 from dev.bench.ending import unwound_by_sigterm
 from dev.bench.load_generator import Load, Review
 from dev.bench.output import (
-    JSON,
     Columns,
     cells,
     command_line,
@@ -24,6 +23,7 @@ from dev.bench.output import (
     print_text,
 )
 from dev.cluster.errors import DevclusterError
+from kube.model.meta import JSON
 
 CONNECTIONS = 64
 """Kept connections at a constant rate."""

@@ -17,7 +17,7 @@ from api.features import FeatureGates
 from app.engine import engine
 from dev.bench.admission import samples
 from dev.bench.admission.policies import RULES_OF_EACH, Policies
-from dev.bench.output import JSON
+from kube.model.meta import JSON
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.jobset.policies import PolicyChecks
 from webhooks.review import AdmissionResponse, Handler, answer_of, decode_review, encode_review

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dev.bench import proc
 from dev.bench.load_generator import Load, Review, run
-from dev.bench.output import JSON
+from kube.model.meta import JSON
 
 ROOT = Path(__file__).parents[3]
 

@@ -55,7 +55,7 @@ def too_many(path: Path, count: int, most: int) -> FieldError:
     return FieldError(path, ErrorType.TOO_MANY, count, f"must have at most {most} items")
 
 
-def whole(value: Any) -> TypeGuard[int]:
+def is_whole(value: Any) -> TypeGuard[int]:
     """Whether a value is an integer of the API."""
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -66,13 +66,13 @@ def entries(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
         yield from ((i, item) for i, item in enumerate(value) if isinstance(item, dict))
 
 
-def fields(*of_all: Check, **of_members: Check) -> Check:
+def fields(*of_object: Check, **of_members: Check) -> Check:
     """Checks of the object as a whole, and of its members by name, where they are set."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         if not isinstance(value, dict):
             return
-        for test in of_all:
+        for test in of_object:
             yield from test(path, value)
         for name, test in of_members.items():
             if value.get(name) is not None:
@@ -136,7 +136,7 @@ def one_of(*supported: str, empty: bool = False) -> Check:
     return check
 
 
-def word_of(*supported: str) -> Check:
+def required_word(*supported: str) -> Check:
     """One of these words, which is required: if it is empty, the supported ones are reported."""
     words = " ".join(map(quote, supported))
 
@@ -153,7 +153,7 @@ def number(good: Callable[[int], bool], detail: str) -> Check:
     """A number that meets a condition."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
-        if whole(value) and not good(value):
+        if is_whole(value) and not good(value):
             yield invalid(path, value, detail)
 
     return check

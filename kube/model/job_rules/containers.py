@@ -14,6 +14,7 @@ from kube.model.job_rules.checks import (
     fields,
     forbidden,
     invalid,
+    is_whole,
     member,
     missing,
     needs,
@@ -22,7 +23,6 @@ from kube.model.job_rules.checks import (
     one_of,
     text,
     too_many,
-    whole,
 )
 from kube.model.job_rules.forms import config_key, header_name, label, port_name, variable_name
 from kube.model.job_rules.resources import container_resources
@@ -194,7 +194,7 @@ def _sleeps(path: Path, container: Any, grace_period: int) -> Iterator[FieldErro
     for hook in ("postStart", "preStop"):
         sleep = dig(container, "lifecycle", hook, "sleep")
         seconds = sleep.get("seconds") or 0 if isinstance(sleep, dict) else None
-        if whole(seconds) and not 0 <= seconds <= grace_period:
+        if is_whole(seconds) and not 0 <= seconds <= grace_period:
             detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_period})"
             yield invalid(path.at("lifecycle", hook, "sleep"), seconds, detail)
 
@@ -248,7 +248,7 @@ _CONTAINER = fields(
 def containers(path: Path, pod: Any) -> Iterator[FieldError]:
     """A check of a pod's containers and init containers."""
     grace = pod.get("terminationGracePeriodSeconds")
-    grace = grace if whole(grace) else _GRACE_PERIOD
+    grace = grace if is_whole(grace) else _GRACE_PERIOD
     own, before = path.at("containers"), path.at("initContainers")
     names: set[Any] = set()
     if not pod.get("containers"):

@@ -111,14 +111,14 @@ def search_domain(domain: str) -> list[str]:
     return [_SEARCH_FORMAT]
 
 
-def no_way_up(path: str) -> list[str]:
+def no_parent_folder(path: str) -> list[str]:
     """A path that does not leave its base folder."""
     return ["must not contain '..'"] if ".." in path.split("/") else []
 
 
 def descending(path: str) -> list[str]:
     """A relative path that does not leave its base folder."""
-    return [*(["must be a relative path"] if path.startswith("/") else []), *no_way_up(path)]
+    return [*(["must be a relative path"] if path.startswith("/") else []), *no_parent_folder(path)]
 
 
 def file_in_volume(path: str) -> list[str]:

@@ -11,14 +11,14 @@ from kube.model.job_rules.checks import (
     entries,
     fields,
     invalid,
+    is_whole,
     member,
     missing,
     not_negative,
     not_supported,
     one_of,
+    required_word,
     too_many,
-    whole,
-    word_of,
 )
 from kube.model.job_rules.forms import label
 from kube.model.job_rules.metadata import key, metadata, selector
@@ -69,7 +69,7 @@ def _is_indexed(spec: Any) -> bool:
 
 def _number(spec: Any, name: str) -> int | None:
     value = spec.get(name)
-    return value if whole(value) else None
+    return value if is_whole(value) else None
 
 
 def _completions(spec: Any) -> int | None:
@@ -176,8 +176,8 @@ def _conditions_count(path: Path, value: Any) -> Iterator[FieldError]:
 _CONDITION = fields(member("type", "", key), status=one_of("False", "True", "Unknown"))
 _FAILURE_RULE = fields(
     _one_requirement,
-    member("action", "", word_of("Count", "FailIndex", "FailJob", "Ignore")),
-    onExitCodes=fields(member("operator", "", word_of("In", "NotIn")), _exit_codes),
+    member("action", "", required_word("Count", "FailIndex", "FailJob", "Ignore")),
+    onExitCodes=fields(member("operator", "", required_word("In", "NotIn")), _exit_codes),
     onPodConditions=lambda path, value: (*_conditions_count(path, value), *each(_CONDITION)(path, value)),
 )
 

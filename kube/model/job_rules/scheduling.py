@@ -156,7 +156,7 @@ def spread_constraints(path: Path, value: Any) -> Iterator[FieldError]:
 
 
 def scheduling_gates(path: Path, value: Any) -> Iterator[FieldError]:
-    """A check of the gates: names like those of labels, each once."""
+    """A check of the gates: each name has the form of a label key, and is there once."""
     names = [(path.at(i), str(gate.get("name") or "")) for i, gate in entries(value)]
     for at, name in names:
         yield from key(at, name)

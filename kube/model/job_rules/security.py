@@ -31,8 +31,8 @@ _MAX_SYSCTL = 253
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 
 
-def _profile(field: str, kind_of: str, shown: Callable[[Any], Any]) -> Check:
-    """A check of a profile, and of its file. `shown`: the value in an error about a file that must not be set."""
+def _profile(field: str, label: str, value_shown: Callable[[Any], Any]) -> Check:
+    """A check of a profile, and of its file. `value_shown`: the value in an error about a file that must not be set."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         kind, file = value.get("type") or "", value.get("localhostProfile")
@@ -41,10 +41,10 @@ def _profile(field: str, kind_of: str, shown: Callable[[Any], Any]) -> Check:
         else:
             yield from one_of(*_PROFILES)(path.at("type"), kind)
         if kind == "Localhost" and file is None:
-            yield missing(path.at("localhostProfile"), f"must be set when {kind_of} type is Localhost")
+            yield missing(path.at("localhostProfile"), f"must be set when {label} type is Localhost")
         elif kind != "Localhost" and file is not None:
             yield invalid(
-                path.at("localhostProfile"), shown(value), f"can only be set when {kind_of} type is Localhost"
+                path.at("localhostProfile"), value_shown(value), f"can only be set when {label} type is Localhost"
             )
 
     return check
@@ -105,7 +105,7 @@ POD_SECURITY = fields(
 
 
 def host_namespaces(path: Path, pod: Any) -> Iterator[FieldError]:
-    """A check of a pod's namespaces: those of the node that exclude each other, or that hostUsers excludes."""
+    """A check of a pod's use of the node's namespaces: some exclude each other, and hostUsers excludes some."""
     if pod.get("shareProcessNamespace") is True and pod.get("hostPID") is True:
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid(path.at("shareProcessNamespace"), True, detail)

@@ -21,7 +21,7 @@ from kube.model.job_rules.checks import (
     one_of,
     text,
 )
-from kube.model.job_rules.forms import descending, file_in_volume, label, label_key, no_way_up
+from kube.model.job_rules.forms import descending, file_in_volume, label, label_key, no_parent_folder
 from kube.model.job_rules.metadata import selector
 from kube.model.jsontree import dig
 from kube.model.quantity import canonical, parse_quantity
@@ -198,7 +198,7 @@ _SOURCES: dict[str, Check] = {
     "hostPath": fields(
         needs("path"),
         lambda path, value: _HOST_TYPE(path.at("type"), value.get("type")) if value.get("path") else (),
-        path=text(no_way_up),
+        path=text(no_parent_folder),
     ),
     "secret": fields(needs("secretName"), defaultMode=file_mode, items=each(_FILES)),
     "nfs": fields(

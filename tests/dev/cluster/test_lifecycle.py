@@ -63,7 +63,7 @@ def processes(root: Path, name: str = "one") -> list[int]:
 
 def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "dev.cluster", "cluster", *arguments],
+        [sys.executable, "-m", "cli", "cluster", *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -348,7 +348,7 @@ def test_gang_scheduling_apis_are_served(api_server):
 def test_wrong_usage_ends_with_2(arguments):
     answer = cli(*arguments)
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert "error: " in answer.stderr
+    assert answer.stderr.startswith(("jobset cluster", "error: "))
 
 
 def test_failure_ends_with_1_and_one_clear_message(tmp_path):

@@ -8,10 +8,10 @@ import pytest
 from api import keys
 from controllers.resources import JOBSETS
 from dev.simulator.api_server import ApiServer
-from dev.simulator.patches import JSON
 from dev.simulator.rest import Request, Rest
 from dev.simulator.selectors import SelectorError, parse
 from dev.simulator.storage import TooOldError
+from kube.model.meta import JSON
 
 NS = "training"
 JOBS_PATH = f"/apis/batch/v1/namespaces/{NS}/jobs"

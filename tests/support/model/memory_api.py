@@ -15,9 +15,9 @@ import msgspec
 
 from dev.simulator import resources, rest
 from dev.simulator.api_server import ApiServer
-from dev.simulator.patches import JSON
 from dev.simulator.storage import Item, Key, Plain, Scope, TooOldError, Watcher
 from kube.errors import TransportError, from_response
+from kube.model.meta import JSON
 from kube.resources import Resource
 from kube.transport import Request, Response
 from tests.support.model.faults import status_body

@@ -23,10 +23,10 @@ from api.leftovers import LeftoverPod
 from api.pod import DetailedPod as Pod
 from dev.simulator import group_rules, job_rules, job_status
 from dev.simulator.api_server import FOREGROUND
-from dev.simulator.patches import JSON, merge
+from dev.simulator.patches import merge
 from dev.simulator.selectors import parse
 from dev.simulator.storage import Collection, Event, Item, Plain, Scope, Watcher
-from kube.model.meta import seconds_between
+from kube.model.meta import JSON, seconds_between
 from tests.support.model.failing_nodes import FailingNodes, node_of
 from tests.support.model.ledger import Ledger
 from tests.support.model.ledger_nodes import EVICTED

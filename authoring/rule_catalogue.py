@@ -2,6 +2,7 @@
 
 import inspect
 import pkgutil
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 
@@ -35,10 +36,11 @@ def _constants(module: ModuleType) -> list[Rule]:
     return [value for value in vars(module).values() if isinstance(value, Rule)]
 
 
-def _modules() -> list[ModuleType]:
+@cache
+def _modules() -> tuple[ModuleType, ...]:
     """The files that define rules before those that use them: `rules` first, then the others by name."""
     found: list[ModuleType] = []
     for package in (webhooks.jobset, authoring, policy):
         names = [info.name for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
         found += [import_module(name) for name in sorted(names, key=lambda name: (".rules." not in name, name))]
-    return found
+    return tuple(found)

@@ -46,10 +46,20 @@ NOT_IMPORTED = {"httptools": "uvicorn's HTTP protocol, which httpserver extends,
 """Declared dependencies that no module of ours imports, and why they are needed."""
 
 
+def statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """All statements, and none of the far more expressions."""
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        for blocks in ("body", "orelse", "finalbody", "handlers", "cases"):
+            left += getattr(node, blocks, ())
+
+
 def imports(package: str) -> Iterator[str]:
     """Top-level names that the modules of a package import, wherever they do it."""
     for path in (ROOT / package).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 yield from (alias.name.partition(".")[0] for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

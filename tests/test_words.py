@@ -30,11 +30,16 @@ INSTEAD = {
 }
 
 
+UNWANTED = re.compile(rf"(?<![a-zA-Z])(?:{'|'.join(INSTEAD)})(?![a-zA-Z])", re.IGNORECASE)
+
+
 def unwanted(text: str) -> Iterator[tuple[str, str]]:
     """Words that are not to be used, with the terms to use instead. Parts of snake_case names count as words."""
-    for word, instead in INSTEAD.items():
-        for found in re.finditer(rf"(?<![a-zA-Z])(?:{word})(?![a-zA-Z])", text, re.IGNORECASE):
-            yield found[0], instead
+    for found in UNWANTED.finditer(text):
+        yield (
+            found[0],
+            next(instead for word, instead in INSTEAD.items() if re.fullmatch(word, found[0], re.IGNORECASE)),
+        )
 
 
 def test_code_and_pages_use_the_terms_of_the_glossary():

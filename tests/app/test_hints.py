@@ -25,15 +25,16 @@ def strings() -> Iterator[tuple[str, str]]:
     ]
     for file in files:
         tree = ast.parse(file.read_text(encoding="utf-8"))
-        whole = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
-        parts = {id(part) for node in whole for part in node.values}
-        parts |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        for node in ast.walk(tree):
-            place = f"{file.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+        nodes = list(ast.walk(tree))
+        parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        parts |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        place = file.relative_to(ROOT).as_posix()
+        for node in nodes:
             if isinstance(node, ast.JoinedStr):
-                yield place, "".join(part.value if isinstance(part, ast.Constant) else ANY for part in node.values)
+                text = "".join(part.value if isinstance(part, ast.Constant) else ANY for part in node.values)
+                yield f"{place}:{node.lineno}", text
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
-                yield place, node.value
+                yield f"{place}:{node.lineno}", node.value
 
 
 @cache
@@ -42,6 +43,7 @@ def messages() -> list[tuple[str, str]]:
     return list(strings())
 
 
+@cache
 def advised() -> list[tuple[str, list[str]]]:
     found = [(place, match.rstrip(".%").split()) for place, text in messages() for match in COMMAND.findall(text)]
     return [(place, words) for place, words in found if words[0] not in {*SENTENCES, ANY} and words[0][0].isalpha()]

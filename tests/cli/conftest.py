@@ -1,8 +1,9 @@
 """What tests of the command line share."""
 
+import argparse
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,14 @@ from kube.client import Client
 from tests.support.model.fake_cluster import Cluster
 
 Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_translations() -> Iterator[None]:
+    """For each text of a parser argparse looks for a translation on the disk: a quarter of the time of a command."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(argparse, "_", str)
+        yield
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """What `jobset certs status` says about certificates and those who have to trust them (docs/certificates.md)."""
 
 import base64
-import copy
 import io
 import json
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from certs.renewal import new_key
 from cli.certificates.run import write
 from cli.main import main
 from manifests import crd, install_objects, policy_objects
+from manifests.admission import webhook_configurations
 from manifests.installed.certificates import CERT_MANAGER, FoundObjects, Status, look
 from tests.support.bad_certificates import BAD, curve, key_pem
 from tests.support.endpoints import endpoints
@@ -36,16 +37,15 @@ def encoded(pem: bytes) -> str:
     return base64.b64encode(pem).decode()
 
 
+stored_crd = cache(crd)
+
+
 def found(stored: Material = GOOD, bundle: bytes | None = None, **annotations: str) -> FoundObjects:
     """An installation whose Secret holds `stored`; the configurations trust its CAs, or `bundle`."""
-    objects = install_objects(ca_bundle=stored.authorities if bundle is None else bundle)
-    configurations = {
-        (body["kind"], body["metadata"]["name"]): copy.deepcopy(body)
-        for body in objects
-        if body["kind"].endswith("WebhookConfiguration")
-    }
+    installed = webhook_configurations(ca_bundle=stored.authorities if bundle is None else bundle)
+    configurations = {(body["kind"], body["metadata"]["name"]): body for body in installed}
     secret = {"metadata": {"annotations": annotations}, "data": data_of(stored)}
-    return FoundObjects(SECRET, secret, dict(configurations), CRD, crd())
+    return FoundObjects(SECRET, secret, dict(configurations), CRD, {**stored_crd(), "spec": {**stored_crd()["spec"]}})
 
 
 def edited(webhook: int = 0, injector: str = "", **client: Any) -> FoundObjects:

@@ -1,7 +1,10 @@
 """The reference page holds every rule, and rules are fit to be referred to."""
 
 import re
+from functools import cache
 from pathlib import Path
+
+import pytest
 
 from authoring.rule_catalogue import all_rules, rules
 from dev.reference import pages as reference
@@ -15,6 +18,14 @@ from webhooks.jobset.cluster.needs import SECONDS_OF_FOUND, SECONDS_OF_MISSING
 from webhooks.jobset.cluster.nodes import KEPT_FOR as NODES_KEPT_FOR
 from webhooks.jobset.cluster.nodes import MOST_PAGES
 from webhooks.jobset.cluster.questions import PER_REVIEW, REVIEWS, TURN_TIMEOUT
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _made_once():
+    """A page is the same each time, and all of them take seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reference, "PAGES", {name: cache(make) for name, make in reference.PAGES.items()})
+        yield
 
 
 def test_ids_are_stable_words_and_nobody_shares_one():

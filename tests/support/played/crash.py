@@ -10,10 +10,9 @@ nothing of it runs on, no handler, no clean-up, and what had been sent arrives. 
 
 import asyncio
 import contextlib
-import itertools
 import json
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections import Counter, deque
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -33,7 +32,7 @@ from kube.workqueue import BATCHED, WorkQueue
 from tests.support.model.lagging import LaggingTransport
 from tests.support.model.repeated_checks import leave_out_checks
 from tests.support.model.tally import Tally
-from tests.support.played.kills import Path, Record, Site, Step, When, Write
+from tests.support.played.kills import Early, Path, Record, Site, Step, When, Write
 from tests.support.played.namespace import (
     PlayedCluster,
     Snapshot,
@@ -246,24 +245,30 @@ class Instance:
             tasks.create_task(loop.run())
             self._runs = True
 
-    async def rest(self) -> Snapshot | None:
-        """The world when the controller has seen all of it and has nothing left to do; None once it is killed."""
+    async def rest(self, early: Early | None = None) -> Snapshot | None:
+        """The world when the controller has seen all of it and has nothing left to do; None once it is killed.
+
+        `early`: but for what it will do at a time that is not at hand, once this step is due.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REST_SECONDS
         while not self._transport.killed.is_set():
             snapshot = await self._snapshot_at_rest() if self._idle(self._timers) else None
-            if snapshot is not None and (self._idle() or self._world.move(snapshot)):
+            if snapshot is not None and ((early and early.due(snapshot)) or self._idle() or self._world.move(snapshot)):
                 return snapshot
             assert loop.time() < deadline, f"no rest in {REST_SECONDS:g} s: {len(self._queue)} keys wait"
             await asyncio.sleep(PAUSE)
         return None
 
-    async def act(self) -> None:
-        """Until it has done what it would do from all that it can see, or the API server has refused some of it."""
+    async def act(self, early: Early | None) -> None:
+        """Until it has done what it would do from all that it can see, or the API server has refused some of it.
+
+        With `early` keys may wait for a time that is not at hand.
+        """
         self._transport.refused = 0
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REST_SECONDS
-        while not (self._idle() or self._transport.refused):
+        while not (self._idle(early is not None) or self._transport.refused):
             assert loop.time() < deadline, f"no rest in {REST_SECONDS:g} s: {len(self._queue)} keys wait"
             await asyncio.sleep(PAUSE)
 
@@ -314,7 +319,7 @@ async def run(transport: Transport, namespace: str, path: Path, site: Site | Non
     record, tracking = Record(), TrackingTransport(transport)
     world = PlayedCluster(tracking, namespace)
     await world.create(JOBSETS, path.manifest)
-    steps = iter(path.steps)
+    steps = deque(path.steps)
     try:
         for death in (site, None):
             behind = site.kill.behind if site and death is None else 0
@@ -322,17 +327,17 @@ async def run(transport: Transport, namespace: str, path: Path, site: Site | Non
             killable = KillableTransport(lagging, world, record, death)
             async with _running_controller(world, killable, path, record) as instance:
                 if behind:
-                    await instance.act()
+                    await instance.act(_early(steps))
                     lagging.catch_up_with(site.kill.first)
                     await instance.shows(site.kill.first)
-                    await instance.act()
+                    await instance.act(_early(steps))
                     lagging.catch_up()
                 seen = await _play(instance, world, steps, record)
             if seen is not None:
                 record.end = normalised(seen, namespace)
                 return record
             if killable.late:
-                steps = itertools.chain(steps, [_arrival(tracking, killable.late)])
+                steps.append(_arrival(tracking, killable.late))
             while site and site.kill.away and (move := world.move(await world.look())):
                 await move()
     finally:
@@ -340,14 +345,19 @@ async def run(transport: Transport, namespace: str, path: Path, site: Site | Non
     raise AssertionError("unreachable: the second life has no site to be killed at")
 
 
-async def _play(instance: Instance, world: PlayedCluster, steps: Iterator[Step], record: Record) -> Snapshot | None:
+def _early(steps: deque[Step]) -> Early | None:
+    """The next step if it is an early one."""
+    return steps[0] if steps and isinstance(steps[0], Early) else None
+
+
+async def _play(instance: Instance, world: PlayedCluster, steps: deque[Step], record: Record) -> Snapshot | None:
     """Move the world whenever the controller rests, until nothing is left to happen; None if it was killed."""
     for _ in range(MOVES):
-        seen = await instance.rest()
+        seen = await instance.rest(_early(steps))
         if seen is None:
             return None
         move = world.move(seen)
-        step = None if move else next(steps, None)
+        step = steps.popleft() if steps and not move else None
         if move:
             await move()
         elif step:

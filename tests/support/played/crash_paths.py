@@ -6,7 +6,9 @@ from api.keys import EXCLUSIVE_TOPOLOGY
 from tests.support.cluster.jobs import group, manifest
 from tests.support.played.crash_steps import (
     FIRST,
+    MAINTENANCE_TAINT,
     SECOND,
+    acknowledge,
     bind_first_pod,
     bind_to_domain,
     complete,
@@ -15,8 +17,10 @@ from tests.support.played.crash_steps import (
     doom,
     edit,
     end_deleted_pods,
+    evict_first_pod,
     exit_with,
     fail,
+    has_notice,
     hold_domain,
     hold_place,
     lead_follower,
@@ -29,9 +33,11 @@ from tests.support.played.crash_steps import (
     start_domain_on_no_node,
     start_first_pod,
     start_on_no_node,
+    start_on_node,
     start_pods,
+    taint_node,
 )
-from tests.support.played.kills import Path
+from tests.support.played.kills import Early, Path, Step
 
 DNS = {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
 TPU, GPU = ({"nodeSelector": {"pool": pool}} for pool in ("tpu", "gpu"))
@@ -70,6 +76,7 @@ CLAIMS = [
 BOTH = complete(FIRST), complete(SECOND)
 RESTARTING = manifest(workers(), failurePolicy=restarting())
 RESTARTED = "2 Jobs, 2 ready, 2 pods, 1 restarts"
+IN_PLACE = "2 Jobs, 2 ready, 2 pods, 0 before 1 in place"
 TWICE = tuple(report(name, attempt) for attempt in (0, 1) for name in (FIRST, SECOND))
 
 
@@ -81,6 +88,19 @@ def by_exit_code(action: str) -> dict[str, Any]:
     """What to do on exit code 3; on any other the set fails."""
     rule = {"name": "three", "action": action, "onExitCodes": {"operator": "In", "values": [3]}, "maxRestarts": 1}
     return {"maxRestarts": 5, "rules": [rule, {"name": "other", "action": "FailJobSet"}]}
+
+
+def leaves_node(name: str, announce: Step, move: Early | None = None) -> Path:
+    """The set leaves the node of its first pod by a restart that does not count: in place when `move` has happened."""
+    strategy = "InPlaceRestart" if move else "Recreate"
+    notice = {"signal": "SIGUSR1", "waitSeconds": 600 if move else 1}
+    policy = {"maintenance": {"taintKeys": [MAINTENANCE_TAINT], "notice": notice}, **restarting(strategy, 0)}
+    steps = (start_on_node, announce, end_deleted_pods)
+    if move:
+        steps = (start_on_node, *TWICE[:2], announce, move, end_deleted_pods, start_first_pod, *TWICE[2:])
+    gates = frozenset({"JobSetNodeMaintenance", "InPlaceRestart"})
+    ends = IN_PLACE if move else RESTARTED
+    return Path(name, ends, manifest(workers(), failurePolicy=policy), steps, gates, timers=True)
 
 
 SPARES = frozenset({"JobSetNodeFailure", "JobSetSpares"})
@@ -340,14 +360,14 @@ PATHS = (
     Path("gang-resumed", "2 Jobs, 2 ready, 2 pods", manifest(workers(), scheduling=CUBES), (STOP, START), GANGS),
     Path(
         "in-place-restart",
-        "2 Jobs, 2 ready, 2 pods, 0 before 1 in place",
+        IN_PLACE,
         manifest(workers(), failurePolicy=restarting("InPlaceRestart")),
         (start_pods, *TWICE),
         frozenset({"InPlaceRestart"}),
     ),
     Path(
         "in-place-node-gone",
-        "2 Jobs, 2 ready, 2 pods, 0 before 1 in place",
+        IN_PLACE,
         manifest(workers(), failurePolicy={**restarting("InPlaceRestart"), "nodeFailure": {"afterSeconds": 1}}),
         (start_pods, *TWICE[:2], lose_node_of_first_pod, start_first_pod, *TWICE[2:]),
         frozenset({"InPlaceRestart", "JobSetNodeFailure"}),
@@ -360,4 +380,9 @@ PATHS = (
         (start_pods, *TWICE, report(FIRST, 2)),
         frozenset({"InPlaceRestart", "JobSetFailureEscalation"}),
     ),
+    leaves_node("pod-evicted", evict_first_pod),
+    leaves_node("node-tainted", taint_node),
+    leaves_node("in-place-pod-evicted", evict_first_pod, Early(acknowledge, has_notice)),
+    leaves_node("in-place-pod-evicted-ended", evict_first_pod, Early(end_deleted_pods, has_notice)),
+    leaves_node("in-place-node-tainted", taint_node, Early(acknowledge, has_notice)),
 )

@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from api.keys import COMPLETION_INDEX, IN_PLACE_RESTART_ATTEMPT, JOB_UID, PLACEMENT_GATE, SPARE_GATE
+from api.keys import (
+    COMPLETION_INDEX,
+    IN_PLACE_RESTART_ATTEMPT,
+    JOB_UID,
+    MAINTENANCE_ACKNOWLEDGED,
+    PLACEMENT_GATE,
+    SPARE_GATE,
+)
 from controllers.resources import JOBSETS
 from dev.simulator.job_status import condition
 from kube.resources import JOBS, NODES, PODS, SERVICES
@@ -11,6 +18,7 @@ from tests.support.played.namespace import NOW, PlayedCluster, Snapshot
 
 FIRST, SECOND = "js-workers-0", "js-workers-1"
 _NO_NODE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": NOW}
+MAINTENANCE_TAINT = "example.com/maintenance"
 UNSCHEDULABLE = {"status": {"conditions": [_NO_NODE]}}
 
 
@@ -94,6 +102,36 @@ async def start_first_pod(world: PlayedCluster, seen: Snapshot) -> None:
 async def start_on_no_node(world: PlayedCluster, seen: Snapshot) -> None:
     """The pod of the first Job comes up on a node that does not exist any more."""
     await _start_pod(world, seen.one(JOBS, FIRST), nodeName="gone")
+
+
+async def start_on_node(world: PlayedCluster, seen: Snapshot) -> None:
+    """The pods of both Jobs come up, that of the first one on a node that exists. It may be drained a second later."""
+    await world.create(NODES, {"metadata": {"name": _held_node(world)}})
+    await _start_pod(world, seen.one(JOBS, FIRST), nodeName=_held_node(world))
+    await _start_pod(world, seen.one(JOBS, SECOND))
+
+
+async def evict_first_pod(world: PlayedCluster, _: Snapshot) -> None:
+    """Somebody evicts the pod of the first Job, which has its grace period."""
+    await world.evict(FIRST)
+
+
+async def taint_node(world: PlayedCluster, _: Snapshot) -> None:
+    """Somebody announces maintenance of the node of the first pod."""
+    taint = {"key": MAINTENANCE_TAINT, "effect": "PreferNoSchedule"}
+    await world.patch(NODES, _held_node(world), {"spec": {"taints": [taint]}})
+
+
+def has_notice(seen: Snapshot) -> bool:
+    """Whether the set has a notice that is open."""
+    return "noticeTime" in seen.one(JOBSETS, "js")["status"].get("maintenance", {})
+
+
+async def acknowledge(world: PlayedCluster, seen: Snapshot) -> None:
+    """The agents of both pods write that their workers are ready to move: seen together, or the first one alone."""
+    notice = seen.one(JOBSETS, "js")["status"]["maintenance"]["noticeTime"]
+    for name in (FIRST, SECOND):
+        await world.patch(PODS, name, {"metadata": {"annotations": {MAINTENANCE_ACKNOWLEDGED: notice}}})
 
 
 async def end_deleted_pods(world: PlayedCluster, seen: Snapshot) -> None:

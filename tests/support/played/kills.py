@@ -15,6 +15,17 @@ Step = Callable[[PlayedCluster, Snapshot], Awaitable[None]]
 
 
 @dataclass(frozen=True)
+class Early:
+    """A step that comes while the controller still waits for a time, which other steps let pass: once `due` holds."""
+
+    step: Step
+    due: Callable[[Snapshot], bool]
+
+    async def __call__(self, world: PlayedCluster, seen: Snapshot) -> None:
+        await self.step(world, seen)
+
+
+@dataclass(frozen=True)
 class Path:
     """What happens to a JobSet: its first manifest, then what its user and its pods do, one by one.
 

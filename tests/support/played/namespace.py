@@ -234,10 +234,17 @@ class PlayedCluster:
     async def bind(self, pod: str, node: str) -> None:
         """What kube-scheduler writes when it has found a node for a pod."""
         body = {"metadata": {"name": pod}, "target": {"kind": "Node", "name": node}}
-        path = f"{PODS.path(self.namespace, pod)}/binding"
-        binding = Request(method="POST", path=path, verb="create", body=json.dumps(body).encode())
-        response = await self._transport.send(binding)
+        await self._post(f"{PODS.path(self.namespace, pod)}/binding", body)
+
+    async def _post(self, path: str, body: Object) -> None:
+        request = Request(method="POST", path=path, verb="create", body=json.dumps(body).encode())
+        response = await self._transport.send(request)
         assert response.status == 201, response.body
+
+    async def evict(self, pod: str) -> None:
+        """What `kubectl drain` does: the pod is marked, and deleted with its grace period."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": self.namespace}}
+        await self._post(f"{PODS.path(self.namespace, pod)}/eviction", body)
 
     async def delete(self, resource: Resource, name: str, propagation: str, **options: Any) -> None:
         await self._client.delete(resource, name, namespace=self.namespace, propagation_policy=propagation, **options)

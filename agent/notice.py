@@ -20,9 +20,13 @@ RETRY_SECONDS = 2.0
 
 
 class Notices:
-    """The open notice. `receive` is for the thread that follows the JobSet, `run` is a thread of its own."""
+    """The open notice. `receive` is for the thread that follows the JobSet, `run` is a thread of its own.
+
+    `acknowledged`: whether the worker is ready to move. The agent resets it when it starts another worker.
+    """
 
     def __init__(self, file: Path, api: Api) -> None:
+        self.acknowledged = False
         self._file = file
         self._api = api
         self._open: Notice | None = None
@@ -69,6 +73,7 @@ class Notices:
                     return
                 pause = RETRY_SECONDS
             else:
+                self.acknowledged = True
                 say("the worker is ready to move, and the pod says so")
                 return
 

@@ -102,6 +102,7 @@ class Agent:
         self._watchdog: Watchdog | None = None
         self._log: WorkerLog | None = None
         self._probe: Probe | None = None
+        self._notices = Notices(settings.acknowledgement, Api(settings))
         if settings.worker is None:
             try:
                 self._probe = Probe(settings.probe_port, settings.probe_path)
@@ -119,11 +120,10 @@ class Agent:
             self._thread(self._probe.serve)
         if self._settings.in_place:
             following = NextAttempt(self._end_worker, Api(self._settings)) if self._settings.worker_only else None
-            notices = Notices(self._settings.acknowledgement, Api(self._settings))
             if self._settings.worker is not None:
-                self._thread(notices.run)
+                self._thread(self._notices.run)
             api = Api(self._settings)
-            self._watcher = JobSetWatcher(api, self._events.put, following=following, notify=notices.receive)
+            self._watcher = JobSetWatcher(api, self._events.put, following=following, notify=self._notices.receive)
             self._thread(self._watcher.run)
         else:
             self._events.put(Action.LIFT)
@@ -143,6 +143,9 @@ class Agent:
                 return self._heed(about) if run == self._run else None
             case Action() | Restart() if not self._stopping:
                 return self._obey(event)
+            case Action.RESTART | Restart() if self._stopping and self._notices.acknowledged:
+                say("the worker was ready to move, and this attempt is over")
+                return self._finish(128 + self._stopping)  # nothing is left for which the grace period is needed
         return None
 
     def _heed(self, event: WorkerEvent) -> int | None:
@@ -232,7 +235,7 @@ class Agent:
 
     def _lift(self) -> int | None:
         say("the barrier is down")
-        self._failed = None
+        self._failed, self._notices.acknowledged = None, False
         if self._probe is not None:
             self._probe.lift()
         elif self._settings.worker is not None:

@@ -1,5 +1,6 @@
 """A notice of maintenance: who gets the signal, and what ends the wait (docs/concepts/node-maintenance.md#the-signal)."""
 
+import signal
 import subprocess
 import sys
 import threading
@@ -137,9 +138,12 @@ def test_a_report_that_fails_is_tried_again_and_a_forbidden_one_is_not(workers, 
     wait_for(lambda: forbidden.said == ["next"])
 
 
-@pytest.mark.integration
-def test_an_agent_passes_the_notice_on_and_its_pod_says_that_the_worker_is_ready(stage):
-    trap = 'trap \'touch "$JOBSET_ACKNOWLEDGEMENT_FILE"\' USR1; echo up > "$FOLDER/up"; while :; do sleep 0.1; done'
+WORKER = 'trap \'touch "$JOBSET_ACKNOWLEDGEMENT_FILE"\' USR1; echo up > "$FOLDER/up"; while :; do sleep 0.1; done'
+TIME = "2026-01-01T00:00:00Z"
+
+
+def begin_attempt(stage, worker: str):
+    """A set with a notice, and its agent, whose worker runs attempt 0."""
     stage.jobset()
     policy = stage.get()["spec"]["failurePolicy"] | {
         "maintenance": {"taintKeys": ["drain"], "notice": {"signal": "SIGUSR1", "waitSeconds": 60}}
@@ -147,11 +151,32 @@ def test_an_agent_passes_the_notice_on_and_its_pod_says_that_the_worker_is_ready
     body = stage.get() | {"metadata": {"name": "js"}}
     stage.delete()
     stage.create({**body, "spec": {**body["spec"], "failurePolicy": policy}})
-    agent = stage.agent(trap, JOBSET_ACKNOWLEDGEMENT_FILE=str(stage.folder / "ready"))
+    agent = stage.agent(worker, JOBSET_ACKNOWLEDGEMENT_FILE=str(stage.folder / "ready"))
     agent.wait_log("reported attempt 0")
     stage.attempts(current=0)
     stage.file_text("up")
-    time = "2026-01-01T00:00:00Z"
-    stage.patch_status(currentInPlaceRestartAttempt=0, maintenance={"noticeTime": time, "moveTime": time})
+    return agent
+
+
+def open_notice_of(stage) -> None:
+    stage.patch_status(currentInPlaceRestartAttempt=0, maintenance={"noticeTime": TIME, "moveTime": TIME})
+
+
+@pytest.mark.integration
+def test_an_agent_passes_the_notice_on_and_its_pod_says_that_the_worker_is_ready(stage):
+    begin_attempt(stage, WORKER)
+    open_notice_of(stage)
     said = wait_for(lambda: stage.pod()["metadata"]["annotations"].get(keys.MAINTENANCE_ACKNOWLEDGED))
-    assert said == time
+    assert said == TIME
+
+
+@pytest.mark.integration
+def test_an_evicted_pod_whose_worker_is_ready_ends_with_the_attempt(stage):
+    """The worker ends neither at SIGTERM nor when it is ready."""
+    agent = begin_attempt(stage, f"trap '' TERM; {WORKER}")
+    agent.tell(signal.SIGTERM)
+    agent.wait_log("SIGTERM: waiting for the worker to end")
+    open_notice_of(stage)
+    agent.wait_log("the worker is ready to move")
+    stage.attempts(previous=0, current=0)
+    assert agent.ended() == 128 + signal.SIGTERM

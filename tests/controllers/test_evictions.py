@@ -150,6 +150,7 @@ class TestInPlace:
                 world.pods[number] = msgspec.convert(pod, Pod)
             world.settle()
         assert len(world.moves()) == 1
+        assert world.deleted == ["js-workers-1-0-0"], "once, so that its Job does not count it as failed"
 
     def test_without_a_notice_it_moves_at_once(self):
         world = running(wait=None, gates={"JobSetNodeMaintenance": True, "InPlaceRestart": True},

@@ -240,7 +240,9 @@ def _move(
     draft.event(
         "Normal", REASON, _words(ctx, leaving, f"its pods there are replaced, and all restart in place; {planned}")
     )
-    return draft_result(draft, *_deletions(ctx, nodes, pods), status_first=True)
+    # Their Jobs are not to count evicted pods, either: they would wait before they make the next ones.
+    released = [pod for node in leaving for pod in _old_pods(node, pods) if pod.deleting and not pod.ended]
+    return draft_result(draft, *map(_replacement, released), *_deletions(ctx, nodes, pods), status_first=True)
 
 
 def _replicated_jobs(ctx: Context, nodes: list[LeftNode], pods: PodsByNode) -> set[str]:
@@ -262,8 +264,11 @@ def _can_stay(ctx: Context, agents: Iterable[Pod]) -> bool:
 def _deletions(ctx: Context, nodes: Iterable[LeftNode], pods: PodsByNode) -> list[DeletePod]:
     """In place: the pods that have to leave nodes which the status says the set has left."""
     moved = [node for node in nodes if node.moved] if ctx.restarts_in_place else []
-    old = (pod for node in moved for pod in _old_pods(node, pods) if not pod.deleting)
-    return [DeletePod(pod.name, pod.uid, replaced=True, graceful=True) for pod in old]
+    return [_replacement(pod) for node in moved for pod in _old_pods(node, pods) if not pod.deleting]
+
+
+def _replacement(pod: PodOnTaintedNode) -> DeletePod:
+    return DeletePod(pod.name, pod.uid, replaced=True, graceful=True)
 
 
 def _words(ctx: Context, nodes: Iterable[LeftNode], follows: str) -> str:

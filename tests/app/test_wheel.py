@@ -31,7 +31,7 @@ def jobset(site: Path, *args: str, entry: str = "main", before: str = "") -> sub
     `before`: a folder that the Python looks into before site-packages.
     """
     python = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
-    run = [python, "-SPBc", f"import sys; from jobset_controller import {entry}; sys.exit({entry}())", *args]
+    run = [python, "-SPc", f"import sys; from jobset_controller import {entry}; sys.exit({entry}())", *args]
     env = {
         "PYTHONPATH": os.pathsep.join(filter(None, [before, str(site)])),
         "HOME": str(site),

@@ -5,6 +5,9 @@ import json
 import pytest
 import yaml
 
+from authoring.findings import Report
+from cli.check import validate as validate_command
+from cli.check.validate import Options
 from tests.support.objects.jobsets import jobset, rjob
 from tests.support.objects.validated import GOOD, TYPO, WARNED
 from tests.support.pages.files import ROOT
@@ -170,6 +173,23 @@ class TestPullRequests:
         assert validate("-o", "github", "-f", write(GOOD)) == (0, "1 file, 1 JobSet, 0 errors, 0 warnings\n", "")
 
 
+@pytest.fixture(scope="module")
+def _checked_once():
+    """The corpus is checked for the first form; the others report the same findings."""
+    found: list[Report] = []
+
+    def report(options: Options) -> Report:
+        if not found:
+            found.append(run_checks(options))
+        return found[0]
+
+    run_checks = validate_command._run_checks
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(validate_command, "_run_checks", report)
+        yield
+
+
+@pytest.mark.usefixtures("_checked_once")
 @pytest.mark.parametrize("output", ["json", "yaml", "sarif", "github", "text"])
 def test_every_manifest_of_the_corpus_can_be_reported_in_every_form(command, output: str):
     code, out, err = command("validate", "-f", str(ROOT / "tests/manifests/bad"), "-o", output)

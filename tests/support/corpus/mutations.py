@@ -4,7 +4,7 @@
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,17 @@ def dig(tree: Any, keys: tuple[str | int, ...]) -> Any:
     return tree
 
 
-def places(tree: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Every place in the tree, from the top."""
-    yield path
-    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
-    for key, child in items:
-        yield from places(child, (*path, key))
+def nodes(tree: Any) -> list[tuple[tuple[str | int, ...], Any]]:
+    """Every place in the tree, from the top, and what is there."""
+    found: list[tuple[tuple[str | int, ...], Any]] = []
+
+    def visit(path: tuple[str | int, ...], node: Any) -> None:
+        found.append((path, node))
+        for key, child in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+            visit((*path, key), child)
+
+    visit((), tree)
+    return found
 
 
 def schema_at(path: tuple[str | int, ...]) -> JSON:
@@ -65,7 +70,7 @@ def mutated(draw: st.DrawFn, changes: int = 3, good: Callable[[], JSON] = traini
 
 
 def _pick(draw: st.DrawFn, tree: JSON, kind: type = object) -> tuple[str | int, ...]:
-    spots = [("spec", *path) for path in places(tree["spec"]) if isinstance(dig(tree["spec"], path), kind)]
+    spots = [("spec", *path) for path, node in nodes(tree["spec"]) if isinstance(node, kind)]
     return draw(st.sampled_from(spots)) if spots else ("spec",)
 
 

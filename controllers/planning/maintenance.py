@@ -22,5 +22,13 @@ def left_nodes(status: JobSetStatus) -> tuple[LeftNode, ...]:
 
 
 def uncounted_restarts(js: JobSet) -> int:
-    """Restarts of a container that do not count, because the set moved in place. Resumes may be among them."""
-    return 0 if policy_of(js) is None else uncounted_attempts(js.status)
+    """Restarts of a container that do not count, because the set moved in place. Resumes may be among them.
+
+    One more while the set is about to move because of an evicted pod: the other workers have lost it, and may fail.
+    """
+    return 0 if policy_of(js) is None else uncounted_attempts(js.status) + _has_open_eviction(js.status)
+
+
+def _has_open_eviction(status: JobSetStatus) -> bool:
+    notice = status.maintenance
+    return bool(notice and notice.notice_time) and any(not (node.taint or node.moved) for node in left_nodes(status))

@@ -138,6 +138,24 @@ class TestInPlace:
         report(world, 2, 1)
         assert world.status.terminal_state == "Failed", "a failure counts as before"
 
+    def test_containers_that_fail_because_of_it_do_not_count(self):
+        """The kubelet has started a container again, and its agent has not reported the next attempt yet."""
+        world = in_place(maxRestarts=0)
+        world.seconds = 10
+        evict(world)
+
+        def restart_other(times: int) -> None:
+            status = {"phase": "Running", "containerStatuses": [{"name": "main", "restartCount": times}]}
+            world.pods[0] = msgspec.convert({**msgspec.to_builtins(world.pods[0]), "status": status}, Pod)
+            world.settle()
+
+        restart_other(1)
+        assert (world.status.terminal_state, world.moves()) == ("", [])
+        evict(world, ended=True)
+        assert (world.status.terminal_state, len(world.moves())) == ("", 1)
+        restart_other(2)
+        assert world.status.terminal_state == "Failed", "a failure counts as before"
+
     def test_all_agents_that_of_the_evicted_pod_too_end_the_notice(self):
         world = in_place()
         world.seconds = 10

@@ -140,7 +140,7 @@ class FailingNodes(ApiServer):
         """Only of a pod that is being deleted or replaced, on a node that has failed, and only as the set asks for."""
         name, node, js = stored.key[1], stored.content["spec"]["nodeName"], self.jobset
         replaced = js is not None and js.restarts_in_place
-        if self._leaves(node):
+        if self._leaves(stored):
             return
         assert replaced or "deletionTimestamp" in stored.meta, f"{name} is deleted, which nobody had asked for"
         assert self._lost(stored), f"{name} is deleted without its node, which works"
@@ -153,14 +153,15 @@ class FailingNodes(ApiServer):
         js, name = self.jobset, old.key[1]
         assert js is not None and js.restarts_in_place, f"{name} is released, and nothing restarts in place"  # noqa: PT018 -- one thing
         assert "deletionTimestamp" in old.meta, f"{name} is released, and may run on"
-        if self._leaves(old.content["spec"]["nodeName"]):
+        if self._leaves(old):
             return
         assert self._lost(old), f"{name} is released, and its node works"
 
-    def _leaves(self, node: str) -> bool:
-        """Whether a set in place may replace its pods there because the node is, or was, drained."""
-        js = self.jobset
-        return node in self.drains and js is not None and js.restarts_in_place and bool(maintenance.policy_of(js))
+    def _leaves(self, pod: Any) -> bool:
+        """Whether a set in place may replace the pod because its node is, or was, drained, or it is evicted."""
+        js, reasons = self.jobset, [each["reason"] for each in pod.content["status"].get("conditions", ())]
+        leaves = pod.content["spec"]["nodeName"] in self.drains or EVICTION in reasons
+        return leaves and js is not None and js.restarts_in_place and bool(maintenance.policy_of(js))
 
     def _lost(self, stored: Any) -> bool:
         """Whether the node of a pod has failed for as long as the set wants."""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube.model.field import ErrorType, Layer
-from tests.support.corpus.mutations import SCHEMA, dig, mutated, places, training
+from tests.support.corpus.mutations import SCHEMA, dig, mutated, nodes, training
 from tests.support.objects.jobsets import jobset, rjob
 from webhooks.jobset.schema.schema import Schema
 from webhooks.jobset.schema.walk import MAX_FAULTS, Walk
@@ -257,7 +257,7 @@ JSONS = st.recursive(
 def laced(draw):
     """A changed JobSet with any JSON in one place."""
     obj = draw(mutated())
-    *parent, last = draw(st.sampled_from([("spec", *path) for path in places(obj["spec"])]))
+    *parent, last = draw(st.sampled_from([("spec", *path) for path, _ in nodes(obj["spec"])]))
     dig(obj, tuple(parent))[last] = draw(JSONS)
     return obj
 

@@ -98,13 +98,13 @@ T = TypeVar("T")
 
 
 class FiledObject(NamedTuple, Generic[T]):
-    """A policy or an exception, and the document that it stands in."""
+    """A policy or an exception, and the document that contains it."""
 
     document: Document
     value: T
 
     def line(self, path: Path) -> tuple[str, int]:
-        """The file and the line of a place in it."""
+        """The file and the line of one of its fields."""
         return self.document.source.name, line_of(self.document, path)
 
 
@@ -168,18 +168,19 @@ class Policies:
 class FiledPolicies(Policies):
     """The policies of files. `seen`: the namespaces of the JobSets that were checked."""
 
-    rules: Sequence[FiledObject[JobSetPolicy]] = ()
-    filed: Sequence[FiledObject[JobSetPolicyException]] = ()
+    filed_policies: Sequence[FiledObject[JobSetPolicy]] = ()
+    filed_exceptions: Sequence[FiledObject[JobSetPolicyException]] = ()
     seen: dict[str, Namespace] = field(default_factory=dict)
 
-    def saw(self, name: str) -> None:
+    def note_namespace(self, name: str) -> None:
         """Note the namespace of a JobSet."""
         self.seen[name or DEFAULT] = self.namespace(name)
 
     def warn(self, report: Report, gates: FeatureGates, *, everywhere: bool) -> None:
         """Report contradictions, and why exceptions have no effect: in the namespaces of the JobSets, or in any."""
-        warn_of_conflicts(self.rules, report, gates)
-        warn_of_exceptions(self.filed, self.policies, None if everywhere else self.seen, self.at, report)
+        warn_of_conflicts(self.filed_policies, report, gates)
+        namespaces = None if everywhere else self.seen
+        warn_of_exceptions(self.filed_exceptions, self.policies, namespaces, self.at, report)
 
 
 def _no_match(judged: JudgedJobSet, found: Sequence[tuple[JobSetPolicy, Mismatch]]) -> FieldError:

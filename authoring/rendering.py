@@ -4,8 +4,8 @@ The controller's code (api/children.py) builds them, one at a time: a JobSet of 
 memory than one of ten. Only groups (spec.scheduling) are computed before.
 
 Two things are only known once the JobSet is stored: its uid, and the random suffix of a generated name, which is xxxxx
-here. Where the manifest has no uid, owner references and the keys of uid and attempt are left out: the API server
-refuses an invented uid, and another attempt, as a change of an object that exists, so `kubectl diff` would fail.
+here. If the manifest has no uid, owner references and the keys of uid and attempt are left out: with invented values,
+`kubectl diff` would fail for objects that exist, since the API server refuses to change these fields.
 """
 
 from collections.abc import Iterator, Sequence

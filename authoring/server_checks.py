@@ -49,7 +49,7 @@ TIMEOUT = 10.0
 BUDGET = 15.0
 """Seconds for all requests about the children of one JobSet."""
 QUESTIONS = 200
-"""Requests about the children of one JobSet."""
+"""Largest number of requests about the children of one JobSet."""
 _AT_NAME = Path(("metadata", "name"))
 _AT_NAMESPACE = Path(("metadata", "namespace"))
 _IDENTITY = {("metadata",), *(("metadata", key) for key in ("name", "generateName", "namespace"))}
@@ -131,7 +131,7 @@ class ServerChecks:
             raise CheckError(failure_text(error)) from error
 
     async def namespace(self, name: str) -> Namespace | None:
-        """The namespace of manifests that name this one, or none; None if it does not exist, or may not be read."""
+        """The namespace with this name ("": the default one). None if it does not exist or may not be read."""
         try:
             sent = await self._client.get(NAMESPACES, name or self._namespace, type=NamespaceMetadata, timeout=TIMEOUT)
         except (NotFound, Forbidden):
@@ -156,12 +156,12 @@ class ServerChecks:
             more.append(NOT_READABLE.at(_AT_NAME, None, why=f"{error.code} {error.reason}"))
         if stored is None:
             found = checks.create(sent, children=False)
-            of_gates = _errors_only_in(found, plain.create(sent, children=False))
+            gate_errors = _errors_only_in(found, plain.create(sent, children=False))
             more += await self._children.create(found.object, found.errors, checks.gates, namespace=namespace)
         else:
             change = PreparedManifest(_as_update(sent.object, stored), sent.faults)
             found = checks.update(stored, change)
-            of_gates = _errors_only_in(found, plain.update(stored, change))
+            gate_errors = _errors_only_in(found, plain.update(stored, change))
             new, gates = found.object, checks.gates
             more += await self._children.update(stored, new, found.errors, gates, namespace=namespace)
             more.append(NOT_LOOKED_UP.at(_AT_NAME, None, name=stored["metadata"]["name"]))
@@ -171,8 +171,8 @@ class ServerChecks:
         more = [error for error in more if error not in expected]
         found = found.with_findings(map(_not_a_fault, more))
         answered, is_by_manager = await self._send_dry_run(sent.object, namespace, stored, found, expected)
-        gate_errors = of_gates if is_by_manager else frozenset()
-        return _merge_findings(found, answered, gate_errors, {error.path for error in sent.faults})
+        uncertain = gate_errors if is_by_manager else frozenset()
+        return _merge_findings(found, answered, uncertain, {error.path for error in sent.faults})
 
     async def _has_namespace(self, name: str) -> bool:
         try:
@@ -254,10 +254,9 @@ def _is_expected(error: FieldError, namespace: str, created: AbstractSet[Named])
 
 def _without_bad_metadata(sent: PreparedManifest) -> PreparedManifest:
     """The JobSet without invalid labels and annotations, for which the API server would refuse it before admission."""
-    metadata = sent.object["metadata"]
+    metadata, invalid = sent.object["metadata"], {error.path for error in sent.faults}
     valid = {
-        field: {key: value for key, value in metadata[field].items() if Path(("metadata", field, key)) not in wrong}
-        for wrong in [{error.path for error in sent.faults}]
+        field: {key: value for key, value in metadata[field].items() if Path(("metadata", field, key)) not in invalid}
         for field in ("labels", "annotations")
         if field in metadata
     }
@@ -272,26 +271,26 @@ def _errors_only_in(found: Findings, other: Findings) -> frozenset[tuple[Path, R
 def _merge_findings(
     found: Findings,
     server_errors: Sequence[FieldError],
-    gate_errors: AbstractSet[tuple[Path, Rule | None]],
+    uncertain: AbstractSet[tuple[Path, Rule | None]],
     unsent: AbstractSet[Path],
 ) -> Findings:
     """The findings and those of the cluster, each fault once.
 
-    Findings in `gate_errors` count only if the cluster has them, too. The cluster has not seen the paths in `unsent`.
+    Findings in `uncertain` count only if the cluster has them, too. The cluster has not seen the paths in `unsent`.
     """
     texts = {(error.path, error.body) for error in server_errors}
-    sure = [e for e in found.errors if (e.path, e.rule) not in gate_errors or (e.path, e.body) in texts]
+    certain = [e for e in found.errors if (e.path, e.rule) not in uncertain or (e.path, e.body) in texts]
     texts_by_path = {
-        path: [error.body for error in sure if error.path == path] for path in {e.path for e in server_errors}
+        path: [error.body for error in certain if error.path == path] for path in {e.path for e in server_errors}
     }
     new = [
         error
         for error in server_errors
         if error.path not in unsent
         and not any(text.startswith(error.body) for text in texts_by_path[error.path])
-        and not _is_found_in_full(error, sure)
+        and not _is_found_in_full(error, certain)
     ]
-    return Findings(tuple(sure), found.warnings, found.object).with_findings(new)
+    return Findings(tuple(certain), found.warnings, found.object).with_findings(new)
 
 
 def _is_found_in_full(server_error: FieldError, found: Sequence[FieldError]) -> bool:

@@ -67,15 +67,15 @@ def _with_files(document: Document, suite: Suite, report: Report, gates: Feature
     loaded = LoadedSuite(document=document, suite=suite)
     names = [own, *(str(folder / name) for name in suite.policies)]
     documents = list(_documents(names, is_policy, report))
-    rules = policies_in(documents, report)
-    warn_of_conflicts(rules, report, gates)
-    loaded.policies = [each.value for each in rules]
+    filed_policies = policies_in(documents, report)
+    warn_of_conflicts(filed_policies, report, gates)
+    loaded.policies = [each.value for each in filed_policies]
     good = {policy.metadata.name for policy in loaded.policies}
     for found in documents:
         if (name := dig(found.value, "metadata", "name")) in good:
             loaded.manifests.setdefault(name, found.value)
-    found_too = Inputs(names, recursive=True, wanted=is_admission).documents()
-    loaded.admission = [each.value for each in found_too if isinstance(each.value, dict)]
+    admission_documents = Inputs(names, recursive=True, wanted=is_admission).documents()
+    loaded.admission = [each.value for each in admission_documents if isinstance(each.value, dict)]
     loaded.exceptions = [each.value for each in exceptions_in(_documents(names, is_exception, report), report)]
     for found in _documents([own, *(str(folder / name) for name in suite.manifests)], is_jobset, report):
         metadata = found.value.get("metadata") if isinstance(found.value, dict) else None

@@ -122,23 +122,23 @@ def _load_policies(options: Options, report: Report, inputs: Inputs) -> "FiledPo
     """The policies and exceptions that the options name; their faults are reported."""
     from authoring.policies import FiledPolicies, exceptions_in, load  # noqa: PLC0415 (as above)
 
-    rules, excepting = load(options.policies, report)
-    filed = exceptions_in(excepting, report)
+    policies, documents = load(options.policies, report)
+    exceptions = exceptions_in(documents, report)
     return FiledPolicies(
-        [each.value for each in rules],
-        [each.value for each in filed],
-        options.at,
-        dict(options.namespace_labels),
-        dict(options.namespace_annotations),
-        inputs.namespaces,
-        rules,
-        filed,
+        policies=[each.value for each in policies],
+        exceptions=[each.value for each in exceptions],
+        at=options.at,
+        labels=dict(options.namespace_labels),
+        annotations=dict(options.namespace_annotations),
+        known=inputs.namespaces,
+        filed_policies=policies,
+        filed_exceptions=exceptions,
     )
 
 
-def _conversion_hint(names: Sequence[str], passed_over: AbstractSet[Named]) -> str:
+def _conversion_hint(names: Sequence[str], skipped: AbstractSet[Named]) -> str:
     """How to convert the objects that were skipped; empty if there is no conversion."""
-    kind = next((kind for kind, _, _ in sorted(passed_over) if kind in CONVERTIBLE), "")
+    kind = next((kind for kind, _, _ in sorted(skipped) if kind in CONVERTIBLE), "")
     file = shlex.quote(names[0]) if len(names) == 1 else "FILE"
     return f"; to make a JobSet of this {kind}, run `jobset init --from {file}`" if kind else ""
 
@@ -158,8 +158,8 @@ class _ServerFindings:
         self._checks = checks
         self._report = report
         self._server: ServerChecks | None = None
-        self._asked_about = 0
-        self._asked_for: set[str] = set()
+        self._checked = 0
+        self._looked_up: set[str] = set()
 
     async def connect(
         self, stack: contextlib.AsyncExitStack, server: "AbstractAsyncContextManager[ServerChecks | None]"
@@ -176,7 +176,7 @@ class _ServerFindings:
             except CheckError as error:
                 self._give_up(error)
             else:
-                self._asked_about += 1
+                self._checked += 1
                 return found
         return self._checks.create(sent)
 
@@ -187,9 +187,9 @@ class _ServerFindings:
         """
         from policy.judged import Namespace  # noqa: PLC0415 (as above)
 
-        if self._server is None or name in self._asked_for:
+        if self._server is None or name in self._looked_up:
             return
-        self._asked_for.add(name)
+        self._looked_up.add(name)
         try:
             namespace_of_server = await self._server.namespace(name) or Namespace(name)
         except CheckError as error:
@@ -204,7 +204,7 @@ class _ServerFindings:
 
     def _give_up(self, error: CheckError) -> None:
         self._server = None
-        self._report.problems.append(f"{error}; JobSets that were checked there: {self._asked_about}")
+        self._report.problems.append(f"{error}; JobSets that were checked there: {self._checked}")
 
 
 def _namespace(obj: JSON) -> str:
@@ -216,9 +216,11 @@ def _with_policies(findings: Findings, policies: "FiledPolicies", options: Optio
     """The findings, and violations of policies, except at paths that are invalid anyway."""
     from authoring.policies import explanation, judged_of  # noqa: PLC0415 (as above)
 
-    policies.saw(_namespace(findings.object))
+    policies.note_namespace(_namespace(findings.object))
     new = PreparedManifest(findings.object, ())
-    new = policies.with_defaults(new, options.gates) if options.server else new  # else the cluster has set them
+    new = (
+        policies.with_defaults(new, options.gates) if options.server else new
+    )  # without a server, they are set before the checks
     judged = judged_of(new.object, options.gates) if policies.policies else None
     if judged is None:
         return findings

@@ -256,8 +256,8 @@ def restart(home: str, name: str, *, namespace: str | None = None, timeout: floa
     js = yield from get(home, name, namespace=namespace)
     if not is_change(js, suspend=True):
         raise RefusedError(f"{title(js)} is suspended: resume({name!r}, namespace={namespace!r}) starts its pods")
-    again = f"Kueue ends its pods where its Workload has {_INACTIVE}, and starts them again with true"
-    yield from _refuse_queued(js, f"decides when it runs; {again}")
+    how = f"Kueue ends its pods where its Workload has {_INACTIVE}, and starts them again with true"
+    yield from _refuse_queued(js, f"decides when it runs; {how}")
     suspended = yield from _suspend_or_resume(js, suspend=True)
     try:
         yield from until(suspended, "suspended", deadline)

@@ -168,7 +168,18 @@ def test_a_name_is_written_as_kubectl_takes_it(command, connected, name: str):
 
 
 @pytest.mark.parametrize(
-    "words", [["job/train"], ["train", "other"], ["a/b/c"], [""], ["jobset/"], ["train", "-A"], ["-n", "Team"]]
+    "words",
+    [
+        ["job/train"],
+        ["train", "other"],
+        ["a/b/c"],
+        ["../x"],
+        ["Train"],
+        [""],
+        ["jobset/"],
+        ["train", "-A"],
+        ["-n", "Team"],
+    ],
 )
 def test_a_name_that_is_none_is_refused(command, connected, words: list[str]):
     cluster = connected(a_set("train"))

@@ -29,6 +29,11 @@ def test_what_cannot_be_meant_ends_the_start(flags: list[str], said: str, capsys
     assert said in capsys.readouterr().err
 
 
+def test_help_has_the_flags_and_examples(command):
+    code, out, _ = command("manager", "--help")
+    assert (code, "--feature-gates" in out, "examples:" in out) == (0, True, True)
+
+
 def test_a_config_map_is_no_configuration_and_its_keys_are_named():
     text = "apiVersion: v1\nkind: ConfigMap\ndata: {controller_manager_config.yaml: x}\n"
     with pytest.raises(SettingsError) as refused:

@@ -236,13 +236,6 @@ def test_the_installed_command(write):
     assert done.stdout.startswith("f.yaml:6:3: error: spec.sucessPolicy")
 
 
-def test_offline_checks_do_not_load_the_client_of_the_cluster(write):
-    name = write(GOOD)
-    code = f"import sys; from cli import main; main.main(['validate', '-f', {name!r}]); print('aiohttp' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603 (ourselves)
-    assert done.stdout.splitlines()[-1] == "False"
-
-
 def test_defaults_of_a_schema_are_set_as_the_api_server_sets_them():
     item = {"type": "object", "properties": {"p": {"type": "string", "default": "TCP"}, "q": {"type": "string"}}}
     schema = {

@@ -45,13 +45,6 @@ def refused(done: subprocess.CompletedProcess[str], *words: str, code: int = 1) 
         assert word in last
 
 
-def test_help_teaches():
-    done = run("--help")
-    assert done.returncode == 0
-    assert "--feature-gates" in done.stdout
-    assert "examples:" in done.stdout
-
-
 def test_gos_single_dash_flags_are_taken(tmp_path):
     refused(run(f"-config={tmp_path}/none.yaml"), "none.yaml", "No such file")
 
@@ -89,6 +82,15 @@ def config(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.fixture
+def certificate(config: Path) -> bytes:
+    """A certificate that is served; its key lies beside it."""
+    certificate, key = self_signed()
+    (config.parent / "tls.crt").write_bytes(certificate)
+    (config.parent / "tls.key").write_bytes(key)
+    return certificate
+
+
 def start(cluster: Cluster, config: Path, *flags: str) -> local.Manager:
     body = yaml.safe_load(config.read_text())
     log = config.with_suffix(".log")
@@ -119,11 +121,8 @@ def test_the_reconcile_loop_runs_without_webhooks(jobset_server: Cluster, namesp
 
 
 def test_webhooks_run_without_the_reconcile_loop_on_given_certificates(
-    jobset_server: Cluster, namespace: str, config: Path
+    jobset_server: Cluster, namespace: str, config: Path, certificate: bytes
 ):
-    certificate, key = self_signed()
-    (config.parent / "tls.crt").write_bytes(certificate)
-    (config.parent / "tls.key").write_bytes(key)
     manager = start(jobset_server, config, "--controllers=false")
     try:
         wait_for(lambda: "webhooks serve" in manager.log.read_text(), what="the webhooks")
@@ -150,11 +149,8 @@ def test_webhooks_run_without_the_reconcile_loop_on_given_certificates(
 
 
 def test_a_manager_that_looks_up_secrets_is_ready_with_the_right_and_then_warns(
-    jobset_server: Cluster, namespace: str, config: Path
+    jobset_server: Cluster, namespace: str, config: Path, certificate: bytes
 ):
-    certificate, key = self_signed()
-    (config.parent / "tls.crt").write_bytes(certificate)
-    (config.parent / "tls.key").write_bytes(key)
     body = {**yaml.safe_load(config.read_text()), "childDryRun": {"lookUp": ["Secrets"], "budget": "8s"}}
     config.write_text(yaml.safe_dump(body))
     js = stored(jobset(rjob(pod=pod(container(envFrom=[{"secretRef": {"name": "token"}}]))), namespace=namespace))
@@ -181,36 +177,17 @@ def test_a_manager_that_looks_up_secrets_is_ready_with_the_right_and_then_warns(
         assert local.stop(manager) == 0, manager.tail()
 
 
-def test_with_a_ca_of_clients_only_those_with_a_certificate_are_answered(jobset_server: Cluster, config: Path):
-    certificate, key = config.parent / "tls.crt", config.parent / "tls.key"
-    for file, content in zip((certificate, key), self_signed(), strict=True):
-        file.write_bytes(content)
-    body = {**yaml.safe_load(config.read_text()), "tls": {"clientCAFile": str(certificate)}}
-    config.write_text(yaml.safe_dump(body))
-    manager = start(jobset_server, config, "--controllers=false")
-    try:
-        wait_for(lambda: "webhooks serve" in manager.log.read_text(), what="the webhooks")
-        url = f"https://localhost:{manager.webhook_port}/mutate-jobset-x-k8s-io-v1alpha2-jobset"
-        tls = ssl.create_default_context(cafile=str(certificate))
-        with pytest.raises(OSError, match=r"(?i)certificate.required|EOF occurred|reset|closed connection"):
-            urllib.request.urlopen(url, data=b"{}", context=tls, timeout=10)
-        tls.load_cert_chain(certificate, key)
-        call = urllib.request.Request(url, data=b"{}", headers={"Content-Type": "application/json"})
-        with urllib.request.urlopen(call, context=tls, timeout=10) as answer:  # noqa: S310
-            assert json.load(answer)["response"]["status"]["code"] == 400
-        wait_for(lambda: is_answered(manager.health), what="readiness")
-    finally:
-        assert local.stop(manager) == 0, manager.tail()
-    body["tls"]["clientCAFile"] = str(config.parent / "none.crt")
+@pytest.mark.usefixtures("certificate")
+def test_a_ca_of_clients_that_cannot_be_read_is_named(jobset_server: Cluster, config: Path):
+    body = {**yaml.safe_load(config.read_text()), "tls": {"clientCAFile": str(config.parent / "none.crt")}}
     config.write_text(yaml.safe_dump(body))
     flags = (f"--config={config}", f"--kubeconfig={jobset_server.kubeconfig}", "--controllers=false")
     refused(run(*flags), "tls.clientCAFile: cannot read", "none.crt")
 
 
-def test_a_request_that_runs_when_the_manager_is_stopped_gets_its_answer(jobset_server: Cluster, config: Path):
-    certificate, key = self_signed()
-    (config.parent / "tls.crt").write_bytes(certificate)
-    (config.parent / "tls.key").write_bytes(key)
+def test_a_request_that_runs_when_the_manager_is_stopped_gets_its_answer(
+    jobset_server: Cluster, config: Path, certificate: bytes
+):
     manager = start(jobset_server, config, "--controllers=false")
     try:
         wait_for(lambda: "webhooks serve" in manager.log.read_text(), what="the webhooks")

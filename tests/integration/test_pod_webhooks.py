@@ -1,4 +1,7 @@
-"""Pods on a real API server with the pod webhooks: which webhooks are called how often, what is stored, and what happens while none answers."""
+"""Pods on a real API server with the pod webhooks: which are called how often, and what happens while none answers.
+
+What they make of each kind of pod is in the table of test_pod_policies.py.
+"""
 
 import asyncio
 import collections
@@ -28,7 +31,6 @@ from webhooks.pod.handlers import MUTATE_PATH, VALIDATE_PATH, pod_handlers
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler
 from webhooks.router import create_app
 
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 QUICK = 1.5  # seconds, on a busy machine: less than any timeout of ours
 HIGH = "high"
 
@@ -200,13 +202,6 @@ def test_as_few_webhooks_are_called_as_can_be(server, played, ns, case, answer):
     assert stored["metadata"].get("labels", {}).get(keys.PRIORITY) == label
 
 
-@pytest.mark.parametrize("namespace", ["kube-system", "jobset-system"])
-def test_in_the_system_namespaces_no_webhook_is_called(server, played, namespace):
-    for pod in (pod_of(jobset()), exclusive_pod(0), exclusive_pod(1), ordinary()):
-        assert post(server, namespace, pod, "?dryRun=All")[0] == 201
-    assert played.calls == {}
-
-
 def test_updates_and_deletions_call_no_webhook(server, played, ns):
     played.answer = UNKNOWN
     stored = create(server, ns, exclusive_pod(1))
@@ -235,53 +230,6 @@ def test_a_follower_of_a_bound_leader_is_stored_ready_to_run(server, played, ns)
     assert keys.AWAITS_LEADER not in stored["metadata"]["labels"]
 
 
-def test_any_other_follower_is_stored_gated(server, played, ns):
-    stored = create(server, ns, exclusive_pod(1, schedulingGates=[{"name": "example.com/quota"}]))
-    assert stored["spec"]["schedulingGates"] == [{"name": "example.com/quota"}, {"name": keys.PLACEMENT_GATE}]
-    assert stored["metadata"]["labels"][keys.AWAITS_LEADER] == "true"
-    assert "nodeSelector" not in stored["spec"]
-
-
-def effective(affinity: JSON) -> dict[str, list[Any]]:
-    """The required terms as the scheduler reads them: what the API server made of label keys is in the selector."""
-
-    def term(raw: JSON) -> Any:
-        selector = raw["labelSelector"]
-        assert not selector.get("matchLabels")
-        expressions = {(e["key"], e["operator"], tuple(e.get("values", ()))) for e in selector["matchExpressions"]}
-        return raw["topologyKey"], raw["namespaceSelector"], raw.get("namespaces"), expressions
-
-    return {kind: [term(raw) for raw in terms[REQUIRED]] for kind, terms in affinity.items()}
-
-
-@pytest.mark.parametrize("priority", [0, 1000])
-def test_both_forms_of_the_terms_are_the_same_in_effect(server, played, ns, priority):
-    found = []
-    for form in TermForm:
-        played.form = form
-        pod = exclusive_pod(0, **({"priorityClassName": HIGH} if priority else {}))
-        stored = create(server, ns, pod)
-        found.append(effective(stored["spec"]["affinity"]))
-        assert ("mismatchLabelKeys" in str(stored["spec"])) == (form is TermForm.LABEL_KEYS)
-    job_key = pod["metadata"]["labels"][keys.JOB_KEY]
-    assert found[0] == found[1]
-    assert found[0] == {
-        "podAffinity": [(RACK, {}, None, {(keys.JOB_KEY, "In", (job_key,))})],
-        "podAntiAffinity": [
-            (
-                RACK,
-                {},
-                None,
-                {
-                    (keys.JOB_KEY, "Exists", ()),
-                    (keys.JOB_KEY, "NotIn", (job_key,)),
-                    (keys.PRIORITY, "In", (str(priority),)),
-                },
-            )
-        ],
-    }
-
-
 def test_a_follower_that_nothing_holds_is_refused_with_the_leader_and_the_reason(server, played):
     """As when another webhook takes away the gate: ours answers, and its patch is lost."""
     played.without_patch = True
@@ -301,14 +249,6 @@ def test_without_our_patch_only_followers_are_looked_at_again(server, played, in
         pod["spec"]["nodeSelector"] = {RACK: "rack-1"}
     assert dry(server, pod)[0] == 201
     assert played.calls == ONE
-
-
-def test_pods_without_an_index_are_refused_with_a_fix(server, played):
-    pod = pod_of(exclusive(rjob(job={"completionMode": "NonIndexed"})), None)
-    status, body = dry(server, pod)
-    assert (status, body["reason"]) == (403, "Forbidden")
-    assert 'admission webhook "mpod.kb.io" denied the request: pod train-workers-0-' in body["message"]
-    assert "completionMode: Indexed" in body["message"]
 
 
 def test_annotations_or_labels_that_are_missing_break_no_condition(server, played, ns):

@@ -35,18 +35,6 @@ def store(cluster: Cluster, namespace: str, body: dict[str, Any]) -> None:
     assert status == 201, answer
 
 
-def test_a_template_that_only_the_api_server_finds_wrong(jobset_server: Cluster, namespace: str):
-    body = jobset(rjob(pod={"restartPolicy": "Always"}), namespace=namespace)
-    code, report, _ = validate(jobset_server.kubeconfig, body)
-    assert (code, paths(report)) == (
-        1,
-        [("error", "spec.replicatedJobs[0].template.spec.template.spec.restartPolicy")],
-    )
-    (finding,) = report["findings"]
-    assert (finding["layer"], finding["value"]) == ("cluster", "Always")
-    assert finding["endColumn"] - finding["column"] == len('"Always"')
-
-
 def test_a_good_one_passes_and_nothing_is_created(jobset_server: Cluster, namespace: str):
     code, report, _ = validate(jobset_server.kubeconfig, jobset(namespace=namespace))
     assert (code, report["findings"], report["jobsets"]) == (0, [], 1)

@@ -124,7 +124,7 @@ def test_one_process_reconciles_beside_expensive_reviews(cluster: Cluster, tmp_p
         assert all(each.result() for each in asked)
 
 
-def test_all_of_them_answer(cluster: Cluster, manager: local.Manager, tmp_path: Path):
+def test_all_of_them_answer_and_they_stop_together(cluster: Cluster, manager: local.Manager, tmp_path: Path):
     family = proc.family(manager.process.pid)
     assert len(family) == 4
     before = {pid: cpu(pid) for pid in family}
@@ -134,6 +134,9 @@ def test_all_of_them_answer(cluster: Cluster, manager: local.Manager, tmp_path: 
     assert report["requests"] > 100
     assert (report["refused"], report["lost"]) == (0, 0)
     assert all(cpu(pid) > before[pid] for pid in family[1:])
+    assert local.stop(manager) == 0
+    assert all(gone(pid) for pid in family)
+    assert "Traceback" not in manager.log.read_text()
 
 
 def test_the_lease_and_the_controllers_do_not_wait_for_admission(cluster: Cluster, manager: local.Manager):
@@ -145,13 +148,6 @@ def test_the_lease_and_the_controllers_do_not_wait_for_admission(cluster: Cluste
     for pid in workers:
         os.kill(pid, signal.SIGCONT)
     assert local.stop(manager) == 0
-
-
-def test_they_stop_together(manager: local.Manager):
-    family = proc.family(manager.process.pid)
-    assert local.stop(manager) == 0
-    assert all(gone(pid) for pid in family)
-    assert "Traceback" not in manager.log.read_text()
 
 
 def test_one_that_dies_takes_the_manager_with_it(manager: local.Manager):

@@ -1,9 +1,10 @@
-"""JobSets that are changed on a real API server with our webhooks: what may change, when, and what is refused."""
+"""JobSets that are changed on a real API server with our webhooks: what may change, and what stays.
 
-import copy
+What is refused is in the corpus (test_corpus_server.py); the five fields of queues are in e2e/test_client_contract.py.
+"""
+
 from pathlib import Path
 
-import pytest
 import yaml
 
 from api.keys import QUEUE_NAME
@@ -18,61 +19,6 @@ FINE_TUNING = Path(__file__).parents[3] / "examples" / "fine-tuning" / "jobset.y
 
 def merge(server: Cluster, ns: str, patch: JSON, name: str = "train") -> tuple[int, JSON]:
     return request(server, "PATCH", path(ns, name), patch, MERGE)
-
-
-SCHEDULING = {
-    "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
-    "spec": {
-        "nodeSelector": {"zone": "z"},
-        "tolerations": [{"key": "k", "operator": "Exists"}],
-        "schedulingGates": [{"name": "example.com/gate"}],
-    },
-}
-
-
-def with_scheduling(js: JSON) -> JSON:
-    pod = js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
-    pod.setdefault("metadata", {}).update(copy.deepcopy(SCHEDULING["metadata"]))
-    pod["spec"].update(copy.deepcopy(SCHEDULING["spec"]))
-    return js
-
-
-def test_a_queue_may_change_five_fields_on_resume_and_restore_them_on_suspension(server, ns):
-    original = create(server, ns, manifest(ns, suspend=True))
-    started = with_scheduling(copy.deepcopy(original))
-    started["spec"]["suspend"] = False
-    status, body = request(server, "PUT", path(ns, "train"), started)
-    assert status == 200, body
-    back = {**body, "spec": original["spec"]}
-    status, body = request(server, "PUT", path(ns, "train"), back)
-    assert status == 200, body
-    assert "nodeSelector" not in body["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"managedBy": "acme.io/foo"},
-        {"failurePolicy": {"maxRestarts": 9}},
-        {"failurePolicy": None},
-        {"replicatedJobs": []},
-        {"volumeClaimPolicies": [{"templates": []}]},
-        {"executionPolicy": {"executionPolicyOrder": "InOrder"}},
-    ],
-)
-def test_what_is_immutable_can_be_neither_added_nor_changed_nor_removed(server, ns, spec):
-    create(
-        server,
-        ns,
-        manifest(
-            ns,
-            **({"failurePolicy": {"maxRestarts": 1}} if "failurePolicy" in spec and not spec["failurePolicy"] else {}),
-        ),
-    )
-    status, body = merge(server, ns, {"spec": spec})
-    assert status == 422, body
-    assert body["details"]["causes"][0]["field"].startswith(f"spec.{next(iter(spec))}")
-    assert "field is immutable" in body["message"] or "Value is immutable" in body["message"]
 
 
 def test_removing_a_default_is_no_change_and_changing_it_is_refused_by_the_schema(server, ns):
@@ -107,67 +53,17 @@ def test_what_was_stored_without_the_webhook_may_stay_and_be_labelled(server, ns
     assert (status, "Value is immutable" in body["message"]) == (422, True)
 
 
-def test_an_elastic_set_gets_more_jobs_and_fewer_but_keeps_those_that_are_needed(server, ns):
-    after = [{"name": "lead", "status": "Ready"}]
-    rjobs = rjob("lead"), rjob("extra", replicas=2), rjob("work", replicas=3, dependsOn=after)
-    create(server, ns, manifest(ns, *rjobs, successPolicy={"operator": "All", "targetReplicatedJobs": ["work"]}))
-
-    def scale(*replicas: int) -> tuple[int, JSON]:
-        new = request(server, "GET", path(ns, "train"))[1]
-        for entry, number in zip(new["spec"]["replicatedJobs"], replicas, strict=True):
-            entry["replicas"] = number
-        return request(server, "PUT", path(ns, "train"), new)
-
-    for replicas in ((2, 2, 7), (1, 0, 1), (1, 4, 2)):
-        status, body = scale(*replicas)
-        assert status == 200, body
-        assert [entry["replicas"] for entry in body["spec"]["replicatedJobs"]] == list(replicas)
-    status, body = scale(0, 0, 0)
-    assert (status, body["reason"]) == (422, "Invalid")
-    causes = {cause["field"]: cause["message"] for cause in body["details"]["causes"]}
-    assert set(causes) == {"spec.replicatedJobs[0].replicas", "spec.replicatedJobs[2].replicas"}
-    assert "replicatedJob 'work' depends on replicatedJob 'lead'" in causes["spec.replicatedJobs[0].replicas"]
-    assert "the success policy targets replicatedJob 'work'" in causes["spec.replicatedJobs[2].replicas"]
-
-    ended = {"type": "Completed", "status": "True", "reason": "x", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    stored = {"status": {"conditions": [{**ended, "message": ""}]}}
-    assert request(server, "PATCH", path(ns, "train/status"), stored, MERGE)[0] == 200
-    status, body = scale(1, 4, 3)
-    assert (status, [cause["field"] for cause in body["details"]["causes"]]) == (
-        422,
-        ["spec.replicatedJobs[2].replicas"],
-    )
-    assert "Cannot mutate replicas when JobSet is in a terminal state" in body["message"]
-
-
-def with_resources(js: JSON, resources: JSON, *, suspend: bool) -> JSON:
-    new = copy.deepcopy(js)
-    new["spec"]["suspend"] = suspend
-    pod = new["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
-    pod["containers"][0]["resources"] = resources
-    return new
-
-
-def test_the_resources_of_a_suspended_set_may_change_to_such_as_a_pod_may_have(server, ns):
+def test_the_resources_of_a_suspended_set_may_change(server, ns):
     js = create(server, ns, manifest(ns, suspend=True))
     small, large = ({"requests": {"cpu": cpu}, "limits": {"cpu": cpu}} for cpu in ("1", "8"))
     for resources, suspend in ((small, True), (large, False), (small, True)):
-        status, js = request(server, "PUT", path(ns, "train"), with_resources(js, resources, suspend=suspend))
-        assert status == 200, js
-        pod = js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
-        assert pod["containers"][0]["resources"] == resources
-    place = "spec.replicatedJobs[0].template.spec.template.spec.containers[0].resources"
-    upside_down = {"requests": {"cpu": "4"}, "limits": {"cpu": "2"}}
-    for resources, suspend, field, words in (
-        (upside_down, True, f"{place}.requests", "must be less than or equal to cpu limit of 2; lower the request or"),
-        (upside_down, False, f"{place}.requests", "must be less than or equal to cpu limit of 2; lower the request or"),
-        ({"limits": {"cpu": "a lot"}}, True, f"{place}.limits.cpu", "is not a quantity"),
-        ({"limits": {"bogus": "1"}}, True, f"{place}.limits.bogus", "must be a standard resource"),
-    ):
-        status, body = request(server, "PUT", path(ns, "train"), with_resources(js, resources, suspend=suspend))
-        assert status == 422, body
-        causes = {cause["field"]: cause["message"] for cause in body["details"]["causes"]}
-        assert words in causes.get(field, ""), causes
+        js["spec"]["suspend"] = suspend
+        js["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]["resources"] = (
+            resources
+        )
+        status, stored = request(server, "PUT", path(ns, "train"), js)
+        assert (status, stored["spec"]) == (200, js["spec"])
+        js = stored
 
 
 def test_a_typed_merge_patch_resumes_and_stops_the_example_of_fine_tuning(server, ns):

@@ -1,6 +1,5 @@
 """What a real API server refuses about the children of a JobSet, and where in the JobSet it is placed."""
 
-import copy
 from typing import Any
 
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES
@@ -27,32 +26,6 @@ async def test_a_good_jobset_is_found_good_and_nothing_is_made(server, manager, 
     async with administrator(server) as client:
         for resource in (JOBS, SERVICES, PERSISTENT_VOLUME_CLAIMS):
             assert not (await client.list(resource, namespace=ns)).items
-
-
-async def test_all_faults_of_a_template_come_at_once_for_every_job_that_shares_it(manager, ns):
-    bad = rjob(
-        "a",
-        parallelism=-1,
-        job={"backoffLimit": -1},
-        pod=pod(
-            container(image="", volumeMounts=[{"name": "scratchy", "mountPath": "/x"}]),
-            container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}),
-            volumes=[{"name": "scratch", "emptyDir": {}}],
-            restartPolicy="Always",
-        ),
-    )
-    found = errors(await ask(manager, ns, bad, rjob("good"), {**copy.deepcopy(bad), "name": "c"}))
-    above = "must be less than or equal to cpu limit of 1"
-    expected = [
-        f"{SPEC}.backoffLimit: Invalid value: -1: must be greater than or equal to 0; write 0 or more",
-        f"{SPEC}.parallelism: Invalid value: -1: must be greater than or equal to 0; write 0 or more",
-        f"{POD}.containers[0].image: Required value: name the image to run",
-        f'{POD}.containers[0].volumeMounts[0].name: Not found: "scratchy"; did you mean "scratch"?',
-        f'{POD}.containers[1].name: Duplicate value: "main"; give each a name of its own',
-        f'{POD}.containers[1].resources.requests: Invalid value: "2": {above}; lower the request or raise the limit',
-        f'{POD}.restartPolicy: Required value: valid values: "OnFailure", "Never"; write OnFailure or Never',
-    ]
-    assert sorted(found) == sorted([*expected, *(text.replace("Jobs[0]", "Jobs[2]") for text in expected)])
 
 
 def codes(**fields: Any) -> JSON:

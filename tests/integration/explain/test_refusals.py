@@ -1,7 +1,5 @@
 """`jobset explain` where it may not read something, or finds no JobSet, configuration or cluster."""
 
-from pathlib import Path
-
 import pytest
 
 from manifests import NAMESPACE
@@ -73,10 +71,3 @@ def test_a_name_of_another_namespace(world: World):
     request(world.cluster, "DELETE", f"/api/v1/namespaces/{elsewhere}")
     assert code == 1
     assert f"but in {world.namespace}: use -n {world.namespace}" in err
-
-
-@pytest.mark.parametrize("name", ["a/b", "Train", "../x", ""])
-def test_what_is_no_name_is_not_sent(tmp_path: Path, name: str):
-    code, _, err = explain(tmp_path / "none", "default", name)
-    assert code == 2
-    assert "is not a name" in err

@@ -214,18 +214,6 @@ def test_elastic_sets_may_be_resized(parallelism: int, completions: int, expecte
     assert errors(OLD, resized(OLD, parallelism, completions), ELASTIC) == expected
 
 
-@pytest.mark.parametrize("kind", ["Completed", "Failed"])
-def test_sizes_do_not_change_after_the_end(kind: str):
-    old = {**OLD, "status": {"conditions": [{"type": kind, "status": "True"}]}}
-    assert errors(old, resized(OLD, 3, 3), ELASTIC) == [
-        f"{SIZE}: Cannot mutate parallelism or completions when JobSet is in a terminal state (Completed or Failed)"
-    ]
-    assert (
-        errors({**OLD, "status": {"conditions": [{"type": kind, "status": "False"}]}}, resized(OLD, 3, 3), ELASTIC)
-        == []
-    )
-
-
 def test_a_growth_is_held_to_the_limits_of_creation():
     old = stored(jobset(rjob(parallelism=9, completions=9), name="n" * 45))
     long = resized(old, 1001, 1001)

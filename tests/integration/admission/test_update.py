@@ -3,18 +3,10 @@
 What is refused is in the corpus (test_corpus_server.py); the five fields of queues are in e2e/test_client_contract.py.
 """
 
-from pathlib import Path
-
-import yaml
-
-from api.keys import QUEUE_NAME
 from dev.cluster.cluster import Cluster
 from tests.support.cluster.admission_calls import create, manifest, path
 from tests.support.cluster.requests import MERGE, request, wait_for
-from tests.support.corpus.go_crd import without_our_fields
 from tests.support.objects.jobsets import JSON, rjob
-
-FINE_TUNING = Path(__file__).parents[3] / "examples" / "fine-tuning" / "jobset.yaml"
 
 
 def merge(server: Cluster, ns: str, patch: JSON, name: str = "train") -> tuple[int, JSON]:
@@ -64,23 +56,6 @@ def test_the_resources_of_a_suspended_set_may_change(server, ns):
         status, stored = request(server, "PUT", path(ns, "train"), js)
         assert (status, stored["spec"]) == (200, js["spec"])
         js = stored
-
-
-def test_a_typed_merge_patch_resumes_and_stops_the_example_of_fine_tuning(server, ns):
-    js = yaml.safe_load(FINE_TUNING.read_text(encoding="utf-8"))
-    js["metadata"] |= {"name": "train", "namespace": ns, "labels": {QUEUE_NAME: "q"}}
-    js["spec"]["suspend"] = True
-    original = create(server, ns, js)
-    assert any("exitCodePolicy" in each for each in original["spec"]["replicatedJobs"])
-    for suspend in (False, True):
-        groups = without_our_fields(original)["spec"]["replicatedJobs"]
-        for each in () if suspend else groups:
-            each["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"rack": "1"}
-        status, body = merge(server, ns, {"spec": {"suspend": suspend, "replicatedJobs": groups}})
-        assert status == 200, body
-        policies = [each.get("exitCodePolicy") for each in body["spec"]["replicatedJobs"]]
-        assert policies == [each.get("exitCodePolicy") for each in original["spec"]["replicatedJobs"]]
-    assert body["spec"] == original["spec"]
 
 
 def test_finalizers_can_be_taken_off_an_object_that_is_being_deleted(server, ns):

@@ -23,8 +23,8 @@ def free_racks(full_cluster: Cluster) -> None:
     )
 
 
-def exclusive(replicas: int, pods_per_job: int = 3) -> JSON:
-    body = group(replicas=replicas, pods_per_job=pods_per_job)
+def exclusive(replicas: int) -> JSON:
+    body = group(replicas=replicas, pods_per_job=3)
     body["template"] |= EXCLUSIVE
     return body
 
@@ -49,14 +49,6 @@ def test_who_holds_the_racks_that_a_set_waits_for(sets: Sets):
     sets.wait_ready(2)
     assert sets.explain().startswith(f"JobSet {sets.namespace}/js: runs, 2 of 2 Jobs ready or done\n")
     assert "is suspended" in sets.explain("first").splitlines()[0]
-
-
-def test_more_jobs_than_racks(sets: Sets):
-    sets.apply(manifest(exclusive(3, pods_per_job=1)))
-    sets.wait_explained(
-        "this JobSet has 3 exclusive Jobs, the cluster has 2 racks: they never run all at once",
-        "2 of 3 Jobs ready",
-    )
 
 
 def test_a_failed_pod_is_named_before_the_next_one_is_there(sets: Sets):

@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from kube.client import PatchType
-from kube.config import load
-from kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Gone, Invalid, KubeconfigError, NotFound
+from kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Gone, Invalid, NotFound
 from kube.resources import CONFIG_MAPS, JOBS, NODES
 from tests.support.cluster.kube_client import connected
 from tests.support.objects.kube_objects import Thing
@@ -128,7 +127,7 @@ async def test_a_user_without_rights_is_forbidden(api_server):
             await client.list(NODES)
 
 
-def with_plugin(kubeconfig: Path, tmp_path: Path, script: str) -> Path:
+def with_plugin(kubeconfig: Path, tmp_path: Path) -> Path:
     """The kubeconfig with its certificate moved behind an exec plugin."""
     config = yaml.safe_load(kubeconfig.read_text())
     user = config["users"][0]["user"]
@@ -140,14 +139,12 @@ def with_plugin(kubeconfig: Path, tmp_path: Path, script: str) -> Path:
 
     status = {"clientCertificateData": pem("client-certificate"), "clientKeyData": pem("client-key")}
     answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
-    (tmp_path / "answer.json").write_bytes(msgspec.json.encode(answer))
-    plugin = tmp_path / "plugin.py"
-    plugin.write_text(script)
+    script = f"print({msgspec.json.encode(answer).decode()!r})"
     config["users"][0]["user"] = {
         "exec": {
             "apiVersion": "client.authentication.k8s.io/v1",
             "command": sys.executable,
-            "args": [str(plugin), str(tmp_path / "answer.json")],
+            "args": ["-c", script],
             "interactiveMode": "Never",
         }
     }
@@ -157,17 +154,6 @@ def with_plugin(kubeconfig: Path, tmp_path: Path, script: str) -> Path:
 
 
 async def test_an_exec_plugin_gives_the_credentials(api_server, tmp_path):
-    script = "import pathlib, sys\nprint(pathlib.Path(sys.argv[1]).read_text())\n"
-    async with connected(with_plugin(api_server.kubeconfig, tmp_path, script)) as (client, _):
+    async with connected(with_plugin(api_server.kubeconfig, tmp_path)) as (client, _):
         assert b'"major": "1"' in await client.raw("/version")
         await client.list(NODES)
-
-
-async def test_a_failing_exec_plugin_is_one_clear_line(api_server, tmp_path):
-    path = with_plugin(api_server.kubeconfig, tmp_path, "import sys\nsys.exit('login expired,\\nrun login again')\n")
-    with pytest.raises(KubeconfigError) as caught:
-        await load(str(path))
-    line = str(caught.value)
-    assert str(path) in line
-    assert "login expired, run login again" in line
-    assert "\n" not in line

@@ -1,11 +1,7 @@
-"""The policies say the same as the webhooks of pods, in the words of `api/`; what they do is shown on an API server."""
-
-import json
+"""Which pods the policies are asked about; what they do with them is shown in tests/integration/test_pod_policies.py."""
 
 import pytest
 
-from api import keys
-from api.exclusive import TermForm, affinity_term, anti_affinity_term
 from manifests import install_objects, pod_policies, webhook_configurations
 
 FOLLOWERS = ("gate", "affinity")
@@ -19,18 +15,6 @@ def of_kind(objects, kind):
 def policies(followers):
     objects = pod_policies(followers)
     return of_kind(objects, "MutatingAdmissionPolicy") | of_kind(objects, "ValidatingAdmissionPolicy")
-
-
-def variable(policy, name):
-    (expression,) = (v["expression"] for v in policy["variables"] if v["name"] == name)
-    return expression
-
-
-def read_literal(text, **variables):
-    """JSON of a CEL literal as the policies have them."""
-    for name, value in variables.items():
-        text = text.replace(f"variables.{name}", f"'{value}'")
-    return json.loads(text.replace("dyn(", "").replace(")", "").replace("'", '"'))
 
 
 @pytest.mark.parametrize("followers", FOLLOWERS)
@@ -56,29 +40,6 @@ def test_policies_are_asked_about_the_pods_that_the_webhooks_are_asked_about(fol
         names = [condition["name"] for condition in policy["matchConditions"]]
         assert names[:2] == ["of-a-jobset", "not-by-node-selector"]
         assert policy["failurePolicy"] == "Fail"
-
-
-@pytest.mark.parametrize("followers", FOLLOWERS)
-def test_a_leader_gets_the_terms_of_the_api(followers):
-    leader = policies(followers)["jobset-pod-leader"]
-    values = {"topology": "zone", "jobKey": "k", "priority": "7"}
-    terms = {name: read_literal(variable(leader, name), **values) for name in ("own", "others", "othersInFull")}
-    assert terms == {
-        "own": affinity_term("zone", "k"),
-        "others": anti_affinity_term("zone", "k", "7", TermForm.LABEL_KEYS),
-        "othersInFull": anti_affinity_term("zone", "k", "7", TermForm.EXPRESSIONS),
-    }
-
-
-def test_followers_are_gated_or_follow_but_never_both():
-    gated, following = (json.dumps(policies(followers)) for followers in FOLLOWERS)
-    assert keys.AWAITS_LEADER in gated
-    assert keys.PLACEMENT_GATE in gated
-    assert keys.AWAITS_LEADER not in following
-    assert keys.PLACEMENT_GATE not in following
-    term = read_literal(variable(policies("affinity")["jobset-pod-follower"], "leader"), topology="zone", jobKey="k")
-    assert term["topologyKey"] == "zone"
-    assert "namespaceSelector" not in term
 
 
 @pytest.mark.parametrize(

@@ -42,12 +42,6 @@ class TestCreation:
         world.js = type(body)(metadata=meta, spec=body.spec)
         assert world.step().actions == ()
 
-    def test_claims_are_created_once(self):
-        policies = [{"templates": [{"metadata": {"name": "data"}, "spec": {"resources": {}}}]}]
-        world = World(jobset(volumeClaimPolicies=policies))
-        world.settle()
-        assert world.claims == {"data-js"}
-
 
 class TestCounters:
     def test_a_job_is_ready_when_all_pods_it_wants_at_once_are_ready_or_done(self):

@@ -8,7 +8,7 @@ from controllers.jobset.unscheduled_pods import FIRST_CHECK
 from dev.cluster import audit
 from manifests import NAMESPACE
 from tests.support.cluster.jobs import JOBSETS, group, manifest
-from tests.support.cluster.manager import LEASE_PATH, USER
+from tests.support.cluster.manager import USER
 from tests.support.cluster.requests import request, wait_for
 
 
@@ -95,15 +95,6 @@ def test_a_settled_set_and_a_new_manager_write_nothing(sets, manager):
         and not call.name.startswith("probe")
     ]
     assert [(w.verb, w.resource, w.name) for w in writes] == []
-
-
-def test_sigterm_drains_and_hands_over_the_lease(sets, manager):
-    sets.apply(manifest(group(replicas=3)))
-    sets.wait_ready(3)
-    code, seconds = manager.stop()
-    assert code == 0, manager.log()
-    assert seconds < 10
-    assert not request(sets.cluster, "GET", LEASE_PATH)[1]["spec"].get("holderIdentity"), "nobody has to wait for it"
 
 
 def test_a_set_can_be_deleted_with_its_children_while_the_manager_is_down(sets, manager):

@@ -98,25 +98,6 @@ def test_a_job_that_stays_in_deletion_holds_up_only_its_own_successor(sets):
     assert writes(sets, start)["create", "jobs", 201] == 3
 
 
-def test_a_stray_job_is_reported_not_counted_and_deleted_at_the_end(sets):
-    sets.apply(manifest(group(replicas=1)))
-    sets.wait_ready(1)
-    uid = sets.get()["metadata"]["uid"]
-    owner = {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "name": "js",
-        "uid": uid,
-        "controller": True,
-    }
-    foreign_job(sets, "stray", ownerReferences=[owner], labels={f"{PREFIX}jobset-name": "js"})
-    assert "'stray'" in event_note(sets, "StrayJob")
-    assert sets.counts() == {"ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
-    sets.end(sets.pods()[0])
-    sets.wait_state("Completed")
-    wait_for(lambda: [job["metadata"]["name"] for job in sets.jobs()] == ["js-workers-0"], what="the stray is gone")
-
-
 def test_a_foreign_job_is_reported_with_its_owner_and_replaced_when_it_goes(sets):
     foreign_job(sets, "js-workers-1", ownerReferences=[landlord(sets)], labels={f"{PREFIX}jobset-name": "js"})
     sets.apply(manifest(group(replicas=3)))

@@ -1,4 +1,7 @@
-"""What pods of JobSets get at admission: operations that lead to the wanted pod and, done once, ask for nothing more."""
+"""What pods of JobSets get at admission: operations that lead to the wanted pod and, done once, ask for nothing more.
+
+tests/integration/test_pod_policies.py has the table of what becomes of each kind of pod, with the affinity of its user.
+"""
 
 import copy
 from typing import Any
@@ -60,29 +63,6 @@ def test_a_leader_gets_its_label_and_both_terms(form: TermForm):
     assert after(pod, form=form) == wanted
 
 
-def test_terms_come_after_those_of_the_user():
-    own = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
-    soft = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": own}]}
-    node = {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "Exists"}]}]}}
-    pod = leader(affinity={"nodeAffinity": node, "podAffinity": soft, "podAntiAffinity": {REQUIRED: [own]}})
-    affinity = after(pod)["spec"]["affinity"]
-    assert affinity == {
-        "nodeAffinity": node,
-        "podAffinity": {**soft, REQUIRED: [affinity_term(RACK, key_of(pod))]},
-        "podAntiAffinity": {REQUIRED: [own, anti_affinity_term(RACK, key_of(pod), "100", LABEL_KEYS)]},
-    }
-
-
-@pytest.mark.parametrize("missing", [None, {}, {"podAffinity": None, "podAntiAffinity": {REQUIRED: None}}])
-def test_empty_parents_and_null_ones_do(missing: Any):
-    pod = leader()
-    pod["spec"]["affinity"] = missing
-    assert {kind: len(terms[REQUIRED]) for kind, terms in after(pod)["spec"]["affinity"].items()} == {
-        "podAffinity": 1,
-        "podAntiAffinity": 1,
-    }
-
-
 @pytest.mark.parametrize(("first", "second"), [tuple(TermForm), tuple(TermForm)[::-1]])
 def test_a_term_in_the_other_form_is_not_doubled(first: TermForm, second: TermForm):
     assert mutations(after(leader(), form=first), second, None) == []
@@ -138,15 +118,6 @@ def test_a_pod_without_labels_gets_them():
         assert after(pod)["metadata"]["labels"] == {keys.PRIORITY: "minus5"}
     del pod["metadata"]["labels"]
     assert after(pod)["metadata"]["labels"] == {keys.PRIORITY: "minus5"}
-
-
-def test_an_ordinary_pod_of_a_jobset_gets_the_label_alone():
-    pod = with_priority(pod_of(jobset()), 0)
-    wanted = copy.deepcopy(pod)
-    wanted["metadata"]["labels"][keys.PRIORITY] = "0"
-    assert after(pod) == wanted
-    wanted["metadata"]["labels"][keys.PRIORITY] = "77"
-    assert after(wanted)["metadata"]["labels"][keys.PRIORITY] == "0"
 
 
 def stranger() -> JSON:

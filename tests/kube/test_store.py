@@ -91,6 +91,8 @@ class TestWatchSide:
 
 
 class TestOwnWrites:
+    """What the property below does not look at, or what shows best by example."""
+
     def test_a_create_shows_at_once_and_its_echo_is_recognizable(self, store):
         made = thing("a", 12)
         store.overlay(made)
@@ -104,15 +106,6 @@ class TestOwnWrites:
         store.remove(thing("a", 13))
         store.overlay(thing("a", 12))
         assert store.get("ns", "a") is None
-
-    def test_a_status_write_hides_older_events(self, store):
-        store.apply(thing("a", 11, size=1))
-        store.overlay(thing("a", 15, size=5))
-        assert store.apply(thing("a", 13, size=3)) == [], "an event from before our write says nothing new"
-        assert store.get("ns", "a").size == 5
-        assert store.by_index("size", IndexKey("ns", "3")) == []
-        store.apply(thing("a", 16, size=6))
-        assert store.get("ns", "a").size == 6
 
     def test_of_two_answers_the_newer_counts_in_any_order(self, store):
         store.overlay(thing("a", 15))
@@ -157,22 +150,6 @@ class TestOwnWrites:
         assert [change.kind for change in store.remove(thing("a", 15))] == [DELETED]
         assert store.get("ns", "a") is None
 
-    def test_a_successor_with_the_same_name_is_not_hidden(self, store):
-        store.apply(thing("a", 11, uid="first"))
-        store.overlay_deleted("ns", "a", "first")
-        store.apply(thing("a", 14, uid="second"))
-        assert store.get("ns", "a").metadata.uid == "second"
-        store.overlay_deleted("ns", "a", "first")
-        assert store.get("ns", "a").metadata.uid == "second"
-
-    def test_deleted_and_created_again_before_the_watch_saw_either(self, store):
-        store.apply(thing("a", 11, uid="first"))
-        store.overlay_deleted("ns", "a", "first")
-        store.overlay(thing("a", 14, uid="second"))
-        assert store.remove(thing("a", 13, uid="first")) == []
-        assert store.get("ns", "a").metadata.uid == "second"
-        assert [change.kind for change in store.apply(thing("a", 14, uid="second"))] == [ADDED]
-
     def test_a_relist_older_than_our_write_does_not_undo_it(self, store):
         store.overlay(thing("a", 30))
         listed(store, 25)
@@ -185,12 +162,6 @@ class TestOwnWrites:
         store.overlay_deleted("ns", "a", "uid-a")
         store.begin()
         assert store.commit(20) == [(DELETED, thing("a", 11), None)]
-
-    def test_a_relist_from_before_the_deletion_does_not_bring_it_back(self, store):
-        store.apply(thing("a", 11))
-        store.overlay_deleted("ns", "a", "uid-a")
-        listed(store, 11, thing("a", 11))
-        assert store.get("ns", "a") is None
 
     def test_an_overlay_the_watch_never_reaches_expires(self):
         clock = Clock()

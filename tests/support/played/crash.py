@@ -250,25 +250,29 @@ class Instance:
 
         `early`: but for what it will do at a time that is not at hand, once this step is due.
         """
+
+        def is_over(snapshot: Snapshot) -> bool:
+            return early.due(snapshot) if early else self._idle()
+
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REST_SECONDS
         while not self._transport.killed.is_set():
             snapshot = await self._snapshot_at_rest() if self._idle(self._timers) else None
-            if snapshot is not None and ((early and early.due(snapshot)) or self._idle() or self._world.move(snapshot)):
+            if snapshot is not None and (is_over(snapshot) or self._world.move(snapshot)):
                 return snapshot
             assert loop.time() < deadline, f"no rest in {REST_SECONDS:g} s: {len(self._queue)} keys wait"
             await asyncio.sleep(PAUSE)
         return None
 
-    async def act(self, early: Early | None) -> None:
+    async def act(self, *, early: bool) -> None:
         """Until it has done what it would do from all that it can see, or the API server has refused some of it.
 
-        With `early` keys may wait for a time that is not at hand.
+        `early`: keys may wait for a time that is not at hand, for what it sees is before a step that does not wait.
         """
         self._transport.refused = 0
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REST_SECONDS
-        while not (self._idle(early is not None) or self._transport.refused):
+        while not (self._idle(early) or self._transport.refused):
             assert loop.time() < deadline, f"no rest in {REST_SECONDS:g} s: {len(self._queue)} keys wait"
             await asyncio.sleep(PAUSE)
 
@@ -327,10 +331,10 @@ async def run(transport: Transport, namespace: str, path: Path, site: Site | Non
             killable = KillableTransport(lagging, world, record, death)
             async with _running_controller(world, killable, path, record) as instance:
                 if behind:
-                    await instance.act(_early(steps))
+                    await instance.act(early=any(isinstance(step, Early) for step in path.steps))
                     lagging.catch_up_with(site.kill.first)
                     await instance.shows(site.kill.first)
-                    await instance.act(_early(steps))
+                    await instance.act(early=any(isinstance(step, Early) for step in path.steps))
                     lagging.catch_up()
                 seen = await _play(instance, world, steps, record)
             if seen is not None:

@@ -2,9 +2,11 @@
 
 import hashlib
 import io
+import shutil
 import socket
 import threading
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from dev.cluster.components import Plan
 from dev.cluster.download import KUBERNETES_BINARIES, Releases
 from dev.cluster.errors import DevclusterError
 from dev.cluster.minors import MINORS, OWN, locate_minor, pinned_version
+from dev.cluster.real import assets as real_assets
 from dev.cluster.spec import GANG_GATES, ClusterSpec, Layout
 from tests.dev.cluster.fakes import ETCD, content, fake_binaries, fake_go, release_server
 from tests.support.programs import Program, locate_program
@@ -367,3 +370,16 @@ def test_a_failed_build_of_a_program_leaves_nothing(tmp_path, go):
     with pytest.raises(DevclusterError, match="undefined: banana"):
         locate_program(HELM[4], tmp_path / "cache")
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+def test_another_checkout_needs_no_other_programs_for_real_nodes(tmp_path, monkeypatch):
+    before = real_assets._key()
+    modules = []
+    for module in real_assets._MODULES:
+        folder = tmp_path / module.folder.name
+        shutil.copytree(module.folder, folder)
+        modules.append(replace(module, folder=folder))
+    monkeypatch.setattr(real_assets, "_MODULES", modules)
+    assert real_assets._key() == before
+    (modules[0].folder / "go.mod").write_text("module changed")
+    assert real_assets._key() != before

@@ -5,7 +5,6 @@ webhooks are called by URL on the loopback interface.
 """
 
 import contextlib
-import json
 import signal
 import socket
 import subprocess
@@ -15,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import yaml
 from app.settings import API_VERSION, KIND
 from controllers.resources import JOBSETS
 from dev.cluster.cluster import Cluster
+from dev.cluster.rest import reason_of
 from dev.cluster.supervisor import tail
 from kube.resources import CRDS
 from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission, install_objects, policy_objects
@@ -37,6 +38,7 @@ MANAGER_COMMAND = (sys.executable, "-P", "-m", "cli", "manager")
 """The command of this installation, whatever is in the current folder."""
 MANAGER_PROCESS = "manager"
 """The name of a kept manager in the cluster's status and logs."""
+APPLY_OPTIONS = "fieldManager=kubectl&force=true&fieldValidation=Strict"
 SERVED_PATHS = (f"/apis/{JOBSETS.api_version}", f"{JOBSETS.path(None)}?limit=1")
 """Paths that answer once the API server serves JobSets."""
 
@@ -130,8 +132,30 @@ def install_policies(cluster: Cluster, *, webhook_port: int) -> None:
 
 
 def _apply(cluster: Cluster, objects: list[dict[str, Any]]) -> None:
-    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-    kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
+    """Apply them as `kubectl apply --server-side --force-conflicts` does.
+
+    kubectl would read the OpenAPI schema first: a new API server takes more than a second of processor time to make it.
+    """
+    with cluster.connect() as connection:
+
+        def answer_of(method: str, path: str, *rest: Any) -> Any:
+            status, answer = connection.request(method, path, *rest)
+            if status not in (HTTPStatus.OK, HTTPStatus.CREATED):
+                raise LocalError(f"the API server answered {status} to {method} {path}: {reason_of(answer)}")
+            return answer
+
+        @cache
+        def plurals(root: str) -> dict[str, str]:
+            return {
+                each["kind"]: each["name"] for each in answer_of("GET", root)["resources"] if "/" not in each["name"]
+            }
+
+        for body in objects:
+            meta, version = body["metadata"], body["apiVersion"]
+            root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+            folder = f"{root}/namespaces/{meta['namespace']}" if "namespace" in meta else root
+            path = f"{folder}/{plurals(root)[body['kind']]}/{meta['name']}?{APPLY_OPTIONS}"
+            answer_of("PATCH", path, body, "application/apply-patch+yaml")
 
 
 def _wait_served(cluster: Cluster) -> None:

@@ -1,10 +1,11 @@
-"""Real clusters for tests: one per session and kind (per worker under pytest-xdist), one namespace per test.
+"""Real clusters for tests: one of each kind (per worker under pytest-xdist), one namespace per test.
 
 Clusters die with the pytest process, kill -9 included. Binaries are fetched or built before the first test starts, so
 that no test's timeout pays for that. The fixtures hold nothing that belongs to an event loop.
 """
 
 import asyncio
+import contextlib
 import gc
 import os
 from collections import Counter
@@ -28,6 +29,7 @@ from tests.support import distribution
 from tests.support.cluster import rights
 from tests.support.cluster.helm import Helm
 from tests.support.cluster.requests import OwnCluster, drop_namespace, lent, new_namespace
+from tests.support.cluster.shared import Shared
 from tests.support.processor_time import ProcessorTime
 from tests.support.programs import locate_program
 from tests.support.programs.certmanager import CERT_MANAGER
@@ -59,7 +61,8 @@ PROGRAMS = {
     "crd_validators": tuple(VALIDATORS.values()),
 }
 """What the fixtures of these names need beside the control plane."""
-CLUSTERS = {"api_server", "jobset_server", "full_cluster", "real_cluster", "binaries", *PROGRAMS}
+CLUSTERS = {"jobset_server", "full_cluster", "real_cluster", "binaries", *PROGRAMS}
+SHARED = pytest.StashKey[Shared]()
 ASKED: set[rights.Right] = set()
 """What the manager asked of the clusters that this process has stopped, or any of its workers."""
 
@@ -67,6 +70,15 @@ ASKED: set[rights.Right] = set()
 def pytest_configure(config: pytest.Config) -> None:
     """Note the processor time of each test."""
     config.pluginmanager.register(ProcessorTime())
+    config.stash[SHARED] = Shared()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
+    """Stop what was shared before tests that need no cluster: an idle one takes 3 to 5 % of a processor."""
+    yield
+    if nextitem is not None and not distribution.is_on_clusters(nextitem.nodeid):
+        item.config.stash[SHARED].close()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -82,10 +94,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give every test the markers of its folder, and bring all into their order."""
+    kinds = {
+        path: [KINDS[folder] for parent in path.relative_to(TESTS).parents if (folder := parent.as_posix()) in KINDS]
+        for path in {item.path for item in items}
+    }
     for item in items:
-        folders = {folder.as_posix() for folder in item.path.relative_to(TESTS).parents}
-        for folder in folders & KINDS.keys():
-            item.add_marker(getattr(pytest.mark, KINDS[folder]))
+        for kind in kinds[item.path]:
+            item.add_marker(kind)
     items.sort(key=lambda item: distribution.rank(item.nodeid))
 
 
@@ -215,39 +230,34 @@ def own_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Own
 
 
 @pytest.fixture(scope="session")
-def shared_api_server(own_cluster: OwnCluster) -> Iterator[Cluster]:
-    """etcd and kube-apiserver: up in about 4 s. No controllers: Jobs make no pods, namespaces do not empty."""
-    with own_cluster(ClusterSpec(name="api", profile="api")) as cluster:
-        yield cluster
+def shared(request: pytest.FixtureRequest, own_cluster: OwnCluster) -> Iterator[Shared]:
+    """What files share, until this process comes to tests that need no cluster."""
+    with request.config.stash[SHARED] as kept:
+        yield kept
 
 
-@pytest.fixture(scope="session")
-def shared_jobset_server(own_cluster: OwnCluster) -> Iterator[Cluster]:
-    """Another one that serves JobSets, with the rights of the manager; no webhook is asked."""
-    with own_cluster(ClusterSpec(name="jobsets", profile="api")) as cluster:
-        local.install(cluster, webhook_port=None)
+@pytest.fixture(scope="module")
+def jobset_server(shared: Shared, own_cluster: OwnCluster) -> Iterator[Cluster]:
+    """An API server that serves JobSets, with the rights of the manager, lent to the tests of one file.
+
+    No webhook is asked. There are no controllers: Jobs make no pods, namespaces do not empty.
+    """
+
+    @contextlib.contextmanager
+    def start() -> Iterator[Cluster]:
+        with own_cluster(ClusterSpec(name="jobsets", profile="api")) as cluster:
+            local.install(cluster, webhook_port=None)
+            yield cluster
+
+    with lent(shared.get("jobset_server", start)) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
-def api_server(shared_api_server: Cluster) -> Iterator[Cluster]:
-    """An API server that does not know JobSets, lent to the tests of one file."""
-    with lent(shared_api_server) as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="module")
-def jobset_server(shared_jobset_server: Cluster) -> Iterator[Cluster]:
-    """An API server that serves JobSets, lent to the tests of one file."""
-    with lent(shared_jobset_server) as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="session")
-def shared_cluster(own_cluster: OwnCluster) -> Iterator[Cluster]:
+def shared_cluster(shared: Shared, own_cluster: OwnCluster) -> Cluster:
     """Everything, with 20 fake nodes in two racks (label `rack`: rack-0, rack-1): up in about 6 s."""
-    with own_cluster(ClusterSpec(name="full", nodes=FakeNodes(count=20, label_every={"rack": 10}))) as cluster:
-        yield cluster
+    spec = ClusterSpec(name="full", nodes=FakeNodes(count=20, label_every={"rack": 10}))
+    return shared.get("shared_cluster", lambda: own_cluster(spec))
 
 
 @pytest.fixture(scope="module")
@@ -257,26 +267,10 @@ def full_cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture(scope="session")
-def shared_real_cluster(own_cluster: OwnCluster) -> Iterator[Cluster]:
-    """Two real nodes (real-0, real-1), each a rack of its own: up in about 15 s. Skips where nodes cannot run."""
-    if missing := real_nodes_missing():
-        pytest.skip(missing)
-    with own_cluster(ClusterSpec(name="real", real_nodes=2, nodes=FakeNodes(label_every={"rack": 1}))) as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="module")
-def real_cluster(shared_real_cluster: Cluster) -> Iterator[Cluster]:
-    """The same, lent to the tests of one file. Each node has the image `SHELL_IMAGE` of `dev.cluster.real.assets`."""
-    with lent(shared_real_cluster) as cluster:
-        yield cluster
-
-
 @pytest.fixture
 def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace of its own, in the cluster that the test asks for, else in the bare API server."""
-    kinds = ("real_cluster", "full_cluster", "jobset_server", "api_server")
+    """A namespace of its own, in the cluster that the test asks for, else on the API server that serves JobSets."""
+    kinds = ("real_cluster", "full_cluster", "jobset_server")
     cluster: Cluster = request.getfixturevalue(
         next((kind for kind in kinds if kind in request.fixturenames), kinds[-1])
     )

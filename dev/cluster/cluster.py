@@ -6,6 +6,7 @@ the process ends, kill -9 included. The supervisor runs the processes.
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import re
@@ -145,6 +146,7 @@ def up(
             return Cluster(plan)
 
 
+@functools.cache
 def has_gangs(binaries: Path) -> bool:
     """Whether the API server has the feature gates of gangs: an older one does not start with gates that it lacks."""
     command: list[str | Path] = [binaries / "kube-apiserver", "--version"]

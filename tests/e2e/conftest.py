@@ -1,5 +1,6 @@
 """One manager for all tests on the full cluster."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,15 +14,22 @@ from manifests import policy_objects
 from tests.support.cluster import agents
 from tests.support.cluster.jobs import Sets
 from tests.support.cluster.manager import ManagerProcess
+from tests.support.cluster.shared import Shared
 
 
-@pytest.fixture(scope="session")
-def manager_process(shared_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerProcess]:
-    process = ManagerProcess(shared_cluster, tmp_path_factory.mktemp("manager"))
-    local.install(shared_cluster, webhook_port=process.port)
-    process.start()
-    yield process
-    process.stop()
+@pytest.fixture(scope="module")
+def manager_process(
+    shared: Shared, shared_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> ManagerProcess:
+    @contextlib.contextmanager
+    def start() -> Iterator[ManagerProcess]:
+        process = ManagerProcess(shared_cluster, tmp_path_factory.mktemp("manager"))
+        local.install(shared_cluster, webhook_port=process.port)
+        process.start()
+        yield process
+        process.stop()
+
+    return shared.get("manager_process", start)
 
 
 @pytest.fixture(scope="module")

@@ -42,8 +42,8 @@ async def names(client: Client, namespace: str) -> set[str]:
     return {job["metadata"]["name"] for job in page.items or []}
 
 
-async def test_exactly_those_jobs_go_and_at_once(api_server: Cluster, namespace: str):
-    async with connected(api_server.kubeconfig) as (client, _):
+async def test_exactly_those_jobs_go_and_at_once(jobset_server: Cluster, namespace: str):
+    async with connected(jobset_server.kubeconfig) as (client, _):
         old, new, other = of("one", 0), of("one", 1), of("two", 0)
         made = await asyncio.gather(
             *(create(client, namespace, old, f"js-workers-{index}", index) for index in range(40) if index != 7)
@@ -63,10 +63,10 @@ async def test_exactly_those_jobs_go_and_at_once(api_server: Cluster, namespace:
 
 
 async def test_a_job_with_a_finalizer_is_left_to_itself_and_one_that_got_it_late_stays(
-    api_server: Cluster, namespace: str
+    jobset_server: Cluster, namespace: str
 ):
     """Nothing is forced: it is in deletion, and goes when its finalizer is removed."""
-    async with connected(api_server.kubeconfig) as (client, _):
+    async with connected(jobset_server.kubeconfig) as (client, _):
         old, new = of("one", 0), of("one", 1)
         made = [await create(client, namespace, old, f"js-workers-{index}", index) for index in range(2)]
         jobs = [msgspec.convert(job, Job) for job in made]

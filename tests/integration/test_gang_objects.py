@@ -86,8 +86,8 @@ class TestAllServed:
     """All gates are on, as in the demo."""
 
     @pytest.mark.parametrize("scheduling", SHAPES.values(), ids=SHAPES)
-    async def test_what_is_sent_is_stored(self, api_server: Cluster, namespace: str, scheduling: JSON):
-        async with connected(api_server.kubeconfig) as (client, _):
+    async def test_what_is_sent_is_stored(self, jobset_server: Cluster, namespace: str, scheduling: JSON):
+        async with connected(jobset_server.kubeconfig) as (client, _):
             for body in bodies(a_set(scheduling, namespace)):
                 stored = await create(client, body)
                 assert dropped_fields(body, stored) == []
@@ -97,14 +97,14 @@ class TestAllServed:
                 assert without_nulls(stored["spec"]) == {**defaults, **body["spec"]}
                 assert body["metadata"]["labels"].items() <= stored["metadata"]["labels"].items()
 
-    async def test_names_of_the_longest_set(self, api_server: Cluster, namespace: str):
+    async def test_names_of_the_longest_set(self, jobset_server: Cluster, namespace: str):
         js = a_set(SHAPES["E, both levels"], namespace)
         named = replace(js, metadata=replace(js.metadata, name="x" * 60))
-        async with connected(api_server.kubeconfig) as (client, _):
+        async with connected(jobset_server.kubeconfig) as (client, _):
             assert len(await made(client, named)) == 7
 
-    async def test_counts_change_in_place_but_for_composites(self, api_server: Cluster, namespace: str):
-        async with connected(api_server.kubeconfig) as (client, _):
+    async def test_counts_change_in_place_but_for_composites(self, jobset_server: Cluster, namespace: str):
+        async with connected(jobset_server.kubeconfig) as (client, _):
             workload, root, *others = await made(client, a_set(SHAPES["D, Jobs under an entry"], namespace))
             changed = copy.deepcopy(workload["spec"]["compositePodGroupTemplates"])
             changed[0]["schedulingPolicy"]["gang"]["minGroupCount"] = 1
@@ -115,9 +115,9 @@ class TestAllServed:
             with pytest.raises(Invalid, match="immutable"):
                 await patch(client, root, {"schedulingPolicy": {"gang": {"minGroupCount": 1}}})
 
-    async def test_nothing_else_does(self, api_server: Cluster, namespace: str):
+    async def test_nothing_else_does(self, jobset_server: Cluster, namespace: str):
         """So groups that say something else are deleted, and a Workload that has other templates is replaced."""
-        async with connected(api_server.kubeconfig) as (client, _):
+        async with connected(jobset_server.kubeconfig) as (client, _):
             workload, *groups = await made(client, a_set(SHAPES["B, an entry each"], namespace))
             for spec in (topology("zone"), ALL, BASIC, {"parentCompositePodGroupName": "other"}):
                 with pytest.raises(Invalid):
@@ -132,19 +132,19 @@ class TestAllServed:
             with pytest.raises(Invalid):
                 await patch(client, workload, {"podGroupTemplates": [other, *templates[1:]]})
 
-    async def test_a_workload_has_templates_of_one_kind_and_at_least_one(self, api_server: Cluster, namespace: str):
+    async def test_a_workload_has_templates_of_one_kind_and_at_least_one(self, jobset_server: Cluster, namespace: str):
         flat = next(bodies(a_set(SHAPES["A, whole set"], namespace)))
         nested = next(bodies(a_set(SHAPES["D, Jobs under an entry"], namespace)))
         for lists in ({}, {**flat["spec"], **nested["spec"]}):
             spec = {"controllerRef": flat["spec"]["controllerRef"], **lists}
-            async with connected(api_server.kubeconfig) as (client, _):
+            async with connected(jobset_server.kubeconfig) as (client, _):
                 with pytest.raises(Invalid):
                     await create(client, {**flat, "spec": spec})
 
-    async def test_a_pod_group_that_ends_keeps_its_name(self, api_server: Cluster, namespace: str):
+    async def test_a_pod_group_that_ends_keeps_its_name(self, jobset_server: Cluster, namespace: str):
         """Nobody takes its finalizer away here: it is as if its pods ran for ever."""
         (_, body), kind = [*bodies(a_set({}, namespace))], RESOURCES["PodGroup"]
-        async with connected(api_server.kubeconfig) as (client, _):
+        async with connected(jobset_server.kubeconfig) as (client, _):
             stored = await create(client, body)
             name, uid = stored["metadata"]["name"], stored["metadata"]["uid"]
             left = await client.delete(kind, name, namespace=namespace, uid=uid)
@@ -155,8 +155,8 @@ class TestAllServed:
             await client.patch(kind, name, {"metadata": {"finalizers": None}}, namespace=namespace)
             assert (await create(client, body))["metadata"]["uid"] != uid
 
-    async def test_a_composite_goes_at_once(self, api_server: Cluster, namespace: str):
-        async with connected(api_server.kubeconfig) as (client, _):
+    async def test_a_composite_goes_at_once(self, jobset_server: Cluster, namespace: str):
+        async with connected(jobset_server.kubeconfig) as (client, _):
             _, root, *_ = await made(client, a_set(SHAPES["D, Jobs under an entry"], namespace))
             kind, name = RESOURCES["CompositePodGroup"], root["metadata"]["name"]
             await client.delete(kind, name, namespace=namespace, uid=root["metadata"]["uid"])
@@ -165,8 +165,8 @@ class TestAllServed:
             }
             assert (await create(client, sent))["metadata"]["uid"] != root["metadata"]["uid"]
 
-    async def test_it_is_found_out_that_all_is_served(self, api_server: Cluster):
-        assert await look(api_server) == Served(groups=True, composites=True, topology=True)
+    async def test_it_is_found_out_that_all_is_served(self, jobset_server: Cluster):
+        assert await look(jobset_server) == Served(groups=True, composites=True, topology=True)
 
 
 async def look(cluster: Cluster) -> Served:

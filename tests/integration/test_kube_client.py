@@ -26,8 +26,8 @@ def job(name: str) -> dict:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": {"spec": pod}}}
 
 
-async def test_a_round_trip_keeps_fields_the_typed_object_does_not_know(api_server, namespace):
-    async with connected(api_server.kubeconfig) as (client, _):
+async def test_a_round_trip_keeps_fields_the_typed_object_does_not_know(jobset_server, namespace):
+    async with connected(jobset_server.kubeconfig) as (client, _):
         made = await client.create(CONFIG_MAPS, config_map("a", x="1"), type=Thing, namespace=namespace)
         assert made.metadata.uid
         patched = await client.patch(
@@ -42,8 +42,8 @@ async def test_a_round_trip_keeps_fields_the_typed_object_does_not_know(api_serv
             await client.get(CONFIG_MAPS, "a", namespace=namespace)
 
 
-async def test_preconditions_hold(api_server, namespace):
-    async with connected(api_server.kubeconfig) as (client, _):
+async def test_preconditions_hold(jobset_server, namespace):
+    async with connected(jobset_server.kubeconfig) as (client, _):
         made = await client.create(CONFIG_MAPS, config_map("a"), type=Thing, namespace=namespace)
         with pytest.raises(AlreadyExists):
             await client.create(CONFIG_MAPS, config_map("a"), namespace=namespace)
@@ -57,8 +57,8 @@ async def test_preconditions_hold(api_server, namespace):
         await client.delete(CONFIG_MAPS, "a", namespace=namespace, uid=moved.metadata.uid)
 
 
-async def test_server_side_apply_owns_fields_and_conflicts_are_reported(api_server, namespace):
-    async with connected(api_server.kubeconfig) as (client, _):
+async def test_server_side_apply_owns_fields_and_conflicts_are_reported(jobset_server, namespace):
+    async with connected(jobset_server.kubeconfig) as (client, _):
         options = {"patch_type": PatchType.APPLY, "type": Thing, "namespace": namespace}
         first = await client.patch(CONFIG_MAPS, "applied", APPLY, field_manager="one", **options)
         again = await client.patch(CONFIG_MAPS, "applied", APPLY, field_manager="one", **options)
@@ -71,8 +71,8 @@ async def test_server_side_apply_owns_fields_and_conflicts_are_reported(api_serv
         assert (await client.get(CONFIG_MAPS, "applied", namespace=namespace))["data"] == {"a": "2"}
 
 
-async def test_errors_about_wrong_objects_are_distinct(api_server, namespace):
-    async with connected(api_server.kubeconfig) as (client, _):
+async def test_errors_about_wrong_objects_are_distinct(jobset_server, namespace):
+    async with connected(jobset_server.kubeconfig) as (client, _):
         with pytest.raises(Invalid) as caught:
             await client.create(CONFIG_MAPS, config_map("Upper_Case"), namespace=namespace)
         assert caught.value.causes[0].field == "metadata.name"
@@ -85,8 +85,8 @@ async def test_errors_about_wrong_objects_are_distinct(api_server, namespace):
             await client.get(CONFIG_MAPS, "dry", namespace=namespace)
 
 
-async def test_pages_are_one_consistent_list(api_server, namespace):
-    async with connected(api_server.kubeconfig) as (client, _):
+async def test_pages_are_one_consistent_list(jobset_server, namespace):
+    async with connected(jobset_server.kubeconfig) as (client, _):
         for number in range(25):
             await client.create(CONFIG_MAPS, config_map(f"m{number:02}"), namespace=namespace)
         first = await client.list(CONFIG_MAPS, type=Thing, namespace=namespace, limit=10)
@@ -102,16 +102,16 @@ async def test_pages_are_one_consistent_list(api_server, namespace):
         assert (await client.list(CONFIG_MAPS, namespace=namespace)).items == []
 
 
-async def test_a_version_the_server_never_reached_is_gone(api_server, namespace):
-    async with connected(api_server.kubeconfig) as (client, _):
+async def test_a_version_the_server_never_reached_is_gone(jobset_server, namespace):
+    async with connected(jobset_server.kubeconfig) as (client, _):
         with pytest.raises(Gone):
             await client.list(
                 CONFIG_MAPS, namespace=namespace, resource_version="999999999", resource_version_match="NotOlderThan"
             )
 
 
-async def test_delete_returns_whether_the_object_is_still_there(api_server, namespace):
-    async with connected(api_server.kubeconfig) as (client, _):
+async def test_delete_returns_whether_the_object_is_still_there(jobset_server, namespace):
+    async with connected(jobset_server.kubeconfig) as (client, _):
         for name in ("front", "back"):
             await client.create(JOBS, job(name), namespace=namespace)
         left = await client.delete(JOBS, "front", type=Thing, namespace=namespace, propagation_policy="Foreground")
@@ -121,8 +121,8 @@ async def test_delete_returns_whether_the_object_is_still_there(api_server, name
         await client.patch(JOBS, "front", {"metadata": {"finalizers": None}}, namespace=namespace)
 
 
-async def test_a_user_without_rights_is_forbidden(api_server):
-    async with connected(api_server.kubeconfig_for("nobody")) as (client, _):
+async def test_a_user_without_rights_is_forbidden(jobset_server):
+    async with connected(jobset_server.kubeconfig_for("nobody")) as (client, _):
         with pytest.raises(Forbidden, match='User "nobody" cannot list resource "nodes"'):
             await client.list(NODES)
 
@@ -153,7 +153,7 @@ def with_plugin(kubeconfig: Path, tmp_path: Path) -> Path:
     return path
 
 
-async def test_an_exec_plugin_gives_the_credentials(api_server, tmp_path):
-    async with connected(with_plugin(api_server.kubeconfig, tmp_path)) as (client, _):
+async def test_an_exec_plugin_gives_the_credentials(jobset_server, tmp_path):
+    async with connected(with_plugin(jobset_server.kubeconfig, tmp_path)) as (client, _):
         assert b'"major": "1"' in await client.raw("/version")
         await client.list(NODES)

@@ -13,7 +13,7 @@ from tests.support.cluster.requests import eventually, kubectl
 from tests.support.model.faults import LostRequest
 
 
-async def test_a_lease_passes_on_only_after_the_leader_has_stopped(api_server, namespace):
+async def test_a_lease_passes_on_only_after_the_leader_has_stopped(jobset_server, namespace):
     config = LeaseConfig(namespace=namespace, name="lock", lease_duration=3, renew_deadline=2, retry_period=0.3)
     log: list[str] = []
 
@@ -24,7 +24,10 @@ async def test_a_lease_passes_on_only_after_the_leader_has_stopped(api_server, n
         finally:
             log.append(f"{name} stops")
 
-    async with connected(api_server.kubeconfig) as (first, network), connected(api_server.kubeconfig) as (second, _):
+    async with (
+        connected(jobset_server.kubeconfig) as (first, network),
+        connected(jobset_server.kubeconfig) as (second, _),
+    ):
         async with asyncio.TaskGroup() as group:
 
             async def lose() -> None:
@@ -59,8 +62,8 @@ async def test_a_lease_passes_on_only_after_the_leader_has_stopped(api_server, n
         assert not lease["spec"].get("holderIdentity"), "a clean stop gives the lease back"
 
 
-async def test_repeated_events_are_one_object_with_a_series(api_server, namespace):
-    async with connected(api_server.kubeconfig) as (client, _):
+async def test_repeated_events_are_one_object_with_a_series(jobset_server, namespace):
+    async with connected(jobset_server.kubeconfig) as (client, _):
         recorder = EventRecorder(client, reporting_controller="jobset", reporting_instance="jobset-test")
         async with asyncio.TaskGroup() as group:
             task = group.create_task(recorder.run())
@@ -85,4 +88,4 @@ async def test_repeated_events_are_one_object_with_a_series(api_server, namespac
         assert len(failed["note"].encode()) <= 1024
         assert failed["note"].endswith("…")
         assert recorder.dropped == 0
-    assert "jobset is suspended" in kubectl(api_server, "get", "events", namespace=namespace)
+    assert "jobset is suspended" in kubectl(jobset_server, "get", "events", namespace=namespace)

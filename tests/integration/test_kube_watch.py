@@ -31,8 +31,8 @@ async def shows(informer: Informer[Any], wanted: set[str]) -> None:
     await eventually(probe, timeout=20, what=f"the cache shows {wanted}")
 
 
-async def test_the_server_offers_a_streaming_list_and_then_events(api_server, namespace):
-    async with connected(api_server.kubeconfig) as (client, transport):
+async def test_the_server_offers_a_streaming_list_and_then_events(jobset_server, namespace):
+    async with connected(jobset_server.kubeconfig) as (client, transport):
         await client.create(CONFIG_MAPS, config_map("before"), namespace=namespace)
         informer = Informer(client, CONFIG_MAPS, Thing, namespace=namespace)
         async with synced(informer):
@@ -44,8 +44,8 @@ async def test_the_server_offers_a_streaming_list_and_then_events(api_server, na
         assert not [call for call in transport.calls if call.verb == "list"]
 
 
-async def test_pages_where_streaming_is_not_wanted(api_server, namespace):
-    async with connected(api_server.kubeconfig) as (client, transport):
+async def test_pages_where_streaming_is_not_wanted(jobset_server, namespace):
+    async with connected(jobset_server.kubeconfig) as (client, transport):
         async with asyncio.TaskGroup() as group:
             for number in range(25):
                 group.create_task(client.create(CONFIG_MAPS, config_map(f"m{number}"), namespace=namespace))
@@ -105,8 +105,8 @@ async def new_resource(client: Client) -> AsyncIterator[Resource]:
         await client.delete(CRDS, f"things.{group}")
 
 
-async def test_a_version_the_server_has_forgotten_lists_again(api_server, namespace):
-    async with connected(api_server.kubeconfig) as (client, inner), new_resource(client) as resource:
+async def test_a_version_the_server_has_forgotten_lists_again(jobset_server, namespace):
+    async with connected(jobset_server.kubeconfig) as (client, inner), new_resource(client) as resource:
         transport = AncientWatch(inner)
         for name in ("stays", "goes"):
             thing = {"apiVersion": resource.api_version, "kind": "Thing", "metadata": {"name": name}}
@@ -125,8 +125,8 @@ async def test_a_version_the_server_has_forgotten_lists_again(api_server, namesp
         assert heard == [("ADDED", "goes"), ("ADDED", "stays"), ("DELETED", "goes")]
 
 
-async def test_a_cache_that_may_not_be_read_says_so(api_server):
-    async with connected(api_server.kubeconfig_for("nobody")) as (client, _):
+async def test_a_cache_that_may_not_be_read_says_so(jobset_server):
+    async with connected(jobset_server.kubeconfig_for("nobody")) as (client, _):
         informer = Informer(client, NODES, Thing)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(informer.run())

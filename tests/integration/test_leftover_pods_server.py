@@ -54,9 +54,9 @@ async def until(leftovers: LeftoverPods, js: JobSet, names: set[str]) -> None:
     await eventually(waits, what=f"it waits for pods of {names}")
 
 
-async def test_only_pods_that_may_run_are_waited_for(api_server, namespace):
+async def test_only_pods_that_may_run_are_waited_for(jobset_server, namespace):
     js = restarted(namespace)
-    async with connected(api_server.kubeconfig) as (client, _):
+    async with connected(jobset_server.kubeconfig) as (client, _):
 
         async def end(name: str, phase: str) -> None:
             await client.patch(PODS, name, {"status": {"phase": phase}}, namespace=namespace, subresource="status")

@@ -49,16 +49,12 @@ def test_gos_single_dash_flags_are_taken(tmp_path):
     refused(run(f"-config={tmp_path}/none.yaml"), "none.yaml", "No such file")
 
 
-def test_credentials_of_another_cluster_are_an_error(tmp_path, api_server: Cluster):
-    config = yaml.safe_load(api_server.kubeconfig.read_text())
+def test_credentials_of_another_cluster_are_an_error(tmp_path, jobset_server: Cluster):
+    config = yaml.safe_load(jobset_server.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": "of-another-cluster"}
     file = tmp_path / "kubeconfig"
     file.write_text(yaml.safe_dump(config))
     refused(run(f"--kubeconfig={file}", "--metrics-bind-address=0"), "Unauthorized")
-
-
-def test_a_cluster_without_the_crd_is_reported(api_server: Cluster):
-    refused(run(f"--kubeconfig={api_server.kubeconfig}"), "does not serve jobsets", "-k manifests/crd")
 
 
 def test_a_taken_port_is_named(jobset_server: Cluster):

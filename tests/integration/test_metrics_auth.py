@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -18,32 +17,12 @@ from kube.client import Client
 from kube.config import load
 from kube.reviews import Reviewer
 from kube.transport import HttpTransport
-from manifests import NAMESPACE
-from manifests.objects import RBAC, objects
 from tests.support.cluster.manager import USER
 from tests.support.cluster.requests import kubectl, request, wait_for
 from tests.support.serving import LOCAL, fetch, serving
 
 READER = "jobset-metrics-reader"
 DEBUGGER = "jobset-debugger"
-
-
-@pytest.fixture
-def _rbac(api_server: Cluster) -> None:
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    listed = {"apiVersion": "v1", "kind": "List", "items": [namespace, *objects(RBAC)]}
-    kubectl(
-        api_server,
-        "apply",
-        "--server-side",
-        "--field-manager=test-metrics",
-        "--force-conflicts",
-        "-f",
-        "-",
-        stdin=json.dumps(listed),
-    )
-    wait_for(lambda: allowed(api_server, USER, "create", "tokenreviews.authentication.k8s.io"), what="manager's rights")
-    wait_for(lambda: allowed(api_server, USER, "create", "subjectaccessreviews.authorization.k8s.io"))
 
 
 def allowed(cluster: Cluster, user: str, verb: str, what: str) -> bool:
@@ -74,16 +53,16 @@ def bound(cluster: Cluster, namespace: str, name: str, role: str, path: str) -> 
 
 
 @pytest.fixture
-def scraper(api_server: Cluster, namespace: str, _rbac: None) -> Iterator[str]:
+def scraper(jobset_server: Cluster, namespace: str) -> Iterator[str]:
     """A token of an account that may read metrics."""
-    with bound(api_server, namespace, "scraper", READER, "/metrics") as token:
+    with bound(jobset_server, namespace, "scraper", READER, "/metrics") as token:
         yield token
 
 
 @pytest.fixture
-def debugger(api_server: Cluster, namespace: str, _rbac: None) -> Iterator[str]:
+def debugger(jobset_server: Cluster, namespace: str) -> Iterator[str]:
     """A token of an account that may read debug pages."""
-    with bound(api_server, namespace, "debugger", DEBUGGER, "/debug/stacks") as token:
+    with bound(jobset_server, namespace, "debugger", DEBUGGER, "/debug/stacks") as token:
         yield token
 
 
@@ -106,9 +85,9 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-async def test_real_tokens_and_rights(api_server: Cluster, namespace: str, scraper: str, tmp_path: Path) -> None:
-    stranger = await asyncio.to_thread(account, api_server, namespace, "stranger")
-    async with endpoint(api_server, USER, tmp_path) as url:
+async def test_real_tokens_and_rights(jobset_server: Cluster, namespace: str, scraper: str, tmp_path: Path) -> None:
+    stranger = await asyncio.to_thread(account, jobset_server, namespace, "stranger")
+    async with endpoint(jobset_server, USER, tmp_path) as url:
         status, text = await fetch(url, bearer(scraper))
         assert status == 200, text
         assert 'rest_client_requests_total{code="201"' in text, "the reviews for this scrape are counted in it"
@@ -119,9 +98,9 @@ async def test_real_tokens_and_rights(api_server: Cluster, namespace: str, scrap
 
 
 async def test_debug_pages_are_rights_of_their_own(
-    api_server: Cluster, scraper: str, debugger: str, tmp_path: Path
+    jobset_server: Cluster, scraper: str, debugger: str, tmp_path: Path
 ) -> None:
-    async with endpoint(api_server, USER, tmp_path) as metrics:
+    async with endpoint(jobset_server, USER, tmp_path) as metrics:
         url = metrics.removesuffix("/metrics")
         for path in Debug.paths:
             assert (await fetch(url + path, bearer(scraper)))[0] == 403
@@ -135,24 +114,24 @@ async def test_debug_pages_are_rights_of_their_own(
         assert (await fetch(metrics, bearer(debugger)))[0] == 403
 
 
-async def test_real_bad_tokens(api_server: Cluster, namespace: str, scraper: str, tmp_path: Path) -> None:
-    gone = await asyncio.to_thread(account, api_server, namespace, "gone")
-    await asyncio.to_thread(kubectl, api_server, "delete", "serviceaccount", "gone", namespace=namespace)
+async def test_real_bad_tokens(jobset_server: Cluster, namespace: str, scraper: str, tmp_path: Path) -> None:
+    gone = await asyncio.to_thread(account, jobset_server, namespace, "gone")
+    await asyncio.to_thread(kubectl, jobset_server, "delete", "serviceaccount", "gone", namespace=namespace)
     header, payload, signature = scraper.split(".")
     forged = f"{header}.{payload}.{'A' * len(signature)}"
-    async with endpoint(api_server, USER, tmp_path) as url:
+    async with endpoint(jobset_server, USER, tmp_path) as url:
         for token in (gone, forged, "nonsense", ""):
             assert await fetch(url, bearer(token)) == (401, "Unauthorized\n"), token[:10]
         assert await fetch(url) == (401, "Unauthorized\n")
         assert (await fetch(url, bearer(scraper)))[0] == 200
 
 
-async def test_without_the_right_to_review_nobody_gets_in(api_server: Cluster, scraper: str, tmp_path: Path) -> None:
-    async with endpoint(api_server, "somebody-without-rights", tmp_path) as url:
+async def test_without_the_right_to_review_nobody_gets_in(jobset_server: Cluster, scraper: str, tmp_path: Path) -> None:
+    async with endpoint(jobset_server, "somebody-without-rights", tmp_path) as url:
         assert await fetch(url, bearer(scraper)) == (500, "Authentication failed\n")
 
 
-async def test_plain_http_gets_no_metrics(api_server: Cluster, scraper: str, tmp_path: Path) -> None:
-    async with endpoint(api_server, USER, tmp_path) as url:
+async def test_plain_http_gets_no_metrics(jobset_server: Cluster, scraper: str, tmp_path: Path) -> None:
+    async with endpoint(jobset_server, USER, tmp_path) as url:
         with pytest.raises(aiohttp.ClientError):
             await fetch(url.replace("https", "http"), bearer(scraper))

@@ -98,8 +98,8 @@ def gated(made: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def account(api_server: Cluster, namespace: str) -> None:
-    allow_pods(api_server, namespace)
+def account(jobset_server: Cluster, namespace: str) -> None:
+    allow_pods(jobset_server, namespace)
 
 
 @contextlib.asynccontextmanager
@@ -125,8 +125,8 @@ async def watching(client: Client) -> AsyncIterator[PlacementWatches]:
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-async def test_the_server_sends_metadata_alone(api_server, namespace, account, streaming):
-    async with wired(api_server) as (client, wire):
+async def test_the_server_sends_metadata_alone(jobset_server, namespace, account, streaming):
+    async with wired(jobset_server) as (client, wire):
         await client.create(PODS, pod("before", 1), namespace=namespace)
         informer = Informer(client, PODS, Thing, namespace=namespace, metadata_only=True, streaming=streaming)
         async with synced(informer):
@@ -143,8 +143,8 @@ async def test_the_server_sends_metadata_alone(api_server, namespace, account, s
     assert asked == ({METADATA} if streaming else {METADATA, METADATA_LIST})
 
 
-async def test_a_patch_gets_metadata_alone_where_it_asks_for_it(api_server, namespace, account):
-    async with connected(api_server.kubeconfig) as (client, _):
+async def test_a_patch_gets_metadata_alone_where_it_asks_for_it(jobset_server, namespace, account):
+    async with connected(jobset_server.kubeconfig) as (client, _):
         await client.create(PODS, pod("a", 1), namespace=namespace)
         patch = {"metadata": {"labels": {"x": "y"}}}
         answer = await client.patch(
@@ -156,9 +156,9 @@ async def test_a_patch_gets_metadata_alone_where_it_asks_for_it(api_server, name
         assert whole["spec"]["containers"]
 
 
-async def test_only_leaders_of_exclusive_jobs_are_kept(api_server, namespace, account):
+async def test_only_leaders_of_exclusive_jobs_are_kept(jobset_server, namespace, account):
     exclusive_by = {keys.EXCLUSIVE_TOPOLOGY: RACK}
-    async with connected(api_server.kubeconfig) as (client, _), watching(client) as watches:
+    async with connected(jobset_server.kubeconfig) as (client, _), watching(client) as watches:
 
         def own() -> set[str]:
             return {leader.name for leader in watches.leaders.store.list(namespace)}
@@ -186,9 +186,9 @@ async def test_only_leaders_of_exclusive_jobs_are_kept(api_server, namespace, ac
         await seen(lambda: not own(), "a leader that is none any more goes")
 
 
-async def test_a_gated_follower_comes_and_goes_with_its_label(api_server, namespace, account):
+async def test_a_gated_follower_comes_and_goes_with_its_label(jobset_server, namespace, account):
     by = {keys.EXCLUSIVE_TOPOLOGY: RACK}
-    async with wired(api_server) as (client, wire), watching(client) as watches:
+    async with wired(jobset_server) as (client, wire), watching(client) as watches:
 
         def names() -> set[str]:
             return {follower.name for follower in watches.followers.store.list(namespace)}
@@ -206,11 +206,11 @@ async def test_a_gated_follower_comes_and_goes_with_its_label(api_server, namesp
     assert {obj["kind"] for obj in watched} == {"PartialObjectMetadata"}
 
 
-async def test_a_new_topology_key_lists_the_nodes_again_once(api_server, namespace, account):
+async def test_a_new_topology_key_lists_the_nodes_again_once(jobset_server, namespace, account):
     node = namespace.replace("test", "node")
     key = f"example.com/{namespace}"
     by = {keys.EXCLUSIVE_TOPOLOGY: key}
-    async with wired(api_server) as (client, wire), nodes(client, key, {node: "row-7"}), watching(client) as watches:
+    async with wired(jobset_server) as (client, wire), nodes(client, key, {node: "row-7"}), watching(client) as watches:
         where = Map(watches.leaders.store, watches.nodes.store)
         assert where.label(key, node) is None
         assert wire.listed("nodes") == 1

@@ -63,9 +63,9 @@ class Admission:
 
 
 @pytest.fixture
-async def admission(api_server, namespace) -> AsyncIterator[Admission]:
-    allow_pods(api_server, namespace)
-    async with connected(api_server.kubeconfig) as (client, _):
+async def admission(jobset_server, namespace) -> AsyncIterator[Admission]:
+    allow_pods(jobset_server, namespace)
+    async with connected(jobset_server.kubeconfig) as (client, _):
         made = Admission(client, namespace)
         async with synced(made.classes):
             yield made

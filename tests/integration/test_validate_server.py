@@ -129,10 +129,3 @@ def test_a_policy_of_the_platform_team_is_reported(jobset_server: Cluster, names
     assert validate(jobset_server.kubeconfig, body)[0] == 0, "a change is tried too, and this one is none"
     body["metadata"]["labels"] = {"stage": "test"}
     assert validate(jobset_server.kubeconfig, body)[0] == 0, "labels of others stay when it is applied"
-
-
-def test_a_cluster_without_jobsets(api_server: Cluster):
-    code, report, err = validate(api_server.kubeconfig, jobset())
-    assert (code, report["jobsets"]) == (2, 1), "it is checked by what needs no cluster"
-    assert "the cluster does not serve JobSets" in err
-    assert "apply manifests/install.yaml" in err

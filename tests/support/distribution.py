@@ -1,7 +1,7 @@
 """Which tests share a process of pytest-xdist, and in which order: what takes long and mostly waits comes first.
 
 A process that runs a test on a cluster has that cluster to itself: it starts with the first test that asks for it and
-lives until the process has run its last test. An idle cluster costs processor time, too, so half of the processes
+lives until the process comes to tests that need none. An idle cluster costs processor time, too, so half of the processes
 prefer tests on the full cluster, and the others those on an API server alone. Tests of one file stay together, so
 fixtures of a module are set up once; so do all files of a folder in `TOGETHER`, whose cluster takes long to set up.
 Those of a file in `APART` take long and share nothing: each runs wherever there is room.
@@ -17,8 +17,8 @@ TOGETHER = ("tests/e2e/real", "tests/e2e/placement", "tests/e2e/gangs", "tests/i
 ALONE = {"tests/e2e/gangs/test_superslices.py"}
 """Files of those folders that start clusters of their own."""
 
-CLUSTERS = "tests/e2e", "tests/integration"
-"""Folders whose tests share clusters: the full one, and API servers alone. A process prefers one of them."""
+CLUSTERS = ("tests/e2e", "tests/dev/cluster"), ("tests/integration", "tests/agent")
+"""Folders whose tests share clusters: the full one, and API servers alone. A process prefers one of both kinds."""
 
 APART = ("tests/integration/test_crash_sites.py", "tests/controllers/test_plan_properties.py")
 
@@ -60,12 +60,17 @@ def _in(file: str, place: str) -> bool:
     return file == place or file.startswith(f"{place}/")
 
 
+def is_on_clusters(test: str) -> bool:
+    """Whether a test, or a group of tests, is in a folder of those that share clusters."""
+    return any(_in(test.partition("::")[0], folder) for folders in CLUSTERS for folder in folders)
+
+
 def next_group(groups: Iterable[str], process: int) -> str:
     """The group that a process begins next, by its number: of its own folder, else without cluster, else any."""
     own = CLUSTERS[process % len(CLUSTERS)]
 
     def distance(group: str) -> int:
-        return 0 if _in(group, own) else 2 if any(_in(group, folder) for folder in CLUSTERS) else 1
+        return 0 if any(_in(group, folder) for folder in own) else 2 if is_on_clusters(group) else 1
 
     return min(groups, key=distance)
 

@@ -298,32 +298,32 @@ def test_nodes_and_volumes_need_kwok():
 
 
 @pytest.mark.integration
-def test_minted_user_has_the_rights_of_its_role_and_no_others(api_server, namespace):
+def test_minted_user_has_the_rights_of_its_role_and_no_others(jobset_server, namespace):
     user = "system:serviceaccount:jobset-system:jobset-controller-manager"
     groups = ["system:serviceaccounts", "system:serviceaccounts:jobset-system"]
-    kubectl(api_server, "create", "role", "reader", "--verb=get,list", "--resource=pods", namespace=namespace)
+    kubectl(jobset_server, "create", "role", "reader", "--verb=get,list", "--resource=pods", namespace=namespace)
     binding = ("create", "rolebinding", "reader", "--role=reader")
-    kubectl(api_server, *binding, "--group=system:serviceaccounts:jobset-system", namespace=namespace)
-    as_user = ("--kubeconfig", str(api_server.kubeconfig_for(user, groups)))
+    kubectl(jobset_server, *binding, "--group=system:serviceaccounts:jobset-system", namespace=namespace)
+    as_user = ("--kubeconfig", str(jobset_server.kubeconfig_for(user, groups)))
 
-    who = json.loads(kubectl(api_server, *as_user, "auth", "whoami", "--output", "json"))["status"]["userInfo"]
+    who = json.loads(kubectl(jobset_server, *as_user, "auth", "whoami", "--output", "json"))["status"]["userInfo"]
     assert who["username"] == user
     assert set(groups) < set(who["groups"])
     # The binding reaches the authorizer by a watch.
     allowed = ("auth", "can-i", "list", "pods")
-    wait_for(lambda: kubectl(api_server, *as_user, *allowed, namespace=namespace, check=False) == "yes\n")
-    assert "forbidden" in kubectl(api_server, *as_user, "get", "secrets", namespace=namespace, check=False)
+    wait_for(lambda: kubectl(jobset_server, *as_user, *allowed, namespace=namespace, check=False) == "yes\n")
+    assert "forbidden" in kubectl(jobset_server, *as_user, "get", "secrets", namespace=namespace, check=False)
 
 
 @pytest.mark.integration
-def test_user_name_too_long_for_a_certificate_is_reported(api_server):
+def test_user_name_too_long_for_a_certificate_is_reported(jobset_server):
     with pytest.raises(DevclusterError, match="has 65 characters"):
-        api_server.kubeconfig_for("u" * 65)
+        jobset_server.kubeconfig_for("u" * 65)
 
 
 @pytest.mark.integration
-def test_gang_scheduling_apis_are_served(api_server):
-    names = kubectl(api_server, "api-resources", "--api-group=scheduling.k8s.io", "--output=name").split()
+def test_gang_scheduling_apis_are_served(jobset_server):
+    names = kubectl(jobset_server, "api-resources", "--api-group=scheduling.k8s.io", "--output=name").split()
     assert {
         "workloads.scheduling.k8s.io",
         "podgroups.scheduling.k8s.io",

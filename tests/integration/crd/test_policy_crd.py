@@ -17,13 +17,13 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="module")
-def served(api_server) -> Iterator[object]:
-    status, body = request(api_server, "POST", DEFINITIONS, policy_crd())
+def served(jobset_server) -> Iterator[object]:
+    status, body = request(jobset_server, "POST", DEFINITIONS, policy_crd())
     assert status == 201, body
-    wait_for(lambda: request(api_server, "GET", POLICIES)[0] == 200)
-    yield api_server
-    request(api_server, "DELETE", f"{DEFINITIONS}/{policy_crd()['metadata']['name']}")
-    wait_for(lambda: request(api_server, "GET", POLICIES)[0] == 404)
+    wait_for(lambda: request(jobset_server, "GET", POLICIES)[0] == 200)
+    yield jobset_server
+    request(jobset_server, "DELETE", f"{DEFINITIONS}/{policy_crd()['metadata']['name']}")
+    wait_for(lambda: request(jobset_server, "GET", POLICIES)[0] == 404)
 
 
 def test_the_policy_of_each_example_is_stored(served):

@@ -105,7 +105,7 @@ def read(env: Mapping[str, str], program: Sequence[str] = ()) -> Settings:
     }
     command = env.get("WORKER_COMMAND", "")
     worked = bool(command or program)
-    in_place = _in_place(env, problems, worked=worked)
+    in_place = _restarts_in_place(env, problems, worked=worked)
     if command and program:
         problems.append("WORKER_COMMAND and a command after -- exclude each other: set one of them")
     if in_place:
@@ -146,7 +146,7 @@ def read(env: Mapping[str, str], program: Sequence[str] = ()) -> Settings:
     return settings
 
 
-def _in_place(env: Mapping[str, str], problems: list[str], *, worked: bool) -> bool:
+def _restarts_in_place(env: Mapping[str, str], problems: list[str], *, worked: bool) -> bool:
     wanted = flag(env, "IN_PLACE_RESTART", problems, default=True)
     if not wanted and not worked:
         problems.append("IN_PLACE_RESTART is false without a command: there is nothing that the agent could do")

@@ -18,7 +18,7 @@ DEFAULT_TERMINATION_SECONDS = "10"
 # The exit code of timeout(1), which is in no common table of retryable or permanent codes.
 DEFAULT_HANG_EXIT_CODE = "124"
 # A week.
-MOST_SECONDS = 604800
+MAX_SECONDS = 604800
 
 OPTIONS = (
     FILE,
@@ -77,16 +77,16 @@ def read_watchdog(env: Mapping[str, str], problems: list[str], *, worked: bool) 
         problems.append(f"{DEADLINE} needs {FILE} or {PATTERN}: else there is nothing that shows progress")
     if env.get("STACK_DUMP_SIGNAL") and env.get("STACK_DUMP_COMMAND"):
         problems.append("STACK_DUMP_SIGNAL and STACK_DUMP_COMMAND exclude each other: set one of them")
-    deadline = number(env, DEADLINE, "", MOST_SECONDS, problems)
+    deadline = number(env, DEADLINE, "", MAX_SECONDS, problems)
     return WatchdogSettings(
         deadline=deadline,
-        first=number(env, "FIRST_HEARTBEAT_SECONDS", str(deadline or 1), MOST_SECONDS, problems),
+        first=number(env, "FIRST_HEARTBEAT_SECONDS", str(deadline or 1), MAX_SECONDS, problems),
         file=_file(env, problems),
         pattern=_pattern(env, problems),
         dump_signal=_signal(env, problems),
         dump_command=env.get("STACK_DUMP_COMMAND", ""),
-        dump_seconds=number(env, "STACK_DUMP_SECONDS", DEFAULT_DUMP_SECONDS, MOST_SECONDS, problems),
-        termination_seconds=number(env, "TERMINATION_SECONDS", DEFAULT_TERMINATION_SECONDS, MOST_SECONDS, problems),
+        dump_seconds=number(env, "STACK_DUMP_SECONDS", DEFAULT_DUMP_SECONDS, MAX_SECONDS, problems),
+        termination_seconds=number(env, "TERMINATION_SECONDS", DEFAULT_TERMINATION_SECONDS, MAX_SECONDS, problems),
         exit_code=number(env, "HANG_EXIT_CODE", DEFAULT_HANG_EXIT_CODE, 255, problems),
     )
 

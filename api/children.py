@@ -105,7 +105,7 @@ def build_job(
 
     This is the one place where feature gates change it: the controller, dry runs of admission and `jobset render` call
     it. With the gate RestartJob off, a Job keeps the counter of restarts that it already has. A Job that belongs to a
-    group is built by `in_group` from it.
+    group is built by `job_in_group` from it.
     """
     restarts, attempt = counted
     if gates["RestartJob"] and restarts is None:
@@ -144,7 +144,7 @@ def _is_suspended(js: JobSet, rjob: ReplicatedJob, gates: FeatureGates) -> bool:
     return bool(js.spec.suspend) or (is_left_to_others(js, gates) and rjob.job_spec.get("suspend") is True)
 
 
-def in_group(job: JSON, template: str, name: str) -> JSON:
+def job_in_group(job: JSON, template: str, name: str) -> JSON:
     """The Job, whose pods kube-scheduler takes as members of the PodGroup `name`, which was made from `template`."""
     meta, spec = job["metadata"], job["spec"]
     pods = spec["template"]

@@ -13,7 +13,7 @@ from api.topology import Leader
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 
-MOST_READ = 1000
+MAX_READ = 1000
 """ReplicatedJobs of a JobSet, as its user writes it, in which `is_exclusive` looks for the annotation."""
 
 EXCLUDED_NAMESPACES = ("kube-system", keys.MANAGER_NAMESPACE)
@@ -69,7 +69,7 @@ def topology_of(annotations: Mapping[str, str]) -> str | None:
 
 def is_exclusive(obj: JSON) -> bool:
     """Whether a JobSet, as its user writes it, asks for exclusive Jobs, or a pod or its Job for one domain."""
-    templates = (dig(rjob, "template") for rjob in items(obj, "spec", "replicatedJobs")[:MOST_READ])
+    templates = (dig(rjob, "template") for rjob in items(obj, "spec", "replicatedJobs")[:MAX_READ])
     levels = (dig(each, "metadata", "annotations") for each in (obj, *templates))
     return any(dig(each, keys.EXCLUSIVE_TOPOLOGY) and not dig(each, keys.NODE_SELECTOR_STRATEGY) for each in levels)
 

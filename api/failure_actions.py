@@ -107,7 +107,7 @@ def action_of(name: str) -> FailureAction:
     return ACTIONS.get(name, RESTART_JOBSET)
 
 
-def in_words() -> str:
+def describe_actions() -> str:
     """All of them, one sentence each."""
     gates = {action.name: f" (feature gate {action.gate})" if action.gate else "" for action in ACTIONS.values()}
     ours = {action.name: "" if action.since_go else "; not in the Go JobSet" for action in ACTIONS.values()}

@@ -26,13 +26,13 @@ from api.scheduling import (
     SchedulingConstraints,
 )
 from api.spares import running_part
-from api.stages import in_order, staged
+from api.stages import is_ordered, staged
 
 WORKLOAD, COMPOSITE, POD_GROUP = "Workload", "CompositePodGroup", "PodGroup"
 """Kinds of scheduling.k8s.io."""
 
 ROOT = "jobset"
-MOST_JOBS = 10_000
+MAX_JOBS = 10_000
 """Jobs of a set that may have groups: each plan looks at every group."""
 _NAME_LIMIT = 63
 _HASH = 10
@@ -123,11 +123,11 @@ class Forest:
 
 def sequenced(spec: JobSetSpec) -> bool:
     """Whether some ReplicatedJobs start after others."""
-    return in_order(spec) or staged(spec) or any(rjob.depends_on for rjob in spec.replicated_jobs)
+    return is_ordered(spec) or staged(spec) or any(rjob.depends_on for rjob in spec.replicated_jobs)
 
 
 def grouped_jobs(js: JobSet) -> int:
-    """Number of Jobs that need groups: all but spares. More than `MOST_JOBS` get none."""
+    """Number of Jobs that need groups: all but spares. More than `MAX_JOBS` get none."""
     return sum(max(rjob.replicas, 0) for rjob in js.spec.replicated_jobs if not rjob.spare_for)
 
 
@@ -136,7 +136,7 @@ def forest(js: JobSet) -> Forest | None:
 
     ReplicatedJobs without pods get no group, nor do spares: a gang never waits for them.
     """
-    if js.spec.scheduling is None or grouped_jobs(js) > MOST_JOBS:
+    if js.spec.scheduling is None or grouped_jobs(js) > MAX_JOBS:
         return None
     return _Compiler(running_part(js), js.spec.scheduling).forest()
 
@@ -185,14 +185,14 @@ class _Compiler:
     def _with_entries(self) -> tuple[Group, ...]:
         spec = self._spec
         if spec.scheduling_policy or spec.scheduling_constraints or spec.disruption_mode:
-            return self._under_root()
+            return self._groups_below_root()
         roots = [root for entry in spec.replicated_jobs for root in self._entry(entry)]
         if len({root.composite for root in roots}) < 2:
             return tuple(roots)
         # All roots of a Workload are of one kind: a PodGroup beside composites gets a composite of its own.
         return tuple(root if root.composite else self._wrapper(root) for root in roots)
 
-    def _under_root(self) -> tuple[Group, ...]:
+    def _groups_below_root(self) -> tuple[Group, ...]:
         spec = self._spec
         merged = self._merged_levels()
         if merged is not None:

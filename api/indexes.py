@@ -23,7 +23,7 @@ LONG_TOGETHER = 32_768
 """Bytes of all such texts of one JobSet: where it has more than eight ReplicatedJobs, each has an equal part of it."""
 
 _BITS = "bits:"
-_MOST_BITS = 1 << 21
+_MAX_BITS = 1 << 21
 """Bits that are read: a longer bitmap, which names Jobs that no set may have, would take more memory than its text."""
 
 
@@ -118,7 +118,7 @@ def format_indexes(indexes: Indexes, long: int = LONG) -> str:
     if len(text) <= long:
         return text
     last = max(end for _, end in indexes.intervals)
-    if last > _MOST_BITS or last / 6 + len(_BITS) + 4 > len(text):
+    if last > _MAX_BITS or last / 6 + len(_BITS) + 4 > len(text):
         return text
     bits = bytearray(-(-last // 8))
     for index in indexes:
@@ -127,7 +127,7 @@ def format_indexes(indexes: Indexes, long: int = LONG) -> str:
 
 
 def _bitmap(text: str) -> bytes:
-    if len(text) > _MOST_BITS // 6 + len(_BITS) + 4:
+    if len(text) > _MAX_BITS // 6 + len(_BITS) + 4:
         return b""
     try:
         return binascii.a2b_base64(text[len(_BITS) :], strict_mode=True)

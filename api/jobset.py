@@ -338,7 +338,7 @@ class JobSet(Base, frozen=True, kw_only=True):
         return policy is not None and policy.restart_strategy == "InPlaceRestart"
 
     @property
-    def at_current_size(self) -> "JobSet":
+    def with_current_replicas(self) -> "JobSet":
         """The JobSet with its current number of Jobs: `replicas`, or the number in the status if that is smaller."""
         if not self.status.reduced_replicas:
             return self

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from api.elastic import ReducedReplicas
 from api.failure_actions import MAX_REPLICAS_TO_RESTART
-from api.maintenance import MOST_LEFT_NODES
-from api.policies import ATOMIC, INT32, INT64, MAP_BY_NAME, MOST_FAILED_NODES
+from api.maintenance import MAX_LEFT_NODES
+from api.policies import ATOMIC, INT32, INT64, MAP_BY_NAME, MAX_FAILED_NODES
 from kube.model.meta import Base, Condition, doc
 
 
@@ -167,7 +167,7 @@ class MaintenanceStatus(Base, frozen=True, kw_only=True):
         tuple[LeftNode, ...],
         doc(
             "Nodes with one of the taints, or with evicted pods, that have, or had, pods of the set.",
-            maxItems=MOST_LEFT_NODES,
+            maxItems=MAX_LEFT_NODES,
             **MAP_BY_NAME,
         ),
     ] = ()
@@ -243,7 +243,7 @@ class Recovery(Base, frozen=True, kw_only=True):
     ] = ()
 
 
-MOST_PROMISED = 64
+MAX_PROMISED = 64
 """Pods that one failure may reserve places of a group of spares for. Other pods get places once they find no node."""
 
 
@@ -261,7 +261,7 @@ class SpareStatus(Base, frozen=True, kw_only=True):
             " get places of spares. In exclusive placement: the leader of a Job; once it has a domain, `*` stands"
             " for the other pods. `=` and a whole name: a pod that is not held back, whose place is in `used` and"
             " about to be given.",
-            maxItems=MOST_PROMISED,
+            maxItems=MAX_PROMISED,
             **ATOMIC,
         ),
     ] = ()
@@ -345,7 +345,7 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
             "Nodes that failed the set within failurePolicy.avoidNodes.forSeconds, by the time of their last failure"
             " (feature gate JobSetAvoidNodes).",
             since_go=False,
-            maxItems=MOST_FAILED_NODES,
+            maxItems=MAX_FAILED_NODES,
             **MAP_BY_NAME,
         ),
     ] = ()

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from kube.model.meta import Base, doc
 
-MOST_LEFT_NODES: Final = 32
+MAX_LEFT_NODES: Final = 32
 """Nodes with one of its taints that a set remembers. If there are more, it does not move in place."""
 
 

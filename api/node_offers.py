@@ -26,12 +26,12 @@ def device_meant(missing: str, offered: Iterable[str]) -> str:
     return nearest(missing, devices(offered))
 
 
-def number_in_words(amount: Amount, resource: str) -> str:
+def format_number(amount: Amount, resource: str) -> str:
     """`16`, `500m`, `2Ti`: the amount of a resource without its name."""
-    return in_words(amount, resource).partition(" ")[0]
+    return format_amount(amount, resource).partition(" ")[0]
 
 
-def in_words(amount: Amount, resource: str) -> str:
+def format_amount(amount: Amount, resource: str) -> str:
     """`16 nvidia.com/gpu`, `500m cpu`, `2Ti memory`."""
     binary = resource in {"memory", "ephemeral-storage"} or resource.startswith(_HUGE_PAGES)
     return f"{with_unit(amount, 'Gi' if binary and not amount % 1024 else '')} {resource}"

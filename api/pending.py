@@ -7,7 +7,7 @@ from api.pod import ContainerStatus, DetailedPod, Terminated
 from kube.model.field import shorten
 
 CRASH_LOOP = "CrashLoopBackOff"
-MOST_WORDS = 400
+MAX_WORDS = 400
 """Characters of a message of a container or the kubelet: tenants choose how long it is."""
 _NO_NODE_FITS = re.compile(r"0/[0-9]+ nodes are available: ")
 """How messages of kube-scheduler begin."""
@@ -33,7 +33,7 @@ class Trouble(NamedTuple):
         return f"container {self.container}: {self.reason}{times}{end}{message}"
 
 
-def clean_words(text: str, most: int = MOST_WORDS) -> str:
+def clean_words(text: str, most: int = MAX_WORDS) -> str:
     """A message of a kubelet or a container as one line, without control characters, cut if it is long."""
     return shorten(" ".join("".join(char if char.isprintable() else " " for char in text).split()), most)
 

@@ -18,7 +18,7 @@ from api.spares import HOLD
 from kube.model.jsontree import items
 from kube.model.meta import JSON, MAX_INT32
 
-MOST_PLACEHOLDERS: Final = 50
+MAX_PLACEHOLDERS: Final = 50
 """Placeholders of one ReplicatedJob at a time."""
 
 _NOTHING: Final = ("sh", "-c", ":")
@@ -33,7 +33,7 @@ def places(js: JobSet) -> Mapping[str, range]:
     """The indexes that a smaller set may have placeholders for, by ReplicatedJob. `js`: the set with all its Jobs."""
     wanted = {rjob.name: rjob.replicas for rjob in js.spec.replicated_jobs}
     found = ((entry.name, entry.replicas) for entry in js.status.reduced_replicas)
-    return {name: range(size, min(wanted.get(name, 0), size + MOST_PLACEHOLDERS)) for name, size in found}
+    return {name: range(size, min(wanted.get(name, 0), size + MAX_PLACEHOLDERS)) for name, size in found}
 
 
 def placeholders_of(js: JobSet, jobs: Iterable[Job]) -> tuple[Job, ...]:

@@ -17,7 +17,7 @@ ATOMIC: Final = {"x-kubernetes-list-type": "atomic"}
 SET: Final = {"x-kubernetes-list-type": "set"}
 INT32: Final = {"format": "int32"}
 INT64: Final = {"format": "int64"}
-MOST_FAILED_NODES: Final = 32
+MAX_FAILED_NODES: Final = 32
 """Nodes that a set remembers, and may keep away from."""
 PodReason = Annotated[str, doc("A reason.", maxLength=256)]
 ExitCode = Annotated[int, doc("An exit code other than 0, which is not a failure.", minimum=1, **INT32)]
@@ -127,7 +127,7 @@ class FailurePolicyRule(Base, frozen=True, kw_only=True):
     ] = ""
     action: Annotated[
         str,
-        doc(failure_actions.in_words(), enum=[*failure_actions.ACTIONS]),
+        doc(failure_actions.describe_actions(), enum=[*failure_actions.ACTIONS]),
     ]
     on_job_failure_reasons: Annotated[
         tuple[str, ...],
@@ -267,7 +267,7 @@ class AvoidNodes(Base, frozen=True, kw_only=True):
         doc(
             "Nodes that are avoided at a time, those that failed last. Absent: 8.",
             minimum=1,
-            maximum=MOST_FAILED_NODES,
+            maximum=MAX_FAILED_NODES,
             **INT32,
         ),
     ] = 8

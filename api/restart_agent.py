@@ -87,13 +87,13 @@ def with_agent(js: JobSet, rjob: ReplicatedJob, pod: JSON) -> JSON:
         return pod
     if rjob.spare_for:
         return _with_held_sidecar_for(agent, pod)
-    return _in_main_container(agent, pod) if agent.mode == "MainContainer" else _with_sidecar(agent, pod)
+    return _with_agent_in_main_container(agent, pod) if agent.mode == "MainContainer" else _with_sidecar(agent, pod)
 
 
 def _with_held_sidecar_for(agent: RestartAgent, pod: JSON) -> JSON:
     """The pod of a spare, whose first container runs on as it is. In mode Sidecar another like it takes as much."""
     if agent.mode == "MainContainer":
-        return {**_in_main_container(agent, pod), "containers": pod.get("containers") or []}
+        return {**_with_agent_in_main_container(agent, pod), "containers": pod.get("containers") or []}
     [*before, sidecar] = _with_sidecar(agent, pod)["initContainers"]
     return with_held_sidecar({**pod, "initContainers": before}, sidecar)
 
@@ -157,7 +157,7 @@ def _restart_all(operator: str, code: int) -> JSON:
     return {"action": "RestartAllContainers", "exitCodes": {"operator": operator, "values": [code]}}
 
 
-def _in_main_container(agent: RestartAgent, pod: JSON) -> JSON:
+def _with_agent_in_main_container(agent: RestartAgent, pod: JSON) -> JSON:
     """The pod whose first container runs the agent from a volume; the agent runs the command, without a shell."""
     mount = {"name": NAME, "mountPath": FOLDER}
     containers: list[JSON] = pod.get("containers") or []

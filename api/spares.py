@@ -14,7 +14,7 @@ from kube.model.jsontree import dig, items
 from kube.model.meta import JSON, MAX_INT32
 
 GATE: Final = "JobSetSpares"
-MOST_GROUPS: Final = 8
+MAX_GROUPS: Final = 8
 """Groups of spares in one JobSet: each has a copy of a template."""
 
 HOLD: Final = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done")

@@ -2,7 +2,7 @@
 
 from api.jobset import JobSetSpec, ReplicatedJob
 
-_MOST_NAMES = 3
+_MAX_NAMES = 3
 """ReplicatedJobs of a stage that are named; the rest is counted."""
 
 Stage = tuple[ReplicatedJob, ...]
@@ -14,7 +14,7 @@ def staged(spec: JobSetSpec) -> bool:
     return spec.execution_policy is not None and spec.execution_policy.execution_policy_order == "InOrder"
 
 
-def in_order(spec: JobSetSpec) -> bool:
+def is_ordered(spec: JobSetSpec) -> bool:
     """Whether the deprecated startupPolicy orders the set."""
     return spec.startup_policy is not None and spec.startup_policy.startup_policy_order == "InOrder"
 
@@ -37,5 +37,5 @@ def stages(spec: JobSetSpec) -> tuple[Stage, ...]:
 
 def stage_name(stage: Stage) -> str:
     """Its ReplicatedJobs, in words."""
-    names = ", ".join(rjob.name for rjob in stage[:_MOST_NAMES])
-    return f"{names} and {len(stage) - _MOST_NAMES} more" if len(stage) > _MOST_NAMES else names
+    names = ", ".join(rjob.name for rjob in stage[:_MAX_NAMES])
+    return f"{names} and {len(stage) - _MAX_NAMES} more" if len(stage) > _MAX_NAMES else names

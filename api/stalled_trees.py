@@ -12,7 +12,7 @@ from api.gang_status import StoredGroup
 from api.gangs import Group
 from api.pod import DEFAULT_SCHEDULER
 
-MOST_NAMES = 3
+MAX_NAMES = 3
 """Objects that a message names; the others are counted."""
 
 GATES = NO_COMPOSITES.gates
@@ -103,9 +103,9 @@ def _short(tree: Tree) -> StallCause | None:
     short = [group for group in released_groups(tree) if not group.composite and not _ready(tree, group)]
     short_groups = [
         f"PodGroup {group.name} needs {required_members(tree, group)} pods, {_pods(tree, group)} exist"
-        for group in short[:MOST_NAMES]
+        for group in short[:MAX_NAMES]
     ]
-    more = f" and {len(short) - MOST_NAMES} more groups likewise" if len(short) > MOST_NAMES else ""
+    more = f" and {len(short) - MAX_NAMES} more groups likewise" if len(short) > MAX_NAMES else ""
     lacking = [
         f"{job} ({tree.pods.get(job, 0)} of {pods})"
         for group in short
@@ -168,5 +168,5 @@ def _pods(tree: Tree, group: Group) -> int:
 
 
 def _some(names: list[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"{', '.join(names[:MOST_NAMES])}{more}"
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"{', '.join(names[:MAX_NAMES])}{more}"

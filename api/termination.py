@@ -2,13 +2,13 @@
 
 from typing import Final
 
-MOST_BYTES: Final = 1024
+MAX_BYTES: Final = 1024
 
 
 def end_of_message(message: str) -> str:
-    """The last bytes of a termination message, at most `MOST_BYTES`, without control characters but for line ends."""
+    """The last bytes of a termination message, at most `MAX_BYTES`, without control characters but for line ends."""
     if not message:
         return ""
-    end = message[-MOST_BYTES:].replace("\t", " ")
+    end = message[-MAX_BYTES:].replace("\t", " ")
     text = "".join(char if char.isprintable() or char == "\n" else "" for char in end)
-    return text.encode()[-MOST_BYTES:].decode(errors="ignore").strip()
+    return text.encode()[-MAX_BYTES:].decode(errors="ignore").strip()

@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry, Counter
 from policy.kinds import PolicyId
 from webhooks.metrics import PolicyMetrics
 
-MOST_POLICIES = 200
+MAX_POLICIES = 200
 """Policies that have series of their own."""
 
 OTHER_POLICIES = "(others)"
@@ -36,7 +36,7 @@ class PolicyHooks:
         self._listeners.append(listener)
 
     def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
-        """Administrators name policies. Those beyond the first `MOST_POLICIES` of this process are counted together."""
+        """Administrators name policies. Those beyond the first `MAX_POLICIES` of this process are counted together."""
         self._decisions.labels(self._label(policy.name), rule, action).inc(count)
         for listener in self._listeners:
             listener.count_decision(policy, rule, action, count)
@@ -51,6 +51,6 @@ class PolicyHooks:
         self._exceptions.labels(self._label(policy), action).inc()
 
     def _label(self, policy: str) -> str:
-        if len(self._policies) < MOST_POLICIES:
+        if len(self._policies) < MAX_POLICIES:
             self._policies.add(policy)
         return policy if policy in self._policies else OTHER_POLICIES

@@ -270,7 +270,7 @@ class DryRunSettings(_Section):
 
     @field_validator("budget")
     @classmethod
-    def _in_time(cls, value: float) -> float:
+    def _check_budget(cls, value: float) -> float:
         if value > MAX_BUDGET:
             most, found = duration_text(MAX_BUDGET), duration_text(value)
             raise ValueError(f"must be at most {most}, is {found}: the API server waits 10s for the whole admission")

@@ -26,7 +26,7 @@ def faults(record: type[BaseModel], error: ValidationError, tree: yaml.Node | No
             for gate, message in cause.found:
                 yield f"{'.'.join(map(str, keys))}.{gate}: {message}{line_words(tree, (*keys, gate))}"
             continue
-        message = _in_words(fault["msg"].removeprefix("Value error, "))
+        message = _rephrase(fault["msg"].removeprefix("Value error, "))
         if fault["type"] == "extra_forbidden":
             names = _names(record, keys[:-1])
             message = f"unknown field; {did_you_mean(str(keys[-1]), names, intro='the fields are', most=len(names))}"
@@ -58,7 +58,7 @@ _WORDS = {
 """Phrases of pydantic, and the same in the terms of YAML."""
 
 
-def _in_words(message: str) -> str:
+def _rephrase(message: str) -> str:
     for phrase, meant in _WORDS.items():
         message = message.replace(phrase, meant)
     return message

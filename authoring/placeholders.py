@@ -13,14 +13,14 @@ from kube.model.field import ErrorType, Rule, Severity, shorten
 from kube.model.jsontree import dig
 from webhooks.jobset.rules.variables import UNEXPANDED
 
-MOST_NAMES = 8
+MAX_NAMES = 8
 """Placeholders that a finding names."""
 _LONGEST_VALUE = 1000
 """Characters of a value that are searched."""
 _PLACEHOLDER = re.compile(
     r"\$\{[A-Za-z_]\w{0,99}\}|\$[A-Z_][A-Z0-9_]{0,99}|<[A-Za-z][\w .-]{0,99}>|\w{0,99}PLACEHOLDER\w{0,99}"
 )
-_MOST_VALUES = 200
+_MAX_VALUES = 200
 """Values of a mapping that are searched."""
 ENVSUBST = "fill them in first: `envsubst < {file} | jobset validate -f -`"
 BY_HAND = "write the values in their places first"
@@ -47,11 +47,11 @@ def with_placeholders_once(found: Sequence[Finding], value: Any, files: set[str]
         return others
     files.add(file)
     names = list(dict.fromkeys(name for _, each in with_placeholders for name in each))
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     how = (ENVSUBST if any("$" in name for name in names) else BY_HAND).format(file=shorten(file, 200))
     are_warnings = all(each.error.is_warning for each, _ in with_placeholders)
     rule = replace(PLACEHOLDERS, severity=Severity.WARNING if are_warnings else Severity.ERROR)
-    error = rule.at(first.error.path, names=", ".join(names[:MOST_NAMES]) + more, how=how)
+    error = rule.at(first.error.path, names=", ".join(names[:MAX_NAMES]) + more, how=how)
     return [*others, replace(first, error=replace(error, verbatim=error.detail))]
 
 
@@ -65,5 +65,5 @@ def _names(finding: Finding, value: Any) -> list[str]:
 def _texts(value: Any) -> list[str]:
     """The texts at a path, or in the mapping there: a finding about labels has the path of the mapping."""
     if isinstance(value, dict):
-        return [text for text in list(value.values())[:_MOST_VALUES] if isinstance(text, str)]
+        return [text for text in list(value.values())[:_MAX_VALUES] if isinstance(text, str)]
     return [value] if isinstance(value, str) else []

@@ -20,10 +20,10 @@ from kube.model.meta import JSON
 from kube.model.validation import dns1123_subdomain
 from policy.conflicts import conflicts
 from policy.defaults import defaults_for
-from policy.evaluate import Violation, in_force, numbers, violations
+from policy.evaluate import Violation, numbers, rules_in_force, violations
 from policy.exception_faults import exception_warnings, own_faults
 from policy.exception_types import JobSetPolicyException, read_exception
-from policy.exceptions import EARLIEST, Excused, excused_rules, in_namespace
+from policy.exceptions import EARLIEST, Excused, excused_rules, namespace_exceptions
 from policy.faults import cautions
 from policy.judged import JudgedJobSet, Namespace
 from policy.kinds import API_VERSION, GROUP, KIND
@@ -74,7 +74,7 @@ NO_NAMESPACE = Rule(
     source("exceptions"),
     severity=Severity.WARNING,
 )
-MOST_NAMED = 3
+MAX_NAMED = 3
 """Largest number of policies that do not match and whose reason is given."""
 
 
@@ -147,7 +147,7 @@ class Policies:
     def excused_rules(self, judged: JudgedJobSet) -> Excused:
         """The rules from which an exception exempts a JobSet."""
         name = judged.js.metadata.namespace
-        own = in_namespace(self.exceptions, name)
+        own = namespace_exceptions(self.exceptions, name)
         return excused_rules(own, self.policies, judged, self.namespace(name), self.at)
 
     def findings(self, judged: JudgedJobSet) -> list[FieldError]:
@@ -185,7 +185,7 @@ class FiledPolicies(Policies):
 
 def _no_match(judged: JudgedJobSet, found: Sequence[tuple[JobSetPolicy, Mismatch]]) -> FieldError:
     meta = judged.js.metadata
-    why = "; ".join(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in found[:MOST_NAMED])
+    why = "; ".join(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in found[:MAX_NAMED])
     policies = "1 policy" if len(found) == 1 else f"{len(found)} policies"
     jobset = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
     remedy = _remedy(found[0][1])
@@ -252,10 +252,10 @@ def check_each_file(documents: Iterable[Document], report: Report, gates: Featur
     for _, own in groupby(documents, key=lambda document: document.source.name):
         policies_only, exceptions = _split_exceptions(own)
         warn_of_conflicts(policies_in(policies_only, report), report, gates)
-        exceptions_in(exceptions, report)
+        exception_documents(exceptions, report)
 
 
-def exceptions_in(documents: Iterable[Document], report: Report) -> list[FiledObject[JobSetPolicyException]]:
+def exception_documents(documents: Iterable[Document], report: Report) -> list[FiledObject[JobSetPolicyException]]:
     """The valid exceptions among documents; reports the faults of the others."""
     good: list[FiledObject[JobSetPolicyException]] = []
     for document in documents:
@@ -364,7 +364,7 @@ def explanation(policies: Policies, judged: JudgedJobSet, jobset: str) -> list[d
                 "violatedAt": broken.get((name, rule.name), []),
                 "numbers": [_number(number) for number in compared.get(rule.name, ())],
             }
-            for rule, _ in in_force(policy)
+            for rule, _ in rules_in_force(policy)
         ]
         found.append({**head, "matches": True, "defaults": list(defaults.get(name, ())), "rules": rules})
     return found

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from api import keys
-from api.children import NO_UID, build_job, build_service, build_volume_claim, in_group, mounted_names
+from api.children import NO_UID, build_job, build_service, build_volume_claim, job_in_group, mounted_names
 from api.features import FeatureGates
 from api.gang_objects import build_group, build_workload
 from api.gangs import Forest, forest, sequenced
@@ -119,7 +119,7 @@ class _Gangs:
 
     def with_group(self, job: JSON) -> JSON:
         group = None if self._forest is None else self._forest.of_job(job["metadata"]["name"])
-        return job if group is None else in_group(job, group.template, group.name)
+        return job if group is None else job_in_group(job, group.template, group.name)
 
 
 def _claims(js: JobSet, mounted: set[str] | None, claimed: set[str]) -> Iterator[JSON]:

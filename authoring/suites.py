@@ -14,7 +14,7 @@ from authoring.documents import Document
 from authoring.findings import Report, locate
 from authoring.manifest_files import Inputs
 from authoring.object_checks import is_jobset
-from authoring.policies import exceptions_in, judged_of, policies_in, warn_of_conflicts, with_policy_defaults
+from authoring.policies import exception_documents, judged_of, policies_in, warn_of_conflicts, with_policy_defaults
 from authoring.policy_kinds import is_exception, is_policy, is_suite, kind_faults
 from kube.model.jsontree import dig, without_nulls
 from kube.model.meta import JSON
@@ -76,7 +76,7 @@ def _with_files(document: Document, suite: Suite, report: Report, gates: Feature
             loaded.manifests.setdefault(name, found.value)
     admission_documents = Inputs(names, recursive=True, wanted=is_admission).documents()
     loaded.admission = [each.value for each in admission_documents if isinstance(each.value, dict)]
-    loaded.exceptions = [each.value for each in exceptions_in(_documents(names, is_exception, report), report)]
+    loaded.exceptions = [each.value for each in exception_documents(_documents(names, is_exception, report), report)]
     for found in _documents([own, *(str(folder / name) for name in suite.manifests)], is_jobset, report):
         metadata = found.value.get("metadata") if isinstance(found.value, dict) else None
         if isinstance(metadata, dict) and isinstance(metadata.get("name"), str):

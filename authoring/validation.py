@@ -120,10 +120,10 @@ async def check_manifests(options: Options, server: "AbstractAsyncContextManager
 
 def _load_policies(options: Options, report: Report, inputs: Inputs) -> "FiledPolicies":
     """The policies and exceptions that the options name; their faults are reported."""
-    from authoring.policies import FiledPolicies, exceptions_in, load  # noqa: PLC0415 (as above)
+    from authoring.policies import FiledPolicies, exception_documents, load  # noqa: PLC0415 (as above)
 
     policies, documents = load(options.policies, report)
-    exceptions = exceptions_in(documents, report)
+    exceptions = exception_documents(documents, report)
     return FiledPolicies(
         policies=[each.value for each in policies],
         exceptions=[each.value for each in exceptions],

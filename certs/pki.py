@@ -38,10 +38,10 @@ CURVES = ("secp256r1", "secp384r1", "secp521r1")
 RSA_BITS = range(2048, 8192 + 1)
 """Sizes of keys that both ends accept: the API server (Go) accepts no larger ones, OpenSSL no smaller ones."""
 
-MOST_AUTHORITIES = 8
+MAX_AUTHORITIES = 8
 """CAs in a bundle, the newest. Outdated replicas may still serve certificates of an older one."""
 
-MOST_KEPT_HOSTS = 32
+MAX_KEPT_HOSTS = 32
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _DNS_NAME = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL})*", re.IGNORECASE)
 
@@ -76,7 +76,7 @@ def renew(material: Material, renewal: Renewal, hosts: Collection[str], fresh: F
         authority = _authority(key, fresh)
         # In list order, not by their dates: the clock of the replica that created one may be ahead.
         old_authorities = _kept_authorities([*certificates(material.authorities), *certificates(served)], fresh.now)
-        newest = pem_of(list(dict.fromkeys([authority, *old_authorities]))[:MOST_AUTHORITIES])
+        newest = pem_of(list(dict.fromkeys([authority, *old_authorities]))[:MAX_AUTHORITIES])
         authorities = _with_served(newest, served, fresh.now)
         authority_key = key_pem(key)
     else:
@@ -95,7 +95,7 @@ def _with_served(authorities: bytes, served: bytes, now: datetime) -> bytes:
     """
     bundle = certificates(authorities)
     missing = [old for old in _kept_authorities(certificates(served)[:1], now) if old not in bundle]
-    return pem_of([*bundle[:1], *missing, *bundle[1:]][:MOST_AUTHORITIES]) if missing else authorities
+    return pem_of([*bundle[:1], *missing, *bundle[1:]][:MAX_AUTHORITIES]) if missing else authorities
 
 
 def certificates(pem: bytes) -> list[x509.Certificate]:
@@ -173,7 +173,7 @@ def _kept_hosts(pem: bytes) -> list[str]:
     """Host names of the old certificate that a new one can have, too."""
     none: list[str] = []
     names = [name for old in certificates(pem)[:1] for name in read_or(partial(hosts_of, old), none)]
-    return [name for name in names if _DNS_NAME.fullmatch(name) or _address(name)][:MOST_KEPT_HOSTS]
+    return [name for name in names if _DNS_NAME.fullmatch(name) or _address(name)][:MAX_KEPT_HOSTS]
 
 
 def _kept_authorities(candidates: list[x509.Certificate], now: datetime) -> list[x509.Certificate]:

@@ -16,11 +16,11 @@ def render_config(chosen: EffectiveSettings, output: str) -> str:
     """The text for `-o`: `table`, `yaml` or `json`."""
     if output == "table":
         return "".join(columns([("KEY", "VALUE", "FROM"), *rows(chosen)], 2))
-    values = in_force(chosen.settings, chosen.gates)
+    values = effective_configuration(chosen.settings, chosen.gates)
     return dump(values, output)
 
 
-def in_force(settings: Settings, gates: FeatureGates) -> dict[str, Any]:
+def effective_configuration(settings: Settings, gates: FeatureGates) -> dict[str, Any]:
     """The complete configuration as a file: all fields, all feature gates."""
     values: dict[str, Any] = _plain(settings.model_dump(mode="json", by_alias=True))
     return {**values, "featureGates": {name: gates[name] for name in GATES}}
@@ -28,7 +28,7 @@ def in_force(settings: Settings, gates: FeatureGates) -> dict[str, Any]:
 
 def rows(chosen: EffectiveSettings) -> Iterator[tuple[str, str, str]]:
     """Key, value and origin (`flag`, `file`, `default`) of each field and feature gate."""
-    values = in_force(chosen.settings, chosen.gates)
+    values = effective_configuration(chosen.settings, chosen.gates)
     for section, field in Settings.model_fields.items():
         part = getattr(chosen.settings, section)
         for name, inner in getattr(field.annotation, "model_fields", {}).items():

@@ -8,7 +8,7 @@ from diagnose.case import Case
 from diagnose.finding import Finding, Level, join_names, pluralize
 from diagnose.states import State
 
-MOST_FINDINGS = 8
+MAX_FINDINGS = 8
 """Different findings of one cause; the Jobs or groups of further ones are counted."""
 
 
@@ -64,7 +64,7 @@ def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}
     for keyed in findings:
         by_key.setdefault(keyed.key, []).append(keyed)
     found: list[tuple[Finding, list[str]]] = []
-    for same in list(by_key.values())[:MOST_FINDINGS]:
+    for same in list(by_key.values())[:MAX_FINDINGS]:
         shared_finding, likewise = same[0].finding, [keyed.name for keyed in same[1:]]
         first = shared_finding if isinstance(shared_finding, Finding) else shared_finding()
         found.append((first, [same[0].name]))
@@ -72,7 +72,7 @@ def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}
             subject = f"{len(likewise)} more {noun}s ({likewise[0]} … {likewise[-1]})"
             message = f"{title.format(likewise[0]) if len(likewise) == 1 else subject}: likewise"
             found.append((Finding(first.level, first.cause, message), likewise))
-    uncounted = list(dict.fromkeys(keyed.name for same in list(by_key.values())[MOST_FINDINGS:] for keyed in same))
+    uncounted = list(dict.fromkeys(keyed.name for same in list(by_key.values())[MAX_FINDINGS:] for keyed in same))
     if uncounted:
         more = f"{pluralize(len(uncounted), f'more {noun}')} ({join_names(uncounted, 2)})"
         found.append((Finding(Level.WAITS, "more", f"{more}: waiting for reasons of this kind, too"), uncounted))

@@ -35,7 +35,7 @@ def domain_of_job(pods: Iterable[SeenPod], topology: str) -> str:
     return f"{noun(topology)} {found}, where its Job is" if found else ""
 
 
-def in_the_way(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...]:
+def domain_findings(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...]:
     """For a leader without a node: how many domains there are and who holds them."""
     nodes, word = case.facts.nodes, noun(topology)
     if nodes is None:

@@ -10,7 +10,7 @@ from diagnose.answers import Answer, KeyedFinding, about_jobs
 from diagnose.case import Case
 from diagnose.disruptions import not_counted
 from diagnose.facts import SeenPod
-from diagnose.finding import MOST_NAMES, Finding, Level
+from diagnose.finding import MAX_NAMES, Finding, Level
 from diagnose.nodes import SeenNode
 from diagnose.states import RECENT
 from diagnose.times import age, seconds_since
@@ -221,7 +221,7 @@ def _nodes_of(case: Case, pods: Iterable[SeenPod]) -> tuple[Finding, ...]:
 def _held_up(case: Case, name: str, node: SeenNode | None, pods: list[SeenPod]) -> Finding | None:
     """The finding about pods on a node; None if the node may still end them."""
     subject = f"pod {pods[0].name} is" if len(pods) == 1 else f"pod {pods[0].name} and {len(pods) - 1} more are"
-    names = " ".join(pod.name for pod in pods[:MOST_NAMES])
+    names = " ".join(pod.name for pod in pods[:MAX_NAMES])
     force = f"kubectl delete pod -n {pods[0].metadata.namespace} {names} --grace-period=0 --force"
     level, because = Level.WAITS, tuple[Finding, ...]()
     if node is None:

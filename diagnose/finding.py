@@ -4,7 +4,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-MOST_NAMES = 5
+MAX_NAMES = 5
 """Objects that one sentence names; the rest is counted."""
 
 WAIT_FOR_PODS = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
@@ -46,7 +46,7 @@ class Finding:
         return max((finding.level for finding in self.walk()), key=list(Level).index)
 
 
-def join_names(names: Sequence[str], most: int = MOST_NAMES) -> str:
+def join_names(names: Sequence[str], most: int = MAX_NAMES) -> str:
     """`a, b, c and 4 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"

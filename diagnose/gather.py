@@ -34,7 +34,7 @@ from kube.client import Client
 from kube.errors import NotFound
 from kube.model.meta import Owner, seconds_between
 from kube.options import COMMAND_TIMEOUT, METADATA_LIST, ListOptions
-from kube.reader import MOST_EXAMPLES, MOST_PAGES, PAGE, Reader
+from kube.reader import MAX_EXAMPLES, MAX_PAGES, PAGE, Reader
 from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, NODES, POD_GROUPS, PODS
 
 REPLACED = 10.0
@@ -124,7 +124,7 @@ class _Gatherer:
             facts.ending = await look_up.ending_pods(read, js, survey.previous)
         ends = [child.job for child in survey.unready if child.deleting or child.job.status.terminating]
         if ends:
-            labels = one_of(keys.JOB_UID, [job.metadata.uid for job in ends[:MOST_EXAMPLES]])
+            labels = one_of(keys.JOB_UID, [job.metadata.uid for job in ends[:MAX_EXAMPLES]])
             facts.ending += await look_up.deleted_pods(read, [labels])
         facts.nodes_by_name |= await look_up.nodes(read, facts.ending)
         if any(lacking(child.job) for child in survey.unready):
@@ -228,7 +228,7 @@ class _Gatherer:
         with self._read.noting(
             f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}"
         ):
-            for name in free[:MOST_EXAMPLES]:
+            for name in free[:MAX_EXAMPLES]:
                 job = await self._read.get(JOBS, OwnedObject, name)
                 if job is not None and not job.metadata.controlled_by(self._js.metadata.uid):
                     foreign[name] = job.metadata.owner
@@ -253,7 +253,7 @@ class _Gatherer:
         return found
 
     async def _warnings(
-        self, fields: str, names: set[str] | None = None, pages: int = MOST_PAGES
+        self, fields: str, names: set[str] | None = None, pages: int = MAX_PAGES
     ) -> tuple[SeenEvent, ...]:
         """Warnings, newest first; only those about `names`, if given."""
         note = f"events: you may not list events.events.k8s.io in namespace {self._namespace}"
@@ -273,13 +273,13 @@ class _Gatherer:
             pods += [pod for pod in await self._page("Pending", pending) if pod.job_uid in uids]
             explained = {pod.job_uid for pod in pods if pod.scheduling_failure or pod.trouble or pod.gated}
             unexplained = [uid for child in survey.unready if (uid := child.job.metadata.uid) not in explained]
-            for uid in unexplained[:MOST_EXAMPLES]:
+            for uid in unexplained[:MAX_EXAMPLES]:
                 running = await self._page("Running", f"{keys.JOB_UID}={uid}")
                 pods += [pod for pod in running if not pod.ready and not pod.metadata.leads]
             # A replaced leader has to join its followers: one of them has the domain.
             started = {child.job.metadata.uid for child in survey.unready if child.job.status.ready}
             leading = (pod for pod in pods if pod.metadata.leads and pod.metadata.topology and pod.job_uid in started)
-            for uid in [pod.job_uid for pod in leading if pod.scheduling_failure][:MOST_EXAMPLES]:
+            for uid in [pod.job_uid for pod in leading if pod.scheduling_failure][:MAX_EXAMPLES]:
                 pods += (await self._page("Running", f"{keys.JOB_UID}={uid}"))[:1]
             return tuple(pods)
         return None
@@ -320,7 +320,7 @@ class _Gatherer:
         nodes = Nodes(labels=frozenset(topologies).union(*(pod.spec.label_keys for pod in misfits)))
         with self._read.noting("nodes: you may not list nodes, so what they offer is not known"):
             async for node in self._read.all(NODES, SeenNode, namespace=None):
-                if len(nodes) == PAGE * MOST_PAGES:
+                if len(nodes) == PAGE * MAX_PAGES:
                     self._read.skip(f"what nodes beyond the first {len(nodes)} offer")
                     return None
                 nodes.add(node)

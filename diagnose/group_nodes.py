@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from api.gangs import Group
-from api.node_offers import in_words, number_in_words
+from api.node_offers import format_amount, format_number
 from diagnose.domains import noun
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.needs import SeenSpec
@@ -35,7 +35,7 @@ def _labels(root: Group, nodes: Nodes) -> list[Finding]:
     if missing:
         return [_no_label(missing_label.message, missing_label.fix, key) for key, missing_label in missing]
     for together in dict.fromkeys(tuple(levels(path)) for path in paths(root)):
-        if len(nodes) and not nodes.in_domains(together):
+        if len(nodes) and not nodes.has_domains(together):
             return [_no_label(f"no node has the labels {' and '.join(together)} at once", "", *together)]
     return []
 
@@ -59,7 +59,7 @@ def _small_domains(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> l
 
 def _too_small(path: Sequence[Group], nodes: Nodes, pods: Mapping[str, SeenSpec]) -> Finding | None:
     group, keys = path[-1], levels(path)
-    at_once = _at_once(group)
+    at_once = _pods_at_once(group)
     kinds: dict[bytes, tuple[SeenSpec, int]] = {}
     for below in group.walk():
         for job, number in below.jobs:
@@ -82,8 +82,8 @@ def _too_much(path: Sequence[Group], nodes: Nodes, kinds: Iterable[tuple[SeenSpe
     """Pods of several kinds that request more together than any domain has."""
     for name, total in sum_requests((spec.requests(), number) for spec, number in kinds).items():
         if (most := nodes.most(name, levels(path))) < total:
-            some = f"need {in_words(total, name)} in all, the largest {noun(path[-1].topology)} has"
-            return _finding(path, f"its {pluralize(path[-1].pods, 'pod')} {some} {number_in_words(most, name)}")
+            some = f"need {format_amount(total, name)} in all, the largest {noun(path[-1].topology)} has"
+            return _finding(path, f"its {pluralize(path[-1].pods, 'pod')} {some} {format_number(most, name)}")
     return None
 
 
@@ -100,9 +100,9 @@ def _finding(path: Sequence[Group], message: str) -> Finding:
     )
 
 
-def _at_once(group: Group) -> int:
+def _pods_at_once(group: Group) -> int:
     """How many pods below the group have to be in its domain together; all pods of basic PodGroups count."""
     if not group.composite:
         return group.pods if group.gang is None else group.gang
-    fewest = sorted(map(_at_once, group.children))
+    fewest = sorted(map(_pods_at_once, group.children))
     return sum(fewest[: group.gang]) if group.gang is not None else 0

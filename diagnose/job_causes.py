@@ -23,7 +23,7 @@ from diagnose.ends import held_by_earlier, held_up
 from diagnose.finding import WAIT_FOR_PODS, Finding, Level, join_names, pluralize
 from diagnose.manager_causes import RIGHTS, idle_manager
 from diagnose.quota import QuotaRefusal, quota_refusal, update_refusal
-from diagnose.remedies import for_refusal
+from diagnose.remedies import refusal_remedy
 from diagnose.survey import lacking
 from diagnose.times import seconds_since
 from diagnose.wording import NO_RIGHT
@@ -42,13 +42,15 @@ _Refused = tuple[Child, SeenEvent, QuotaRefusal]
 def later_stage(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """ReplicatedJobs that wait for others (dependsOn, startupPolicy InOrder, executionPolicy)."""
     survey = case.survey
-    in_turn = survey.in_turn(_beginning(case))
+    in_turn = survey.waiting_for_settled_jobs(_beginning(case))
     for name, reason in survey.stages.items():
         missing = [position.name for position in survey.missing if position.replicated_job.name == name]
         halted = [child.name for child in survey.halted if child.replicated_job == name]
         if jobs := left & {*missing, *halted}:
             message = f"ReplicatedJob {name} ({pluralize(len(jobs), 'Job')}): waits for {reason}"
-            finding = _in_turn(case, name, message) if name in in_turn else _behind_waiting(case, message)
+            finding = (
+                _waits_for_earlier_jobs(case, name, message) if name in in_turn else _behind_waiting(case, message)
+            )
             yield Answer(finding, jobs, follows=True)
 
 
@@ -57,7 +59,7 @@ def _behind_waiting(case: Case, message: str) -> Finding:
     return Finding(Level.WAITS, "later-stage", message, fix=fix, since=_attempt_start(case.facts.jobset))
 
 
-def _in_turn(case: Case, name: str, message: str) -> Finding:
+def _waits_for_earlier_jobs(case: Case, name: str, message: str) -> Finding:
     """The Jobs that have to end before a ReplicatedJob starts, if they run normally.
 
     Servers do not end, so it also names the field to wait until they are ready instead.
@@ -231,7 +233,7 @@ def without_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
         elif event is not None and missing and quota_refusal(event.note) is None:
             pods = pluralize(pods_at_once(child.job.spec), "pod")
             message = f"Job {child.name}: lacks {missing} of {pods}: {event.reason}: {event.note}"
-            fix = for_refusal(case.facts.jobset, event.note)
+            fix = refusal_remedy(case.facts.jobset, event.note)
             finding = Finding(Level.FAULT, "pods-refused", message, fix=fix, since=event.first)
             yield KeyedFinding(child.name, event.note.replace(child.name, ""), finding)
 
@@ -259,7 +261,7 @@ def _no_pods(case: Case, child: Child) -> KeyedFinding:
     return KeyedFinding(child.name, None, Finding(Level.WAITS, "no-pods", message, fix=fix, since=since))
 
 
-def beyond_quota(case: Case, left: frozenset[str]) -> Iterator[Answer]:
+def quota_refusals(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """Jobs whose pods a quota refuses: one finding for each quota and resource."""
     refused: dict[tuple[str, str], list[_Refused]] = {}
     for child in case.unready_jobs(left):

@@ -39,7 +39,7 @@ _WHILE_WAITING = {
     *("SchedulingObjectsFailed", "APIUnavailable", "CompositePodGroupUnavailable", "FieldDropped", "NameConflict"),
 }
 """Reasons of Warnings that no longer hold when all Jobs are ready or done."""
-_MOST_WARNINGS = 3
+_MAX_WARNINGS = 3
 _WEBHOOKS = {
     Webhooks.ON: "",
     Webhooks.OFF: "first jobset webhooks on, for they are off; then ",
@@ -65,11 +65,11 @@ def final_state(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     too_long = condition is not None and condition.reason == finished.EXCEEDED
     message = ": ".join(filter(None, [reason, decisive_container(status, reason)]))
     because = tuple(attempt(js, failed) for failed in reversed(status.attempt_history))
-    fix = _FIX_DEADLINE if too_long else _after_failure(js, reason)
+    fix = _FIX_DEADLINE if too_long else _failure_remedy(js, reason)
     yield Answer(Finding(Level.FAULT, "failed", message, because, fix, since), state=State.FAILED, ends=True)
 
 
-def _after_failure(js: JobSet, message: str) -> str:
+def _failure_remedy(js: JobSet, message: str) -> str:
     """Where to see why it failed, and how to run it again or allow more restarts. `message`: its message."""
     last = js.status.attempt_history[-1] if js.status.attempt_history else None
     most = js.spec.failure_policy.max_restarts if js.spec.failure_policy is not None else 0
@@ -320,7 +320,7 @@ def unreadable_jobs(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """The Jobs may not be read: what the status says about them."""
     if case.facts.jobs is not None:
         return
-    js = running_part(case.facts.jobset).at_current_size
+    js = running_part(case.facts.jobset).with_current_replicas
     counts = {count.name: count for count in js.status.replicated_jobs_status}
     for rjob in js.spec.replicated_jobs:
         settled, numbers = 0, ""
@@ -397,4 +397,4 @@ def warnings(case: Case, _left: frozenset[str]) -> list[Answer]:
             continue
         text = f"Warning {event.reason}, last at {clock(event.last, case.facts.now)}: {event.note}"
         by_reason.setdefault(event.reason, Finding(Level.NOTE, "warning", text))
-    return [Answer(finding) for finding in list(by_reason.values())[:_MOST_WARNINGS]]
+    return [Answer(finding) for finding in list(by_reason.values())[:_MAX_WARNINGS]]

@@ -27,7 +27,7 @@ from diagnose.quota import quota_refusal
 from diagnose.wording import PREEMPTED
 from kube.errors import NotFound
 from kube.options import METADATA_LIST, ListOptions
-from kube.reader import MOST_EXAMPLES, MOST_PAGES, Reader
+from kube.reader import MAX_EXAMPLES, MAX_PAGES, Reader
 from kube.resources import (
     EVENTS,
     KUEUE_WORKLOADS,
@@ -115,7 +115,7 @@ async def device_claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, bool
     note = "resource claims: you may not list resourceclaims, so whether they exist is not known"
     found: dict[str, bool] = {}
     with suppress(NotFound):
-        for name in list(filter(None, names))[:MOST_EXAMPLES]:
+        for name in list(filter(None, names))[:MAX_EXAMPLES]:
             options: ListOptions = {"field_selector": f"metadata.name={name}"}
             claims = await read.collect(RESOURCE_CLAIMS, OwnedObject, "resource claims", note, pages=1, **options)
             found |= {} if claims is None else {name: any(claim.metadata.name == name for claim in claims)}
@@ -135,7 +135,7 @@ async def nodes(read: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenNode | N
 
 
 async def placed_pods(
-    read: Reader, selector: str = keys.JOBSET_NAME, subject: str = "pods of JobSets", pages: int = MOST_PAGES
+    read: Reader, selector: str = keys.JOBSET_NAME, subject: str = "pods of JobSets", pages: int = MAX_PAGES
 ) -> AsyncIterator[SeenPod]:
     """Pods of JobSets of all namespaces that are on nodes, without their status: many are kept."""
     options: ListOptions = {"namespace": None, "label_selector": selector, "field_selector": PLACED}
@@ -206,7 +206,7 @@ async def ends(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
             events = read.some(EVENTS, SeenEvent, f"events {reason}", pages=4, field_selector=fields)
             found += [event async for event in events if event.regarding.name.startswith(f"{js.metadata.name}-")]
         found.sort(key=lambda event: event.last, reverse=True)
-        return tuple([await _with_preemptor(read, event) for event in found[:MOST_EXAMPLES]] + found[MOST_EXAMPLES:])
+        return tuple([await _with_preemptor(read, event) for event in found[:MAX_EXAMPLES]] + found[MAX_EXAMPLES:])
     return ()
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from api import keys
 from api.jobset import JobSet
-from api.node_offers import in_words, number_in_words
+from api.node_offers import format_amount, format_number
 from diagnose.case import Case
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level, join_names
@@ -76,7 +76,7 @@ def _feature_fix(js: JobSet, field: str) -> str:
     return f"do without {field} in a new JobSet, or {nodes}"
 
 
-_MOST_HOLDERS = 3
+_MAX_HOLDERS = 3
 
 
 def with_holders(case: Case, pod: SeenPod, in_use: Finding) -> Finding:
@@ -100,10 +100,10 @@ def _with_holders(case: Case, nodes: Nodes, pod: SeenPod, resource: str, in_use:
     if not amounts:
         return in_use
     most = sorted(amounts.items(), key=lambda pod: (-pod[1], pod[0]))
-    holder_names = join_names([f"{name} ({number_in_words(amount, resource)})" for name, amount in most], _MOST_HOLDERS)
+    holder_names = join_names([f"{name} ({format_number(amount, resource)})" for name, amount in most], _MAX_HOLDERS)
     total, offered = (
-        number_in_words(sum(amounts.values()), resource),
-        in_words(nodes.offered_amount(pod.spec, resource), resource),
+        format_number(sum(amounts.values()), resource),
+        format_amount(nodes.offered_amount(pod.spec, resource), resource),
     )
     return replace(in_use, message=f"{in_use.message}; JobSets hold {total} of their {offered}: {holder_names}")
 

@@ -8,8 +8,8 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 import msgspec
 
 from api.batch import LabelledIdentity
-from api.node_offers import device_meant, devices, in_words, number_in_words, offers_of
-from diagnose.finding import MOST_NAMES, Finding, Level, join_names, pluralize
+from api.node_offers import device_meant, devices, format_amount, format_number, offers_of
+from diagnose.finding import MAX_NAMES, Finding, Level, join_names, pluralize
 from diagnose.needs import SeenSpec
 from diagnose.taints import Taint, hindering, kept_off, numbers, remedy
 from kube.model.meta import JSON, Base
@@ -124,7 +124,7 @@ class Nodes:
         """The labels that nodes have instead of one that none has; None if a node has it, or without nodes."""
         return self._missing_value(key, ()) if self._nodes else None
 
-    def in_domains(self, keys: Sequence[str]) -> bool:
+    def has_domains(self, keys: Sequence[str]) -> bool:
         """Whether a node has all of these labels."""
         return any(node.labels.keys() >= set(keys) for node in self._nodes)
 
@@ -196,8 +196,8 @@ class Nodes:
         """The first resource of which all nodes together have less than the pods of a set request; None without one."""
         offered = sum_requests((node.offers, 1) for node in self._nodes)
         for name in exceeding(needs, offered)[:1]:
-            need = f"the pods of its JobSet need {in_words(needs[name], name)} in all"
-            message = f"{need}, the nodes offer {number_in_words(offered[name], name)}: they never run all at once"
+            need = f"the pods of its JobSet need {format_amount(needs[name], name)} in all"
+            message = f"{need}, the nodes offer {format_number(offered[name], name)}: they never run all at once"
             fix = f"add nodes, or run fewer pods: lower replicas or parallelism in a new JobSet; {_offers(name)}"
             return Finding(Level.FAULT, "too-large-in-all", message, fix=fix)
         return None
@@ -222,9 +222,9 @@ class Nodes:
             return self._too_large(needs, chosen)
         usable = sum(_may_use(spec, node) for node in fitting)
         hinders = self.blocking_taints(spec)
-        return self._in_use(usable, hinders) if usable else _taint_finding(hinders)
+        return self._usage_finding(usable, hinders) if usable else _taint_finding(hinders)
 
-    def _in_use(self, nodes_in_use: int, hinders: Mapping[str, Taint]) -> Finding:
+    def _usage_finding(self, nodes_in_use: int, hinders: Mapping[str, Taint]) -> Finding:
         message = f"{nodes_in_use} of {pluralize(len(self._nodes), 'node')} could take it, and too little is free there"
         message += kept_off(hinders)
         passing = {name: taint for name, taint in hinders.items() if taint.passes}
@@ -284,7 +284,7 @@ class Nodes:
             return Lack(message, f"write {meant} for {key} in a new JobSet, " if meant else "")
         if not wanted or not set(wanted).isdisjoint(values):
             return None
-        meant = next((close for value in wanted[:MOST_NAMES] if (close := nearest(value, values))), "")
+        meant = next((close for value in wanted[:MAX_NAMES] if (close := nearest(value, values))), "")
         values.sort(key=lambda value: value != meant)
         has = f"nodes have {join_names([f'{key}={value}' for value in values])}"
         return Lack(has, f"choose a value of {key} that nodes have ({join_names(values)}) in a new JobSet, ", meant)
@@ -296,11 +296,11 @@ class Nodes:
         for name, amount in needs.items():
             most, node = max((node.offers.get(name, 0), node.name) for node in chosen)
             if most < amount:
-                has = f"has {number_in_words(most, name)} ({node})" if most else "has none"
-                message = f"it needs {in_words(amount, name)}, the largest{location} {has}"
+                has = f"has {format_number(most, name)} ({node})" if most else "has none"
+                message = f"it needs {format_amount(amount, name)}, the largest{location} {has}"
                 fix = f"request less in a new JobSet, or add larger nodes; {_offers(name)}"
                 return Finding(Level.FAULT, "too-large", message, fix=fix)
-        amounts = " and ".join(in_words(amount, name) for name, amount in needs.items())
+        amounts = " and ".join(format_amount(amount, name) for name, amount in needs.items())
         message = f"it needs {amounts}, {'none' if narrowed else 'no'}{location} has all of that"
         fix = "request less in a new JobSet, or add larger nodes; kubectl describe nodes shows what each has"
         return Finding(Level.FAULT, "too-large", message, fix=fix)

@@ -13,13 +13,13 @@ from diagnose.answers import KeyedFinding, about_jobs
 from diagnose.back_off import failed_before, ready_count
 from diagnose.case import Case
 from diagnose.claims import unbound
-from diagnose.domains import GUIDE, article, domain_of_job, in_the_way, kept_out, noun
+from diagnose.domains import GUIDE, article, domain_findings, domain_of_job, kept_out, noun
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.kubelet import Reason, crash_loop, why_unready
 from diagnose.misfits import misfit
 from diagnose.nodes import FITS_NOWHERE
-from diagnose.remedies import for_scheduling, logs_of, recreate, unknown_scheduler
+from diagnose.remedies import logs_of, recreate, scheduling_remedy, unknown_scheduler
 from diagnose.times import seconds_since
 
 SCHEDULER_SECONDS = 30.0
@@ -47,7 +47,7 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod, condition: PodCondi
     behind = f"; {pluralize(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
     word, home = noun(topology), _domain_of_followers(case, child, topology)
     nowhere = problem is not None and problem.cause in FITS_NOWHERE
-    holders = () if home or nowhere else in_the_way(case, leader, topology)
+    holders = () if home or nowhere else domain_findings(case, leader, topology)
     if nowhere and gated:
         holders = (_pods_for_autoscaler(gated, topology),)
     pod = Finding(
@@ -169,7 +169,7 @@ def _why_unscheduled(child: Child, pod: SeenPod, problem: Finding | None, messag
         return Finding(Level.WAITS, "unscheduled", scheduler, fix=fix)
     if problem is not None:
         return replace(problem, because=(Finding(Level.NOTE, "scheduler", f"kube-scheduler: {scheduler}"),))
-    return Finding(Level.WAITS, "unscheduled", scheduler, fix=for_scheduling(pod, message))
+    return Finding(Level.WAITS, "unscheduled", scheduler, fix=scheduling_remedy(pod, message))
 
 
 @about_jobs
@@ -226,7 +226,7 @@ def unready(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
         elif pods:
             reason = next(filter(None, (why_unready(pod, case.warnings_about(pod)) for pod in pods)), None)
             message += f"; {pods_are(pods)} running, not ready" + (f": {reason.words}" if reason else "")
-            fix = reason.fix if reason else _until_ready(pods[0])
+            fix = reason.fix if reason else _missing_for_readiness(pods[0])
         elif case.facts.pods is None:
             message += "; its pods are not known"
         elif loop := next(filter(None, map(crash_loop, case.pods_of(child))), None):
@@ -237,7 +237,7 @@ def unready(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
         yield KeyedFinding(child.name, (bool(starting), bool(pods), bool(failed)), finding)
 
 
-def _until_ready(pod: SeenPod) -> str:
+def _missing_for_readiness(pod: SeenPod) -> str:
     """What a running pod needs to become ready, without a reason of its kubelet or its containers."""
     ready = {status.name for status in pod.status.container_statuses if status.ready}
     left = [container for container in pod.spec.containers if container.name not in ready]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from api.node_offers import in_words, number_in_words
+from api.node_offers import format_amount, format_number
 from diagnose.facts import SeenQuota
 from diagnose.wording import exceeded_quota
 from kube.model.quantity import parse_quantity
@@ -30,7 +30,7 @@ class QuotaRefusal:
             return f"quota {self.quota} refused them, and has been deleted since"
         need = "needs" if objects == 1 else "need"
         left, limit = (self._number(amount) for amount in (self.left, self.limit))
-        needs = f"{need} {in_words(self.needs * objects, self._short_resource)}"
+        needs = f"{need} {format_amount(self.needs * objects, self._short_resource)}"
         now = f" and allows {self._allowed_now(objects)} now" if self.allowed else ""
         return f"{needs}, quota {self.quota} has {left} left of {limit}{now}"
 
@@ -42,7 +42,7 @@ class QuotaRefusal:
         """`; its 8 pods need 8 nvidia.com/gpu in all: they never run all at once`; empty if they may."""
         if not self.is_too_small(objects):
             return ""
-        needs = in_words(self.needs * objects, self._short_resource)
+        needs = format_amount(self.needs * objects, self._short_resource)
         return f"; its {objects} {noun} need {needs} in all: they never run all at once"
 
     def _allowed_now(self, objects: int) -> str:
@@ -69,7 +69,7 @@ class QuotaRefusal:
         return self.resource.removeprefix("requests.")
 
     def _number(self, amount: Fraction) -> str:
-        return number_in_words(max(amount, Fraction()), self._short_resource)
+        return format_number(max(amount, Fraction()), self._short_resource)
 
 
 def quota_refusal(message: str) -> QuotaRefusal | None:

@@ -62,7 +62,7 @@ CAUSES: tuple[Cause, ...] = (
     pod_causes.leader_waits,
     pod_causes.leader_without_domain,
     group_causes.waits,
-    job_causes.beyond_quota,
+    job_causes.quota_refusals,
     job_causes.without_pods,
     pod_causes.gated_pods,
     pod_causes.followers_wait,

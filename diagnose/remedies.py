@@ -152,7 +152,7 @@ def find_fix(fixes: Mapping[str, str], message: str, **words: str) -> str:
     return ""
 
 
-def for_refusal(js: JobSet, message: str) -> str:
+def refusal_remedy(js: JobSet, message: str) -> str:
     """What to do about refused pods of a set. `message`: of the API server."""
     again, policy = make_again(js), set_by(js.metadata.annotations, "priorityClassName")
     by_policy = f"policy {policy} has set it, where the author names none; " if policy else ""
@@ -161,7 +161,7 @@ def for_refusal(js: JobSet, message: str) -> str:
     return fix or f"{causes}: {_RETRIED}; if it is the pod template: {again}"
 
 
-def for_scheduling(pod: SeenPod, message: str) -> str:
+def scheduling_remedy(pod: SeenPod, message: str) -> str:
     """What to do about a pod that is not scheduled. `message`: that of its condition PodScheduled.
 
     Fixes about labels, taints and resources of nodes are for users who may not list nodes: for others they are known.

@@ -21,7 +21,7 @@ from diagnose.states import State, failed_lately
 from diagnose.times import seconds_since
 from diagnose.wording import TOO_SLOW
 
-_MOST_ATTEMPTS = 3
+_MAX_ATTEMPTS = 3
 
 
 def attempt_words(failed: FailedAttempt) -> str:
@@ -114,7 +114,7 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         Level.FAULT,
         "keeps-failing",
         f"{pluralize(len(recent), 'attempt')} failed within the last hour, last: {last.message or last.reason}",
-        because=tuple(attempt(case.facts.jobset, failed) for failed in reversed(recent[-_MOST_ATTEMPTS:])),
+        because=tuple(attempt(case.facts.jobset, failed) for failed in reversed(recent[-_MAX_ATTEMPTS:])),
         fix="; ".join(filter(None, [_logs(case, last), rule, _endless(case.facts.jobset, last)])),
         since=recent[0].time,
     )

@@ -85,5 +85,6 @@ def _is_settled(js: JobSet) -> bool:
     """Whether every Job of the set is ready or has succeeded, as its status says."""
     counts = {counts.name: counts.ready + counts.succeeded for counts in js.status.replicated_jobs_status}
     return all(
-        counts.get(rjob.name, 0) >= rjob.replicas for rjob in running_part(js).at_current_size.spec.replicated_jobs
+        counts.get(rjob.name, 0) >= rjob.replicas
+        for rjob in running_part(js).with_current_replicas.spec.replicated_jobs
     )

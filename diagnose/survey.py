@@ -51,7 +51,7 @@ class Survey:
         """Whether the manager creates no further Jobs before the Job controller has taken up some."""
         return self.queued >= DEFAULT_LIMITS.queued_jobs
 
-    def in_turn(self, beginning: Container[str]) -> frozenset[str]:
+    def waiting_for_settled_jobs(self, beginning: Container[str]) -> frozenset[str]:
         """The ReplicatedJobs in `unmet` that wait only for settled Jobs.
 
         `beginning`: ReplicatedJobs whose Jobs are being created.
@@ -91,7 +91,7 @@ def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
         jobs = tuple(job for job in jobs if job.metadata.labels.get(keys.REPLICATED_JOB_NAME) not in spares)
     if placeholders := placeholders_of(part, jobs):
         jobs = tuple(job for job in jobs if job not in placeholders)
-    js = part.at_current_size
+    js = part.with_current_replicas
     layout = layout_of(js)
     children = sort_jobs(js, jobs, layout, gates)
     order = Stages(js, counters.count(js, children), children)
@@ -109,7 +109,7 @@ def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
         previous=children.previous,
         queued=sum(tally.queued for tally in children.tallies.values()),
         unmet=unmet,
-        stages={name: " and ".join(map(_in_words, conditions)) for name, conditions in unmet.items()},
+        stages={name: " and ".join(map(_describe_unmet, conditions)) for name, conditions in unmet.items()},
         stage=f"{order.number} of {order.total}" if order.total else "",
         pods=_pods_at_once(js, children, missing, unmet),
     )
@@ -145,6 +145,6 @@ def _pods_at_once(
     return pods
 
 
-def _in_words(unmet: Unmet) -> str:
+def _describe_unmet(unmet: Unmet) -> str:
     state = "have succeeded" if unmet.state == "Succeeded" else f"be {unmet.state.lower()}"
     return f"{unmet.replicated_job} to {state} ({unmet.done} of {unmet.needed})"

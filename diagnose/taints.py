@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from diagnose.finding import MOST_NAMES, join_names, pluralize
+from diagnose.finding import MAX_NAMES, join_names, pluralize
 from diagnose.needs import SeenSpec
 from kube.model.meta import Base
 
@@ -59,8 +59,8 @@ def remedy(hinders: Mapping[str, Taint]) -> str:
     nodes = [name for name, taint in hinders.items() if str(taint) == commonest]
     taint = hinders[nodes[0]]
     if taint.key == _CORDONED:
-        more = f"; kubectl get nodes shows the other {len(nodes) - MOST_NAMES} (SchedulingDisabled)"
-        return f"kubectl uncordon {' '.join(nodes[:MOST_NAMES])}" + (more if len(nodes) > MOST_NAMES else "")
+        more = f"; kubectl get nodes shows the other {len(nodes) - MAX_NAMES} (SchedulingDisabled)"
+        return f"kubectl uncordon {' '.join(nodes[:MAX_NAMES])}" + (more if len(nodes) > MAX_NAMES else "")
     if taint.passes:
         return f"kubectl get nodes; kubectl describe node {nodes[0]} says what is wrong with it"
     value = f"operator: Equal, value: {taint.value}" if taint.value else "operator: Exists"

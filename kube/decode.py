@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kube.errors import UnreadableAnswerError
-from kube.model.jsontree import in_json_words, without_nulls
+from kube.model.jsontree import rephrase_for_json, without_nulls
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def decode(type: type[T], data: bytes) -> T:  # noqa: A002 -- the name that msgs
             plain = msgspec.json.encode(without_nulls(msgspec.json.decode(data)))
             result = decoder(hashable).decode(plain)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreadableAnswerError(in_json_words(error)) from error
+        raise UnreadableAnswerError(rephrase_for_json(error)) from error
     return result
 
 
@@ -41,4 +41,4 @@ def convert(type: type[T], value: Any) -> T:  # noqa: A002 -- the name that msgs
     try:
         return msgspec.convert(without_nulls(value), type)
     except msgspec.ValidationError as error:
-        raise UnreadableAnswerError(in_json_words(error)) from error
+        raise UnreadableAnswerError(rephrase_for_json(error)) from error

@@ -25,7 +25,7 @@ LIST_EVERY: Final = 10.0
 """Seconds from one list of the replicas to the next, after a running check."""
 SILENT_AFTER: Final = 3
 """Connections in a row without an answer after which a replica counts as gone."""
-MOST_PEERS: Final = 20
+MAX_PEERS: Final = 20
 """Replicas that are checked."""
 
 Probe = Callable[[str], Awaitable[bool]]
@@ -98,7 +98,7 @@ async def watch_peers(client: Client, namespace: str, selector: str, probe: Prob
 
 async def _list_peers(client: Client, namespace: str, selector: str) -> list[_Pod]:
     try:
-        page = await client.list(PODS, type=_Pod, namespace=namespace, label_selector=selector, limit=MOST_PEERS)
+        page = await client.list(PODS, type=_Pod, namespace=namespace, label_selector=selector, limit=MAX_PEERS)
     except KubeError as error:
         log.debug("the other replicas are not known: %s", error)
         return []

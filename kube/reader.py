@@ -9,10 +9,10 @@ from kube.errors import Forbidden, NotFound
 from kube.options import COMMAND_TIMEOUT, ListOptions
 from kube.resources import Resource
 
-MOST_EXAMPLES = 3
+MAX_EXAMPLES = 3
 """Objects of many in the same state that are read one by one."""
 PAGE = 500
-MOST_PAGES = 20
+MAX_PAGES = 20
 """Most pages of a list that contains objects of other users: leaders of other JobSets, events of other Jobs."""
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ class Reader:
         kind: type[T],
         subject: str,
         *,
-        pages: int = MOST_PAGES,
+        pages: int = MAX_PAGES,
         **options: Unpack[ListOptions],
     ) -> AsyncIterator[T]:
         """The first pages of a list. `subject`: names the objects in the note about the rest."""
@@ -56,7 +56,7 @@ class Reader:
         subject: str,
         note: str,
         *,
-        pages: int = MOST_PAGES,
+        pages: int = MAX_PAGES,
         **options: Unpack[ListOptions],
     ) -> list[T] | None:
         """The objects as a list; None if the right is missing, which is noted."""
@@ -81,7 +81,7 @@ class Reader:
     async def by_name(self, resource: Resource, kind: type[T], names: Iterable[str], note: str) -> dict[str, T | None]:
         """The first few of these objects by name; None for one that does not exist. Empty if the right is missing."""
         with self.noting(note):
-            return {name: await self.get(resource, kind, name) for name in list(dict.fromkeys(names))[:MOST_EXAMPLES]}
+            return {name: await self.get(resource, kind, name) for name in list(dict.fromkeys(names))[:MAX_EXAMPLES]}
         return {}
 
     def noting(self, note: str = "") -> "_Noting":

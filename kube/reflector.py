@@ -18,7 +18,7 @@ from kube.client import PAGE, Client, ListMeta
 from kube.decode import decode
 from kube.errors import KubeError, TransportError, UnreadableAnswerError, from_status, parse_status
 from kube.interruptions import CLUSTER_ROLES, Interruptions
-from kube.model.jsontree import in_json_words
+from kube.model.jsontree import rephrase_for_json
 from kube.model.meta import Identity
 from kube.options import JSON_FORM, METADATA, METADATA_LIST
 from kube.resources import Resource
@@ -137,7 +137,9 @@ async def _perform(
         yield Failed(error)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         yield Failed(
-            TransportError(f"{target.resource}: an answer that is not what the API promises: {in_json_words(error)}")
+            TransportError(
+                f"{target.resource}: an answer that is not what the API promises: {rephrase_for_json(error)}"
+            )
         )
 
 

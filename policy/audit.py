@@ -15,14 +15,14 @@ from policy.evaluate import Failed, Violation, matches, violations
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import excused_rules
 from policy.judged import JudgedJobSet, Namespace
-from policy.status_types import MOST_SHOWN, AuditedViolation, PolicyAudit
+from policy.status_types import MAX_SHOWN, AuditedViolation, PolicyAudit
 from policy.types import JobSetPolicy
 
-MOST_OF_REPORT: Final = 100
+MAX_OF_REPORT: Final = 100
 """Results of one report."""
-MOST_REPORTS: Final = 5_000
+MAX_REPORTS: Final = 5_000
 """Namespaces and policies that have a report of their own."""
-MOST_MESSAGE: Final = 256
+MAX_MESSAGE: Final = 256
 """Characters of the text of one violation."""
 
 
@@ -70,7 +70,7 @@ class First:
 class _OfPolicy:
     jobsets: int = 0
     unchecked: int = 0
-    first: First = field(default_factory=lambda: First(MOST_SHOWN))
+    first: First = field(default_factory=lambda: First(MAX_SHOWN))
 
 
 class Audit:
@@ -95,7 +95,7 @@ class Audit:
         counts: dict[tuple[str, str], str] = {}
         for each in broken_rules(self.policies, judged, namespace, exceptions, at, record_failure):
             text = f"{each.error.path}: {each.error.complaint}"
-            counts.setdefault((each.policy.metadata.name, each.rule), shorten(text, MOST_MESSAGE))
+            counts.setdefault((each.policy.metadata.name, each.rule), shorten(text, MAX_MESSAGE))
         for (name, rule), message in counts.items():
             result = AuditedViolation(namespace=meta.namespace, name=meta.name, rule=rule, message=message)
             self._found[name].first.add(result)
@@ -103,8 +103,8 @@ class Audit:
 
     def _report(self, policy: str, result: AuditedViolation) -> None:
         key = result.namespace, policy
-        if self._reports is not None and (key in self._reports or len(self._reports) < MOST_REPORTS):
-            self._reports.setdefault(key, First(MOST_OF_REPORT)).add(result)
+        if self._reports is not None and (key in self._reports or len(self._reports) < MAX_REPORTS):
+            self._reports.setdefault(key, First(MAX_OF_REPORT)).add(result)
 
     def result(self, policy: str, at: str) -> PolicyAudit:
         """The audit in the form of a policy's status."""

@@ -190,19 +190,19 @@ def cel_path(*parts: str | Cel | Index) -> CelPath:
     return concat_texts(*path), concat_texts(*(part for part in parts if not isinstance(part, Index)))
 
 
-def of_template(number: str, *rest: str | Cel | Index) -> CelPath:
+def template_path(number: str, *rest: str | Cel | Index) -> CelPath:
     """A path in the ReplicatedJob of that index (int)."""
     return cel_path("spec.replicatedJobs[", Cel(f"string({number})"), "]", *rest)
 
 
-def of_pod(number: str, *rest: str | Cel | Index) -> CelPath:
+def pod_path(number: str, *rest: str | Cel | Index) -> CelPath:
     """A path in the spec of its pods."""
-    return of_template(number, ".template.spec.template.spec", *rest)
+    return template_path(number, ".template.spec.template.spec", *rest)
 
 
-def of_container(*parts: str | Cel | Index) -> CelPath:
+def container_path(*parts: str | Cel | Index) -> CelPath:
     """A path in the container `x`, an item of the variable `containers`."""
-    return of_pod("x.j", ".", Cel("string(x.f)"), Index("x.k"), *parts)
+    return pod_path("x.j", ".", Cel("string(x.f)"), Index("x.k"), *parts)
 
 
 Expression = Callable[[Root], Cel]

@@ -22,9 +22,9 @@ USED: Final = "Used"
 
 FIRST_USED: Final = "FirstUsed"
 
-MOST_SAID = 5
+MAX_SAID = 5
 """Faults and conflicts that a message names; the rest is counted."""
-MOST_TEXT = 300
+MAX_TEXT = 300
 """Characters of one fault or conflict."""
 
 Conditions = tuple[Condition, ...]
@@ -58,7 +58,7 @@ def policy_status(
         conditions = _with(conditions, CONFLICTING, True, "ContradictingDefaults", _join_errors(against), at)
     elif find(conditions, CONFLICTING) is not None:
         conditions = _with(conditions, CONFLICTING, False, "NoConflict", "defaults and other policies agree", at)
-    if not policy.spec.in_api_server:
+    if not policy.spec.is_enforced_by_api_server:
         conditions = tuple(each for each in conditions if each.type != IN_API_SERVER)
     elif enforcement is not None:
         conditions = _with(conditions, IN_API_SERVER, enforcement.holds, enforcement.reason, enforcement.message, at)
@@ -93,9 +93,9 @@ def reportable_conditions(before: JobSetPolicyExceptionStatus, after: JobSetPoli
 
 
 def _join_errors(found: Iterable[FieldError]) -> str:
-    texts = [shorten(error.reader_text, MOST_TEXT) for error in found]
-    more = [f"and {len(texts) - MOST_SAID} more"] if len(texts) > MOST_SAID else []
-    return "; ".join([*texts[:MOST_SAID], *more])
+    texts = [shorten(error.reader_text, MAX_TEXT) for error in found]
+    more = [f"and {len(texts) - MAX_SAID} more"] if len(texts) > MAX_SAID else []
+    return "; ".join([*texts[:MAX_SAID], *more])
 
 
 def _with(conditions: Conditions, kind: str, status: bool, reason: str, message: str, at: str) -> Conditions:

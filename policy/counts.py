@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from kube.model.meta import JSON
-from policy.status_types import ANYONE, API_SERVER, MOST_RULES, JobSetPolicyStatus, RuleCounts
+from policy.status_types import ANYONE, API_SERVER, MAX_RULES, JobSetPolicyStatus, RuleCounts
 
 MATCHED: Final = "Matched"
 """The action that counts a JobSet to which a policy applies."""
@@ -61,7 +61,7 @@ def status_patch(status: JobSetPolicyStatus, tally: Tally, reviews_from: str) ->
         if action in _WHOLE:
             whole = _WHOLE[action]
             changed[whole] = changed.get(whole, getattr(status, whole)) + count
-        elif action in FIELDS and (name in rules or len(rules) < MOST_RULES):
+        elif action in FIELDS and (name in rules or len(rules) < MAX_RULES):
             counted = FIELDS[action]
             rule = rules.get(name) or RuleCounts(name=name)
             rules[name] = msgspec.structs.replace(

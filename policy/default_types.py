@@ -7,14 +7,14 @@ from api.policies import INT32, INT64
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import Base, doc
 from kube.model.validation import dns1123_subdomain, label_value
-from policy.fields import MOST_ITEMS
+from policy.fields import MAX_ITEMS
 from policy.sentences import invalid
 
-MOST_LABELS = 64
+MAX_LABELS = 64
 NO_DEFAULTS = invalid("defaults", ErrorType.REQUIRED, "", "add a default, or remove the field")
 VALUE = invalid("value", ErrorType.INVALID, "{complaint}", "correct it")
 TOLERATION = invalid("toleration", ErrorType.FORBIDDEN, "Exists compares with no value", "remove the value")
-TOO_MANY = invalid("too-many", ErrorType.TOO_MANY, f"must have at most {MOST_LABELS} labels", "remove some of them")
+TOO_MANY = invalid("too-many", ErrorType.TOO_MANY, f"must have at most {MAX_LABELS} labels", "remove some of them")
 _TEXTS = {"additionalProperties": {"type": "string", "maxLength": 63}}
 
 
@@ -63,7 +63,7 @@ class Defaults(Base, frozen=True, kw_only=True):
         tuple[DefaultToleration, ...],
         doc(
             "Tolerations of pods. A taint for which the author has written a toleration is left alone.",
-            maxItems=MOST_ITEMS,
+            maxItems=MAX_ITEMS,
             **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key"]},
         ),
     ] = ()
@@ -73,7 +73,7 @@ class Defaults(Base, frozen=True, kw_only=True):
         if self == Defaults():
             yield NO_DEFAULTS.at(path)
         for name, labels in (("labels", self.labels), ("nodeSelector", self.node_selector)):
-            if len(labels) > MOST_LABELS:
+            if len(labels) > MAX_LABELS:
                 yield TOO_MANY.at(path.at(name), len(labels))
             for key, value in labels.items():
                 yield from (VALUE.at(path.at(name, key), value, complaint=each) for each in label_value(value))

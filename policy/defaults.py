@@ -16,10 +16,10 @@ from kube.model.field import FieldError, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON, ObjectMeta
 from policy.default_types import Defaults
-from policy.evaluate import in_force, matches
+from policy.evaluate import matches, rules_in_force
 from policy.judged import JudgedJobSet, Namespace
 from policy.recorded import DEADLINE
-from policy.rule import PolicyRule, of_pods
+from policy.rule import PolicyRule, pod_fields
 from policy.types import JobSetPolicy
 
 DEADLINE_GATE: Final = "JobSetActiveDeadlineSeconds"
@@ -30,7 +30,7 @@ _FIELDS: Final = (
     "metadata.labels{}",
     "spec.ttlSecondsAfterFinished",
     "spec.activeDeadlineSeconds",
-    *of_pods("priorityClassName", "nodeSelector{}", "tolerations"),
+    *pod_fields("priorityClassName", "nodeSelector{}", "tolerations"),
 )
 """Fields that defaults set, as rules declare those that they read."""
 
@@ -140,7 +140,7 @@ def _about_defaults(policy: JobSetPolicy) -> list[Demand]:
     """The rules of a policy that may refuse a default."""
     return [
         (rule, demanded)
-        for rule, demanded in in_force(policy)
+        for rule, demanded in rules_in_force(policy)
         if any(field.startswith(_FIELDS) for field in rule.reads)
     ]
 

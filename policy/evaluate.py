@@ -1,7 +1,7 @@
 """The violations of policies by a JobSet, in order of path. The one function for admission and the command line. Pure.
 
 Work is bounded by the size of the JobSet and the number of policies: a rule reads each template once, lists of policies
-have at most 64 items, and at most `MOST_OF_A_RULE` findings of one rule are kept.
+have at most 64 items, and at most `MAX_OF_A_RULE` findings of one rule are kept.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from policy.registry import RULES
 from policy.rule import PolicyRule
 from policy.types import JobSetPolicy
 
-MOST_OF_A_RULE = 50
+MAX_OF_A_RULE = 50
 """Findings of one rule of one policy that are kept, at most."""
 
 
@@ -53,7 +53,7 @@ def matches(policy: JobSetPolicy, labels: dict[str, str], namespace: Namespace) 
     return match.namespace_selector.matches(namespace.labels) and match.object_selector.matches(labels)
 
 
-def in_force(policy: JobSetPolicy) -> Iterator[tuple[PolicyRule, object]]:
+def rules_in_force(policy: JobSetPolicy) -> Iterator[tuple[PolicyRule, object]]:
     """The rules that a policy has, with what it demands."""
     rules = policy.spec.rules
     for field, rule in RULES.items():
@@ -86,9 +86,9 @@ def violations(
     found: list[Violation] = []
     for policy in policies:
         if matches(policy, judged.js.metadata.labels, namespace):
-            for rule, demanded in in_force(policy):
+            for rule, demanded in rules_in_force(policy):
                 try:
-                    broken = list(_of_rule(policy, rule, demanded, judged, namespace, old))
+                    broken = list(_rule_violations(policy, rule, demanded, judged, namespace, old))
                 except Exception as error:
                     if failed is None:
                         raise
@@ -99,7 +99,7 @@ def violations(
     return sorted(found, key=lambda violation: violation.error.path.order)
 
 
-def _of_rule(
+def _rule_violations(
     policy: JobSetPolicy,
     rule: PolicyRule,
     demanded: object,
@@ -110,7 +110,7 @@ def _of_rule(
     found = rule.find(demanded, judged, namespace)
     if old is not None:
         found = _new_or_worse(found, rule.find(demanded, old, namespace))
-    for error in islice(found, MOST_OF_A_RULE):
+    for error in islice(found, MAX_OF_A_RULE):
         yield Violation(policy, rule.name, _said_by(policy, error))
 
 
@@ -152,7 +152,7 @@ def numbers(policy: JobSetPolicy, judged: JudgedJobSet, namespace: Namespace) ->
     """The numbers that a policy compares with limits, by rule: what an explanation shows."""
     return {
         rule.name: list(rule.numbers(demanded, judged, namespace))
-        for rule, demanded in in_force(policy)
+        for rule, demanded in rules_in_force(policy)
         if rule.numbers is not None
     }
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from kube.model.field import SPEC, ErrorType, FieldError, Rule, Severity, by_path
 from kube.model.suggest import did_you_mean
 from kube.model.validation import dns1123_subdomain
-from policy.evaluate import as_warning, in_force
+from policy.evaluate import as_warning, rules_in_force
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import format_time, standing, time_of
 from policy.judged import Namespace
@@ -60,7 +60,7 @@ def exception_faults(
     exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace, now: datetime
 ) -> list[FieldError]:
     """All of them, by path, for an exception that the schema has accepted. `policies`: those in force, by name."""
-    return by_path([*own_faults(exception), *_of_policy(exception, policies, namespace, now)])
+    return by_path([*own_faults(exception), *_policy_faults(exception, policies, namespace, now)])
 
 
 def exception_warnings(
@@ -72,7 +72,7 @@ def exception_warnings(
     """
     meta = exception.metadata
     name = f"exception {meta.namespace}/{meta.name}" if meta.namespace else f"exception {meta.name}"
-    found = _of_policy(exception, policies, namespace, now)
+    found = _policy_faults(exception, policies, namespace, now)
     return by_path(
         replace(error, detail=f"{name}: {error.detail}", rule=error.rule and as_warning(error.rule)) for error in found
     )
@@ -96,7 +96,7 @@ def own_faults(exception: JobSetPolicyException) -> list[FieldError]:
     return found
 
 
-def _of_policy(
+def _policy_faults(
     exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace | None, now: datetime
 ) -> Iterator[FieldError]:
     name, expires = exception.spec.policy, time_of(exception.spec.expires_at)
@@ -106,7 +106,7 @@ def _of_policy(
     if policy is None:
         yield NO_POLICY.at(SPEC.at("policy"), name, known=lambda: did_you_mean(name, policies, intro="policies are"))
         return
-    demanded = {rule.name for rule, _ in in_force(policy)}
+    demanded = {rule.name for rule, _ in rules_in_force(policy)}
     for i, rule in enumerate(exception.spec.rules):
         if rule not in demanded:
             known = did_you_mean(rule, sorted(demanded), intro="its rules are")

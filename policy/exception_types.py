@@ -10,7 +10,7 @@ from policy.registry import Rules
 from policy.status_types import JobSetPolicyExceptionStatus
 from policy.types import Selector
 
-MOST_NAMES = 64
+MAX_NAMES = 64
 TIME_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(Z|[+-]\d{2}:\d{2})$"
 """A time with a time zone (RFC 3339), in whole seconds."""
 TIME_EXAMPLE = "2030-01-31T12:00:00Z"
@@ -23,7 +23,7 @@ class ExceptionMatch(Base, frozen=True, kw_only=True):
 
     names: Annotated[
         tuple[Annotated[str, doc("A name.", maxLength=253)], ...] | None,
-        doc("Names of JobSets. Absent: every name.", maxItems=MOST_NAMES, **SET),
+        doc("Names of JobSets. Absent: every name.", maxItems=MAX_NAMES, **SET),
     ] = None
     object_selector: Annotated[
         Selector, doc("By the labels of the JobSet, which its author chooses. Absent: every JobSet.")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from policy.durations import seconds_of
-from policy.evaluate import in_force
+from policy.evaluate import rules_in_force
 from policy.exception_types import JobSetPolicyException
 from policy.judged import JudgedJobSet, Namespace
 from policy.mismatch import namespace_mismatch
@@ -81,7 +81,7 @@ def _until(exception: JobSetPolicyException, policy: JobSetPolicy, until: dateti
     """Whether an exception counts now, if its policy allows it until then."""
     if now >= until:
         return Standing(f"it ended at {format_time(until)}", until, EXPIRED)
-    demanded = {rule.name for rule, _ in in_force(policy)}
+    demanded = {rule.name for rule, _ in rules_in_force(policy)}
     absent = tuple(rule for rule in exception.spec.rules if rule not in demanded)
     if len(absent) == len(exception.spec.rules):
         return Standing(f"policy {policy.metadata.name} has no rule {' or '.join(absent)}", until, NO_RULE, absent)
@@ -127,6 +127,6 @@ def _is_about(exception: JobSetPolicyException, judged: JudgedJobSet) -> bool:
     return (match.names is None or meta.name in match.names) and match.object_selector.matches(meta.labels)
 
 
-def in_namespace(exceptions: Sequence[JobSetPolicyException], name: str) -> list[JobSetPolicyException]:
+def namespace_exceptions(exceptions: Sequence[JobSetPolicyException], name: str) -> list[JobSetPolicyException]:
     """The exceptions in a namespace; a manifest that names none is for `default`."""
     return [each for each in exceptions if (each.metadata.namespace or DEFAULT) == (name or DEFAULT)]

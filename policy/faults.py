@@ -10,7 +10,7 @@ import msgspec
 from kube.model.field import SPEC, ErrorType, FieldError, Path, by_path, quote
 from kube.model.validation import qualified_name
 from policy.defaults import refusals
-from policy.evaluate import in_force
+from policy.evaluate import rules_in_force
 from policy.fields import CheckedRecord, has_wildcard, records
 from policy.judged import Namespace
 from policy.sentences import invalid
@@ -45,7 +45,7 @@ def faults(policy: JobSetPolicy) -> list[FieldError]:
 def cautions(policy: JobSetPolicy) -> list[FieldError]:
     """Warnings about a policy without faults: effects that are hardly intended."""
     path = SPEC.at("rules")
-    return [error for rule, demand in in_force(policy) for error in rule.cautions(demand, path.at(rule.name))]
+    return [error for rule, demand in rules_in_force(policy) for error in rule.cautions(demand, path.at(rule.name))]
 
 
 def _actions(policy: JobSetPolicy) -> Iterator[FieldError]:
@@ -57,7 +57,7 @@ def _actions(policy: JobSetPolicy) -> Iterator[FieldError]:
 
 
 def _rules(policy: JobSetPolicy) -> Iterator[FieldError]:
-    if policy.spec.defaults is None and not any(in_force(policy)):
+    if policy.spec.defaults is None and not any(rules_in_force(policy)):
         yield NO_RULES.at(SPEC.at("rules"))
     for refusal in refusals(policy, policy, Namespace()):
         yield OWN_RULE.at(SPEC.at("defaults", *refusal.default.location), rule=refusal.rule)

@@ -12,8 +12,8 @@ import msgspec
 from kube.model.field import FieldError, Path
 from kube.model.meta import doc
 
-MOST_ITEMS: Final = 64
-MOST_PATTERN: Final = 512
+MAX_ITEMS: Final = 64
+MAX_PATTERN: Final = 512
 """Characters of a pattern."""
 Key = Annotated[str, doc("A key.", maxLength=317)]
 Name = Annotated[str, doc("A name.", maxLength=253)]
@@ -22,12 +22,12 @@ Word = Annotated[str, doc("A value.", maxLength=253)]
 
 def list_of(text: str, **more: Any) -> msgspec.Meta:
     keys: dict[str, Any] = {"x-kubernetes-list-type": "set"}
-    return doc(text, maxItems=MOST_ITEMS, **keys, **more)
+    return doc(text, maxItems=MAX_ITEMS, **keys, **more)
 
 
 def map_by(key: str, text: str) -> msgspec.Meta:
     keys: dict[str, Any] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
-    return doc(text, maxItems=MOST_ITEMS, **keys)
+    return doc(text, maxItems=MAX_ITEMS, **keys)
 
 
 def has_wildcard(text: str) -> bool:

@@ -236,7 +236,7 @@ _NO_AMOUNT = f"!({is_amount('l[0]')})"
 _NO_WHOLE_NUMBER = f"!l[0].matches('{WHOLE_PATTERN}')"
 
 
-def over_limits(numbers: CelNumbers, now: Cel, before: Cel, say: Say) -> Cel:
+def exceeded_limits(numbers: CelNumbers, now: Cel, before: Cel, say: Say) -> Cel:
     """Findings about these numbers; `now` and `before` are lists of them; `before` is empty on creation."""
     limit, (path, _) = numbers.limit, numbers.at
     source = Cel("(l[1] == '' ? '' : ' by ' + l[1])")

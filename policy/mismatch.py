@@ -6,7 +6,7 @@ from kube.model.field import shorten
 from policy.judged import Namespace
 from policy.types import JobSetPolicy, Requirement, Selector
 
-MOST_TEXT = 160
+MAX_TEXT = 160
 """Characters of a requirement, and of the actual value, in a message."""
 
 
@@ -22,8 +22,8 @@ class Mismatch:
     def __str__(self) -> str:
         key = self.requirement.key
         has = f"{key}={self.labels[key]}" if key in self.labels else "no such label"
-        wanted = shorten(str(self.requirement), MOST_TEXT)
-        return f"{self.selector} wants {wanted}, and {self.owner} has {shorten(has, MOST_TEXT)}"
+        wanted = shorten(str(self.requirement), MAX_TEXT)
+        return f"{self.selector} wants {wanted}, and {self.owner} has {shorten(has, MAX_TEXT)}"
 
 
 def namespace_mismatch(selector: Selector, field: str, namespace: Namespace) -> Mismatch | None:

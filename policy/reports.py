@@ -10,7 +10,7 @@ import msgspec
 
 from api import keys
 from kube.model.meta import JSON
-from policy.audit import MOST_OF_REPORT, First
+from policy.audit import MAX_OF_REPORT, First
 from policy.kinds import API_VERSION, GROUP, KIND
 from policy.types import JobSetPolicy
 
@@ -23,16 +23,16 @@ REPORT_LABEL: Final = f"{GROUP}/report"
 """Label of our reports."""
 DIGEST: Final = f"{GROUP}/digest"
 """Annotation with a digest of the content of a report."""
-_MOST_NAME = 253
+_MAX_NAME = 253
 
 
 def report_name(policy: str) -> str:
     """Name of the report about a policy, in each namespace."""
     name = f"jobset-{policy}"
-    if len(name) <= _MOST_NAME:
+    if len(name) <= _MAX_NAME:
         return name
     digest = hashlib.sha256(policy.encode()).hexdigest()[:16]
-    return f"{name[: _MOST_NAME - 17].rstrip('.-')}-{digest}"
+    return f"{name[: _MAX_NAME - 17].rstrip('.-')}-{digest}"
 
 
 def report(policy: JobSetPolicy, namespace: str, found: First) -> JSON:
@@ -41,7 +41,7 @@ def report(policy: JobSetPolicy, namespace: str, found: First) -> JSON:
     content: JSON = {
         "source": "jobset",
         "scope": {"apiVersion": "v1", "kind": "Namespace", "name": namespace},
-        "configuration": {"limits": {"maxResults": MOST_OF_REPORT}},
+        "configuration": {"limits": {"maxResults": MAX_OF_REPORT}},
         "summary": {**dict.fromkeys(("pass", "fail", "warn", "error", "skip"), 0), result: found.count},
         "results": [
             {

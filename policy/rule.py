@@ -68,19 +68,19 @@ class PolicyRule:
 _JOB = "spec.replicatedJobs[].template.spec."
 
 
-def of_jobs(*fields: str) -> tuple[str, ...]:
+def job_fields(*fields: str) -> tuple[str, ...]:
     """Fields of the spec of Jobs, as a rule declares them."""
     return tuple(_JOB + field for field in fields)
 
 
-def of_pods(*fields: str) -> tuple[str, ...]:
+def pod_fields(*fields: str) -> tuple[str, ...]:
     """Paths of fields in the spec of pods."""
-    return of_jobs(*(f"template.spec.{field}" for field in fields))
+    return job_fields(*(f"template.spec.{field}" for field in fields))
 
 
-def of_containers(*fields: str) -> tuple[str, ...]:
+def container_fields(*fields: str) -> tuple[str, ...]:
     """Paths of fields of containers and init containers."""
-    return of_pods(*(f"{kind}[].{field}" for field in fields for kind in ("containers", "initContainers")))
+    return pod_fields(*(f"{kind}[].{field}" for field in fields for kind in ("containers", "initContainers")))
 
 
 def by_numbers(numbers: Numbers, exceeded: Rule) -> Find:

@@ -9,9 +9,9 @@ MAP_BY_TYPE: Final = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-ke
 
 _TIME: dict[str, Any] = {"format": "date-time", "maxLength": 40}
 _COUNT: dict[str, Any] = {"minimum": 0, **INT64}
-MOST_RULES = 64
+MAX_RULES = 64
 """Largest number of rules with counts: more than any version has."""
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 """Violations of stored JobSets that a status shows."""
 API_SERVER: Final = "APIServer"
 ANYONE: Final = "Anyone"
@@ -55,7 +55,7 @@ class PolicyAudit(Base, frozen=True, kw_only=True):
     unchecked: Annotated[int, doc("Rules that could not be checked, counted in the same way.", **_COUNT)] = 0
     first: Annotated[
         tuple[AuditedViolation, ...],
-        doc("The first violations by namespace and name.", maxItems=MOST_SHOWN, **ATOMIC),
+        doc("The first violations by namespace and name.", maxItems=MAX_SHOWN, **ATOMIC),
     ] = ()
 
 
@@ -86,7 +86,7 @@ class JobSetPolicyStatus(Counts, frozen=True, kw_only=True):
     defaulted: Annotated[int, doc("New JobSets that got defaults.", **_COUNT)] = 0
     rules: Annotated[
         tuple[RuleCounts, ...],
-        doc("Counts of each rule that has decided something.", maxItems=MOST_RULES, **MAP_BY_NAME),
+        doc("Counts of each rule that has decided something.", maxItems=MAX_RULES, **MAP_BY_NAME),
     ] = ()
     audit: Annotated[
         PolicyAudit | None, doc("Violations of the policy by stored JobSets. Absent: they have not been checked yet.")

@@ -13,7 +13,7 @@ import msgspec
 from api.policies import ATOMIC, SET
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import Base, ObjectMeta, doc
-from policy.default_types import MOST_LABELS, TOO_MANY, Defaults
+from policy.default_types import MAX_LABELS, TOO_MANY, Defaults
 from policy.durations import DURATION
 from policy.kinds import PolicyId
 from policy.registry import Rules
@@ -29,7 +29,7 @@ IGNORE: Final = "Ignore"
 
 AUDIT_KEY: Final = "policy-violations"
 """Key of the audit annotation. The API server writes `vjobset.kb.io/policy-violations`."""
-MOST_AUDITED_TEXT = 400
+MAX_AUDITED_TEXT = 400
 """Characters of the text of one."""
 
 VALUES = invalid("values", ErrorType.REQUIRED, "{operator} compares with values", "name at least one")
@@ -94,7 +94,7 @@ class Selector(Base, frozen=True, kw_only=True):
 
     def faults(self, path: Path) -> Iterator[FieldError]:
         """Faults: more labels than a JobSet may have."""
-        if len(self.match_labels) > MOST_LABELS:
+        if len(self.match_labels) > MAX_LABELS:
             yield TOO_MANY.at(path.at("matchLabels"), len(self.match_labels))
 
     def unmet(self, labels: dict[str, str]) -> Requirement | None:
@@ -185,7 +185,7 @@ class JobSetPolicySpec(Base, frozen=True, kw_only=True):
         return WARN in self.validation_actions
 
     @property
-    def in_api_server(self) -> bool:
+    def is_enforced_by_api_server(self) -> bool:
         """Whether the API server has to enforce it itself, too."""
         return self.api_server == ENFORCE
 

@@ -16,7 +16,7 @@ GENERATED = {"build", "dist"}
 MODELS = ROOT / "clients/python/jobset_client/models.py"
 """Generated as well, and committed."""
 
-MOST_LINES = 400
+MAX_LINES = 400
 LONGEST_NAME = 80
 TEST = re.compile(r"^ *(?:async )?def (test\w*)\(", re.MULTILINE)
 
@@ -35,8 +35,8 @@ def sources(folder: Path = ROOT) -> Iterator[Path]:
 def test_no_file_is_longer_than_400_lines():
     lines = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8").count("\n") for path in sources()}
     assert len(lines) > 100, "the sources are not found"
-    too_long = {file: number for file, number in lines.items() if number > MOST_LINES}
-    assert not too_long, f"move a subject of each into a file of its own, at most {MOST_LINES} lines: {too_long}"
+    too_long = {file: number for file, number in lines.items() if number > MAX_LINES}
+    assert not too_long, f"move a subject of each into a file of its own, at most {MAX_LINES} lines: {too_long}"
 
 
 def test_no_test_has_a_name_of_more_than_80_characters():
@@ -108,6 +108,9 @@ def test_docstrings_describe_names_that_exist():
         ("def finished() -> bool: ...", []),
         ("def kept_pods(): ...", []),
         ("def need(): ...", []),
+        ("def of_pods(): ...", ["phrase"]),
+        ("def _in_words(): ...", ["phrase"]),
+        ("def in_place_limit(): ...", []),
         ("def rest(of, *, what): ...", ["filler", "filler", "filler"]),
         ("for one in pods: print(one)", ["filler"]),
         ("x = what; y.rest = x; z(of=x)", []),

@@ -25,13 +25,13 @@ from ui.records import PlacedPod, SeenNode, kept_jobset, kept_pod, topologies
 from ui.topology import domain_map
 from ui.views import detail, row
 
-MOST_SETS = 2_000
-MOST_JOBS = 20_000
-MOST_PODS = 100_000
-MOST_NODES = 20_000
-MOST_GROUPS = 10_000
+MAX_SETS = 2_000
+MAX_JOBS = 20_000
+MAX_PODS = 100_000
+MAX_NODES = 20_000
+MAX_GROUPS = 10_000
 """Objects that are kept of each kind. If there are more, the page has a note."""
-MOST_TOPOLOGIES = 20
+MAX_TOPOLOGIES = 20
 """Topologies that the map offers: those that most sets use."""
 
 PAUSE = 0.5
@@ -91,12 +91,12 @@ class Caches:
         self._board = board
         self._scope = namespace or ""
         self._unreachable = ""
-        self._sets: Informer[JobSet] = _informer(client, JOBSETS, JobSet, MOST_SETS, kept_jobset, **scope)
-        self._jobs: Informer[Job] = _informer(client, JOBS, Job, MOST_JOBS, **ours)
-        self._pods: Informer[PlacedPod] = _informer(client, PODS, DetailedPod, MOST_PODS, kept_pod, **ours)
-        self._nodes: Informer[SeenNode] = _informer(client, NODES, SeenNode, MOST_NODES, metadata_only=True)
+        self._sets: Informer[JobSet] = _informer(client, JOBSETS, JobSet, MAX_SETS, kept_jobset, **scope)
+        self._jobs: Informer[Job] = _informer(client, JOBS, Job, MAX_JOBS, **ours)
+        self._pods: Informer[PlacedPod] = _informer(client, PODS, DetailedPod, MAX_PODS, kept_pod, **ours)
+        self._nodes: Informer[SeenNode] = _informer(client, NODES, SeenNode, MAX_NODES, metadata_only=True)
         self._groups: list[Informer[StoredGroup]] = [
-            _informer(client, kind, StoredGroup, MOST_GROUPS, **ours) for kind in (POD_GROUPS, COMPOSITE_POD_GROUPS)
+            _informer(client, kind, StoredGroup, MAX_GROUPS, **ours) for kind in (POD_GROUPS, COMPOSITE_POD_GROUPS)
         ]
         for informer in self._all(*self._groups):
             informer.on_event(lambda _, old, new: self._touch(new or old))
@@ -172,7 +172,9 @@ class Caches:
         """Creation times of the Jobs of a set, if some were restarted alone; else empty."""
         if not any(counts.job_restarts for counts in js.status.replicated_jobs_status):
             return {}
-        metas = (job.metadata for job in _of_set(self._jobs, key) if job.metadata.controlled_by(js.metadata.uid))
+        metas = (
+            job.metadata for job in _objects_of_set(self._jobs, key) if job.metadata.controlled_by(js.metadata.uid)
+        )
         return {meta.name: meta.creation_timestamp or "" for meta in metas}
 
     def has(self, key: Key) -> bool:
@@ -187,11 +189,14 @@ class Caches:
         placed = bool(topologies(js))
         return row(js, wall_clock(), self._creation_times(key, js)) | detail(
             js,
-            jobs=[job for job in _of_set(self._jobs, key) if job.metadata.controlled_by(uid)],
+            jobs=[job for job in _objects_of_set(self._jobs, key) if job.metadata.controlled_by(uid)],
             pods=self._pods.store.list() if placed else (),
             nodes=self._nodes.store.list() if placed else (),
             groups=[
-                group for kind in self._groups for group in _of_set(kind, key) if group.metadata.controlled_by(uid)
+                group
+                for informer in self._groups
+                for group in _objects_of_set(informer, key)
+                if group.metadata.controlled_by(uid)
             ],
             scope=self._scope,
         )  # fmt: skip
@@ -199,7 +204,7 @@ class Caches:
     def map(self, topology: str) -> JSON:
         """The topologies that sets use, and the map of one of them: `topology`, or else the first."""
         used = Counter(key for js in self._sets.store.list() for key in topologies(js))
-        offered = sorted(used, key=lambda key: (-used[key], key))[:MOST_TOPOLOGIES]
+        offered = sorted(used, key=lambda key: (-used[key], key))[:MAX_TOPOLOGIES]
         chosen = topology if topology in offered else next(iter(offered), "")
         if not chosen:
             return {"topologies": [], "map": None}
@@ -236,5 +241,5 @@ def _set_of(obj: Job | StoredGroup) -> tuple[str]:
     return (obj.metadata.labels.get(keys.JOBSET_NAME, ""),)
 
 
-def _of_set(informer: Informer[T], key: Key) -> list[T]:
+def _objects_of_set(informer: Informer[T], key: Key) -> list[T]:
     return informer.store.by_index(_OF_SET, IndexKey(*key))

@@ -21,7 +21,7 @@ from kube.model.meta import JSON, Base, Condition, ObjectMeta
 LONGEST_TEXT = 1000
 """Characters that are kept of a message."""
 
-MOST_KEPT = 100
+MAX_KEPT = 100
 """Entries that are kept of a list whose length tenants choose."""
 
 _ANNOTATIONS = (keys.EXCLUSIVE_TOPOLOGY, keys.NODE_SELECTOR_STRATEGY)
@@ -69,12 +69,12 @@ def _failing_restarts(counts: ReplicatedJobStatus) -> tuple[int, ...]:
 def kept_jobset(js: JobSet) -> JobSet:
     """A JobSet without the pod templates, claims and annotations."""
     spec = js.spec
-    history = js.status.attempt_history[-MOST_KEPT:]
+    history = js.status.attempt_history[-MAX_KEPT:]
     return replace(
         js,
         metadata=_kept_metadata(js.metadata),
         spec=JobSetSpec(
-            replicated_jobs=tuple(_kept_replicated_job(rjob) for rjob in spec.replicated_jobs[:MOST_KEPT]),
+            replicated_jobs=tuple(_kept_replicated_job(rjob) for rjob in spec.replicated_jobs[:MAX_KEPT]),
             failure_policy=spec.failure_policy and replace(spec.failure_policy, rules=()),
             startup_policy=spec.startup_policy,
             execution_policy=spec.execution_policy,
@@ -84,7 +84,7 @@ def kept_jobset(js: JobSet) -> JobSet:
         ),
         status=replace(
             js.status,
-            conditions=tuple(map(_kept_condition, js.status.conditions[:MOST_KEPT])),
+            conditions=tuple(map(_kept_condition, js.status.conditions[:MAX_KEPT])),
             replicated_jobs_status=tuple(
                 replace(
                     counts,
@@ -92,7 +92,7 @@ def kept_jobset(js: JobSet) -> JobSet:
                     job_restarts_count_towards_max=(),
                     completed_indexes="",
                 )
-                for counts in js.status.replicated_jobs_status[:MOST_KEPT]
+                for counts in js.status.replicated_jobs_status[:MAX_KEPT]
             ),
             failure_policy_restarts=(),
             attempt_history=tuple(replace(attempt, message=cut(attempt.message)) for attempt in history),

@@ -20,7 +20,7 @@ from ui.board import Board
 
 STATIC = Path(__file__).parent / "static"
 
-MOST_STREAMS = 64
+MAX_STREAMS = 64
 """Streams at a time; one more gets an error and is retried."""
 STREAM_SECONDS = 240.0
 """After this a stream ends, and the browser continues with another one."""
@@ -33,8 +33,8 @@ EXPLAINED_AT_ONCE = 2
 """Explanations that are computed at a time: each costs the API server up to twelve calls."""
 EXPLAINED_FOR = 3.0
 """Seconds for which an explanation is cached."""
-MOST_EXPLAINED = 64
-MOST_KEPT = 32
+MAX_EXPLAINED = 64
+MAX_KEPT = 32
 """Answers that are cached for other browsers, until the version of the board changes."""
 EXPLAIN_TIMEOUT = 30.0
 """Seconds for an explanation, waiting for its turn included."""
@@ -64,7 +64,7 @@ class Pages:
         self._streams = 0
         self._closing = asyncio.Event()
         self._turns = asyncio.Semaphore(EXPLAINED_AT_ONCE)
-        self._explained: Expiring[Key, bytes] = Expiring(MOST_EXPLAINED)
+        self._explained: Expiring[Key, bytes] = Expiring(MAX_EXPLAINED)
         self._kept: dict[str, bytes] = {}
         self._kept_version = 0
 
@@ -83,7 +83,7 @@ class Pages:
         self._closing.set()
 
     async def _events(self, request: Request) -> Response:
-        if self._streams >= MOST_STREAMS:
+        if self._streams >= MAX_STREAMS:
             return _text(503, "too many browsers have this page open", {"retry-after": "5"})
         self._streams += 1
         seen = request.headers.get("last-event-id", "")
@@ -133,7 +133,7 @@ class Pages:
             if found is None:
                 return _text(404, "there is no such JobSet")
             body = msgspec.json.encode(found)
-            if len(self._kept) < MOST_KEPT:
+            if len(self._kept) < MAX_KEPT:
                 self._kept[page] = body
         return Response(body, media_type="application/json", headers=_NO_STORE)
 

@@ -9,9 +9,9 @@ from diagnose.domains import noun
 from kube.model.meta import JSON
 from ui.records import PlacedPod, SeenNode
 
-MOST_DOMAINS = 400
+MAX_DOMAINS = 400
 """Domains of one map."""
-MOST_JOBS = 16
+MAX_JOBS = 16
 """Jobs that are listed for a domain; the others are counted."""
 
 JobKey = tuple[str, str, str]
@@ -65,8 +65,8 @@ def domain_map(
         "topology": topology,
         "noun": noun(topology),
         "scope": scope,
-        "domains": [_domain_json(domains[name], focus) | {"name": name} for name in names[:MOST_DOMAINS]],
-        "domainsLeftOut": max(len(names) - MOST_DOMAINS, 0),
+        "domains": [_domain_json(domains[name], focus) | {"name": name} for name in names[:MAX_DOMAINS]],
+        "domainsLeftOut": max(len(names) - MAX_DOMAINS, 0),
         "nodesWithoutLabel": sum(value is None for value in labels.values()),
         "waiting": _domain_json(waiting, focus),
     }
@@ -80,8 +80,8 @@ def _domain_json(domain: _Domain, focus: tuple[str, str] | None) -> JSON:
     jobs = sorted(domain.jobs, key=lambda job: (job[:2] != focus, job[:2], _natural(job[2])))
     return {
         "nodes": domain.nodes,
-        "jobs": [_job(job, domain.jobs, focus) for job in jobs[:MOST_JOBS]],
-        "jobsLeftOut": max(len(jobs) - MOST_JOBS, 0),
+        "jobs": [_job(job, domain.jobs, focus) for job in jobs[:MAX_JOBS]],
+        "jobsLeftOut": max(len(jobs) - MAX_JOBS, 0),
     }
 
 

@@ -12,7 +12,7 @@ from api.gang_status import INITIALLY_SCHEDULED, StoredGroup
 from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import ReplicatedJobStatus, SpareStatus
 from api.spares import running_part
-from api.stages import Stage, in_order, stage_name, stages
+from api.stages import Stage, is_ordered, stage_name, stages
 from diagnose.restart_causes import attempt_words
 from diagnose.states import State, state_of
 from kube.model.meta import JSON, NO_TEXTS, find
@@ -20,10 +20,10 @@ from ui.records import PlacedPod, SeenNode, cut, topologies
 from ui.timeline import timeline
 from ui.topology import domain_map
 
-MOST_JOBS = 300
+MAX_JOBS = 300
 """Jobs that are listed one by one; the others are counted."""
-MOST_GROUPS = 200
-MOST_MAPS = 3
+MAX_GROUPS = 200
+MAX_MAPS = 3
 """Topologies of one set that are drawn."""
 
 
@@ -59,7 +59,7 @@ def _cause(js: JobSet, now: datetime) -> str:
 
 
 def _wanted_jobs(js: JobSet) -> int:
-    return sum(rjob.replicas for rjob in running_part(js).at_current_size.spec.replicated_jobs)
+    return sum(rjob.replicas for rjob in running_part(js).with_current_replicas.spec.replicated_jobs)
 
 
 def _settled_jobs(js: JobSet) -> int:
@@ -96,12 +96,12 @@ def detail(
             for condition in js.status.conditions
         ],
         "stages": _stages(js),
-        "jobList": [_job(job) for job in ordered[:MOST_JOBS]],
-        "jobsLeftOut": max(len(ordered) - MOST_JOBS, 0),
+        "jobList": [_job(job) for job in ordered[:MAX_JOBS]],
+        "jobsLeftOut": max(len(ordered) - MAX_JOBS, 0),
         "timeline": timeline(js, state_of(js).word),
-        "maps": [domain_map(key, nodes, pods, focus, scope=scope) for key in topologies(js)[:MOST_MAPS]],
-        "groups": [_group(group) for group in owned[:MOST_GROUPS]],
-        "groupsLeftOut": max(len(owned) - MOST_GROUPS, 0),
+        "maps": [domain_map(key, nodes, pods, focus, scope=scope) for key in topologies(js)[:MAX_MAPS]],
+        "groups": [_group(group) for group in owned[:MAX_GROUPS]],
+        "groupsLeftOut": max(len(owned) - MAX_GROUPS, 0),
     }
 
 
@@ -173,7 +173,7 @@ def _after(js: JobSet, rjob: ReplicatedJob) -> list[str]:
         return [f"{dependency.name} ({dependency.status})" for dependency in rjob.depends_on]
     names = [dependency.name for dependency in js.spec.replicated_jobs]
     position = names.index(rjob.name)
-    return [f"{names[position - 1]} (Ready)"] if in_order(js.spec) and position else []
+    return [f"{names[position - 1]} (Ready)"] if is_ordered(js.spec) and position else []
 
 
 def _sort_key(job: Job) -> tuple[str, int, str]:

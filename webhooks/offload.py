@@ -17,7 +17,7 @@ from webhooks.work import STEPS, TooMuchWorkError, Work
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MOST_PASSED = 16
+MAX_PASSED = 16
 """Cheaper reviews that may overtake the longest waiting one."""
 
 
@@ -63,7 +63,7 @@ class Turns:
     def _call_next(self) -> None:
         while self._free and self._waiting:
             longest = self._waiting[0]
-            turn = longest if longest.passed == MOST_PASSED else min(self._waiting, key=lambda each: each.cost)
+            turn = longest if longest.passed == MAX_PASSED else min(self._waiting, key=lambda each: each.cost)
             longest.passed += turn is not longest
             self._waiting.remove(turn)
             if not turn.called.done():
@@ -90,7 +90,7 @@ class Costly:
         except asyncio.CancelledError:
             self.turns.leave(turn)
             raise
-        self.running = asyncio.create_task(self._in_thread(call, turn))
+        self.running = asyncio.create_task(self._run_in_thread(call, turn))
         try:
             return await asyncio.shield(self.running)
         except asyncio.CancelledError:
@@ -98,7 +98,7 @@ class Costly:
             self.running.add_done_callback(_discard)
             raise
 
-    async def _in_thread(self, call: Callable[[], T], turn: Turn) -> T:
+    async def _run_in_thread(self, call: Callable[[], T], turn: Turn) -> T:
         try:
             with _no_collections():
                 return await asyncio.to_thread(call)

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from kube.model.jsontree import dig, in_json_words
+from kube.model.jsontree import dig, rephrase_for_json
 from kube.model.meta import JSON
 
 GROUP = "admission.k8s.io"
@@ -20,7 +20,7 @@ V1 = f"{GROUP}/v1"
 _VERSIONS = (V1, f"{GROUP}/v1beta1")
 MAX_BODY = 7 * 1024 * 1024
 """Bytes of a review that are read."""
-MOST_FIELDS = 750_000
+MAX_FIELDS = 750_000
 """Fields and items of a review that is decoded: two objects that etcd can store, with 4 bytes for each."""
 
 _MAX_REASON = 200
@@ -152,14 +152,14 @@ def fields_of(body: bytes) -> int:
 
 def check_fields(body: bytes, fields: int) -> None:
     """Raises `ReviewError` if a review has too many fields to be decoded: decoding blocks all other threads."""
-    if fields <= MOST_FIELDS:
+    if fields <= MAX_FIELDS:
         return
     try:
         head = _head_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         head = _Head()
     message = (
-        f"the review has about {fields} fields and items, and more than {MOST_FIELDS} are not read: put fewer into the"
+        f"the review has about {fields} fields and items, and more than {MAX_FIELDS} are not read: put fewer into the"
         " lists of the object, or make several objects of it"
     )
     version, uid = _known_version(head.api_version), head.request.uid
@@ -174,7 +174,7 @@ def decode_review(body: bytes) -> Review:
         raise _unreadable("the AdmissionReview is nested too deeply") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _unreadable(
-            f"cannot read the AdmissionReview: {in_json_words(error)[:_MAX_REASON]}", _version(body)
+            f"cannot read the AdmissionReview: {rephrase_for_json(error)[:_MAX_REASON]}", _version(body)
         ) from None
     if not review.request.uid:
         raise _unreadable("cannot read the AdmissionReview: request.uid is empty", review.api_version)

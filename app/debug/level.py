@@ -11,7 +11,7 @@ import msgspec
 from app.durations import duration_text, parse_duration
 from app.logs import LogSettingsError, level_name, parse_level, set_level
 from kube.clock import now, rfc3339
-from kube.model.jsontree import in_json_words
+from kube.model.jsontree import rephrase_for_json
 from kube.model.meta import JSON
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ def _read(body: bytes) -> tuple[int, float]:
         level = parse_level(change.level)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise LevelError(
-            f'cannot read the body, write {{"level": "debug", "for": "15m"}}: {in_json_words(error)}'
+            f'cannot read the body, write {{"level": "debug", "for": "15m"}}: {rephrase_for_json(error)}'
         ) from None
     except LogSettingsError as error:
         raise LevelError(str(error)) from None

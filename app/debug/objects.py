@@ -20,7 +20,7 @@ MAX_RESIDENT: Final = 2 << 30
 """Bytes of memory in use above which no objects are counted: the list of all of them alone would stop the loop for
 half a second."""
 
-MOST_TYPES: Final = 40
+MAX_TYPES: Final = 40
 """Types that are shown."""
 
 BATCH: Final = 5_000
@@ -50,7 +50,7 @@ async def objects(max_looked_at: int = MAX_LOOKED_AT, max_resident: int = MAX_RE
             await asyncio.sleep(0)
     looked_at = "" if step == 1 else f"; one in {step} was looked at, numbers are estimates"
     lines = [
-        f"{size[kind] * step:>12} {count[kind] * step:>9} {_name(kind)}" for kind, _ in size.most_common(MOST_TYPES)
+        f"{size[kind] * step:>12} {count[kind] * step:>9} {_name(kind)}" for kind, _ in size.most_common(MAX_TYPES)
     ]
     return f"{head}{len(found)} objects{looked_at}\n\n{'bytes':>12} {'objects':>9} type\n" + "\n".join(lines) + "\n"
 

@@ -44,15 +44,15 @@ def main(options: Options) -> None:
     prepare(options)
     workers = options.settings.webhook.workers if options.webhooks else 0
     if not workers:
-        _in_loop(_run_until_signal(options))
+        _run_in_loop(_run_until_signal(options))
         return
     try:
         listener = bind_webhooks(options.settings)
-        shared = Shared(listener, credentials=_in_loop(load(options.kubeconfig or None)))
+        shared = Shared(listener, credentials=_run_in_loop(load(options.kubeconfig or None)))
     except (BindError, KubeconfigError) as error:
         raise StartError(str(error)) from error
     with fork_workers(workers, lambda channel: serve_as_worker(options, shared, channel)) as processes:
-        _in_loop(_run_until_signal(options, replace(shared, workers=processes)))
+        _run_in_loop(_run_until_signal(options, replace(shared, workers=processes)))
 
 
 def prepare(options: Options) -> None:
@@ -77,12 +77,12 @@ def prepare(options: Options) -> None:
 def serve_as_worker(options: Options, shared: Shared, channel: socket.socket) -> None:
     """Serve webhooks and nothing else until the manager sends `STOP`. Raises `WorkerError`."""
     try:
-        _in_loop(_work(options, shared, channel))
+        _run_in_loop(_work(options, shared, channel))
     except StartError as error:
         raise WorkerError(str(error)) from error
 
 
-def _in_loop(part: Coroutine[Any, Any, T]) -> T:
+def _run_in_loop(part: Coroutine[Any, Any, T]) -> T:
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.get_loop().set_exception_handler(_log_unless_closed)
         return runner.run(part)

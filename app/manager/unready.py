@@ -29,7 +29,7 @@ NOTE_EVERY: Final = 30.0
 HELD_FOR: Final = 2
 """Lease durations since the last renewal within which the lease has a leader. Another manager's lease is not
 changed."""
-MOST_CHARACTERS: Final = 500
+MAX_CHARACTERS: Final = 500
 """Largest number of characters of the reasons."""
 
 
@@ -51,7 +51,7 @@ async def note_unready(client: Client, health: Health, lease: LeaseConfig) -> No
     await asyncio.sleep(CHECK_PERIOD)
     while faults := await health.unready():
         with contextlib.suppress(KubeError, TimeoutError):
-            await note.write(shorten("; ".join(dict.fromkeys(faults.values())), MOST_CHARACTERS))
+            await note.write(shorten("; ".join(dict.fromkeys(faults.values())), MAX_CHARACTERS))
         await asyncio.sleep(CHECK_PERIOD)
     with contextlib.suppress(KubeError, TimeoutError):
         await note.remove()

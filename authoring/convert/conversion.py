@@ -23,7 +23,7 @@ _SET_BY_SERVERS = (
     "apiVersion", "kind", "status", "metadata.uid", "metadata.resourceVersion", "metadata.generation",
     "metadata.creationTimestamp", "metadata.managedFields", "metadata.selfLink",
 )  # fmt: skip
-_MOST_NOTES = 100
+_MAX_NOTES = 100
 """Lines about one object; the rest is counted."""
 
 
@@ -48,8 +48,8 @@ def convert(obj: JSON) -> tuple[list[JSON], list[str]]:
     jobset = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "metadata": metadata, "spec": spec}
     notes = [*fields.notes, *(f"{path}: no equivalent: {as_json(value)}" for path, value in fields.remaining())]
     notes += _old_names(spec["replicatedJobs"], fields.name)
-    hidden = [f"and {len(notes) - _MOST_NOTES} more"] if len(notes) > _MOST_NOTES else []
-    return [*more, jobset], [f"{source_name}: {note}" for note in [*notes[:_MOST_NOTES], *hidden]]
+    hidden = [f"and {len(notes) - _MAX_NOTES} more"] if len(notes) > _MAX_NOTES else []
+    return [*more, jobset], [f"{source_name}: {note}" for note in [*notes[:_MAX_NOTES], *hidden]]
 
 
 def convert_documents(documents: Iterable[Document], report: Report) -> tuple[list[JSON], list[str]]:

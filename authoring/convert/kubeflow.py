@@ -11,7 +11,7 @@ from kube.model.validation import MAX_LABEL, byte_length
 _MAX_RESTARTS = 3
 _PORT_NAME, _PORT = "pytorchjob-port", 23456
 _SSH = "/root/.ssh"
-_MOST_HOSTS = 10_000
+_MAX_HOSTS = 10_000
 _OPEN_MPI = {
     "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
     "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
@@ -62,8 +62,8 @@ def convert_mpi(fields: Fields) -> tuple[JSON, list[JSON]]:
     if not name:
         raise ConvertError("metadata.name: Required value: addresses of pods begin with it")
     (_, _, launcher), (_, size, worker) = roles
-    if size > _MOST_HOSTS:
-        raise ConvertError(f"spec.mpiReplicaSpecs.Worker.replicas: {size}: must be at most {_MOST_HOSTS}")
+    if size > _MAX_HOSTS:
+        raise ConvertError(f"spec.mpiReplicaSpecs.Worker.replicas: {size}: must be at most {_MAX_HOSTS}")
     if fields.take("spec.mpiImplementation", str, "OpenMPI") != "OpenMPI":
         raise ConvertError("spec.mpiImplementation: only OpenMPI is converted")
     slots = fields.take("spec.slotsPerWorker", int, 1)

@@ -13,7 +13,7 @@ from api.jobset import JobSet
 from jobset_client.words import count_noun
 
 _HASH = 10
-_MOST_SHOWN = 3
+_MAX_SHOWN = 3
 """Equal groups, and Jobs of one group, that are shown; the rest is counted."""
 
 
@@ -36,11 +36,11 @@ def _level(groups: tuple[Group, ...], indent: str) -> Iterator[str]:
     """Sibling groups; of consecutive equal ones, the first few."""
     for _, run in groupby(groups, _like):
         alike = list(run)
-        for group in alike[:_MOST_SHOWN]:
+        for group in alike[:_MAX_SHOWN]:
             yield indent + _line(group)
             yield from _level(group.children, indent + "  ")
-        if len(alike) > _MOST_SHOWN:
-            yield f"{indent}and {len(alike) - _MOST_SHOWN} more like it"
+        if len(alike) > _MAX_SHOWN:
+            yield f"{indent}and {len(alike) - _MAX_SHOWN} more like it"
 
 
 def _like(group: Group) -> Group:
@@ -59,5 +59,5 @@ def _line(group: Group) -> str:
 
 
 def _jobs(names: list[str]) -> str:
-    first_names = ", ".join(names[:_MOST_SHOWN])
-    return f"{first_names} and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else first_names
+    first_names = ", ".join(names[:_MAX_SHOWN])
+    return f"{first_names} and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else first_names

@@ -23,7 +23,7 @@ from kube.options import COMMAND_TIMEOUT
 from kube.parallel import each
 from kube.reader import Reader
 
-MOST_JOBSETS = 1000
+MAX_JOBSETS = 1000
 """JobSets of one list. Each that has not ended costs three to twelve calls."""
 _TOGETHER = 8
 """JobSets in memory at a time while they are explained."""
@@ -122,7 +122,7 @@ async def listing(client: Client, namespace: str | None) -> Listing:
     result, group = Listing(), list[JobSet]()
     seen = 0
     async for js in client.pages(JOBSETS, type=JobSet, namespace=namespace, limit=_TOGETHER, timeout=COMMAND_TIMEOUT):
-        if seen == MOST_JOBSETS:
+        if seen == MAX_JOBSETS:
             result.left_out = True
             break
         seen += 1

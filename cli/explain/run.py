@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from cli import session
 from cli.explain import show
-from cli.explain.listing import MOST_JOBSETS, listing
+from cli.explain.listing import MAX_JOBSETS, listing
 from cli.explain.terminal import terminal_text
 from cli.messages import colorful, printable
 from cli.output import dump, width_of
@@ -92,7 +92,7 @@ async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
                 err.write(f"there are no JobSets {scope}\n")
             if found.left_out:
                 err.write(
-                    f"there are more: only the first {MOST_JOBSETS} are shown; -n NAMESPACE or a name shows others\n"
+                    f"there are more: only the first {MAX_JOBSETS} are shown; -n NAMESPACE or a name shows others\n"
                 )
             return _Page(table.getvalue(), body, ended=False)
 

@@ -12,7 +12,7 @@ from kube.model.validation import dns1035_label
 FRAMEWORKS = {"torchrun": "pytorch", "jax": "jax", "mpi": "mpi", "ray": "ray"}
 """The example that each framework's manifest is made from (examples/frameworks)."""
 PARTS = ("checkpoints", "watchdog")
-MOST_NODES, MOST_GPUS, LONGEST_NAME = 4096, 64, 40
+MAX_NODES, MAX_GPUS, LONGEST_NAME = 4096, 64, 40
 EXAMPLES = """examples:
   %(prog)s torchrun --nodes 8 --gpus 8 > train.yaml
   %(prog)s jax --nodes 4 --gpus 0 --without watchdog | kubectl apply -f -
@@ -36,8 +36,8 @@ def add_init(commands: Commands) -> None:
     add = parser.add_argument
     add("framework", nargs="?", choices=tuple(FRAMEWORKS), help="torchrun, jax, mpi or ray")
     add("--from", dest="file", metavar="FILE", help="convert the objects of this file, or of standard input (-)")
-    add("--nodes", type=_between(1, MOST_NODES), metavar="N", help="number of pods; default: 4")
-    add("--gpus", type=_between(0, MOST_GPUS), metavar="N", help="GPUs of each pod, 0 for none; default: 1")
+    add("--nodes", type=_between(1, MAX_NODES), metavar="N", help="number of pods; default: 4")
+    add("--gpus", type=_between(0, MAX_GPUS), metavar="N", help="GPUs of each pod, 0 for none; default: 1")
     add("--name", type=_name, metavar="NAME", help="name of the JobSet; default: the framework")
     add("--without", action="append", choices=PARTS, help="leave out this part; repeatable")
     handler = run_module("cli.init.run")

@@ -7,7 +7,7 @@ from cli.commands import Commands, add_cluster_flags, add_command, run_module, w
 from cli.completion import completes_names
 from jobset_client.states import STATES
 
-MOST_DIGITS: Final = 10
+MAX_DIGITS: Final = 10
 """Largest number of digits of a number of Jobs."""
 
 WAIT_EXAMPLES = """examples:
@@ -163,7 +163,7 @@ class _Sizes(argparse.Action):
 
 def _size(text: str) -> tuple[str, int]:
     name, equals, number = text.partition("=")
-    if not (name and equals and number.isascii() and number.isdigit() and len(number) <= MOST_DIGITS):
+    if not (name and equals and number.isascii() and number.isdigit() and len(number) <= MAX_DIGITS):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=JOBS with a whole number of Jobs, such as workers=6")
     return name, int(number)
 

@@ -22,7 +22,7 @@ from kube.reflector import Target, watch
 from kube.resources import PODS
 from kube.watcher import Apply, Delete, Event, Init, InitDone
 
-MOST_FOLLOWED = 100
+MAX_FOLLOWED = 100
 """Logs that are followed at once. The API server has an open connection to a kubelet for each."""
 LONGEST_LINE = 256 << 10
 """Bytes after which a line is broken in two."""
@@ -85,7 +85,7 @@ class Follower:
         for task in tasks:
             task.add_done_callback(self._task_ended)
         try:
-            await self._until_over()
+            await self._wait_until_over()
         finally:
             tasks += self._tasks.values()
             for task in tasks:
@@ -93,7 +93,7 @@ class Follower:
             await asyncio.gather(*tasks, return_exceptions=True)
         return session.DONE if self._shown else session.FAILED
 
-    async def _until_over(self) -> None:
+    async def _wait_until_over(self) -> None:
         while not self._over or self._listing is not None:
             await self._changed.wait()
             self._changed.clear()
@@ -128,7 +128,7 @@ class Follower:
             log_key = (log.pod, log.run[0], log.container)
             if log_key in self._tasks or _run(log) in self._done:
                 continue
-            if len(self._tasks) >= MOST_FOLLOWED:
+            if len(self._tasks) >= MAX_FOLLOWED:
                 left_out += 1
                 continue
             task = asyncio.ensure_future(self._follow(log, log_key, tail=self._tail if first else -1))

@@ -22,11 +22,11 @@ from kube.model.suggest import did_you_mean
 from kube.options import COMMAND_TIMEOUT
 from kube.resources import JOBS, PODS
 
-MOST_PODS = 20 * PAGE
+MAX_PODS = 20 * PAGE
 """Pods that are read, to find those that failed first."""
-MOST_LOGS = 100
+MAX_LOGS = 100
 """Logs that one run shows."""
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 """Bytes of one log; the API server cuts it there."""
 _NO_MESSAGE = "no termination message; with terminationMessagePolicy: FallbackToLogsOnError there are the last lines"
 _RIGHT = "ask for the right to list pods and to get pods/log"
@@ -113,8 +113,8 @@ async def _pods(to: session.Session, js: JobSet, options: Options, err: TextIO) 
     async for body in to.client.pages(
         PODS, namespace=to.namespace, label_selector=selector(js, options.job), timeout=COMMAND_TIMEOUT
     ):
-        if len(found) == MOST_PODS:
-            err.write(f"jobset logs: only {MOST_PODS} pods were looked at: --job JOB looks at those of one Job\n")
+        if len(found) == MAX_PODS:
+            err.write(f"jobset logs: only {MAX_PODS} pods were looked at: --job JOB looks at those of one Job\n")
             break
         found.append(log_pod(body["metadata"], body.get("status") or {}))
     return found
@@ -165,7 +165,7 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
     has_written = False
     write_line = lines_of_programs(out)
     missing: list[Unread] = []
-    for log in chosen[:MOST_LOGS]:
+    for log in chosen[:MAX_LOGS]:
         if log.waits:
             err.write(printable(_without_log(log, to.namespace)) + "\n")
             continue
@@ -180,12 +180,12 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
         parts = text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []
         for part in parts:
             write_line(log.prefix, part)
-        if len(text) >= MOST_BYTES:
+        if len(text) >= MAX_BYTES:
             command = f"kubectl logs {log.pod} -c {log.container} -n {to.namespace}"
-            err.write(f"{log.prefix} is cut after {MOST_BYTES >> 20} MiB: {command} shows all\n")
+            err.write(f"{log.prefix} is cut after {MAX_BYTES >> 20} MiB: {command} shows all\n")
     err.writelines(f"{printable(line)}\n" for line in reasons(missing))
-    if len(chosen) > MOST_LOGS:
-        err.write(f"jobset logs: {count_noun(len(chosen) - MOST_LOGS, 'more log')}: --job JOB shows those of one Job\n")
+    if len(chosen) > MAX_LOGS:
+        err.write(f"jobset logs: {count_noun(len(chosen) - MAX_LOGS, 'more log')}: --job JOB shows those of one Job\n")
     return session.DONE if has_written else session.FAILED
 
 
@@ -202,6 +202,6 @@ def _without_log(log: Log, namespace: str) -> str:
 
 
 async def _read(to: session.Session, log: Log, tail: int) -> bytes:
-    query = [("container", log.container), ("limitBytes", str(MOST_BYTES))]
+    query = [("container", log.container), ("limitBytes", str(MAX_BYTES))]
     query += [("tailLines", str(tail))] if tail >= 0 else []
     return await to.client.raw(PODS.path(to.namespace, log.pod, "log"), tuple(query))

@@ -14,16 +14,16 @@ import yaml
 from api.features import FeatureGates
 from app.settings import PolicySettings
 from authoring.findings import Report
-from authoring.policies import exceptions_in, load, warn_of_conflicts, warn_of_exceptions
+from authoring.policies import exception_documents, load, warn_of_conflicts, warn_of_exceptions
 from cli.check.text import write_faults
 from cli.output import write_list
 from kube.clock import now
 from kube.model.meta import JSON
 from kube.model.versions import COMPILED_DEFAULTS, COMPILED_RULES, Feature
 from policy.compiled.defaults import mutating
-from policy.compiled.exceptions import MOST_EXCEPTIONS, in_time
+from policy.compiled.exceptions import MAX_EXCEPTIONS, unexpired_exceptions
 from policy.compiled.policy import Circumstances, validating
-from policy.evaluate import in_force
+from policy.evaluate import rules_in_force
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import duration_of, format_time, time_of
 from policy.namespaces import DEFAULT
@@ -51,8 +51,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     rules, excepting = load(options.policies, report)
     policies = [each.value for each in rules]
     warn_of_conflicts(rules, report, options.gates)
-    filed = exceptions_in(excepting, report)
-    exceptions = [in_default(each.value) for each in filed]
+    filed = exception_documents(excepting, report)
+    exceptions = [with_default_namespace(each.value) for each in filed]
     warn_of_exceptions(filed, policies, None, moment, report)
     if code := write_faults("policy export", report, err):
         return code
@@ -83,7 +83,7 @@ def needed_features(objects: Sequence[JSON]) -> list[Feature]:
     return [feature for kind, feature in by_kind.items() if kind in kinds]
 
 
-def in_default(exception: JobSetPolicyException) -> JobSetPolicyException:
+def with_default_namespace(exception: JobSetPolicyException) -> JobSetPolicyException:
     """The exception with its namespace: `default` if the manifest names none."""
     meta = exception.metadata
     placed = msgspec.structs.replace(meta, namespace=meta.namespace or DEFAULT)
@@ -104,11 +104,11 @@ def _too_long(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy]
 
 def notes(policy: JobSetPolicy, exceptions: Sequence[JobSetPolicyException], now: datetime) -> Iterator[str]:
     """How the exported objects differ from the policy, and which exceptions apply to it."""
-    for rule, _ in in_force(policy):
+    for rule, _ in rules_in_force(policy):
         if rule.note:
             yield f"{rule.name}: {rule.fit}: {rule.note}"
-    for number, (exception, end) in enumerate(in_time(exceptions, policy, now)):
+    for number, (exception, end) in enumerate(unexpired_exceptions(exceptions, policy, now)):
         meta = exception.metadata
         counts = f"counts for new JobSets until {format_time(end)}"
-        beyond = f"does not count in the API server: at most {MOST_EXCEPTIONS} from one policy do"
-        yield f"exception {meta.namespace}/{meta.name} {counts if number < MOST_EXCEPTIONS else beyond}"
+        beyond = f"does not count in the API server: at most {MAX_EXCEPTIONS} from one policy do"
+        yield f"exception {meta.namespace}/{meta.name} {counts if number < MAX_EXCEPTIONS else beyond}"

@@ -27,12 +27,12 @@ from kube.clock import now
 from kube.model.field import SPEC
 from kube.model.jsontree import dig
 from policy.audit import broken_rules
-from policy.evaluate import Violation, in_force
+from policy.evaluate import Violation, rules_in_force
 from policy.exception_types import JobSetPolicyException
 from policy.judged import JudgedJobSet, Namespace
 from policy.types import JobSetPolicy
 
-MOST_SHOWN = 1000
+MAX_SHOWN = 1000
 """Violations that are shown; the others are counted."""
 _GATES = FeatureGates({"AllAlpha": True})
 
@@ -73,7 +73,7 @@ class ScanResult:
         self.actions |= {each.policy.metadata.name: list(each.policy.spec.validation_actions) for each in violated}
         self.broken.update({(each.policy.metadata.name, each.rule) for each in violated})
         for each in violated:
-            if len(self.shown) == MOST_SHOWN:
+            if len(self.shown) == MAX_SHOWN:
                 self.left_out += 1
                 continue
             meta, error = judged.js.metadata, each.error
@@ -136,7 +136,7 @@ def _locations(policies: Sequence[FiledObject[JobSetPolicy]]) -> dict[tuple[str,
     return {
         (each.value.metadata.name, rule.name): each.line(SPEC.at("rules", rule.name))
         for each in policies
-        for rule, _ in in_force(each.value)
+        for rule, _ in rules_in_force(each.value)
     }
 
 

@@ -19,7 +19,7 @@ from kube.model.meta import find
 from policy.conditions import IN_API_SERVER
 from policy.conflicts import conflicts
 from policy.defaults import each_default
-from policy.evaluate import in_force
+from policy.evaluate import rules_in_force
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import format_time, standing
 from policy.judged import Namespace
@@ -74,14 +74,14 @@ def _policy(policy: JobSetPolicyObject) -> dict[str, Any]:
         "name": policy.metadata.name,
         "actions": list(spec.validation_actions),
         "someJobSets": spec.match.object_selector != Selector(),
-        "rules": [rule.name for rule, _ in in_force(policy)],
+        "rules": [rule.name for rule, _ in rules_in_force(policy)],
         "defaults": [default.name for default in each_default(spec.defaults)],
         "values": {default.name: default.value for default in each_default(spec.defaults)},
-        "apiServer": _in_api_server(policy) if spec.in_api_server else None,
+        "apiServer": _api_server_enforcement(policy) if spec.is_enforced_by_api_server else None,
     }
 
 
-def _in_api_server(policy: JobSetPolicyObject) -> dict[str, Any]:
+def _api_server_enforcement(policy: JobSetPolicyObject) -> dict[str, Any]:
     """Whether the API server itself enforces a policy that asks for that; `holds` None: not known."""
     condition = find(policy.status.conditions, IN_API_SERVER)
     if condition is None:

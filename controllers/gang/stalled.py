@@ -36,10 +36,10 @@ CHECK_INTERVAL = 60.0
 LIST_TIMEOUT = 2.0
 """Seconds for the list of pods: a reconcile waits for it."""
 
-MOST_PODS = 500
+MAX_PODS = 500
 """Pending pods that are listed for one check."""
 
-MOST_NOTE = 900
+MAX_NOTE = 900
 """Characters of an event's note."""
 
 
@@ -177,7 +177,7 @@ class StalledGangs:
         if not notes:
             return NO_EVENTS
         more = f" ({len(notes) - 1} more trees wait so, too)" if len(notes) > 1 else ""
-        return frozenset({Event("Warning", "GangWaiting", f"{notes[0][:MOST_NOTE]}{more}", distinct=True)})
+        return frozenset({Event("Warning", "GangWaiting", f"{notes[0][:MAX_NOTE]}{more}", distinct=True)})
 
     async def _pods(self, js: JobSet) -> list[DetailedPod]:
         """The first Pending pods of the set."""
@@ -187,7 +187,7 @@ class StalledGangs:
             namespace=js.metadata.namespace,
             label_selector=f"{keys.JOBSET_NAME}={js.metadata.name}",
             field_selector="status.phase=Pending",
-            limit=MOST_PODS,
+            limit=MAX_PODS,
             timeout=LIST_TIMEOUT,
         )
         return page.items or []

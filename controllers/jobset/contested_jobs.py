@@ -36,7 +36,7 @@ FORGET_AFTER = 600.0
 GET_TIMEOUT = 2.0
 """Seconds to read the Job that names the client that suspended it: a reconcile waits for it."""
 
-MOST_WORDS = 100
+MAX_WORDS = 100
 """Characters of the name of a field manager."""
 
 
@@ -121,7 +121,7 @@ class ContestedJobs:
             job = await self._client.get(
                 JOBS, name, namespace=js.metadata.namespace, type=_SuspendedJob, timeout=GET_TIMEOUT
             )
-            manager_name = clean_words(job.suspender, MOST_WORDS)
+            manager_name = clean_words(job.suspender, MAX_WORDS)
         except (KubeError, TimeoutError) as error:
             log.info("who has suspended Job %s/%s is not known: %s", js.metadata.namespace, name, error)
             manager_name = ""

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 ANSWER_TIMEOUT = 2.0
 """Seconds for an answer that is not needed: a restart waits for it."""
 
-MOST_PODS = 100
+MAX_PODS = 100
 """Failed pods that are listed for an answer that is not needed; of `JOBS_AT_ONCE` Jobs at most."""
 
 JOBS_AT_ONCE = 50
@@ -76,7 +76,7 @@ async def _pages(
             "namespace": namespace,
             "label_selector": one_of(keys.JOB_UID, [uid for _, uid in pod_query.jobs[start : start + JOBS_AT_ONCE]]),
             "field_selector": "status.phase=Failed",
-            "limit": page if pod_query.needed else MOST_PODS,
+            "limit": page if pod_query.needed else MAX_PODS,
         }
         if not pod_query.needed:
             options["timeout"] = ANSWER_TIMEOUT

@@ -19,9 +19,9 @@ from kube.resources import EVENTS, PODS
 log = logging.getLogger(__name__)
 
 PAGE = 500
-MOST_EXPLAINED = 3
+MAX_EXPLAINED = 3
 """Late pods of one check whose events are read."""
-MOST_EVENTS = 50
+MAX_EVENTS = 50
 """Events that are read about one pod."""
 ANSWER = 2.0
 """Seconds for an answer about events."""
@@ -70,7 +70,7 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
         for uid, pod in found.items()
         if time_limits.start is not None and is_late(pod, time_limits.start, observed.now)
     ]
-    for uid in [uid for uid in late_uids if found[uid].node][:MOST_EXPLAINED]:
+    for uid in [uid for uid in late_uids if found[uid].node][:MAX_EXPLAINED]:
         if warning := await _latest_warning(client, meta.namespace, found[uid].name):
             found[uid] = dataclasses.replace(found[uid], why=f"{found[uid].why}; {warning}")
     return found, next_check(found.values(), time_limits, observed.now)
@@ -82,7 +82,7 @@ async def _latest_warning(client: Client, namespace: str, pod: str) -> str:
     Faults of volumes and network are in events only, not in the status of a pod. No decision depends on the answer.
     """
     fields = f"regarding.kind=Pod,regarding.name={pod},type=Warning"
-    options: ListOptions = {"namespace": namespace, "field_selector": fields, "limit": MOST_EVENTS, "timeout": ANSWER}
+    options: ListOptions = {"namespace": namespace, "field_selector": fields, "limit": MAX_EVENTS, "timeout": ANSWER}
     try:
         found = (await client.list(EVENTS, type=SeenEvent, **options)).items or ()
     except (KubeError, TimeoutError) as error:

@@ -28,10 +28,10 @@ LONGEST_INTERVAL = 600.0
 LIST_TIMEOUT = 2.0
 """Seconds for the list of pods: a reconcile waits for it."""
 
-MOST_PODS = 100
+MAX_PODS = 100
 """Pods that one check lists."""
 
-MOST_WORDS = 700
+MAX_WORDS = 700
 """Characters of the scheduler's message in an event."""
 
 
@@ -67,7 +67,7 @@ class UnscheduledPods:
             namespace=js.metadata.namespace,
             label_selector=f"{keys.JOBSET_UID}={js.metadata.uid}",
             field_selector="status.phase=Pending,spec.nodeName=",
-            limit=MOST_PODS,
+            limit=MAX_PODS,
             timeout=LIST_TIMEOUT,
         )
         note = note_of(pods_of(observed.jobs, page.items or ()), more=bool(page.metadata.continue_token))
@@ -93,7 +93,7 @@ def note_of(pods: Sequence[DetailedPod], *, more: bool = False) -> str:
     counted = f"pod {first} is" if number == 1 else f"pod {first} and {number - 1} more are"
     unlike = sum(count for _, count in more_words)
     other_reasons = f"; {unlike} more for other reasons" if unlike else ""
-    beyond_limit = f"; there are more than {MOST_PODS} pods without a node" if more else ""
+    beyond_limit = f"; there are more than {MAX_PODS} pods without a node" if more else ""
     return f"{counted} not scheduled: {words}{other_reasons}{beyond_limit}"
 
 
@@ -103,4 +103,4 @@ def _words(pod: DetailedPod) -> str:
     leads = pod.metadata.topology is not None and pod.metadata.leads
     if condition is None or leads or not pod.live or not is_unschedulable(pod):
         return ""
-    return condition.message.partition(" preemption:")[0].rstrip(". ")[:MOST_WORDS]
+    return condition.message.partition(" preemption:")[0].rstrip(". ")[:MAX_WORDS]

@@ -95,13 +95,13 @@ class PlacementReconciler:
                 self.memories.check_at(JobRequest.from_job(job), clock)
         leaders.on_event(self._leader_changed)
         leaders.enqueue(queue, self._requests_of_leader)
-        self._watches.followers.enqueue(queue, lambda pod: [JobRequest.of_pod(pod)])
+        self._watches.followers.enqueue(queue, lambda pod: [JobRequest.from_pod(pod)])
         nodes.on_event(lambda _kind, old, new: self._node_changed(queue, old, new))
         self._jobs.on_event(self._job_changed)
 
     def _requests_of_leader(self, pod: Leader) -> list[JobRequest]:
         """The Job of a leader that has changed; none if it has a domain and no follower waits, as with most."""
-        request = JobRequest.of_pod(pod)
+        request = JobRequest.from_pod(pod)
         leader = self._map.leader(request.namespace, request.uid)
         placed = leader is None or isinstance(self._map.find(request.namespace, request.uid, leader.topology), Domain)
         if not placed or self.memories.checks(request) or self._watches.followers.store.by_index(BY_JOB, request.pods):
@@ -113,7 +113,7 @@ class PlacementReconciler:
         """Schedule checks when a leader is lost: its followers may be in another domain than the next leader."""
         if old is None or not old.node or not old.live or (new is not None and (new.live or new.succeeded)):
             return
-        job = self._job(JobRequest.of_pod(old))
+        job = self._job(JobRequest.from_pod(old))
         if job is not None and job.metadata.deletion_timestamp is None:
             clock = asyncio.get_running_loop().time()
             # All pods of a suspended Job are deleted, and no follower is admitted before it is resumed.
@@ -150,7 +150,7 @@ class PlacementReconciler:
         domains, self._relabelled = self._relabelled.domains, _DomainChanges()
         for leader in self._watches.leaders.store.list():
             topology_and_label = leader.topology, self._map.label(leader.topology, leader.node)
-            request = JobRequest.of_pod(leader)
+            request = JobRequest.from_pod(leader)
             if leader.node and topology_and_label in domains and self._job(request) is not None:
                 self.memories.check_at(request, clock)
                 queue.add(request)

@@ -32,7 +32,7 @@ class JobRequest(NamedTuple):
         return cls(job.metadata.namespace, job.metadata.name, job.metadata.uid)
 
     @classmethod
-    def of_pod(cls, pod: Leader | Follower) -> "JobRequest":
+    def from_pod(cls, pod: Leader | Follower) -> "JobRequest":
         return cls(pod.namespace, pod.job, pod.job_uid)
 
 

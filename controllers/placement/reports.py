@@ -11,7 +11,7 @@ from api.owners import owning_jobset
 from api.topology import Follower, Leader
 from controllers.placement.memory import JobMemories, JobRequest
 from controllers.placement.plan import NODE_PAUSE, REPORT_AFTER, REPORT_EVERY, pending_note
-from controllers.placement.watches import MOST_KEYS
+from controllers.placement.watches import MAX_KEYS
 from kube.events import Recorder, Reference
 from kube.indexes import IndexKey
 from kube.model.meta import OwnerReference
@@ -55,10 +55,10 @@ class PendingReports:
         return min(REPORT_AFTER, self._report(leader, lambda _: f"Job {leader.job} has no domain: {no_domain.why}"))
 
     def too_many_topologies(self, leader: Leader) -> float:
-        """A leader whose topology label is not kept, because `MOST_KEYS` others are in use."""
+        """A leader whose topology label is not kept, because `MAX_KEYS` others are in use."""
         # No watch event tells when one of them is free again.
         problem = (
-            f"Job {leader.job} has no domain: too many topologies: {MOST_KEYS} other node labels than the common ones"
+            f"Job {leader.job} has no domain: too many topologies: {MAX_KEYS} other node labels than the common ones"
             f" are in use, and {leader.topology} is read when one of them is not any more"
         )
         return min(REPORT_AFTER, self._report(leader, lambda _: problem))
@@ -75,7 +75,7 @@ class PendingReports:
     def _grace(self, pod: Leader | Follower) -> float:
         """Seconds that are left to a Job that is between two leaders, or whose leader's node is not known yet."""
         clock = asyncio.get_running_loop().time()
-        return max(0.0, REPORT_AFTER - (clock - self._memories.without_domain(JobRequest.of_pod(pod), clock)))
+        return max(0.0, REPORT_AFTER - (clock - self._memories.without_domain(JobRequest.from_pod(pod), clock)))
 
     def _jobset(self, pod: Leader | Follower) -> OwnerReference | None:
         """The JobSet of the Job that controls a pod, as the Job says: any user may write the labels of a pod."""

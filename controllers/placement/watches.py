@@ -31,7 +31,7 @@ COMMON_KEYS = (
 )
 """Node labels that are always kept. For another one, the nodes are listed again when its first leader appears."""
 
-MOST_KEYS = 16
+MAX_KEYS = 16
 """Other node labels that are kept at a time; each costs a list. Only keys that nodes carry and bound leaders use count,
 and of those each namespace has a share: see `PlacementWatches.keep_label`."""
 
@@ -129,7 +129,7 @@ class PlacementWatches(InformerGroup):
     def keep_label(self, leader: Leader) -> bool:
         """Keep the node label by which a bound leader is placed, if its node carries it.
 
-        If there are `MOST_KEYS` already, it replaces one that no leader uses any more, or one of a namespace that has
+        If there are `MAX_KEYS` already, it replaces one that no leader uses any more, or one of a namespace that has
         more of them: so each namespace gets its share. Returns False if the key is not kept.
         """
         node = self.nodes.store.get("", leader.node)
@@ -139,7 +139,7 @@ class PlacementWatches(InformerGroup):
 
     def _keep(self, topology: str) -> bool:
         used_keys = [*self._label_keys[len(COMMON_KEYS) :]]
-        if len(used_keys) >= MOST_KEYS:
+        if len(used_keys) >= MAX_KEYS:
             shares = Counter(namespace for key in used_keys for namespace in self._users.get(key, ()))
 
             def share(key: str) -> float:

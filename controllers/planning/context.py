@@ -90,7 +90,7 @@ def context(
 
     `known`: the sorted Jobs of the previous plan, so that only changes have to be sorted.
     """
-    js = observed.jobset.at_current_size if gates[elastic.GATE] else observed.jobset
+    js = observed.jobset.with_current_replicas if gates[elastic.GATE] else observed.jobset
     layout = layout_of(js)
     ranges = layout.by_name()
     sort = sort_jobs if known is None else known.sort

@@ -21,11 +21,11 @@ from kube.model.meta import JSON, find
 BACKOFF_LIMIT = 6
 """The default backoffLimit of Kubernetes."""
 
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 """The most failed pods of one Job that are kept to find the decisive one, while further pages of pods are read.
 
 If a Job has a backoffLimit of this number or more, the last pod of that many counts as the decisive one
-(`beyond_counting`). Kubernetes deletes finished pods if a cluster has more than 12,500 of them
+(`may_have_missed_pods`). Kubernetes deletes finished pods if a cluster has more than 12,500 of them
 (kube-controller-manager, --terminated-pod-gc-threshold).
 """
 
@@ -123,12 +123,12 @@ def candidates_of(js: JobSet, jobs: Iterable[Job]) -> Callable[[str, Sequence[Fa
     return keep
 
 
-def beyond_counting(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> bool:
-    """Whether the decisive pod may be another one, because more failed pods count than `MOST_COUNTED`."""
-    if job.failure is None or len(pods) < MOST_COUNTED:
+def may_have_missed_pods(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> bool:
+    """Whether the decisive pod may be another one, because more failed pods count than `MAX_COUNTED`."""
+    if job.failure is None or len(pods) < MAX_COUNTED:
         return False
     limit = _limit(rjob.job_spec, job.failure.reason)
-    return limit >= MOST_COUNTED and len(_up_to_decisive(job, rjob, pods)) == MOST_COUNTED
+    return limit >= MAX_COUNTED and len(_up_to_decisive(job, rjob, pods)) == MAX_COUNTED
 
 
 def _up_to_decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> list[FailedPod]:
@@ -144,7 +144,7 @@ def _up_to_decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) ->
         return [pod for pod in by_end if _verdict(rules, pod) == "FailJob"][:1]
     retries = (rjob.job_spec.get("backoffLimitPerIndex") or 0) if failure.reason in _BY_INDEX else 0
     counted = [pod for pod in by_end if not pod.deleting and _counts(_verdict(rules, pod), pod, retries)]
-    return counted[: min(_limit(rjob.job_spec, failure.reason) + 1, MOST_COUNTED)]
+    return counted[: min(_limit(rjob.job_spec, failure.reason) + 1, MAX_COUNTED)]
 
 
 def container_of(job: Job, pod: FailedPod, name: str) -> Ended | None:

@@ -1,7 +1,7 @@
 """Which ReplicatedJobs may continue with fewer Jobs, and after which pods (`nodeFailure.whenNoCapacity`).
 
-See docs/concepts/elastic.md. `JobSet.at_current_size` is the set with its current number of Jobs, which all of a plan
-uses. `spec.replicas` keeps the user's number: this program never writes it.
+See docs/concepts/elastic.md. `JobSet.with_current_replicas` is the set with its current number of Jobs, which
+all of a plan uses. `spec.replicas` keeps the user's number: this program never writes it.
 """
 
 from collections.abc import Iterable

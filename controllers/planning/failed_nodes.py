@@ -12,7 +12,7 @@ import msgspec
 
 from api.avoided_nodes import GATE, nodes_to_avoid, policy_of, recent_failures
 from api.jobset_status import FailedNode
-from api.policies import MOST_FAILED_NODES, AvoidNodes
+from api.policies import MAX_FAILED_NODES, AvoidNodes
 from controllers.planning import node_failure
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
@@ -21,7 +21,7 @@ from controllers.planning.observed import Ended, FailedPod, PodOnTaintedNode
 from controllers.planning.status import StatusDraft
 from controllers.planning.worker_failures import worker_failures
 
-MOST_BYTES = 256
+MAX_BYTES = 256
 """Bytes of the message about how a node failed."""
 
 
@@ -80,7 +80,7 @@ def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, to_blame: Mappi
     for name, blame in sorted(to_blame.items()):
         old = nodes.pop(name, FailedNode(name=name))
         nodes[name] = old if old.last_time == ctx.now else _failed_again(old, blame, policy, ctx.now)
-    draft.update(failed_nodes=tuple(nodes.values())[-MOST_FAILED_NODES:])
+    draft.update(failed_nodes=tuple(nodes.values())[-MAX_FAILED_NODES:])
     after = nodes_to_avoid(msgspec.structs.replace(js, status=draft.status), ctx.now)
     for node in after:
         if node.name not in before:
@@ -140,7 +140,7 @@ def _failed_again(node: FailedNode, blame: Blame, policy: AvoidNodes, now: str) 
         name=node.name,
         failures=node.failures + 1,
         last_time=now,
-        reason=blame.reason.encode()[:MOST_BYTES].decode(errors="ignore"),
+        reason=blame.reason.encode()[:MAX_BYTES].decode(errors="ignore"),
         topology_key=(blame.topology if blame.domain else node.topology_key) if of_domain else "",
         domain=(blame.domain or node.domain) if of_domain else "",
     )

@@ -14,7 +14,6 @@ from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.decisive_pod import (
     FailedContainer,
-    beyond_counting,
     container_of,
     decides_by_pods,
     decisive_pod,
@@ -22,12 +21,13 @@ from controllers.planning.decisive_pod import (
     first_failed,
     matches_pod,
     matching,
+    may_have_missed_pods,
     named_by,
     without_victims,
 )
 from controllers.planning.observed import FailedPod, FailedPodsByJob
 from controllers.planning.worker_failures import as_worker_failure, deciding_rule, worker_failures
-from kube.model.patterns import MOST_PATTERNS, compile_pattern
+from kube.model.patterns import MAX_PATTERNS, compile_pattern
 
 
 class FailedByPod(NamedTuple):
@@ -154,7 +154,7 @@ class Matcher:
     @property
     def has_unread_patterns(self) -> bool:
         """Whether there are more patterns than are compared."""
-        return sum(len(rule.on_job_failure_message_patterns) for rule in self._rules) > MOST_PATTERNS
+        return sum(len(rule.on_job_failure_message_patterns) for rule in self._rules) > MAX_PATTERNS
 
     def needs_pods(self, child: Child) -> bool:
         """Whether the first rule that may match a failed Job depends on its pods."""
@@ -167,7 +167,7 @@ class Matcher:
         """Whether the Job has so many failed pods that the decisive one is uncertain, and a rule depends on it."""
         pods = self._failed_pods.get(child.job.metadata.uid, ())
         rjob = self._replicated_jobs[child.replicated_job]
-        return self.needs_pods(child) and beyond_counting(child.job, rjob, pods)
+        return self.needs_pods(child) and may_have_missed_pods(child.job, rjob, pods)
 
     def match(self, failed: Sequence[Child]) -> list[Failure]:
         """The failures in the order of the rules that match them, those without a rule last."""
@@ -223,8 +223,8 @@ class _Criteria:
 
 
 def _criteria(rules: Sequence[FailurePolicyRule]) -> tuple[_Criteria, ...]:
-    """The criteria of each rule. Patterns after the first `MOST_PATTERNS` are left out: they match nothing."""
-    left = iter(range(MOST_PATTERNS))
+    """The criteria of each rule. Patterns after the first `MAX_PATTERNS` are left out: they match nothing."""
+    left = iter(range(MAX_PATTERNS))
     return tuple(
         _Criteria(
             reasons=frozenset(rule.on_job_failure_reasons) or None,

@@ -16,7 +16,7 @@ from api import keys
 from api.gang_api import lacking
 from api.gang_objects import build_group, build_workload, holds, same
 from api.gang_status import StoredGroup, StoredWorkload
-from api.gangs import MOST_JOBS, WORKLOAD, Forest, Group, forest, grouped_jobs
+from api.gangs import MAX_JOBS, WORKLOAD, Forest, Group, forest, grouped_jobs
 from api.jobset import JobSet, ReplicatedJob
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
 from controllers.planning.child_jobs import Child, ChildJobs
@@ -95,8 +95,8 @@ def decide(
     `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known. `most_created`:
     groups that are created in one plan.
     """
-    if js.spec.scheduling is not None and grouped_jobs(js) > MOST_JOBS:
-        message = f"no Job is created: a JobSet with spec.scheduling may have {MOST_JOBS} Jobs, split it"
+    if js.spec.scheduling is not None and grouped_jobs(js) > MAX_JOBS:
+        message = f"no Job is created: a JobSet with spec.scheduling may have {MAX_JOBS} Jobs, split it"
         return GroupPlan(None, state=(False, "TooManyJobs", message), startable=frozenset(), settled=False)
     wanted = forest(js)
     if known is None or wanted is None:
@@ -113,7 +113,7 @@ def decide(
     return _arrange(ctx, {rjob.name for rjob in js.spec.replicated_jobs if released(rjob)}, most_created)
 
 
-def at_the_end(known: KnownGroups | None) -> tuple[Action, ...]:
+def release_groups(known: KnownGroups | None) -> tuple[Action, ...]:
     """A finished set frees its groups; the Workload stays until the set is deleted."""
     return () if known is None else OwnedGroups.from_known(known).removals(workload=False)
 

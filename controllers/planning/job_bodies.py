@@ -1,7 +1,7 @@
 """The bodies of child Jobs that a plan creates or resumes (docs/reference/names-and-labels.md#jobs)."""
 
 from api.avoided_nodes import away_from, nodes_to_avoid
-from api.children import Counters, build_job, in_group, with_priority
+from api.children import Counters, build_job, job_in_group, with_priority
 from api.layout import JobRange
 from api.spares import GATE as SPARES
 from api.spares import in_domain_of, with_spares
@@ -25,7 +25,7 @@ def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = Non
         counted=Counters(attempt, ctx.status.execution_attempts),
     )
     if (pods := ctx.groups.group_of(job["metadata"]["name"])) is not None:
-        job = in_group(job, pods.template, pods.name)
+        job = job_in_group(job, pods.template, pods.name)
     if ctx.js.status.failed_nodes and avoid_policy(ctx) is not None:
         job = away_from(job, nodes_to_avoid(ctx.js, ctx.now))
     if ctx.observed.spares and ctx.gates[SPARES]:

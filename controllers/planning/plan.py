@@ -183,7 +183,7 @@ def _with_notes(ctx: Context, status: JobSetStatus) -> JobSetStatus:
         status = recovery.with_recovery(ctx, status)
     js = ctx.js
     if status.reduced_replicas != js.status.reduced_replicas:
-        js = msgspec.structs.replace(ctx.observed.jobset, status=status).at_current_size
+        js = msgspec.structs.replace(ctx.observed.jobset, status=status).with_current_replicas
     noted = counters.with_ready_jobs(js, status)
     return spares.with_entries(noted) if noted.spares else noted
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from api.avoided_nodes import nodes_to_avoid
 from api.batch import pods_at_once
 from api.children import placement_annotations
-from api.jobset_status import MOST_PROMISED, SpareStatus
+from api.jobset_status import MAX_PROMISED, SpareStatus
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.names import job_key
 from api.spare_pods import PoolPod
@@ -141,9 +141,9 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
         notes = [promise for promise in entry.promised_to if promise.startswith(COUNTED)]
         promises = [promise for promise in entry.promised_to if promise not in notes]
         kept_promises = [promise for promise in promises if promise == followers_of(promise)]
-        most = min(len(kept_promises) + len(free), MOST_PROMISED)
+        most = min(len(kept_promises) + len(free), MAX_PROMISED)
         promised = [*dict.fromkeys([*kept_promises, *promises, *ranks])][:most]
-        _put(draft, replace(entry, promised_to=(*promised, *notes)[:MOST_PROMISED]))
+        _put(draft, replace(entry, promised_to=(*promised, *notes)[:MAX_PROMISED]))
 
 
 def note_given(
@@ -165,7 +165,7 @@ def note_given(
     promised = [led.get(promise, promise) for promise in _without_served(ctx, entry)]
     lasting = [promise for promise in promised if promise not in over]
     lasting += [counted_place(pod.name) for pod in pods if not pod.gated]
-    _put(draft, replace(entry, used=used, promised_to=tuple(dict.fromkeys(lasting))[:MOST_PROMISED]))
+    _put(draft, replace(entry, used=used, promised_to=tuple(dict.fromkeys(lasting))[:MAX_PROMISED]))
 
 
 def _without_served(ctx: Context, entry: SpareStatus) -> Iterator[str]:

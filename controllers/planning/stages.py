@@ -16,7 +16,7 @@ import msgspec
 from api.children import mounted_names
 from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import ReplicatedJobStatus
-from api.stages import Stage, in_order, stage_name, stages
+from api.stages import Stage, is_ordered, stage_name, stages
 from controllers.planning.attempts import REACHED
 from controllers.planning.child_jobs import ChildJobs
 
@@ -44,7 +44,7 @@ class Stages:
         self._running = {name for name, tally in children.tallies.items() if tally.running}
         self._position = {name: position for position, name in enumerate(self._replicas)}
         self._suspended = js.spec.suspend
-        self._ordered = in_order(js.spec)
+        self._ordered = is_ordered(js.spec)
         self._stages = stages(js.spec)
         self._awaited_ready, self._passed = _awaited_ready(js, self._running, ordered=self._ordered)
         self._state = js.spec.execution_policy.replicated_jobs_status if js.spec.execution_policy else ""
@@ -76,7 +76,7 @@ class Stages:
     def _behind_front(self, name: str) -> bool:
         return self._front is not None and self._position[name] > self._position[self._front]
 
-    def in_turn(self) -> Iterator[ReplicatedJob]:
+    def startable_jobs(self) -> Iterator[ReplicatedJob]:
         """The ReplicatedJobs that may start now, in order: in an ordered start up to the first that has not started."""
         for rjob in self._replicated_jobs:
             if self.may_start(rjob):

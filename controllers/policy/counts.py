@@ -22,7 +22,7 @@ from policy.status_types import JobSetPolicyStatus
 
 log = logging.getLogger(__name__)
 
-MOST_POLICIES = 10_000
+MAX_POLICIES = 10_000
 """Policies with counts that are not written yet; decisions of further policies are not counted."""
 TRIES = 5
 """Attempts at one write, while other replicas write, too."""
@@ -62,7 +62,7 @@ class PolicyCounts:
 
     def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
         """Count a decision; never waits."""
-        if policy in self._new or len(self._new) < MOST_POLICIES:
+        if policy in self._new or len(self._new) < MAX_POLICIES:
             self._new.setdefault(policy, Tally()).add(rule, action, count, clock.rfc3339(self._now()))
 
     async def write(self) -> None:

@@ -31,7 +31,7 @@ from kube.resources import (
 )
 from policy.compiled.enforced import ENFORCED, enforced_objects
 from policy.compiled.policy import Circumstances, compiled_name
-from policy.conditions import MOST_TEXT, EnforcementState
+from policy.conditions import MAX_TEXT, EnforcementState
 from policy.exception_types import JobSetPolicyException
 from policy.types import JobSetPolicy
 
@@ -111,7 +111,7 @@ class Enforcement:
     async def check(self) -> bool:
         """Apply what has changed. Returns whether all of it was applied."""
         policies, time = self._source.in_force, asyncio.get_running_loop().time()
-        enforced = [policy for policy in policies if policy.spec.in_api_server]
+        enforced = [policy for policy in policies if policy.spec.is_enforced_by_api_server]
         if not (enforced or self._stored or (policies and self._stored is None)):
             return True
         exceptions = self._source.all_exceptions if enforced else ()
@@ -140,7 +140,9 @@ class Enforcement:
                 self._stored = dict.fromkeys(await self._left_behind(), b"")
         except (KubeError, TimeoutError) as error:
             self._log("", error)
-            self._set_states({each.metadata.name: _failure(error) for each in policies if each.spec.in_api_server})
+            self._set_states(
+                {each.metadata.name: _failure(error) for each in policies if each.spec.is_enforced_by_api_server}
+            )
             return False
         for policy in policies:
             name = policy.metadata.name
@@ -155,7 +157,7 @@ class Enforcement:
                 states[name] = _failure(error)
                 self._log(name, error)
         self._set_states(
-            {each.metadata.name: states[each.metadata.name] for each in policies if each.spec.in_api_server}
+            {each.metadata.name: states[each.metadata.name] for each in policies if each.spec.is_enforced_by_api_server}
         )
         for key in [key for key in self._stored if key not in wanted and key[1] not in failed]:
             try:
@@ -228,7 +230,7 @@ def _failure(error: Exception) -> EnforcementState:
     if isinstance(error, Forbidden):
         return EnforcementState(False, "Forbidden", f"{error.message}; {GRANT}")
     text = str(error) if isinstance(error, KubeError) else f"{type(error).__name__} at {raised_at(error)}"
-    return EnforcementState(False, "NotApplied", shorten(text, MOST_TEXT))
+    return EnforcementState(False, "NotApplied", shorten(text, MAX_TEXT))
 
 
 def _key(body: JSON) -> Key:

@@ -16,9 +16,9 @@ from policy.status_types import ANYONE, JobSetPolicyExceptionStatus
 
 log = logging.getLogger(__name__)
 
-MOST_WAITING = 1_000
+MAX_WAITING = 1_000
 """Exceptions that wait to be written; others are written when they are used again."""
-MOST_KNOWN = 10_000
+MAX_KNOWN = 10_000
 """Exceptions that are known to have been used before, at most."""
 TIMEOUT = 10.0
 """Seconds for one request."""
@@ -46,7 +46,7 @@ class ExceptionUses:
 
     def used(self, namespace: str, name: str, uid: str) -> None:
         """Remember that an exception was used; never waits."""
-        if uid not in self._known and uid not in self._waiting and len(self._waiting) < MOST_WAITING:
+        if uid not in self._known and uid not in self._waiting and len(self._waiting) < MAX_WAITING:
             self._waiting[uid] = namespace, name, clock.rfc3339(self._now())
 
     async def write(self) -> None:
@@ -63,7 +63,7 @@ class ExceptionUses:
                 return
             self._waiting.pop(uid, None)
             self._known[uid] = None
-            if len(self._known) > MOST_KNOWN:
+            if len(self._known) > MAX_KNOWN:
                 del self._known[next(iter(self._known))]
 
     async def _write(self, uid: str, namespace: str, name: str, at: str) -> None:

@@ -14,7 +14,7 @@ from dev.bench.phases import first_events
 from dev.bench.scene import BenchmarkError, Event, Scene
 from dev.bench.sets import BATCH, attempt
 
-MOST_NAMES = 5
+MAX_NAMES = 5
 """Jobs that a message lists."""
 
 
@@ -38,10 +38,10 @@ def ordered_restart(scene: Scene, *, old: int, jobs: int, pods: int) -> Iterator
             last[job] = max(last.get(job, 0), int(event.metadata["resourceVersion"]))
         first = {event.metadata["name"]: int(event.metadata["resourceVersion"]) for event in created.result()}
     if wrong := too_early(first, last):
-        more = f" and {len(wrong) - MOST_NAMES} more" if len(wrong) > MOST_NAMES else ""
+        more = f" and {len(wrong) - MAX_NAMES} more" if len(wrong) > MAX_NAMES else ""
         raise BenchmarkError(
             f"{len(wrong)} Jobs were created while pods of attempt {old} could run:"
-            f" {', '.join(wrong[:MOST_NAMES])}{more}"
+            f" {', '.join(wrong[:MAX_NAMES])}{more}"
         )
 
 

@@ -18,7 +18,7 @@ from api.features import FeatureGates
 from api.gang_api import Served
 from api.gang_objects import build_group, build_workload
 from api.gang_status import StoredGroup, StoredWorkload
-from api.gangs import COMPOSITE, MOST_JOBS, POD_GROUP, forest
+from api.gangs import COMPOSITE, MAX_JOBS, POD_GROUP, forest
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from api.layout import layout_of
@@ -77,7 +77,7 @@ def with_status(js: JobSet, found: tuple[Job, ...]) -> JobSet:
     return js if status is None else msgspec.structs.replace(js, status=status)
 
 
-def at_rest(count: int) -> Observed:
+def idle_set(count: int) -> Observed:
     js = jobset(count)
     found = jobs(js, active=1, ready=1, startTime=NOW)
     return state_of(with_status(js, found), found)
@@ -126,7 +126,7 @@ def groups_at_rest(count: int) -> Observed:
     js = gang_of(count)
     wanted = forest(js)
     if wanted is None:
-        return at_rest(count)
+        return idle_set(count)
     bodies = [
         build_group(js, wanted, group, parent, group.gang)
         for root in wanted.roots
@@ -178,7 +178,7 @@ def best_time(history: Iterable[Observed], rounds: int, known: SortedJobs | None
 
 def one_changes(count: int) -> Iterator[Observed]:
     """All Jobs are ready; then one Job is not ready any more."""
-    state = at_rest(count)
+    state = idle_set(count)
     while True:
         yield state
         first, *unchanged = state.jobs
@@ -188,7 +188,7 @@ def one_changes(count: int) -> Iterator[Observed]:
 
 def forty_are_created(count: int) -> Iterator[Observed]:
     """Half of the Jobs exist; then forty more."""
-    state = at_rest(count)
+    state = idle_set(count)
     for existing in range(count // 2, count, DEFAULT_LIMITS.queued_jobs):
         yield replace(state, jobs=state.jobs[:existing])
 
@@ -217,9 +217,9 @@ class Scenario:
     known: bool = False
 
 
-WITH_GROUPS = tuple(count for count in SIZES if count <= MOST_JOBS)
+WITH_GROUPS = tuple(count for count in SIZES if count <= MAX_JOBS)
 SCENARIOS = (
-    Scenario("all ready", repeat(at_rest), (*SIZES, LARGEST)),
+    Scenario("all ready", repeat(idle_set), (*SIZES, LARGEST)),
     Scenario("all to be created", repeat(to_be_created)),
     Scenario("all to be deleted", repeat(to_be_deleted)),
     Scenario("half completed", repeat(half_completed), (*SIZES, LARGEST)),

@@ -23,7 +23,7 @@ class Spread:
     high: float
 
     @classmethod
-    def of_figures(cls, figures: Iterable[float]) -> Spread | None:
+    def from_figures(cls, figures: Iterable[float]) -> Spread | None:
         """None without figures."""
         found = list(figures)
         return cls(min(found), statistics.median(found), max(found)) if found else None
@@ -31,7 +31,7 @@ class Spread:
     @classmethod
     def at(cls, phases: Iterable[JSON], path: str) -> Spread | None:
         """The spread of a figure in phases that have it."""
-        return cls.of_figures(value for phase in phases if (value := value_at(phase, path)) is not None)
+        return cls.from_figures(value for phase in phases if (value := value_at(phase, path)) is not None)
 
     def text(self, digits: int = 1) -> str:
         """The median, with the range if there is one."""
@@ -89,7 +89,7 @@ def reference(results: JSON, name: str) -> str | None:
 def ratio(results: JSON, measured: tuple[str, str], base: tuple[str, str]) -> Spread | None:
     """The times of one (manager, phase) over those of another, round by round."""
     ours, theirs = rounds(results, *measured), rounds(results, *base)
-    return Spread.of_figures(ours[n]["seconds"] / theirs[n]["seconds"] for n in ours.keys() & theirs.keys())
+    return Spread.from_figures(ours[n]["seconds"] / theirs[n]["seconds"] for n in ours.keys() & theirs.keys())
 
 
 PLAIN = {f"P3 {step}": f"P3 plain {step}" for step in ("create", "restart")}

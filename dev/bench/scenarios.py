@@ -142,7 +142,7 @@ def admit(play: Play) -> JSON:
     scene, sets = play.scene, play.scale_count(40)
     reported = functools.partial(is_reported, scene, ready=2 * sets)
     with measure_pods(scene, 2 * sets, selector=attempt(0), reported=reported) as phase:
-        _in_parallel(functools.partial(_admit, scene), [f"set-{n}" for n in range(sets)])
+        _run_in_parallel(functools.partial(_admit, scene), [f"set-{n}" for n in range(sets)])
     play.pods = running_pods(scene, 2 * sets)
     return phase
 
@@ -152,7 +152,7 @@ def finish(play: Play) -> JSON:
     scene, sets = play.scene, play.scale_count(40)
     with count_requests(scene) as phase:
         start = time.monotonic()
-        _in_parallel(functools.partial(end_pod, scene, code=0), [pod["metadata"]["name"] for pod in play.pods])
+        _run_in_parallel(functools.partial(end_pod, scene, code=0), [pod["metadata"]["name"] for pod in play.pods])
         phase["seconds"] = wait_for_status(lambda: _completed_sets(scene) == sets) - start
     return phase
 
@@ -181,7 +181,7 @@ def _admit(scene: Scene, name: str) -> None:
     scene.request("PUT", path, body)
 
 
-def _in_parallel(act: Callable[[str], object], names: list[str]) -> None:
+def _run_in_parallel(act: Callable[[str], object], names: list[str]) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(act, names))
 

@@ -62,7 +62,7 @@ def _resources(results: JSON) -> list[dict[str, str]]:
             "RSS after (MiB)": report.Spread.at(after, "rss_mib"),
             "idle PSS (MiB)": report.Spread.at(turns, "idle_pss_mib"),
             "PSS after (MiB)": report.Spread.at(after, "pss_mib"),
-            "CPU (s)": report.Spread.of_figures(cpu_seconds(results, manager)),
+            "CPU (s)": report.Spread.from_figures(cpu_seconds(results, manager)),
         }
         if after:
             texts = {title: spread.text() if spread else "-" for title, spread in spreads.items()}

@@ -50,11 +50,11 @@ def work(on_task: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
     """The program's part: works on the task until its input ends, with the block or with the run."""
     task = json.loads(sys.stdin.buffer.readline())
 
-    async def until_end() -> None:
+    async def wait_for_end() -> None:
         working = asyncio.create_task(on_task(task))
         await asyncio.to_thread(sys.stdin.buffer.read)
         working.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await working
 
-    asyncio.run(until_end())
+    asyncio.run(wait_for_end())

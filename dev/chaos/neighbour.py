@@ -15,10 +15,10 @@ from typing import Any
 
 from dev.chaos import beside, hostile
 from dev.chaos.hostile import Parts, Port, client, get, post, review
-from webhooks.review import MOST_FIELDS, fields_of
+from webhooks.review import MAX_FIELDS, fields_of
 
 NAMESPACE = "chaos-neighbour"
-MOST_JOBS = 4
+MAX_JOBS = 4
 """Jobs that a policy allows a JobSet in the namespace."""
 
 TURN = 15.0
@@ -63,7 +63,7 @@ class Habit:
 def _list(field: str) -> bytes:
     """The largest review that is read, of a JobSet with a list of as many items as are decoded."""
     whole = review({"replicatedJobs": [group(1)], field: ["..."]})
-    items = [b"{}"] * (MOST_FIELDS - fields_of(whole))
+    items = [b"{}"] * (MAX_FIELDS - fields_of(whole))
     return whole.replace(b'"..."', b",".join(items).ljust(LARGE))
 
 
@@ -114,7 +114,7 @@ HABITS = (
     Habit("readiness left", lambda port, _: [_get(port, "/readyz")], ("probes",), 0.05, 0.2),
     Habit("liveness", lambda port, _: [_get(port, "/healthz")], ("probes",), 0.5, 2.0),
     Habit("many variables", lambda port, _: [post(port, _set_of(VARIABLES))], WEBHOOKS, 1.0, 10.0),
-    Habit("denied by policy", lambda port, _: [post(port, _set_of(1, MOST_JOBS + 1))], WEBHOOKS, 0.5, 10.0),
+    Habit("denied by policy", lambda port, _: [post(port, _set_of(1, MAX_JOBS + 1))], WEBHOOKS, 0.5, 10.0),
     Habit("control characters", _control_characters, EVERYWHERE, 1.0, 2.0),
     Habit(
         "warned of",
@@ -166,7 +166,7 @@ def group(variables: int, jobs: int = 1) -> dict[str, Any]:
 def policy() -> dict[str, Any]:
     """The policy of its namespace."""
     match = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}}
-    spec = {"match": match, "validationActions": ["Deny"], "rules": {"maxJobs": {"max": MOST_JOBS}}}
+    spec = {"match": match, "validationActions": ["Deny"], "rules": {"maxJobs": {"max": MAX_JOBS}}}
     return {
         "apiVersion": "policy.jobset.x-k8s.io/v1alpha1",
         "kind": "JobSetPolicy",

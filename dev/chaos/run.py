@@ -33,7 +33,7 @@ TURN = 0.4
 
 CHECK_PERIOD = 1.0
 SAY_EVERY = 10.0
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 """Violations in the report for people."""
 
 RESULTS, PROBED = "results.json", "probed.jsonl"
@@ -224,8 +224,8 @@ def report(results: JSON) -> Iterator[str]:
         if name not in {"seed", "seconds", "begun", "faults", "violations"}:
             yield f"  {name.replace('_', ' ')}: {value}"
     yield f"  violations: {len(results['violations'])}"
-    for violation in results["violations"][:MOST_SHOWN]:
+    for violation in results["violations"][:MAX_SHOWN]:
         at = "" if violation["at"] is None else f" at {violation['at']} s"
         yield f"    {violation['rule']}: {violation['subject']}{at}: {violation['text']}"
-    if (more := len(results["violations"]) - MOST_SHOWN) > 0:
+    if (more := len(results["violations"]) - MAX_SHOWN) > 0:
         yield f"    and {more} more: {RESULTS} has them all"

@@ -17,7 +17,7 @@ NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 # Workload, PodGroup and CompositePodGroup; API server, controller manager and scheduler need the same gates.
 GANG_GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup")
 GANG_RUNTIME_CONFIG = ("scheduling.k8s.io/v1beta1=true", "scheduling.k8s.io/v1alpha3=true")
-MOST_REAL_NODES = 20
+MAX_REAL_NODES = 20
 DEFAULT_CAPACITY = {"cpu": "32", "memory": "256Gi", "pods": "110"}
 
 
@@ -78,8 +78,8 @@ class ClusterSpec:
             raise UsageError("fake nodes need the full profile: kwok does not run in the api profile.")
         if self.profile == "api" and self.real_nodes:
             raise UsageError("real nodes need the full profile: nothing schedules pods in the api profile.")
-        if not 0 <= self.real_nodes <= MOST_REAL_NODES:
-            raise UsageError(f"{self.real_nodes} real nodes: a cluster can have 0 to {MOST_REAL_NODES}.")
+        if not 0 <= self.real_nodes <= MAX_REAL_NODES:
+            raise UsageError(f"{self.real_nodes} real nodes: a cluster can have 0 to {MAX_REAL_NODES}.")
         if self.profile == "api" and self.volumes:
             raise UsageError("fake volumes need the full profile: nothing binds them in the api profile.")
 

@@ -1,10 +1,10 @@
 """`python -m dev.hack.names`: list names of functions, arguments and variables that do not say what they are.
 
-CONTRIBUTING.md#conventions says what a name is like. Four kinds are counted. Functions that are called by a past
+CONTRIBUTING.md#conventions says what a name is like. Five kinds are counted. Functions that are called by a past
 participle alone (`shown`, `kept`: who does what to what?), unless they return a bool. Names that are a filler (`of`,
 `what`, `one`). Variables and arguments that are a participle or a question (`made`, `given`, `where`) instead of what
 they hold. Places that are none for a pod: of a position in a document say path or location. The exit code is 1 if there
-are more of a kind than `MOST`.
+are more of a kind than `LIMITS`.
 """
 
 import ast
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-MOST = {"participle": 25, "filler": 25, "vague": 25, "place": 2}
+LIMITS = {"participle": 25, "filler": 25, "vague": 25, "place": 2, "phrase": 7}
 """How many there may be of each kind."""
 
 IRREGULAR = frozenset(
@@ -30,6 +30,7 @@ FILLERS = frozenset(
 )
 
 VAGUE = frozenset("asked begun given lack lacks made said taken told where who why".split())  # noqa: SIM905
+PHRASE = re.compile(r"_*(?!in_place)(?:after|at|before|beside|beyond|in|of|out|under|until|within)_")
 FILES_OF_PLACES = ("spare", "placeholder", "give_places", "pod_writes", "execute")
 """Parts of the names of files in which a place is one for a pod."""
 
@@ -46,6 +47,8 @@ def vague_names(tree: ast.AST) -> Iterator[tuple[str, str, int]]:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 if is_participle(node.name.strip("_")) and not _is_predicate(node):
                     yield "participle", node.name, node.lineno
+                if PHRASE.match(node.name):
+                    yield "phrase", node.name, node.lineno
                 arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
                 names = [(node.name, node.lineno), *((each.arg, each.lineno) for each in arguments)]
             case ast.Name(ctx=ast.Store()):
@@ -75,14 +78,15 @@ def program_files() -> list[Path]:
 
 def main() -> int:
     """Entry point. Returns the exit code."""
-    names_by_kind: dict[str, list[str]] = {kind: [] for kind in MOST}
+    names_by_kind: dict[str, list[str]] = {kind: [] for kind in LIMITS}
     for file in program_files():
         for kind, name, line in vague_names(ast.parse(file.read_text(encoding="utf-8"))):
             if kind != "place" or not any(part in file.stem for part in FILES_OF_PLACES):
                 names_by_kind[kind].append(f"{file.relative_to(ROOT)}:{line}: {name}")
-    too_many = {kind: found for kind, found in names_by_kind.items() if len(found) > MOST[kind]}
+    too_many = {kind: found for kind, found in names_by_kind.items() if len(found) > LIMITS[kind]}
     for kind, found in too_many.items():
-        print(*found, f"{len(found)} names of the kind {kind}, and at most {MOST[kind]} may be: rename some", sep="\n")  # noqa: T201
+        sentence = f"{len(found)} names of the kind {kind}, and at most {LIMITS[kind]} may be: rename some"
+        print(*found, sentence, sep="\n")  # noqa: T201
     return 1 if too_many else 0
 
 

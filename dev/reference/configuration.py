@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from api.features import FeatureGates
 from app import settings
 from app.settings import API_VERSION, KIND, Settings
-from cli.config_check import in_force, text
+from cli.config_check import effective_configuration, text
 from cli.manager_flags import add_flags
 from dev.hack.generated import beginning
 
@@ -37,7 +37,7 @@ def page() -> str:
         *_flags(),
         "\n## Fields of the file",
     ]
-    defaults = in_force(Settings(), FeatureGates())
+    defaults = effective_configuration(Settings(), FeatureGates())
     schema = Settings.model_json_schema()
     fields = docstrings()
     plain = {name: each for name, each in schema["properties"].items() if "$ref" not in each}

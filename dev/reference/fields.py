@@ -95,10 +95,10 @@ def _row(path: str, schema: Mapping[str, Any], own: Marks, example: tuple[str, s
     if example:
         text += f" Example: [`{example[0]}`](../../{example[1]})."
     name = f"`{path.rpartition('.')[2]}`"
-    return f"| {' | '.join(_in_table(cell) for cell in (f'{name} {own.since}'.rstrip(), kind, text))} |"
+    return f"| {' | '.join(_escape_cell(cell) for cell in (f'{name} {own.since}'.rstrip(), kind, text))} |"
 
 
-def _in_table(text: str) -> str:
+def _escape_cell(text: str) -> str:
     """Markdown for a cell of a table: within backticks, only the bar has to be escaped."""
     parts = text.replace("|", _BAR).split("`")
     return "`".join(part if inside % 2 else part.replace("<", "&lt;") for inside, part in enumerate(parts))

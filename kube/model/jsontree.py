@@ -9,7 +9,7 @@ from kube.model.meta import JSON
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
-def in_json_words(complaint: object) -> str:
+def rephrase_for_json(complaint: object) -> str:
     """The message of msgspec about a value of a wrong type, with JSON's names of types."""
     return re.sub("`([a-z]+)`", lambda name: f"`{_TYPES.get(name[1], name[1])}`", str(complaint))
 

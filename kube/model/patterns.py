@@ -15,11 +15,11 @@ MAX_MEMORY = 512 * 1024
 """Bytes for one compiled pattern. With the library's own 8 MiB, 20 characters take 150 ms of the whole process."""
 
 
-MOST_PATTERNS = 256
+MAX_PATTERNS = 256
 """Patterns of one failure policy that are compiled, at most; the cache has as many."""
 
 
-@lru_cache(maxsize=MOST_PATTERNS)
+@lru_cache(maxsize=MAX_PATTERNS)
 def compile_pattern(pattern: str) -> "re2._Regexp | str":
     """The compiled pattern, or why it is invalid. An invalid pattern matches nothing."""
     if _ANY_BYTE.search(pattern):

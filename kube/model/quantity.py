@@ -27,13 +27,13 @@ _BINARY_UNITS = {suffix: Fraction(1 << bits) for suffix, bits in {**_BINARY, "":
 _EXPONENTS = {f"e{power}" if power else "": Fraction(10) ** power for power in range(-9, 19, 3)}
 _EXPONENT = re.compile(r"[eE][+-]?\d")
 
-_MOST_BINARY: Final = (1 << 63) - 1
+_MAX_BINARY: Final = (1 << 63) - 1
 """An amount with a binary unit is at most this; one with another unit may be more."""
 _NANO: Final = -9
 """The power of ten of the smallest amount: everything is rounded up to a multiple of it."""
-_MOST_POWER: Final = 1_000
+_MAX_POWER: Final = 1_000
 """Amounts of this power of ten or more are not evaluated: no use needs them."""
-_DIGITS: Final = _MOST_POWER - _NANO + max(_BINARY.values()) + 1
+_DIGITS: Final = _MAX_POWER - _NANO + max(_BINARY.values()) + 1
 """Digits that an amount depends on: of those after them it only matters whether all are zero."""
 
 
@@ -42,7 +42,7 @@ def parse_quantity(value: Any) -> Fraction | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     if isinstance(value, int):
-        return Fraction(value) if abs(value) < 10**_MOST_POWER else None
+        return Fraction(value) if abs(value) < 10**_MAX_POWER else None
     match = _FORM.fullmatch(value.strip(" ") if isinstance(value, str) else repr(value))
     if match is None or not match[0]:
         return None
@@ -52,7 +52,7 @@ def parse_quantity(value: Any) -> Fraction | None:
         return None
     amount = _rounded_amount((whole + fraction).lstrip("0"), power - len(fraction), _BINARY.get(suffix, 0))
     if amount is not None and suffix in _BINARY:
-        amount = min(amount, Fraction(_MOST_BINARY))
+        amount = min(amount, Fraction(_MAX_BINARY))
     return -amount if amount is not None and sign == "-" else amount
 
 
@@ -67,7 +67,7 @@ def _rounded_amount(digits: str, power: int, bits: int) -> Fraction | None:
     """These digits times this power of ten and of two, rounded up; None if it is too large to be of use."""
     if not digits:
         return Fraction()
-    if len(digits) + power > _MOST_POWER:
+    if len(digits) + power > _MAX_POWER:
         return None
     if len(digits) + power + bits < _NANO:
         return Fraction(1, 10**-_NANO)

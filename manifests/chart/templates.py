@@ -64,7 +64,7 @@ _INJECT_AUTHORITY = """\
 
 def template(parts: Iterable[Object]) -> str:
     """The YAML documents of the objects, with the names, namespace and labels of the release."""
-    return "".join(f"---\n{_for_release(_escaped_yaml(each))}" for each in parts)
+    return "".join(f"---\n{_insert_release(_escaped_yaml(each))}" for each in parts)
 
 
 def template_if(condition: str, *paths: str) -> str:
@@ -82,7 +82,7 @@ def _escaped_yaml(node: Any) -> str:
     return yaml_text(node, _WIDE).replace("{{", '{{ "{{" }}')
 
 
-def _for_release(text: str) -> str:
+def _insert_release(text: str) -> str:
     text = _LABELS.sub(_release_labels, text)
     text = _NAME.sub(r'{{ include "jobset.fullname" . }}-\1', text)
     text = re.sub(rf"(?<=: |- ){NAMESPACE}$", "{{ .Release.Namespace | quote }}", text, flags=re.MULTILINE)
@@ -134,7 +134,7 @@ def configuration() -> str:
         (_block(config_text, "clientConnection"), _value("clientConnection", "controller.clientConnection")),
     )
     optional = '{{- include "jobset.optionalConfiguration" . }}'
-    return f'{{{{- define "jobset.madeConfiguration" -}}}}\n{_for_release(text)}{optional}\n{{{{- end }}}}\n'
+    return f'{{{{- define "jobset.madeConfiguration" -}}}}\n{_insert_release(text)}{optional}\n{{{{- end }}}}\n'
 
 
 _REPLICAS = (
@@ -283,7 +283,7 @@ def definitions(*crds: Object) -> str:
 def _webhook_configuration(configuration: Object) -> str:
     """A webhook configuration without what the manager or cert-manager writes into it."""
     text = _annotate(template([configuration]), _INJECT_AUTHORITY)
-    pods = (_for_release(yaml_text([hook], _WIDE)) for hook in configuration["webhooks"] if is_about_pods(hook))
+    pods = (_insert_release(yaml_text([hook], _WIDE)) for hook in configuration["webhooks"] if is_about_pods(hook))
     return _replace(text, *((hook, render_if('eq .Values.podAdmission "webhooks"', hook)) for hook in pods))
 
 
@@ -320,7 +320,7 @@ def alerts() -> str:
     """The PrometheusRule, with an alert about the leader only where one is elected."""
     (rule,) = objects("prometheus/alerts.yaml")
     (no_leader,) = (each for each in rule["spec"]["groups"][0]["rules"] if each["alert"] == NO_LEADER)
-    item = textwrap.indent(_for_release(_escaped_yaml([no_leader])), "    ")
+    item = textwrap.indent(_insert_release(_escaped_yaml([no_leader])), "    ")
     text = _replace(template([rule]), (item, render_if(".Values.controller.leaderElection.enable", item)))
     text = text.replace("runbook_url: ", "runbook_url: {{ .Values.prometheus.alerts.runbooks }}")
     return render_if("and .Values.prometheus.alerts.enable .Values.metrics.enable", text)

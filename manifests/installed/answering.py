@@ -41,7 +41,7 @@ class _Pod(msgspec.Struct, frozen=True):
 
 _GO_IMAGE = re.compile(r"(?:^|/)(?:registry\.k8s\.io|k8s-staging-[\w-]+)/jobset/jobset(?=[:@]|$)")
 """Images of the Go JobSet, also of mirrors that keep the name of its registry."""
-_MOST_PODS = 50
+_MAX_PODS = 50
 """Pods of managers that are read in one namespace, at most."""
 
 
@@ -55,7 +55,7 @@ async def foreign_managers(client: Client, configurations: Iterable[JSON | None]
                 type=_Pod,
                 namespace=namespace,
                 label_selector=MANAGER_SELECTOR,
-                limit=_MOST_PODS,
+                limit=_MAX_PODS,
                 timeout=COMMAND_TIMEOUT,
             )
         except Forbidden:

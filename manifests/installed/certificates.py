@@ -97,7 +97,7 @@ def look(found: FoundObjects, now: datetime) -> Status:
     writer = {_MANAGER: _MANAGER, "": "not known"}.get(renewed_by, _SOMEBODY_ELSE)
     callers = tuple(_callers(found, material, writer))
     conversion = ((found.crd or {}).get("spec") or {}).get("conversion") or {}
-    problems = [*_missing(found), *found.unanswered, *_of_certificates(found, described, now)]
+    problems = [*_missing(found), *found.unanswered, *_certificate_faults(found, described, now)]
     problems += [f"{each.kind} {each.name}, {each.webhook}: {each.problem}" for each in callers if each.problem]
     return Status(
         found.secret_name,
@@ -218,7 +218,7 @@ def _missing(found: FoundObjects) -> Iterator[str]:
         yield f"CustomResourceDefinition {found.crd_name} does not exist: {APPLY_CRD}"
 
 
-def _of_certificates(found: FoundObjects, described: tuple[Certificate, ...], now: datetime) -> Iterator[str]:
+def _certificate_faults(found: FoundObjects, described: tuple[Certificate, ...], now: datetime) -> Iterator[str]:
     if found.secret is not None and not any(each.use == "serving" for each in described):
         yield f"Secret {found.secret_name}: tls.crt holds no certificate that can be read"
     for each in described:

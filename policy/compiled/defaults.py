@@ -84,7 +84,7 @@ def _matches(policy: JobSetPolicy) -> str:
     return " && ".join(conditions) or "true"
 
 
-def _of_set(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[str]:
+def _jobset_operations(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[str]:
     """Operations on fields of the JobSet itself, as lists."""
     labels = [default for default in defaults if default.parts[:2] == ("metadata", "labels")]
     if labels:
@@ -95,12 +95,12 @@ def _of_set(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[st
             yield f"variables.set{numbers[default.name]} ? [{_add(path, literal(default.value))}] : []"
 
 
-def _in_pod(*parts: str) -> Cel:
+def _pod_path(*parts: str) -> Cel:
     """The path of these parts in the pod of the ReplicatedJob `i`."""
     return concat_texts("/spec/replicatedJobs/", Cel("string(i)"), "/".join((_POD, *parts)))
 
 
-def _of_pods(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[str]:
+def _pod_operations(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[str]:
     """Operations on the pods of each template, as lists."""
 
     def is_wanted(default: Default) -> str:
@@ -111,22 +111,22 @@ def _of_pods(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[s
         if not own:
             continue
         any_unset = " || ".join(map(is_wanted, own))
-        operations = [f"(!has(p.{field}) ? [{_add(_in_pod(field), empty)}] : [])"] if empty else []
+        operations = [f"(!has(p.{field}) ? [{_add(_pod_path(field), empty)}] : [])"] if empty else []
         for default in own:
             parts = ("-",) if field == "tolerations" else tuple(map(_escape, default.parts[1:]))
-            added = _add(_in_pod(field, *parts), literal(default.value))
+            added = _add(_pod_path(field, *parts), literal(default.value))
             operations.append(f"({is_wanted(default)} ? [{added}] : [])")
         yield f"variables.pods.transformList(i, p, {any_unset}, {' + '.join(operations)}).flatten()"
 
 
-def _in_json(value: str) -> str:
+def _json_text(value: str) -> str:
     return msgspec.json.encode(value).decode()
 
 
 def _annotation(policy: str, defaults: Sequence[Default]) -> Iterator[str]:
     """Operations that name what was set."""
-    listed = " + ".join(f"(variables.set{i} ? [{text(_in_json(d.name))}] : [])" for i, d in enumerate(defaults))
-    own = f"{text(_in_json(policy) + ':[')} + ({listed}).join(',') + ']}}'"
+    listed = " + ".join(f"(variables.set{i} ? [{text(_json_text(d.name))}] : [])" for i, d in enumerate(defaults))
+    own = f"{text(_json_text(policy) + ':[')} + ({listed}).join(',') + ']}}'"
     key = text(ANNOTATION)
     before = f"object.metadata.?annotations[?{key}].orValue('')"
     other_policies = f"{before}.startsWith('{{\"') && {before}.endsWith(']}}')"
@@ -161,7 +161,11 @@ def mutating(policy: JobSetPolicy, other_policies: Sequence[JobSetPolicy], gates
     for i, default in enumerate(defaults):
         unless = "".join(f" && !({_matches(other)})" for other in settled.get(default.name, ()))
         variables.append({"name": f"set{i}", "expression": _absent(default) + unless})
-    operations = [*_of_set(defaults, numbers), *_of_pods(defaults, numbers), *_annotation(name, defaults)]
+    operations = [
+        *_jobset_operations(defaults, numbers),
+        *_pod_operations(defaults, numbers),
+        *_annotation(name, defaults),
+    ]
     patch = {"expression": " + ".join(f"({each})" for each in operations)}
     strict = policy.spec.denies and policy.spec.failure_policy == FAIL
     conditions = list(match_conditions(policy))

@@ -21,7 +21,7 @@ def enforced_objects(
 
     The webhooks handle rules that only warn or record, so that there is one warning and not two.
     """
-    if not policy.spec.in_api_server:
+    if not policy.spec.is_enforced_by_api_server:
         return []
     rules = validating(policy, circumstances) if policy.spec.denies else []
     return [_with_owner(body, policy) for body in [*rules, *mutating(policy, policies, gates)]]

@@ -15,11 +15,11 @@ from policy.exception_types import JobSetPolicyException
 from policy.exceptions import ends_at, format_time
 from policy.types import JobSetPolicy
 
-MOST_EXCEPTIONS = 100
+MAX_EXCEPTIONS = 100
 """Exceptions from one policy that are compiled, the first by end. The API server ignores the others."""
 
 
-def in_time(
+def unexpired_exceptions(
     exceptions: Iterable[JobSetPolicyException], policy: JobSetPolicy, now: datetime
 ) -> list[tuple[JobSetPolicyException, datetime]]:
     """The exceptions from a policy that have not ended, each with its end, in the order of their names."""
@@ -35,7 +35,7 @@ def exception_condition(
     rule: str, found: Sequence[tuple[JobSetPolicyException, datetime]], policy: JobSetPolicy
 ) -> str:
     """The condition under which a rule does not count; empty where it always does."""
-    own = [_condition(each, end, policy) for each, end in found[:MOST_EXCEPTIONS] if rule in each.spec.rules]
+    own = [_condition(each, end, policy) for each, end in found[:MAX_EXCEPTIONS] if rule in each.spec.rules]
     return " || ".join(f"({condition})" for condition in own)
 
 

@@ -10,13 +10,13 @@ from api.keys import GROUP as JOBSET_GROUP
 from api.keys import PLURAL, VERSION
 from kube.model.meta import JSON
 from policy.cel import NEW, OLD, Cel, Say, concat_lists, concat_texts, foreign, names_in, texts
-from policy.compiled.exceptions import exception_condition, in_time
+from policy.compiled.exceptions import exception_condition, unexpired_exceptions
 from policy.compiled.selectors import OBJECT_LABELS, as_json, selector_conditions
 from policy.compiled.variables import SHARED
-from policy.evaluate import in_force
+from policy.evaluate import rules_in_force
 from policy.exception_types import JobSetPolicyException
 from policy.kinds import GROUP
-from policy.limits import over_limits
+from policy.limits import exceeded_limits
 from policy.rule import NOTHING, Compiled
 from policy.types import JobSetPolicy
 
@@ -24,8 +24,8 @@ API_VERSION: Final = "admissionregistration.k8s.io/v1"
 LABEL: Final = f"{GROUP}/compiled"
 """Label of compiled objects."""
 
-MOST_SHOWN = 8
-MOST_TEXT = 600
+MAX_SHOWN = 8
+MAX_TEXT = 600
 """Findings in one message, and characters of each: the API server takes messages of 5 KiB."""
 _LONGEST_NAME = 253
 
@@ -75,7 +75,7 @@ def _rule(draft: _Draft, name: str, compiled: Compiled, say: Say, unless: str) -
         lists.append(_new(*draft.both(f"{name}Found", found, compiled.findings(OLD))))
     for i, numbers in enumerate(compiled.numbers):
         now, before = draft.both(f"{name}Numbers{i or ''}", numbers.numbers(NEW), numbers.numbers(OLD))
-        lists.append(over_limits(numbers, now, before, say))
+        lists.append(exceeded_limits(numbers, now, before, say))
     found = concat_lists(*lists)
     return draft.add(name, Cel(f"{unless} ? [] : {found}") if unless else found)
 
@@ -134,7 +134,7 @@ class Circumstances:
 
 def validating(policy: JobSetPolicy, circumstances: Circumstances) -> list[JSON]:
     """The ValidatingAdmissionPolicy of a policy and its binding; nothing for one without rules."""
-    exceptions = in_time(circumstances.exceptions, policy, circumstances.now)
+    exceptions = unexpired_exceptions(circumstances.exceptions, policy, circumstances.now)
     name, draft, say = policy.metadata.name, _Draft(), Say(foreign(policy.metadata.name))
     for variable, shared in SHARED.items():
         draft.both(variable, shared(NEW), shared(OLD))
@@ -149,7 +149,7 @@ def validating(policy: JobSetPolicy, circumstances: Circumstances) -> list[JSON]
                 exception_condition(rule.name, exceptions, policy),
             ),
         )
-        for rule, demanded in in_force(policy)
+        for rule, demanded in rules_in_force(policy)
     ]
     if not rules:
         return []
@@ -184,9 +184,9 @@ def validating(policy: JobSetPolicy, circumstances: Circumstances) -> list[JSON]
 def _message(found: Cel) -> Cel:
     """The findings as one text, written as in the answers of admission."""
     size = f"{found}.size()"
-    first = f"({size} > {MOST_SHOWN} ? {found}.slice(0, {MOST_SHOWN}) : {found})"
-    cut = f"t.size() > {MOST_TEXT} ? t.substring(0, {MOST_TEXT - 3}) + '...' : t"
+    first = f"({size} > {MAX_SHOWN} ? {found}.slice(0, {MAX_SHOWN}) : {found})"
+    cut = f"t.size() > {MAX_TEXT} ? t.substring(0, {MAX_TEXT - 3}) + '...' : t"
     listed = f"{first}.map(f, f[1] + ': ' + f[2]).map(t, {cut}).join(', ')"
-    more = concat_texts(", and ", Cel(f"string({size} - {MOST_SHOWN})"), " more")
-    several = f"'[' + {listed} + ({size} > {MOST_SHOWN} ? {more} : '') + ']'"
+    more = concat_texts(", and ", Cel(f"string({size} - {MAX_SHOWN})"), " more")
+    several = f"'[' + {listed} + ({size} > {MAX_SHOWN} ? {more} : '') + ']'"
     return Cel(f"{size} == 1 ? {listed} : {several}")

@@ -6,10 +6,10 @@ from typing import Annotated
 from kube.model.field import ErrorType, FieldError, Path, Rule
 from kube.model.meta import JSON, Base, doc
 from kube.model.requests import is_pod_resource
-from policy.cel import Cel, Root, Say, below, of_container, texts
+from policy.cel import Cel, Root, Say, below, container_path, texts
 from policy.fields import Key, list_of
 from policy.judged import JudgedJobSet, Namespace
-from policy.rule import PolicyRule, by_findings, of_containers, of_pods
+from policy.rule import PolicyRule, by_findings, container_fields, pod_fields
 from policy.rules.resources import unknown_resources
 from policy.sentences import sentence
 
@@ -61,8 +61,8 @@ def _amounts(holder: JSON, *kinds: str) -> Mapping[str, object]:
     return {name: amount for kind in kinds for name, amount in (resources.get(kind) or {}).items()}
 
 
-_LIMITS = (*of_containers("resources.limits{}"), *of_pods("resources.limits{}"))
-_REQUESTS = (*of_containers("resources.requests{}"), *of_pods("resources.requests{}"), *_LIMITS)
+_LIMITS = (*container_fields("resources.limits{}"), *pod_fields("resources.limits{}"))
+_REQUESTS = (*container_fields("resources.requests{}"), *pod_fields("resources.requests{}"), *_LIMITS)
 
 
 @by_findings
@@ -77,14 +77,14 @@ def compile_required_limits(rule: RequiredResources, say: Say, root: Root) -> Ce
 
 def _compile_missing(rule: RequiredResources, missing: Rule, kinds: tuple[str, ...], say: Say, root: Root) -> Cel:
     """Findings about containers that do not state a resource in any of these ways."""
-    of_pods = texts(filter(is_pod_resource, rule.resources))
+    pod_fields = texts(filter(is_pod_resource, rule.resources))
 
     def has_amount(holder: str) -> str:
         return " || ".join(f"{holder}.?resources.?{kind}[?r].hasValue()" for kind in kinds)
 
     at = below(f".resources.{kinds[0]}", "r")
-    finding = say.at(missing, *of_container(at), resource=Cel("r"))
-    whole = f"(r in {of_pods} && ({has_amount('x.p')}))" if any(map(is_pod_resource, rule.resources)) else "false"
+    finding = say.at(missing, *container_path(at), resource=Cel("r"))
+    whole = f"(r in {pod_fields} && ({has_amount('x.p')}))" if any(map(is_pod_resource, rule.resources)) else "false"
     lacking = f"{root.variable('containers')}.filter(x, !({has_amount('x.c')} || {whole}))"
     return Cel(f"{texts(rule.resources)}.map(r, {lacking}.map(x, {finding})).flatten()")
 

@@ -6,10 +6,10 @@ from typing import Annotated, Final
 
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import doc
-from policy.cel import Cel, Index, Root, Say, below, concat_lists, literal, of_pod, of_template, text, texts
+from policy.cel import Cel, Index, Root, Say, below, concat_lists, literal, pod_path, template_path, text, texts
 from policy.fields import list_of
 from policy.judged import JudgedJobSet, Namespace, Template
-from policy.rule import PolicyRule, by_findings, of_jobs
+from policy.rule import PolicyRule, by_findings, job_fields
 from policy.rules.node_uses import ITEM, USES, Field, Holder, Use
 from policy.rules.resources import CLAIMS, claims_of_groups, claims_of_pods, compile_claims
 from policy.sentences import sentence
@@ -89,7 +89,7 @@ def find_forbid(rule: tuple[str, ...], judged: JudgedJobSet, _: Namespace) -> It
 
 _USED_FIELDS = (
     *(path for use in USES.values() for field in use.fields for path in field.paths),
-    *of_jobs("template.metadata.annotations{}"),
+    *job_fields("template.metadata.annotations{}"),
     *CLAIMS,
 )
 
@@ -116,7 +116,7 @@ def _compile_field(field: Field, use: Use, root: Root, say: Say) -> Cel:
 
 def _finding(field: Field, use: Use, say: Say, value: str, *path: str | Cel | Index) -> Cel:
     apart = Cel(f"string({value})") if field.harmless else None
-    return say.at(FORBIDDEN, *of_pod("x.j", *path), apart=apart, what=use.label, fix=use.fix)
+    return say.at(FORBIDDEN, *pod_path("x.j", *path), apart=apart, what=use.label, fix=use.fix)
 
 
 def _harmful(value: str, field: Field) -> str:
@@ -144,7 +144,7 @@ def _compile_use(name: str, root: Root, say: Say) -> Cel:
 
 def _compile_app_armor(root: Root, say: Say) -> Cel:
     use = USES["appArmor"]
-    path, key = of_template("i", ".template.spec.template")
+    path, key = template_path("i", ".template.spec.template")
     inside = below(".metadata.annotations", "key")
     path_and_label = (Cel(f"({path}) + {inside}"), Cel(f"({key}) + {inside}"))
     finding = say.at(FORBIDDEN, *path_and_label, apart=Cel("string(value)"), what=use.label, fix=use.fix)

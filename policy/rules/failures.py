@@ -10,11 +10,11 @@ from api.named_actions import named_actions
 from api.policies import FailurePolicy
 from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule
 from kube.model.meta import Base, doc
-from policy.cel import NEW, Cel, Index, Root, Say, cel_path, concat_lists, of_template, texts
+from policy.cel import NEW, Cel, Index, Root, Say, cel_path, concat_lists, template_path, texts
 from policy.fields import list_of
 from policy.judged import JudgedJobSet, Namespace, Template
 from policy.limits import CelNumbers, Limit, Number, check_limit, effective_limit, limit_sentence, single_number
-from policy.rule import NOTHING, Compiled, PolicyRule, by_findings, check_allowed, compile_allowed, of_jobs
+from policy.rule import NOTHING, Compiled, PolicyRule, by_findings, check_allowed, compile_allowed, job_fields
 from policy.sentences import sentence
 
 
@@ -82,7 +82,7 @@ RESTARTS_IN_ALL = sentence(
     "write smaller numbers: {parts}",
     "exceeded-in-all",
 )
-MOST_PARTS = 8
+MAX_PARTS = 8
 """Limits that a sentence lists."""
 NOT_ZERO = sentence(
     "backoffLimit",
@@ -120,7 +120,7 @@ def restarts(rule: MaxRestarts, judged: JudgedJobSet, namespace: Namespace) -> I
 
 
 def _parts(limits: Mapping[Path, int]) -> list[str]:
-    first_limits = islice(limits.items(), MOST_PARTS)
+    first_limits = islice(limits.items(), MAX_PARTS)
     return [f"{path} has {limit}" for path, limit in first_limits] if len(limits) > 1 else []
 
 
@@ -191,7 +191,7 @@ _RESTARTS = (
     "spec.failurePolicy.rules[].then[].action",
     "spec.failurePolicy.nodeFailure.action",
 )
-_BACKOFF = (*of_jobs("backoffLimit", "backoffLimitPerIndex"), "spec.failurePolicy.maxRestarts")
+_BACKOFF = (*job_fields("backoffLimit", "backoffLimitPerIndex"), "spec.failurePolicy.maxRestarts")
 _CEL_POLICY = "?spec.?failurePolicy"
 _FREE = texts(action.name for action in ACTIONS.values() if action.is_uncounted_restart)
 
@@ -220,7 +220,7 @@ def compile_max_restarts(rule: MaxRestarts, say: Say) -> Compiled:
     limits = NEW.variable("restartLimits")
     amounts = f"{limits}.map(x, int(x.n))"
     largest = Cel(f"string({limits}[{amounts}.indexOf({amounts}.max())].path)")
-    numbers = f"({limits}.size() > {MOST_PARTS} ? {limits}.slice(0, {MOST_PARTS}) : {limits})"
+    numbers = f"({limits}.size() > {MAX_PARTS} ? {limits}.slice(0, {MAX_PARTS}) : {limits})"
     parts = Cel(f"{numbers}.map(x, string(x.path) + ' has ' + string(x.n)).join('; ')")
 
     def number(exceeded: Rule, several: str) -> CelNumbers:
@@ -273,12 +273,12 @@ def compile_backoff_limit(rule: BackoffLimit, say: Say) -> Compiled:
         item = f"{{'amount': dyn({value}), 'what': dyn({name}), 'of': dyn(j.name), 'i': dyn(i)}}"
         return Cel(f"{root.variable('jobs')}.transformList(i, j, {item})")
 
-    at = of_template("n.i", ".template.spec.", Cel("string(n.what)"))
+    at = template_path("n.i", ".template.spec.", Cel("string(n.what)"))
     number = CelNumbers(rule, BACKOFF, numbers, at)
     if not rule.zero_with_restarts:
         return Compiled(numbers=(number,))
-    template_path = of_template("i", ".template.spec.", Cel(name))
-    finding = say.at(NOT_ZERO, *template_path, value=Cel(f"string({value})"))
+    zero_path = template_path("i", ".template.spec.", Cel(name))
+    finding = say.at(NOT_ZERO, *zero_path, value=Cel(f"string({value})"))
 
     def findings(root: Root) -> Cel:
         return Cel(

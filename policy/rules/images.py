@@ -7,10 +7,10 @@ from kube.model import images
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.images import full_name
 from kube.model.meta import Base, doc
-from policy.cel import Cel, CelPath, Index, Root, Say, cel_path, concat_lists, of_container, of_pod, text, texts
+from policy.cel import Cel, CelPath, Index, Root, Say, cel_path, concat_lists, container_path, pod_path, text, texts
 from policy.fields import Word, has_wildcard, list_of
 from policy.judged import AGENT_IMAGE, JudgedJobSet, Namespace, Template
-from policy.rule import PolicyRule, by_findings, of_containers, of_pods
+from policy.rule import PolicyRule, by_findings, container_fields, pod_fields
 from policy.sentences import invalid, sentence
 
 NO_REGISTRY = invalid(
@@ -99,15 +99,15 @@ def find_images_by_digest(_: bool, judged: JudgedJobSet, __: Namespace) -> Itera
             yield DIGEST.at(path, image, name=image)
 
 
-_IMAGES = (*of_containers("image"), *of_pods("volumes[].image.reference"), str(AGENT_IMAGE))
+_IMAGES = (*container_fields("image"), *pod_fields("volumes[].image.reference"), str(AGENT_IMAGE))
 _OF_CONTAINER = "x.c.?image.orValue('')"
 _OF_VOLUME = "x.v.?image.?reference.orValue('')"
 
 
 def _sources(root: Root) -> tuple[tuple[Cel, str, CelPath], ...]:
     """Sources of images: a list, the image of its item `x`, and its path."""
-    container = of_container(".image")
-    volume = of_pod("x.j", ".volumes", Index("x.k"), ".image.reference")
+    container = container_path(".image")
+    volume = pod_path("x.j", ".volumes", Index("x.k"), ".image.reference")
     agents = f"{root.variable('agents')}.flatten()"
     return (
         (root.variable("containers"), _OF_CONTAINER, container),

@@ -13,7 +13,7 @@ from policy.judged import JudgedJobSet, Namespace
 from policy.rule import PolicyRule, by_findings, check_allowed, compile_allowed
 from policy.sentences import caution, invalid, sentence
 
-MOST_OF_MANAGER = 63
+MAX_OF_MANAGER = 63
 """Bytes of spec.managedBy of a JobSet."""
 NO_MANAGER = invalid(
     "manager",
@@ -41,8 +41,8 @@ class ManagedBy(Base, frozen=True, kw_only=True):
             complaints = [*dns1123_subdomain(host), *http_path(suffix)]
             if not host or not suffix:
                 complaints = ['must be a domain-prefixed path (such as "acme.io/foo")']
-            if byte_length(name) > MOST_OF_MANAGER:
-                complaints.append(f"may not be more than {MOST_OF_MANAGER} bytes")
+            if byte_length(name) > MAX_OF_MANAGER:
+                complaints.append(f"may not be more than {MAX_OF_MANAGER} bytes")
             if complaints and not has_wildcard(name):
                 yield NO_MANAGER.at(path.at("allowed", i), name, complaint=complaints[0], own=CONTROLLER_NAME)
 

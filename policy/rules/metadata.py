@@ -8,7 +8,7 @@ from kube.model.field import ErrorType, FieldError, Path, Rule
 from kube.model.meta import Base, doc
 from kube.model.patterns import compile_pattern
 from policy.cel import Cel, Root, Say, below, concat_lists, list_if, quote_text, text, texts
-from policy.fields import MOST_PATTERN, Key, Word, list_of, map_by
+from policy.fields import MAX_PATTERN, Key, Word, list_of, map_by
 from policy.judged import METADATA, JudgedJobSet, Namespace
 from policy.rule import PolicyRule, by_findings, check_allowed, list_allowed
 from policy.sentences import invalid, sentence
@@ -70,7 +70,7 @@ class RequiredPair(Base, frozen=True, kw_only=True):
 
     key: Annotated[str, doc("The key.", maxLength=317)]
     pattern: Annotated[
-        str, doc("An RE2 pattern that the whole value has to match. Absent: any value.", maxLength=MOST_PATTERN)
+        str, doc("An RE2 pattern that the whole value has to match. Absent: any value.", maxLength=MAX_PATTERN)
     ] = ""
 
     def faults(self, path: Path) -> Iterator[FieldError]:

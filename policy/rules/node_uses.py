@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kube.model.field import Path
 from policy.judged import Template
-from policy.rule import of_containers, of_pods
+from policy.rule import container_fields, pod_fields
 
 ITEM: Final = "[]"
 """Part of a path: each item of the list before it."""
@@ -40,8 +40,8 @@ class Field:
         """Its paths in a JobSet, as a rule declares them."""
         name = ".".join(self.parts).replace(f".{ITEM}", ITEM)
         if self.holder is Holder.CONTAINER:
-            return of_containers(name)
-        return of_pods(name if self.holder is Holder.POD else f"volumes[].{name}")
+            return container_fields(name)
+        return pod_fields(name if self.holder is Holder.POD else f"volumes[].{name}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,15 @@ from policy.cel import (
     cel_path,
     concat_lists,
     list_if,
-    of_pod,
-    of_template,
+    pod_path,
     quote_text,
+    template_path,
     text,
     texts,
 )
 from policy.fields import Key, Name, list_of
 from policy.judged import METADATA, JudgedJobSet, Namespace, Template
-from policy.rule import PolicyRule, by_findings, check_allowed, list_allowed, of_jobs, of_pods
+from policy.rule import PolicyRule, by_findings, check_allowed, job_fields, list_allowed, pod_fields
 from policy.sentences import caution, sentence
 
 
@@ -65,7 +65,7 @@ def find_priority_classes(rule: PriorityClasses, judged: JudgedJobSet, _: Namesp
 @by_findings
 def compile_priority_classes(rule: PriorityClasses, say: Say, root: Root) -> Cel:
     name = "string(p.?priorityClassName.orValue(''))"
-    at = of_pod("i", ".priorityClassName")
+    at = pod_path("i", ".priorityClassName")
     other = say.at(PRIORITY, *at, shown=quote_text(Cel(name)), allowed=list_allowed(rule.allowed))
     missing = say.at(NO_PRIORITY, *at, allowed=", ".join(rule.allowed))
     wrong = f"{name} != '' && !({name} in {texts(rule.allowed)})"
@@ -109,13 +109,13 @@ def find_exclusive_topologies(rule: ExclusiveTopologies, judged: JudgedJobSet, _
 
 def _topology(judged: JudgedJobSet, template: Template) -> tuple[str, Path]:
     """The topology in force for the pods of a template, and the metadata that has it, or could have it."""
-    of_job, of_pod = template.path.at("template", "metadata"), template.job_path.at("template", "metadata")
+    of_job, pod_path = template.path.at("template", "metadata"), template.job_path.at("template", "metadata")
     whole, key = judged.js.metadata.annotations, keys.EXCLUSIVE_TOPOLOGY
     pod: JSON = (template.rjob.job_spec.get("template") or {}).get("metadata") or {}
     for annotations, path in (
         (template.rjob.annotations, of_job),
         (whole, METADATA),
-        (pod.get("annotations") or {}, of_pod),
+        (pod.get("annotations") or {}, pod_path),
     ):
         if key in annotations:
             return annotations[key], path
@@ -125,7 +125,7 @@ def _topology(judged: JudgedJobSet, template: Template) -> tuple[str, Path]:
 _TOPOLOGIES = (
     "metadata.annotations{}",
     "spec.replicatedJobs[].template.metadata.annotations{}",
-    *of_jobs("template.metadata.annotations{}"),
+    *job_fields("template.metadata.annotations{}"),
 )
 _KEY = text(keys.EXCLUSIVE_TOPOLOGY)
 
@@ -134,9 +134,9 @@ _KEY = text(keys.EXCLUSIVE_TOPOLOGY)
 def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root) -> Cel:
     """The topology is that of the Job template, else of the JobSet, else of the pod template."""
     of_job = f"j.?template.?metadata.?annotations[?{_KEY}]"
-    of_pods = f"j.?template.?spec.?template.?metadata.?annotations[?{_KEY}]"
-    at_job = of_template("i", f".template.metadata.annotations[{keys.EXCLUSIVE_TOPOLOGY}]")
-    at_pod = of_template("i", f".template.spec.template.metadata.annotations[{keys.EXCLUSIVE_TOPOLOGY}]")
+    pod_fields = f"j.?template.?spec.?template.?metadata.?annotations[?{_KEY}]"
+    at_job = template_path("i", f".template.metadata.annotations[{keys.EXCLUSIVE_TOPOLOGY}]")
+    at_pod = template_path("i", f".template.spec.template.metadata.annotations[{keys.EXCLUSIVE_TOPOLOGY}]")
     at_set = cel_path(str(METADATA.at("annotations", keys.EXCLUSIVE_TOPOLOGY)))
 
     def topology_findings(value: str, at: CelPath) -> Cel:
@@ -157,11 +157,11 @@ def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root
     is_missing = f"{jobs}.exists(j, !{of_job}.hasValue())"
     in_set = topology_findings(f"{whole}.orValue('')", at_set)
     of_set = f"({whole}.hasValue() && {is_missing} ? {in_set} : [])"
-    in_pod = topology_findings(f"{of_pods}.orValue('')", at_pod)
+    in_pod = topology_findings(f"{pod_fields}.orValue('')", at_pod)
     nowhere = topology_findings("''", at_job)
     of_pods_or_none = (
         f"({whole}.hasValue() ? [] : {jobs}.transformList(i, j, !{of_job}.hasValue(),"
-        f" {of_pods}.hasValue() ? {in_pod} : {nowhere}).flatten())"
+        f" {pod_fields}.hasValue() ? {in_pod} : {nowhere}).flatten())"
     )
     return concat_lists(own, Cel(of_set), Cel(of_pods_or_none))
 
@@ -174,7 +174,7 @@ PriorityClassesRule = Annotated[
         (NO_PRIORITY, PRIORITY),
         find_priority_classes,
         compile_priority_classes,
-        reads=of_pods("priorityClassName"),
+        reads=pod_fields("priorityClassName"),
         cautions=_cautions,
     ),
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kube.model.field import SPEC, ErrorType, FieldError, Path
-from kube.model.requests import LARGEST_AMOUNT as MOST_OF_POD
+from kube.model.requests import LARGEST_AMOUNT as MAX_OF_POD
 from kube.model.requests import is_pod_resource
 from policy.cel import (
     NO_TEXTS,
@@ -19,8 +19,8 @@ from policy.cel import (
     Say,
     below,
     concat_lists,
-    of_container,
-    of_pod,
+    container_path,
+    pod_path,
     quote_text,
     text,
     texts,
@@ -49,7 +49,7 @@ UNCOUNTED = sentence(
     "maxTotals",
     ErrorType.INVALID,
     "an amount that cannot be counted",
-    f'write a number from 0 to {MOST_OF_POD}, with a unit if it needs one, such as 8, "500m" or "64Gi"',
+    f'write a number from 0 to {MAX_OF_POD}, with a unit if it needs one, such as 8, "500m" or "64Gi"',
     "uncounted",
 )
 
@@ -100,7 +100,7 @@ def _optional_request(holder: str, key: str) -> str:
 
 def _is_counted(value: str) -> str:
     """Whether a text is an amount that a pod may state."""
-    return f"{is_amount(value)} && !quantity({value}).isGreaterThan(quantity('{MOST_OF_POD}'))"
+    return f"{is_amount(value)} && !quantity({value}).isGreaterThan(quantity('{MAX_OF_POD}'))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class CelRequests:
         return text(self.limit.name)
 
     @property
-    def in_thousandths(self) -> bool:
+    def counts_thousandths(self) -> bool:
         return self.limit.name == "cpu"
 
     def _request(self, holder: str) -> str:
@@ -127,7 +127,7 @@ class CelRequests:
 
     def _count(self, holders: str, stated: str) -> str:
         """The requests of these holders, rounded up to whole numbers; -1 for one that cannot be counted."""
-        scale, unit = (" * 1000.0", " + 'm'") if self.in_thousandths else ("", "")
+        scale, unit = (" * 1000.0", " + 'm'") if self.counts_thousandths else ("", "")
         near = f"int(q.asApproximateFloat(){scale} + 0.5)"
         whole = f"[{near}].map(w, quantity(string(w){unit}).isLessThan(q) ? w + 1 : w)"
         amount = f"[quantity(t)].map(q, {whole}[0])[0]"
@@ -136,7 +136,7 @@ class CelRequests:
     def _sum(self, holders: str, stated: str) -> str:
         return total(f"{self._count(holders, stated)}.filter(n, n > 0)")
 
-    def _of_containers(self, init: str) -> str:
+    def _container_request(self, init: str) -> str:
         """Containers and sidecars together, or an init container with earlier sidecars, if that is more."""
         sidecar = "c.?restartPolicy.orValue('') == 'Always'"
         stated = self._request("c")
@@ -147,16 +147,16 @@ class CelRequests:
         starting = f"{init}.transformList(k, c, !({sidecar}), {self._sum('[c]', stated)} + {earlier})"
         return f"([{running}] + {starting}).max()"
 
-    def of_pods(self, root: Root) -> Cel:
+    def pod_requests(self, root: Root) -> Cel:
         """The request of a pod of each template."""
         init = f"(p.?initContainers.orValue([]) + {root.variable('agents')}[i])"
-        amount = self._of_containers(init)
+        amount = self._container_request(init)
         if is_pod_resource(self.limit.name):
-            amount = self._of_pod(amount, init)
+            amount = self._pod_request(amount, init)
         overhead = self._sum("[p]", f"c.?overhead[?{self.key}]")
         return Cel(f"{root.variable('pods')}.transformList(i, p, {amount} + {overhead})")
 
-    def _of_pod(self, of_containers: str, init: str) -> str:
+    def _pod_request(self, of_containers: str, init: str) -> str:
         """The request of the pod as a whole, if it states one, otherwise `of_containers`."""
         limits = f"p.?resources.?limits[?{self.key}].hasValue()"
         if not self.limit.name.startswith("hugepages-"):
@@ -165,27 +165,26 @@ class CelRequests:
         whole = f"(p.?resources.?requests[?{self.key}].hasValue() || ({limits}))"
         return f"({whole} ? {self._sum('[p]', self._request('c'))} : {of_containers})"
 
-    def of_templates(self, root: Root) -> Cel:
+    def template_requests(self, root: Root) -> Cel:
         return multiply_by_pods(root, self.requests)
 
     def number(self) -> CelNumbers:
         requests, amounts = f"variables.{self.requests}[i]", f"variables.{self.amounts}[i]"
-        words = (
-            f"string(variables.podCounts[i]) + ' x ' + {self._in_words(requests)} + ' = ' + {self._in_words(amounts)}"
-        )
+        request, amount = self._format_amount(requests), self._format_amount(amounts)
+        words = f"string(variables.podCounts[i]) + ' x ' + {request} + ' = ' + {amount}"
         listed = cel_parts(f"string(j.name) + ' has ' + {words}")
         return CelNumbers(
             self.limit,
             TOTALS,
             lambda root: single_number(total(f"{root.variable(self.amounts)}"), self.limit.name),
             self._cel_path(),
-            unit="m" if self.in_thousandths else "",
-            shown=Cel(self._in_words("n.amount")),
+            unit="m" if self.counts_thousandths else "",
+            shown=Cel(self._format_amount("n.amount")),
             parts=Cel(listed.text.replace("transformList(i, j, ", f"transformList(i, j, {requests} > 0, ", 1)),
         )
 
-    def _in_words(self, amount: str) -> str:
-        if self.in_thousandths:
+    def _format_amount(self, amount: str) -> str:
+        if self.counts_thousandths:
             return f"({amount} % 1000 == 0 ? string({amount} / 1000) : string({amount}) + 'm')"
         return f"string({amount})"
 
@@ -194,26 +193,26 @@ class CelRequests:
         number = cel_largest(Cel(f"variables.{self.amounts}"))
         states = f"({{}}.?resources.?requests[?{self.key}].hasValue() ? 'requests' : 'limits')"
         resource, agents = below("", self.key.text), f"variables.agents[{number}]"
-        of_pod = f"'spec.replicatedJobs[' + string({number}) + '].template.spec.template.spec"
+        pod_path = f"'spec.replicatedJobs[' + string({number}) + '].template.spec.template.spec"
         lists, amounts = [], []
         for field in ("containers", "initContainers"):
-            holder = f"{of_pod}.{field}[' + string(k) + '].resources.' + {states.replace('{}', 'c')} + {resource}"
+            holder = f"{pod_path}.{field}[' + string(k) + '].resources.' + {states.replace('{}', 'c')} + {resource}"
             lists.append(f"p.?{field}.orValue([]).transformList(k, c, {holder})")
             amounts.append(f"p.?{field}.orValue([])")
-        whole = f"[{of_pod}.resources.' + {states.replace('{}', 'p')} + {resource}]"
+        whole = f"[{pod_path}.resources.' + {states.replace('{}', 'p')} + {resource}]"
         paths = " + ".join([*lists, f"{agents}.map(c, '{AGENT}')", whole])
         holders = " + ".join([*amounts, agents, "[p]"])
         stated = self._count(f"({holders})", self._request("c"))
-        largest = f"[{stated}].map(a, a.max() < 0 ? {of_pod}' : ({paths})[a.indexOf(a.max())])[0]"
+        largest = f"[{stated}].map(a, a.max() < 0 ? {pod_path}' : ({paths})[a.indexOf(a.max())])[0]"
         path = Cel(
             f"(variables.pods.size() == 0 ? 'spec.replicatedJobs' : [variables.pods[{number}]].map(p, {largest})[0])"
         )
         return path, path
 
 
-def multiply_by_pods(root: Root, of_pod: str) -> Cel:
-    """The amounts of all pods of each template; `of_pod` is the variable with the amounts of one pod."""
-    one_pod = f"{root.variable(of_pod)}[i]"
+def multiply_by_pods(root: Root, pod_path: str) -> Cel:
+    """The amounts of all pods of each template; `pod_path` is the variable with the amounts of one pod."""
+    one_pod = f"{root.variable(pod_path)}[i]"
     product = f"double(n) * double({one_pod}) < double({LARGEST_NUMBER}) ? n * {one_pod} : {LARGEST_NUMBER}"
     return Cel(f"{root.variable('podCounts')}.transformList(i, n, {product})")
 
@@ -221,8 +220,8 @@ def multiply_by_pods(root: Root, of_pod: str) -> Cel:
 def compile_uncountable(limits: Sequence[ResourceLimit], say: Say) -> Expression:
     """Findings about amounts that cannot be counted, of each resource `r` that has a limit."""
     kind = "({}.?resources.?requests[?r].hasValue() ? 'requests' : 'limits')"
-    at_container = of_container(".resources.", Cel(kind.format("x.c")), _R)
-    of_whole, of_overhead = of_pod("i", ".resources.", Cel(kind.format("p")), _R), of_pod("i", ".overhead", _R)
+    at_container = container_path(".resources.", Cel(kind.format("x.c")), _R)
+    of_whole, of_overhead = pod_path("i", ".resources.", Cel(kind.format("p")), _R), pod_path("i", ".overhead", _R)
 
     def each(names: Cel, holders: str, stated: str, at: CelPath) -> Cel:
         finding = say.at(UNCOUNTED, *at, shown=quote_text(Cel("t")))

@@ -17,16 +17,16 @@ from policy.cel import (
     below,
     cel_path,
     concat_lists,
-    of_container,
-    of_pod,
-    of_template,
+    container_path,
+    pod_path,
     quote_text,
+    template_path,
     text,
     texts,
 )
 from policy.fields import Key, list_of
 from policy.judged import JudgedJobSet, Namespace, Template
-from policy.rule import PolicyRule, by_findings, check_allowed, list_allowed, of_containers, of_jobs, of_pods
+from policy.rule import PolicyRule, by_findings, check_allowed, container_fields, job_fields, list_allowed, pod_fields
 from policy.sentences import caution, sentence
 
 RESOURCE = sentence("allowedResources", ErrorType.NOT_SUPPORTED, "this resource is not allowed", "{allowed}")
@@ -97,12 +97,12 @@ def claims_of_groups(judged: JudgedJobSet) -> Iterator[Path]:
 
 
 _NAMES = (
-    *of_containers("resources.requests{}", "resources.limits{}"),
-    *of_pods("resources.requests{}", "resources.limits{}", "overhead{}"),
+    *container_fields("resources.requests{}", "resources.limits{}"),
+    *pod_fields("resources.requests{}", "resources.limits{}", "overhead{}"),
 )
 _HOLDERS = (
-    *of_pods(""),
-    *of_jobs("scheduling."),
+    *pod_fields(""),
+    *job_fields("scheduling."),
     "spec.scheduling.replicatedJobs[].",
     "spec.scheduling.replicatedJobs[].job.",
 )
@@ -140,24 +140,24 @@ def _findings_by_resource(root: Root, condition: str, finding: Callable[[CelPath
         return f"{names}.orValue({{}}).transformList(r, a, {condition}, {finding(at)})"
 
     for kind in _KINDS:
-        in_container = of_container(f".resources.{kind}", _NAME)
+        in_container = container_path(f".resources.{kind}", _NAME)
         findings = each(f"x.c.?resources.?{kind}", in_container)
         lists.append(f"{root.variable('containers')}.filter(x, has(x.c.resources)).map(x, {findings}).flatten()")
-        findings = each(f"p.?resources.?{kind}", of_pod("i", f".resources.{kind}", _NAME))
+        findings = each(f"p.?resources.?{kind}", pod_path("i", f".resources.{kind}", _NAME))
         lists.append(f"{pods}.transformList(i, p, has(p.resources), {findings}).flatten()")
-    findings = each("p.?overhead", of_pod("i", ".overhead", _NAME))
+    findings = each("p.?overhead", pod_path("i", ".overhead", _NAME))
     lists.append(f"{pods}.transformList(i, p, has(p.overhead), {findings}).flatten()")
     return [Cel(each) for each in lists]
 
 
 def compile_claims(root: Root, finding: Callable[[CelPath], Cel]) -> Cel:
     """Findings about each claim for devices: of pods, by resources that stand for a DeviceClass, of groups."""
-    claim = finding(of_pod("i", ".resourceClaims", Index("k")))
-    of_pods = (
+    claim = finding(pod_path("i", ".resourceClaims", Index("k")))
+    pod_fields = (
         f"{root.variable('changedPods')}.transformList(i, p, p.?resourceClaims.orValue([])"
         f".transformList(k, c, {claim})).flatten()"
     )
-    at = of_template("i", ".template.spec.scheduling.resourceClaims", Index("k"))
+    at = template_path("i", ".template.spec.scheduling.resourceClaims", Index("k"))
     findings = f"{OF_JOB}.transformList(k, c, {finding(at)})"
     of_groups = [Cel(f"{root.variable('jobs')}.transformList(i, j, {findings}).flatten()")]
     for field in ("", ".job"):
@@ -165,7 +165,7 @@ def compile_claims(root: Root, finding: Callable[[CelPath], Cel]) -> Cel:
         holder = f"e{field.replace('.', '.?')}"
         findings = f"{holder}.?resourceClaims.orValue([]).transformList(k, c, {finding(at)})"
         of_groups.append(Cel(f"{GROUPS.format(root.name)}.transformList(i, e, {findings}).flatten()"))
-    return concat_lists(Cel(of_pods), *_findings_by_resource(root, OF_CLASS, finding), *of_groups)
+    return concat_lists(Cel(pod_fields), *_findings_by_resource(root, OF_CLASS, finding), *of_groups)
 
 
 AllowedResourcesRule = Annotated[

@@ -7,10 +7,10 @@ from typing import Annotated
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import JSON, Base, doc
 from kube.model.suggest import did_you_mean
-from policy.cel import Cel, CelPath, Index, Root, Say, below, concat_lists, of_pod, text, texts
+from policy.cel import Cel, CelPath, Index, Root, Say, below, concat_lists, pod_path, text, texts
 from policy.fields import Word, list_of, map_by
 from policy.judged import JudgedJobSet, Namespace
-from policy.rule import Compiled, PolicyRule, list_allowed, of_pods
+from policy.rule import Compiled, PolicyRule, list_allowed, pod_fields
 from policy.sentences import sentence
 
 
@@ -120,7 +120,7 @@ _TERMS = (f"nodeAffinity.{_REQUIRED}.nodeSelectorTerms[]", f"nodeAffinity.{_PREF
 _POD_TERMS = tuple(
     f"{kind}.{term}" for kind in _POD_KINDS for term in (f"{_REQUIRED}[]", f"{_PREFERRED}[].podAffinityTerm")
 )
-_SELECTIONS = of_pods(
+_SELECTIONS = pod_fields(
     "nodeName",
     "nodeSelector{}",
     *(f"affinity.{term}.matchExpressions[].{part}" for term in _TERMS for part in ("key", "operator", "values[]")),
@@ -175,9 +175,9 @@ def _cel_pod_terms(root: Root) -> Cel:
 
 def _cel_selections(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
     pods, terms = root.variable("changedPods"), root.variable("terms")
-    name = say.at(NODE_NAME, *of_pod("i", ".nodeName"), apart=Cel("string(p.nodeName)"))
+    name = say.at(NODE_NAME, *pod_path("i", ".nodeName"), apart=Cel("string(p.nodeName)"))
     by_name = f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {name})"
-    path, key = of_pod("i")
+    path, key = pod_path("i")
     at = (Cel(f"({path}) + {below('.nodeSelector', 'key')}"), Cel(f"({key}) + {below('.nodeSelector', 'key')}"))
     selected = _cel_label_findings(rule, at, _BY_SELECTOR, say)
     in_map = f"p.?nodeSelector.orValue({{}}).transformList(key, value, {selected}).flatten()"
@@ -188,16 +188,16 @@ def _cel_selections(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
         Index("x.k"),
         Cel("string(x.z)"),
     )
-    expression = of_pod("x.j", *term, ".matchExpressions", Index("m"))
+    expression = pod_path("x.j", *term, ".matchExpressions", Index("m"))
     judged = _cel_label_findings(rule, expression, _BY_AFFINITY, say)
     by_terms = (
         f"{terms}.map(x, x.t.?matchExpressions.orValue([]).transformList(m, e, [string(e.key)].map(key, {judged})"
         ".flatten()).flatten()).flatten()"
     )
     names = Cel(f"x.t.matchFields.map(f, {_VALUES.format('f')}).join(';')")
-    field = say.at(NODE_NAME, *of_pod("x.j", *term, ".matchFields"), apart=names)
+    field = say.at(NODE_NAME, *pod_path("x.j", *term, ".matchFields"), apart=names)
     by_field = f"{terms}.filter(x, x.t.?matchFields.orValue([]).size() > 0).map(x, {field})"
-    pods_at = of_pod("x.j", ".affinity.", Cel("string(x.a)"), Index("x.k"), Cel("string(x.z)"), ".topologyKey")
+    pods_at = pod_path("x.j", ".affinity.", Cel("string(x.a)"), Index("x.k"), Cel("string(x.z)"), ".topologyKey")
     beside = _cel_label_findings(rule, pods_at, _BY_PODS, say)
     by_pods = f"{root.variable('podTerms')}.map(x, [string(x.t.topologyKey)].map(key, {beside}).flatten()).flatten()"
     return [Cel(by_name), Cel(by_map), Cel(by_terms), Cel(by_field), Cel(by_pods)]

@@ -36,13 +36,13 @@ def largest_replicas(judged: JudgedJobSet, count: Callable[[Template], int]) -> 
     return max(judged.templates, key=count).path.at("replicas") if judged.templates else SPEC.at("replicatedJobs")
 
 
-MOST_PARTS = 8
+MAX_PARTS = 8
 """Templates that a sentence lists."""
 
 
 def first_parts(parts: Iterator[str]) -> list[str]:
-    texts = list(islice(parts, MOST_PARTS + 1))
-    return [*texts[:MOST_PARTS], "and others"] if len(texts) > MOST_PARTS else texts
+    texts = list(islice(parts, MAX_PARTS + 1))
+    return [*texts[:MAX_PARTS], "and others"] if len(texts) > MAX_PARTS else texts
 
 
 def _job_parts(judged: JudgedJobSet) -> list[str]:
@@ -60,7 +60,7 @@ def _cel_jobs(root: Root) -> Cel:
 
 def cel_parts(template: str, *others: str) -> Cel:
     """Text about each ReplicatedJob `j`, its index `i`, and items of other lists, as many as a message lists."""
-    most, every = MOST_PARTS, " + ".join([f"variables.jobs.transformList(i, j, {template})", *others])
+    most, every = MAX_PARTS, " + ".join([f"variables.jobs.transformList(i, j, {template})", *others])
     some = f"t.size() > {most} ? t.slice(0, {most}) + ['and others'] : t"
     return Cel(f"[{every}].map(t, {some}).map(t, t.join('; '))[0]")
 

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from kube.model.field import ErrorType, FieldError
 from kube.model.meta import JSON, Base, doc
-from policy.cel import Cel, Index, Root, Say, concat_lists, of_pod, text, texts
+from policy.cel import Cel, Index, Root, Say, concat_lists, pod_path, text, texts
 from policy.fields import Word, list_of, map_by
 from policy.judged import JudgedJobSet, Namespace
-from policy.rule import PolicyRule, by_findings, of_pods
+from policy.rule import PolicyRule, by_findings, pod_fields
 from policy.sentences import sentence
 
 
@@ -83,24 +83,24 @@ def list_taints(rule: Tolerations) -> str:
     )
 
 
-_TOLERATIONS = of_pods("nodeName", *(f"tolerations[].{part}" for part in ("key", "operator", "value", "effect")))
+_TOLERATIONS = pod_fields("nodeName", *(f"tolerations[].{part}" for part in ("key", "operator", "value", "effect")))
 
 
 @by_findings
 def compile_tolerations(rule: Tolerations, say: Say, root: Root) -> Cel:
-    at = of_pod("i", ".tolerations", Index("k"))
+    at = pod_path("i", ".tolerations", Index("k"))
     stated = Cel(" + ' ' + ".join(f"string(t.?{field}.orValue(''))" for field in ("operator", "value", "effect")))
     finding = say.at(TOLERATION, *at, apart=stated, what=Cel("what"), allowed=list_taints(rule))
     known = texts(entry.key for entry in rule.allowed)
-    node = say.at(UNTAINTED, *of_pod("i", ".nodeName"), apart=Cel("string(p.nodeName)"))
+    node = say.at(UNTAINTED, *pod_path("i", ".nodeName"), apart=Cel("string(p.nodeName)"))
     refused = f"!({_TAINT} in {known}) ? ({_TAINT} == '' ? 'every taint' : 'the taint ' + {_TAINT}) : "
     refused += "".join(f"{_TAINT} == {text(entry.key)} ? {_compile_refusal(entry)} : " for entry in rule.allowed) + "''"
     pods = root.variable("changedPods")
-    of_pods = Cel(
+    pod_fields = Cel(
         f"{pods}.transformList(i, p, has(p.tolerations), p.tolerations.transformList(k, t,"
         f" [{refused}].filter(what, what != '').map(what, {finding})).flatten()).flatten()"
     )
-    return concat_lists(of_pods, Cel(f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {node})"))
+    return concat_lists(pod_fields, Cel(f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {node})"))
 
 
 _TAINT = "string(t.?key.orValue(''))"

@@ -10,7 +10,7 @@ from policy.cel import NO_TEXTS, Cel, Expression, Root, Say
 from policy.fields import map_by
 from policy.judged import JudgedJobSet, Namespace, Template
 from policy.limits import CelNumbers, Limit, Number, ResourceLimit, check_limit, effective_limit, single_number, total
-from policy.rule import Compiled, PolicyRule, of_containers, of_jobs, of_pods
+from policy.rule import Compiled, PolicyRule, container_fields, job_fields, pod_fields
 from policy.rules.requests import (
     TOTALS,
     UNCOUNTED,
@@ -104,9 +104,9 @@ def _claim_parts(judged: JudgedJobSet) -> list[str]:
 
 _AMOUNTS = (
     REPLICAS,
-    *of_jobs("parallelism", "completions"),
-    *of_containers("resources.requests{}", "resources.limits{}"),
-    *of_pods("initContainers[].restartPolicy", "resources.requests{}", "resources.limits{}", "overhead{}"),
+    *job_fields("parallelism", "completions"),
+    *container_fields("resources.requests{}", "resources.limits{}"),
+    *pod_fields("initContainers[].restartPolicy", "resources.requests{}", "resources.limits{}", "overhead{}"),
     *CLAIMS,
 )
 _PARALLELISM = "int(j.?template.?spec.?parallelism.orValue(1))"
@@ -131,7 +131,7 @@ def compile_max_totals(rule: MaxTotals, say: Say) -> Compiled:
         numbers.append(_claim_number(rule.resource_claims))
     for i, limit in enumerate(rule.resources):
         resource = CelRequests(limit, f"requests{i}", f"amounts{i}")
-        variables += [(resource.requests, resource.of_pods), (resource.amounts, resource.of_templates)]
+        variables += [(resource.requests, resource.pod_requests), (resource.amounts, resource.template_requests)]
         numbers.append(resource.number())
     return Compiled(compile_uncountable(rule.resources, say), numbers=tuple(numbers), variables=tuple(variables))
 

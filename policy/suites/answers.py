@@ -16,9 +16,9 @@ from kube.model.field import MAX_SHOWN_ERRORS, FieldError, Path, shorten
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from policy.recorded import recorded_defaults
-from policy.suites.judge import AUDIT, MOST_QUOTED, Finding, Verdict, action_of
+from policy.suites.judge import AUDIT, MAX_QUOTED, Finding, Verdict, action_of
 from policy.suites.types import VALIDATING, failure
-from policy.types import AUDIT_KEY, DENY, MOST_AUDITED_TEXT, WARN, JobSetPolicy
+from policy.types import AUDIT_KEY, DENY, MAX_AUDITED_TEXT, WARN, JobSetPolicy
 
 OUR_ANNOTATION = f"vjobset.kb.io/{AUDIT_KEY}"
 SERVER_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
@@ -117,13 +117,13 @@ def _not_by_policies(answer: Answer, found: Sequence[Finding], unrecorded: Seque
 
 
 def _begins(text: str, complaint: str) -> bool:
-    cut = len(complaint) == MOST_AUDITED_TEXT and complaint.endswith("...")
+    cut = len(complaint) == MAX_AUDITED_TEXT and complaint.endswith("...")
     return text.startswith(complaint[:-3] if cut else complaint)
 
 
 def differences(own: Verdict, answer: Answer, answered: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
     """Differences between the answer of the API server and the verdict, both ways. `name`: of the test."""
-    for text in islice(_differences(own, answer, answered), MOST_QUOTED):
+    for text in islice(_differences(own, answer, answered), MAX_QUOTED):
         yield DIFFERS.at(path, name, what=text)
 
 
@@ -144,7 +144,7 @@ def _differences(own: Verdict, answer: Answer, answered: Interpretation) -> Iter
 
 
 def _key(found: Finding) -> tuple[str, str, str, str, str]:
-    return found.action, found.policy, found.rule, found.path, shorten(found.complaint, MOST_AUDITED_TEXT)
+    return found.action, found.policy, found.rule, found.path, shorten(found.complaint, MAX_AUDITED_TEXT)
 
 
 def _describe(key: tuple[str, str, str, str, str]) -> str:
@@ -165,7 +165,7 @@ def _not_in_refusal(own: Verdict, answer: Answer) -> Iterator[str]:
 def refused_otherwise(answered: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
     """The finding that the JobSet of that name is refused for another reason."""
     if answered.other_causes:
-        yield OTHERWISE.at(path, name, text="; ".join(answered.other_causes[:MOST_QUOTED]))
+        yield OTHERWISE.at(path, name, text="; ".join(answered.other_causes[:MAX_QUOTED]))
 
 
 def answer_of_response(code: int, body: Any, warnings: Sequence[str], annotations: Mapping[str, str]) -> Answer:

@@ -12,8 +12,8 @@ from api.keys import NAMESPACE_NAME
 from kube.model.field import FieldError, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
-from policy.evaluate import Violation, in_force, violations
-from policy.exceptions import EARLIEST, Excused, excused_rules, in_namespace, time_of
+from policy.evaluate import Violation, rules_in_force, violations
+from policy.exceptions import EARLIEST, Excused, excused_rules, namespace_exceptions, time_of
 from policy.judged import JudgedJobSet, Namespace
 from policy.mismatch import Mismatch, policy_mismatch
 from policy.namespaces import namespace_of
@@ -23,7 +23,7 @@ from policy.types import DENY, WARN, JobSetPolicy
 
 PASS = "Pass"  # noqa: S105 - a verdict
 AUDIT = "Audit"
-MOST_QUOTED = 5
+MAX_QUOTED = 5
 
 NOT_FOUND = failure("missing", "{rule} was expected to {action}", "found was: {found}")
 NOT_CHECKED = failure("unchecked", "{rule} was expected to pass, but was not checked: {why}", "{remedy}")
@@ -151,7 +151,7 @@ def _verdict(
         judged[member] = admitted.jobset
         if is_new:
             got = recorded_defaults(admitted.object)
-    own = in_namespace(contents.exceptions, test.namespace.name)
+    own = namespace_exceptions(contents.exceptions, test.namespace.name)
     without = excused_rules(own, contents.policies, judged["jobset"], location, time_of(test.time) or EARLIEST)
     found = violations(
         contents.policies,
@@ -261,7 +261,8 @@ def _why_unchecked(verdict: Verdict, wanted: Expectation) -> tuple[str, str]:
     own = [
         (policy, mismatch)
         for policy, mismatch in verdict.asked
-        if wanted.policy in {"", policy.metadata.name} and wanted.rule in {rule.name for rule, _ in in_force(policy)}
+        if wanted.policy in {"", policy.metadata.name}
+        and wanted.rule in {rule.name for rule, _ in rules_in_force(policy)}
     ]
     if not own:
         policy_text = f"policy {wanted.policy}" if wanted.policy else "policy"
@@ -289,7 +290,7 @@ def _remedy(mismatch: Mismatch) -> str:
 
 
 def _join_first(texts: Iterable[str]) -> str:
-    return "; ".join(islice(texts, MOST_QUOTED))
+    return "; ".join(islice(texts, MAX_QUOTED))
 
 
 def _fits(wanted: Expectation, found: Finding) -> bool:

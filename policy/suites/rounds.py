@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from policy.exception_types import JobSetPolicyException
-from policy.exceptions import EARLIEST, duration_of, in_namespace, standing, time_of
+from policy.exceptions import EARLIEST, duration_of, namespace_exceptions, standing, time_of
 from policy.judged import Namespace
 from policy.namespaces import DEFAULT, namespace_of
 from policy.suites.types import SuiteContents, SuiteNamespace, SuiteTest
@@ -78,7 +78,7 @@ def standing_exceptions(
     for name, namespace in round_.namespaces.items():
         time = time_of(round_.times[name]) or EARLIEST
         location = _namespace_of(namespace)
-        for exception in in_namespace(contents.exceptions, name):
+        for exception in namespace_exceptions(contents.exceptions, name):
             policy = policies.get(exception.spec.policy)
             stands = standing(exception, policy, location, time)
             if policy and policy.spec.exceptions and stands.until and not stands.why_not:

@@ -16,7 +16,7 @@ from policy.types import JobSetPolicy
 VALIDATING: Final = "ValidatingAdmissionPolicy"
 MUTATING: Final = "MutatingAdmissionPolicy"
 ADMISSION_KINDS: Final = (VALIDATING, f"{VALIDATING}Binding", MUTATING, f"{MUTATING}Binding")
-MOST_TESTS: Final = 1000
+MAX_TESTS: Final = 1000
 _TEXTS = {"type": "string"}
 
 NO_JOBSET = Rule(
@@ -71,13 +71,13 @@ class SuiteTest(Base, frozen=True, kw_only=True):
     ] = ""
     defaults: Annotated[
         tuple[str, ...] | None,
-        doc("Names of all defaults that a new JobSet gets, such as labels[team]. Absent: any.", maxItems=MOST_TESTS),
+        doc("Names of all defaults that a new JobSet gets, such as labels[team]. Absent: any.", maxItems=MAX_TESTS),
     ] = None
     server_only: Annotated[
         bool, doc("Whether only an API server can judge it, since policies of its own are part of the test.")
     ] = False
     expect: Annotated[
-        tuple[Expectation, ...], doc("All that is found. Empty: nothing is found.", maxItems=MOST_TESTS)
+        tuple[Expectation, ...], doc("All that is found. Empty: nothing is found.", maxItems=MAX_TESTS)
     ] = ()
 
 
@@ -88,7 +88,7 @@ class Suite(Base, frozen=True, kw_only=True):
         tuple[str, ...], doc("Files or directories with policies and exceptions, relative to this file.")
     ] = ()
     manifests: Annotated[tuple[str, ...], doc("Files or directories with JobSets, relative to this file.")] = ()
-    tests: Annotated[tuple[SuiteTest, ...], doc("The tests.", maxItems=MOST_TESTS)]
+    tests: Annotated[tuple[SuiteTest, ...], doc("The tests.", maxItems=MAX_TESTS)]
 
 
 @dataclass(slots=True, kw_only=True)

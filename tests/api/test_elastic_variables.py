@@ -56,7 +56,7 @@ def test_every_container_reads_the_number_of_jobs_from_the_label():
     smaller = msgspec.structs.replace(
         js, status=msgspec.structs.replace(js.status, reduced_replicas=(ReducedReplicas(name="workers", replicas=3),))
     )
-    template = pods_of_first_job(smaller.at_current_size)
+    template = pods_of_first_job(smaller.with_current_replicas)
     assert template["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-replicas"] == "3"
     assert template["spec"] == pod, "so a resume, which may change labels only, is right, too"
 

@@ -9,7 +9,7 @@ from api.elastic import ReducedReplicas
 from api.indexes import Indexes, format_indexes, longest_text
 from api.jobset import JobSet
 from api.jobset_status import (
-    MOST_PROMISED,
+    MAX_PROMISED,
     AttemptTimes,
     FailedAttempt,
     FailedNode,
@@ -23,9 +23,9 @@ from api.jobset_status import (
     RuleStep,
     SpareStatus,
 )
-from api.maintenance import MOST_LEFT_NODES
-from api.policies import MOST_FAILED_NODES
-from api.spares import MOST_GROUPS
+from api.maintenance import MAX_LEFT_NODES
+from api.policies import MAX_FAILED_NODES
+from api.spares import MAX_GROUPS
 from api.status_size import largest_status
 from kube.model.meta import MAX_INT32, Condition
 from tests.support.objects.jobsets import jobset, rjob
@@ -114,7 +114,7 @@ def fullest(js: JobSet, *, alone: bool = False) -> JobSetStatus:
             FailedNode(
                 name=f"{n:0>253}", failures=MAX_INT32, last_time=NOW, reason="r" * 256, topology_key=LABEL, domain=LABEL
             )
-            for n in range(MOST_FAILED_NODES)
+            for n in range(MAX_FAILED_NODES)
         ),
         maintenance=_nodes_left() if js.spec.failure_policy and js.spec.failure_policy.maintenance else None,
         reduced_replicas=tuple(
@@ -124,7 +124,7 @@ def fullest(js: JobSet, *, alone: bool = False) -> JobSetStatus:
         ),
         spares=tuple(
             SpareStatus(
-                name=each.name, ready=MAX_INT32, missing=MAX_INT32, used=MAX_INT32, promised_to=(RANK,) * MOST_PROMISED
+                name=each.name, ready=MAX_INT32, missing=MAX_INT32, used=MAX_INT32, promised_to=(RANK,) * MAX_PROMISED
             )
             for each in js.spec.replicated_jobs
             if each.spare_for
@@ -135,7 +135,7 @@ def fullest(js: JobSet, *, alone: bool = False) -> JobSetStatus:
 
 
 def _nodes_left() -> MaintenanceStatus:
-    nodes = (LeftNode(name=f"{n:0>253}", taint="t" * 317, pods_until=NOW, moved=True) for n in range(MOST_LEFT_NODES))
+    nodes = (LeftNode(name=f"{n:0>253}", taint="t" * 317, pods_until=NOW, moved=True) for n in range(MAX_LEFT_NODES))
     return MaintenanceStatus(notice_time=NOW, move_time=NOW, nodes=tuple(nodes))
 
 
@@ -189,7 +189,7 @@ def test_the_status_of_100000_jobs_stays_below_100_kib(groups, replicas):
 
 @pytest.mark.parametrize(
     "more",
-    [{}, {"maintenance": {"taintKeys": ["drain"]}}, {"elastic": {"min": 1, "max": 9}}, {"spares": MOST_GROUPS}],
+    [{}, {"maintenance": {"taintKeys": ["drain"]}}, {"elastic": {"min": 1, "max": 9}}, {"spares": MAX_GROUPS}],
 )
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 # A file or folder, also inside of a command; not one that a newcomer makes, such as `app/<name>.py`.
 MENTIONED = re.compile(r"(?<![\w./-])((?:[a-z_]+/)*\w+\.(?:py|md|yaml)|(?:[a-z_]+/)+[a-z_]+)(?![\w<])(?![./-]\w)")
 TASK = re.compile(r"^### ([^\n]+): (\d+) files$(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
-MOST_FILES = {
+MAX_FILES = {
     "A failure action": 6,
     "An admission rule with a warning": 4,
     "A rule of policies": 4,
@@ -107,7 +107,7 @@ def test_tasks_of_contributing_take_the_files_that_they_say_and_not_too_many():
     tasks = TASK.findall(CONTRIBUTING.read_text(encoding="utf-8"))
     files = {title: re.findall(r"^(\d+)\. `\S+`", text, re.MULTILINE) for title, _, text in tasks}
     assert files == {title: [str(number) for number in range(1, int(most) + 1)] for title, most, _ in tasks}
-    assert {title: len(found) <= MOST_FILES[title] for title, found in files.items()} == dict.fromkeys(MOST_FILES, True)
+    assert {title: len(found) <= MAX_FILES[title] for title, found in files.items()} == dict.fromkeys(MAX_FILES, True)
 
 
 def test_every_defect_that_is_cited_has_its_row():

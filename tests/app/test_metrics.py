@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.metrics import CONTENT_TYPE, Metrics
-from app.policy_metrics import MOST_POLICIES
+from app.policy_metrics import MAX_POLICIES
 from controllers.jobset.endings import Outcomes
 from controllers.jobset.milestones import Milestones
 from kube.calls import count_request
@@ -149,10 +149,10 @@ def bounds(found: dict[str, float], name: str) -> list[str]:
 
 def test_decisions_of_policies_have_a_bounded_number_of_series() -> None:
     metrics = Metrics()
-    for number in range(MOST_POLICIES + 3):
+    for number in range(MAX_POLICIES + 3):
         metrics.webhooks.count_decision(PolicyId(f"limits-{number}", "1"), "maxJobs", "Deny", 2)
     series = {name: value for name, value in scrape(metrics).items() if name.startswith("jobset_policy_decisions")}
-    assert len(series) == MOST_POLICIES + 1
+    assert len(series) == MAX_POLICIES + 1
     name = 'jobset_policy_decisions_total{{action="Deny",policy="{}",rule="maxJobs"}}'
     assert (series[name.format("limits-0")], series[name.format("(others)")]) == (2, 6)
 

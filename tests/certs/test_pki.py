@@ -9,7 +9,7 @@ from cryptography import x509
 
 from certs.decision import decide
 from certs.material import Material, Renewal
-from certs.pki import MOST_AUTHORITIES, certificates, renew
+from certs.pki import MAX_AUTHORITIES, certificates, renew
 from certs.source import Live
 from tests.support.tls import DAY, HOSTS, NOW, fresh, material
 
@@ -70,16 +70,16 @@ def test_cas_that_follow_each_other_fast_stay_in_the_bundle_up_to_a_limit():
         made.append(renew(made[-1], Renewal.ALL, HOSTS, fresh(now)))
     numbers = [certificates(one.authorities)[0].serial_number for one in made]
     kept = [cert.serial_number for cert in certificates(made[-1].authorities)]
-    assert kept == numbers[::-1][:MOST_AUTHORITIES]
+    assert kept == numbers[::-1][:MAX_AUTHORITIES]
     emptied = renew(Material(), Renewal.ALL, HOSTS, fresh(now), served=made[-2].authorities)
     assert [cert.serial_number for cert in certificates(emptied.authorities)][1:] == numbers[-2::-1][
-        : MOST_AUTHORITIES - 1
+        : MAX_AUTHORITIES - 1
     ]
 
 
 def test_cas_of_a_replica_whose_clock_is_ahead_push_no_newer_one_out():
     current = GOOD
-    for _ in range(MOST_AUTHORITIES):
+    for _ in range(MAX_AUTHORITIES):
         current = renew(current, Renewal.ALL, HOSTS, fresh(NOW + DAY))
     served = renew(current, Renewal.ALL, HOSTS, fresh())
     newest = renew(served, Renewal.ALL, HOSTS, fresh(NOW + DAY))
@@ -88,11 +88,11 @@ def test_cas_of_a_replica_whose_clock_is_ahead_push_no_newer_one_out():
 
 def test_a_new_ca_leaves_the_one_of_what_is_served_in_the_bundle_however_old():
     current = GOOD
-    for _ in range(MOST_AUTHORITIES - 1):
+    for _ in range(MAX_AUTHORITIES - 1):
         current = renew(current, Renewal.ALL, HOSTS, fresh())
     newest = renew(current, Renewal.ALL, HOSTS, fresh(), GOOD.authorities)
     assert certificates(GOOD.authorities)[0] in certificates(newest.authorities)
-    assert len(certificates(newest.authorities)) == MOST_AUTHORITIES
+    assert len(certificates(newest.authorities)) == MAX_AUTHORITIES
 
 
 def test_a_bundle_that_lost_the_ca_of_what_is_served_gets_it_back():

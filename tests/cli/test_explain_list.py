@@ -110,7 +110,7 @@ def test_a_namespace_that_may_not_be_read_may_be_there(command, connected):
 
 
 def test_a_list_has_an_end_and_says_so(command, managed, monkeypatch):
-    monkeypatch.setattr(listing, "MOST_JOBSETS", 2)
+    monkeypatch.setattr(listing, "MAX_JOBSETS", 2)
     managed(*(a_set(name, suspend=True) for name in ("a", "b", "c")))
     _, out, err = command("explain")
     assert len(out.splitlines()) == 3

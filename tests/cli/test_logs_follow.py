@@ -72,7 +72,7 @@ def test_a_new_attempt_is_followed(command, connected):
 
 
 def test_no_more_than_the_limit_is_followed_at_once_and_the_rest_afterwards(command, connected, monkeypatch):
-    monkeypatch.setattr(follow, "MOST_FOLLOWED", 1)
+    monkeypatch.setattr(follow, "MAX_FOLLOWED", 1)
     js = made(a_set(), **done({}))
     pods = [pod(js, 0, index, {"state": ended(0)}) for index in range(3)]
     cluster = connected(js, *pods)

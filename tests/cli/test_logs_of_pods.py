@@ -176,9 +176,9 @@ def test_kubelets_that_are_not_reached_are_one_line(command, connected):
 
 
 def test_what_is_left_out_is_said(command, connected, monkeypatch):
-    monkeypatch.setattr(logs, "MOST_LOGS", 1)
-    monkeypatch.setattr(logs, "MOST_BYTES", 4)
-    monkeypatch.setattr(logs, "MOST_PODS", 2)
+    monkeypatch.setattr(logs, "MAX_LOGS", 1)
+    monkeypatch.setattr(logs, "MAX_BYTES", 4)
+    monkeypatch.setattr(logs, "MAX_PODS", 2)
     js = a_set()
     cluster = connected(js, *(pod(js, 0, index) for index in range(3)))
     cluster.logs = {("train-workers-0-0", "main"): "123456\n"}

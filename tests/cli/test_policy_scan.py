@@ -70,7 +70,7 @@ class TestScan:
     def test_programs_read_json_and_the_rest_is_counted(
         self, connected: Any, command: Any, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr(scan, "MOST_SHOWN", 1)
+        monkeypatch.setattr(scan, "MAX_SHOWN", 1)
         connected(LIMITS, TEAM, LARGE, SMALL)
         code, out, _ = command("policy", "scan", "-A", "-o", "json")
         found = json.loads(out)

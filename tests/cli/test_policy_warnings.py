@@ -144,7 +144,7 @@ def test_export_says_it_on_standard_error(policy: Any, granted: Any, said: str, 
 
 
 def test_export_says_which_exceptions_are_too_many(tool, monkeypatch: Any):
-    monkeypatch.setattr(export, "MOST_EXCEPTIONS", 1)
+    monkeypatch.setattr(export, "MAX_EXCEPTIONS", 1)
     end = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="seconds")
     granted = [exception(f"run-{i}", expiresAt=end) for i in range(2)]
     for each in granted:

@@ -231,7 +231,7 @@ def test_a_pod_without_kubeconfig_uses_its_service_account(
     for name, value in {**variables, "HOME": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
     options = {"kubeconfig": None, "context": None, **given}
-    assert credentials.in_pod(**options) is in_pod
+    assert credentials.runs_in_pod(**options) is in_pod
     (tmp_path / ".kube").mkdir()
     (tmp_path / ".kube/config").touch()
-    assert credentials.in_pod(**options) is False
+    assert credentials.runs_in_pod(**options) is False

@@ -6,7 +6,7 @@ import pytest
 
 from jobset_client import errors, operations
 from jobset_client.core import Answer, Emitter
-from jobset_client.logs import MOST_BYTES, MOST_LOGS, PodLog
+from jobset_client.logs import MAX_BYTES, MAX_LOGS, PodLog
 from tests.support.objects.jobsets import jobset, rjob
 from tests.support.played.operations import listed, play, said, status
 
@@ -81,7 +81,7 @@ def test_each_line_says_whose_it_is():
         "jobset.sigs.k8s.io/jobset-uid=u,batch.kubernetes.io/job-name=train-workers-0"
     )
     assert played.calls[2].path == "/api/v1/namespaces/team-a/pods/train-workers-0-0-abcde/log"
-    assert played.calls[2].query == (("container", "main"), ("limitBytes", str(MOST_BYTES)), ("tailLines", "5"))
+    assert played.calls[2].query == (("container", "main"), ("limitBytes", str(MAX_BYTES)), ("tailLines", "5"))
 
 
 def test_a_log_that_is_not_there_is_said_and_the_others_are_given():
@@ -115,11 +115,11 @@ def test_a_container_that_there_is_not_is_answered_with_those_that_there_are():
 
 
 def test_a_large_set_gives_a_bounded_number_of_logs():
-    pods = [pod(number) for number in range(MOST_LOGS + 5)]
+    pods = [pod(number) for number in range(MAX_LOGS + 5)]
     played = play(logs(), [said(a_set()), listed(*pods), *[Answer(body=b"x")] * 999])
-    assert (len(played.emitted), len(played.calls)) == (MOST_LOGS + 1, MOST_LOGS + 2)
+    assert (len(played.emitted), len(played.calls)) == (MAX_LOGS + 1, MAX_LOGS + 2)
     assert "5 more containers" in str(played.emitted[-1])
-    one_more = play(logs(), [said(a_set()), listed(*pods[: MOST_LOGS + 1]), *[Answer(body=b"x")] * 999])
+    one_more = play(logs(), [said(a_set()), listed(*pods[: MAX_LOGS + 1]), *[Answer(body=b"x")] * 999])
     assert "1 more container:" in str(one_more.emitted[-1])
 
 

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from jobset_client import Event, JobSet, NeverError, WaitTimeoutError
-from jobset_client.notebook import MOST_ROWS, progress, progress_async, table
+from jobset_client.notebook import MAX_ROWS, progress, progress_async, table
 from tests.support.objects.jobsets import jobset, rjob
 
 JSON = dict[str, Any]
@@ -42,9 +42,9 @@ def test_what_looks_like_markup_is_shown_as_it_is():
 
 
 def test_a_large_set_has_a_bounded_table():
-    many = JobSet.from_dict(jobset(*(rjob(f"r{number}") for number in range(MOST_ROWS + 3))))
+    many = JobSet.from_dict(jobset(*(rjob(f"r{number}") for number in range(MAX_ROWS + 3))))
     assert "and 3 more ReplicatedJobs" in text(many)
-    assert text(many).count("│ r") == MOST_ROWS
+    assert text(many).count("│ r") == MAX_ROWS
 
 
 class Client:
@@ -115,6 +115,6 @@ def test_a_notebook_shows_a_jobset_short_and_escaped():
     assert "JobSet team-a/train: waits, restarts 2" in shown
     assert "<tr><td>workers</td><td>2</td><td>1</td><td>1</td><td>0</td></tr>" in shown
     assert len(shown) < 400
-    many = JobSet.from_dict(jobset(*(rjob(f"r{number}") for number in range(MOST_ROWS + 3)), name="<b>"))
+    many = JobSet.from_dict(jobset(*(rjob(f"r{number}") for number in range(MAX_ROWS + 3)), name="<b>"))
     assert "&lt;b&gt;" in many._repr_html_()
     assert many._repr_html_().endswith("<p>and 3 more</p>")

@@ -11,7 +11,7 @@ from jobset_client import JobSet, JobSetSpec, ReplicatedJob, operations, words
 from jobset_client.builders import jobset as built
 from jobset_client.errors import UnreadableError
 from jobset_client.models import FailurePolicy
-from jobset_client.words import MOST_FAULTS
+from jobset_client.words import MAX_FAULTS
 from kube.model.jsontree import dig, set_in
 from kube.model.suggest import nearest
 from manifests import crd
@@ -248,9 +248,9 @@ def test_unknown_fields_of_a_newer_version_are_read_where_that_is_asked_for():
 
 
 def test_a_message_names_no_more_faults_than_can_be_read():
-    body = jobset(*[rjob(str(number), zebra=1) for number in range(MOST_FAULTS + 7)])
+    body = jobset(*[rjob(str(number), zebra=1) for number in range(MAX_FAULTS + 7)])
     error = refused(JobSet.from_dict, body)
-    assert len(error.causes) == MOST_FAULTS + 7
+    assert len(error.causes) == MAX_FAULTS + 7
     assert "\n- and 7 more\n" in str(error)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jobset_client import errors, operations
-from jobset_client.core import MOST_IN_A_LINE, Answer, Deadline
+from jobset_client.core import MAX_IN_A_LINE, Answer, Deadline
 from jobset_client.watching import GIVE_UP, Changes, Selection
 from tests.support.objects.jobsets import jobset
 from tests.support.played.operations import Clock, event, listed, pieces, play, status
@@ -97,13 +97,13 @@ def test_a_watch_with_a_timeout_ends_without_an_error():
 
 
 def test_more_than_a_client_keeps_in_mind_is_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("jobset_client.watching.MOST_WATCHED", 1)
+    monkeypatch.setattr("jobset_client.watching.MAX_WATCHED", 1)
     played = play(operations.watch("default"), [listed(a_set(), a_set("b"))])
     assert "more than 1: narrow it" in str(played.error)
 
 
 def test_an_event_that_is_too_large_ends_the_watch():
-    large = Answer(body=b"x" * (MOST_IN_A_LINE + 1))
+    large = Answer(body=b"x" * (MAX_IN_A_LINE + 1))
     played = play(operations.watch("default"), [listed(), Answer(), large])
     assert "larger than 8 MiB" in str(played.error)
 

@@ -14,7 +14,7 @@ from api.batch import Job
 from api.children import build_job
 from api.features import FeatureGates
 from api.gang_api import Served
-from api.gangs import MOST_JOBS
+from api.gangs import MAX_JOBS
 from api.jobset import JobSet
 from api.keys import GROUPS_READY, RESTART_ATTEMPT
 from api.layout import layout_of
@@ -275,9 +275,9 @@ def created(what: Observed) -> list[CreateGroup]:
 
 @pytest.mark.parametrize("suspend", [False, True])
 def test_a_set_with_too_many_jobs_for_groups_gets_neither(suspend: bool):
-    js = workers(MOST_JOBS + 1, scheduling={}, suspend=suspend)
+    js = workers(MAX_JOBS + 1, scheduling={}, suspend=suspend)
     found = decided(observed(js))
     assert not [action for action in found.actions if isinstance(action, CreateJob | CreateGroup)]
     condition = find(found.status.conditions, GROUPS_READY)
     assert (condition.status, condition.reason) == ("False", "TooManyJobs")
-    assert created(observed(workers(MOST_JOBS, scheduling={})))
+    assert created(observed(workers(MAX_JOBS, scheduling={})))

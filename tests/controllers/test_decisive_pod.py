@@ -12,12 +12,12 @@ from api.pod import DetailedPod as Pod
 from api.policies import OnExitCodes
 from controllers.jobset.failed_pods import summary
 from controllers.planning.decisive_pod import (
-    MOST_COUNTED,
-    beyond_counting,
+    MAX_COUNTED,
     candidates,
     decisive_pod,
     first_failed,
     matching,
+    may_have_missed_pods,
     without_victims,
 )
 from controllers.planning.observed import Ended, FailedPod
@@ -258,15 +258,15 @@ class TestReadingInParts:
 
     @pytest.mark.parametrize(
         ("limit", "more", "beyond"),
-        [(6, 1, False), (MOST_COUNTED - 1, 1, False), (MOST_COUNTED, -1, False), (MOST_COUNTED, 1, True)],
+        [(6, 1, False), (MAX_COUNTED - 1, 1, False), (MAX_COUNTED, -1, False), (MAX_COUNTED, 1, True)],
     )
     def test_no_more_failed_pods_are_kept_than_are_counted(self, limit, more, beyond):
-        pods = [FailedPod(f"p{number:05}", ended_at=at(1)) for number in range(MOST_COUNTED + more)]
+        pods = [FailedPod(f"p{number:05}", ended_at=at(1)) for number in range(MAX_COUNTED + more)]
         job, rjob = failed_job(), of(backoffLimit=limit)
         kept = candidates(job, rjob, pods)
-        assert len(kept) == min(limit + 1, MOST_COUNTED, len(pods))
+        assert len(kept) == min(limit + 1, MAX_COUNTED, len(pods))
         assert names(decisive_pod(job, rjob, kept)) == f"p{len(kept) - 1:05}"
-        assert beyond_counting(job, rjob, kept) is beyond
+        assert may_have_missed_pods(job, rjob, kept) is beyond
 
 
 class TestMatching:

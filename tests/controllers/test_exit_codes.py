@@ -1,6 +1,6 @@
 """Failure policy rules by exit code: what they decide, which pods are asked for first, and what is reported."""
 
-from controllers.planning.decisive_pod import MOST_COUNTED
+from controllers.planning.decisive_pod import MAX_COUNTED
 from controllers.planning.observed import Ended, FailedPod
 from controllers.planning.plan import plan
 from tests.support.model.lives import started
@@ -27,10 +27,10 @@ class TestDecisions:
         assert (world.status.restarts, world.status.terminal_state) == (1, "")
 
     def test_more_failed_pods_than_are_counted_are_decided_by_and_reported(self):
-        world = started(rjob("workers", backoffLimit=MOST_COUNTED), failurePolicy=rules(STOP))
+        world = started(rjob("workers", backoffLimit=MAX_COUNTED), failurePolicy=rules(STOP))
         world.fail("js-workers-0")
         world.failed_pods["js-workers-0"] = tuple(
-            FailedPod(f"p{number:05}", "n", (Ended("c", 3),), at(1)) for number in range(MOST_COUNTED + 1)
+            FailedPod(f"p{number:05}", "n", (Ended("c", 3),), at(1)) for number in range(MAX_COUNTED + 1)
         )
         world.settle()
         assert world.status.terminal_state == "Failed"

@@ -8,7 +8,7 @@ from api import keys
 from api.failure_actions import MAX_REPLICAS_TO_RESTART
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.plan import plan
-from kube.model.patterns import MOST_PATTERNS
+from kube.model.patterns import MAX_PATTERNS
 from tests.controllers.test_bounded_plans import FAILED, GATES, children, failed, observed
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -29,7 +29,7 @@ def test_one_at_least_is_looked_at():
     assert status.replicated_jobs_status[0].job_restarts[:5] == (1, 0, 0, 0, 0)
 
 
-@pytest.mark.parametrize(("place", "reason"), [(MOST_PATTERNS - 1, "late"), (MOST_PATTERNS, "DefaultFailurePolicy")])
+@pytest.mark.parametrize(("place", "reason"), [(MAX_PATTERNS - 1, "late"), (MAX_PATTERNS, "DefaultFailurePolicy")])
 def test_so_many_patterns_are_looked_at(place: int, reason: str):
     rules = [
         {"onJobFailureMessagePatterns": ["never"] * place},
@@ -37,7 +37,7 @@ def test_so_many_patterns_are_looked_at(place: int, reason: str):
     ]
     decided = plan(failed(1, *rules), GATES)
     warned = [event for event in decided.warnings if event.reason == "TooManyPatterns"]
-    assert len(warned) == (place == MOST_PATTERNS)
+    assert len(warned) == (place == MAX_PATTERNS)
     assert decided.status.last_restart.reason == ("FailurePolicy_late" if reason == "late" else reason)
 
 

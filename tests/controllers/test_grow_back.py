@@ -7,7 +7,7 @@ from api import keys
 from api.batch import Job
 from api.features import FeatureGates
 from api.layout import layout_of
-from api.placeholders import MOST_PLACEHOLDERS, as_placeholder
+from api.placeholders import MAX_PLACEHOLDERS, as_placeholder
 from api.spares import HOLD
 from controllers.planning.child_jobs import sort_jobs
 from controllers.planning.limits import DEFAULT_LIMITS
@@ -158,7 +158,7 @@ class TestMore:
         [group] = world.js.spec.replicated_jobs
         world.edit(replicated_jobs=(msgspec.structs.replace(group, replicas=100_000),))
         world.settle()
-        assert len(world.placeholders) == MOST_PLACEHOLDERS
+        assert len(world.placeholders) == MAX_PLACEHOLDERS
 
     def test_they_fit_where_the_job_fits_and_run_nothing(self):
         pod = {

@@ -116,6 +116,6 @@ class TestNodes:
         show(bench.watches.nodes, node_of("n1", rack="r9"))
         await bench.until_idle()
         await asyncio.sleep(RELABEL_PAUSE + 1)
-        for request in (REQUEST, JobRequest.of_pod(leader_of("gone"))):
+        for request in (REQUEST, JobRequest.from_pod(leader_of("gone"))):
             await bench.reconciler.reconcile(request)
         assert bench.remembered() == {}

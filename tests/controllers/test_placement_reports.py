@@ -77,7 +77,7 @@ class TestEvents:
         await asyncio.sleep(REPORT_AFTER)
         invented = leader_of("invented", created=moment(-9))
         show(bench.watches.leaders, invented, leader_of())
-        assert (await bench.reconciler.reconcile(JobRequest.of_pod(invented))).requeue_after == REPORT_AFTER
+        assert (await bench.reconciler.reconcile(JobRequest.from_pod(invented))).requeue_after == REPORT_AFTER
         assert bench.events == []
         await bench.reconcile()
         [(*_, note)] = bench.events

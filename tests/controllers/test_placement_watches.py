@@ -12,7 +12,7 @@ from api.batch import Job
 from api.exclusive import Domain, NoDomain
 from controllers.placement.controller import JobRequest, PlacementReconciler
 from controllers.placement.domains import Map
-from controllers.placement.watches import COMMON_KEYS, MOST_KEYS, RELIST_PAUSE, PlacementWatches
+from controllers.placement.watches import COMMON_KEYS, MAX_KEYS, RELIST_PAUSE, PlacementWatches
 from kube.client import Client
 from kube.informer import Informer
 from kube.options import METADATA
@@ -114,9 +114,9 @@ async def test_invented_keys_are_bounded_in_number_and_in_lists():
             await asyncio.sleep(0.3)
         await asyncio.sleep(ENOUGH)
         [node] = cluster.watches.nodes.store.list()
-        assert len(node.asked) == len(COMMON_KEYS) + MOST_KEYS
+        assert len(node.asked) == len(COMMON_KEYS) + MAX_KEYS
         assert node.label(COMMON_KEYS[0]) == "common"
-        assert cluster.lists() <= 1 + MOST_KEYS
+        assert cluster.lists() <= 1 + MAX_KEYS
         assert cluster.where.label("key-0", "n") == "value-0", "the first are known"
 
 
@@ -124,20 +124,20 @@ async def test_a_namespace_that_uses_all_keys_leaves_the_others_their_share():
     """And does not take them back, however often it asks: each gets as many as there are for all."""
 
     async with watching() as cluster:
-        for number in range(5 * MOST_KEYS):
+        for number in range(5 * MAX_KEYS):
             cluster.lead(f"key-{number}", f"j{number}")
         await asyncio.sleep(ENOUGH)
-        for number in range(100, 100 + MOST_KEYS):
+        for number in range(100, 100 + MAX_KEYS):
             cluster.lead(f"key-{number}", f"theirs-{number}", "other")
             await asyncio.sleep(RELIST_PAUSE)
-            for again in range(5 * MOST_KEYS):
+            for again in range(5 * MAX_KEYS):
                 cluster.watches.keep_label(cluster.watches.leaders.store.get("ns", f"j{again}-0-abcde"))
         lists = cluster.lists()
         await asyncio.sleep(ENOUGH)
         [node] = cluster.watches.nodes.store.list()
         theirs = [key for key in node.asked if key in {f"key-{n}" for n in range(100, 200)}]
-        assert len(node.asked) == len(COMMON_KEYS) + MOST_KEYS
-        assert len(theirs) in {MOST_KEYS // 2 - 1, MOST_KEYS // 2}
+        assert len(node.asked) == len(COMMON_KEYS) + MAX_KEYS
+        assert len(theirs) in {MAX_KEYS // 2 - 1, MAX_KEYS // 2}
         assert cluster.where.find("other", "uid-theirs-100", "key-100") == Domain(
             "value-100", "theirs-100-0-abcde", "n"
         )
@@ -168,7 +168,7 @@ async def test_one_key_too_many_is_refused_without_a_list_until_another_is_free(
     """Those of one tenant cannot have the nodes listed for ever, nor push out what others are placed by."""
 
     async with watching() as cluster:
-        for number in range(MOST_KEYS):
+        for number in range(MAX_KEYS):
             cluster.lead(f"key-{number}", f"j{number}")
         await asyncio.sleep(ENOUGH)
         lists = cluster.lists()
@@ -181,7 +181,7 @@ async def test_one_key_too_many_is_refused_without_a_list_until_another_is_free(
         reconciler = PlacementReconciler(cluster.client, cluster.watches, jobs, reported)
         late = JobRequest("ns", "late", "uid-late")
         for _ in range(5):
-            for number in range(MOST_KEYS):
+            for number in range(MAX_KEYS):
                 await reconciler.reconcile(JobRequest("ns", f"j{number}", f"uid-j{number}"))
             wait = (await reconciler.reconcile(late)).requeue_after
             assert wait is not None

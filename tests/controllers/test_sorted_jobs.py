@@ -141,7 +141,7 @@ CHANGED = {
 @pytest.mark.parametrize("count", [400, 1600])
 @pytest.mark.parametrize("change", CHANGED)
 def test_a_job_that_changes_takes_the_same_work_in_a_set_of_any_size(count, change):
-    observed = bench.at_rest(count)
+    observed = bench.idle_set(count)
     known, layout = SortedJobs(), layout_of(observed.jobset)
     first, *others = observed.jobs
     before, after = ((*others, *([with_status(first, **how)] if how != () else ())) for how in CHANGED[change])

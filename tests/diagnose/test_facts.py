@@ -12,7 +12,7 @@ from diagnose.states import State
 from kube.client import Client
 from kube.errors import NotFound
 from kube.model.meta import NO_OWNER
-from kube.reader import MOST_EXAMPLES, MOST_PAGES, PAGE
+from kube.reader import MAX_EXAMPLES, MAX_PAGES, PAGE
 from kube.transport import Request, Response
 from tests.support.explain.objects import (
     NOW,
@@ -87,9 +87,9 @@ async def test_what_others_have_is_read_up_to_a_limit():
     leader = made(leader_of(job, unscheduled="no"))
     cluster = Cluster(js, job, leader, endless=("pods",))
     found = await read(cluster)
-    assert len(found.holders or ()) == PAGE * MOST_PAGES
-    assert f"pods of other JobSets beyond the first {PAGE * MOST_PAGES}" in found.unseen
-    assert len(cluster.asked) < MOST_PAGES + 15
+    assert len(found.holders or ()) == PAGE * MAX_PAGES
+    assert f"pods of other JobSets beyond the first {PAGE * MAX_PAGES}" in found.unseen
+    assert len(cluster.asked) < MAX_PAGES + 15
 
 
 @pytest.mark.parametrize("label", ["", "0"])
@@ -146,7 +146,7 @@ async def test_names_of_missing_jobs_are_looked_up_for_a_few():
     cluster = Cluster(js, taken)
     found = await read(cluster)
     assert found.foreign == {"train-workers-1": NO_OWNER}
-    assert sum(r.verb == "get" and "/jobs/" in r.path for r in cluster.asked) == MOST_EXAMPLES
+    assert sum(r.verb == "get" and "/jobs/" in r.path for r in cluster.asked) == MAX_EXAMPLES
 
 
 async def test_jobs_of_an_earlier_jobset_of_the_name_are_not_its_own():

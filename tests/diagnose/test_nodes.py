@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.node_offers import in_words
+from api.node_offers import format_amount
 from diagnose.gather import gather
 from diagnose.needs import SeenSpec
 from diagnose.nodes import Nodes, SeenNode
 from kube.client import Client
 from kube.model.node_affinity import Requirement, Toleration
-from kube.reader import MOST_PAGES, PAGE
+from kube.reader import MAX_PAGES, PAGE
 from kube.transport import Request, Response
 from tests.support.explain.objects import (
     NOW,
@@ -266,7 +266,7 @@ def test_requests_of_a_pod_are_added_up_as_the_scheduler_does():
 
     def of(**spec: Any) -> dict[str, str]:
         needs = msgspec.convert(spec, SeenSpec).requests()
-        return {name: in_words(amount, name) for name, amount in needs.items()}
+        return {name: format_amount(amount, name) for name, amount in needs.items()}
 
     assert of(containers=[one("1"), one("500m"), {}]) == {"cpu": "1500m cpu"}
     assert of(containers=[one("1")], initContainers=[one("4")], overhead={"cpu": "1"}) == {"cpu": "5 cpu"}
@@ -316,7 +316,7 @@ async def test_more_nodes_than_are_read_are_not_judged():
     cluster = Cluster(*waiting({"unscheduled": MISFIT}), BIG, endless=("nodes",))
     found = await gather(Client(cluster), "default", "train", NOW)
     assert found.node_offers is None
-    assert f"what nodes beyond the first {PAGE * MOST_PAGES} offer" in found.unseen
+    assert f"what nodes beyond the first {PAGE * MAX_PAGES} offer" in found.unseen
 
 
 @pytest.mark.looptime

@@ -11,7 +11,7 @@ from tests.support.cluster.requests import MERGE, request, wait_for
 JSON = dict[str, Any]
 pytestmark = pytest.mark.slow
 SECONDS = 10.0
-MOST_RESUMPTIONS = 5
+MAX_RESUMPTIONS = 5
 """Of a Job in that time: at once, and after 1, 2 and 4 s; one more where the manager has resumed it a moment before."""
 
 
@@ -30,7 +30,7 @@ def test_it_is_resumed_after_pauses_that_grow_and_the_other_is_named(sets: Sets)
         if not found["spec"]["suspend"]:
             request(sets.cluster, "PATCH", f"{path}?fieldManager=kueue", {"spec": {"suspend": True}}, MERGE)
     resumed = (job(sets)[1]["metadata"]["generation"] - first) // 2
-    assert 2 <= resumed <= MOST_RESUMPTIONS
+    assert 2 <= resumed <= MAX_RESUMPTIONS
 
     def warned() -> list[str]:
         return [note for kind, reason, note in sets.events() if (kind, reason) == ("Warning", "JobsSuspendedAgain")]

@@ -12,7 +12,7 @@ from policy import audit as module
 from policy.audit import Audit, First, as_written
 from policy.exception_types import read_exception
 from policy.judged import JudgedJobSet, Namespace
-from policy.status_types import MOST_SHOWN, AuditedViolation
+from policy.status_types import MAX_SHOWN, AuditedViolation
 from policy.types import Exceptions, JobSetPolicy
 from tests.support.objects.jobsets import rjob
 from tests.support.objects.policies import exception, judged, policy
@@ -71,7 +71,7 @@ def test_the_status_is_bounded_and_the_same_in_whatever_order_jobsets_come():
     first = audited(*many).result("limits", TIME)
     assert audited(*reversed(many)).result("limits", TIME) == first
     assert first.violations == 100
-    assert [each.name for each in first.first] == [f"train-{number // 2:03}" for number in range(MOST_SHOWN)]
+    assert [each.name for each in first.first] == [f"train-{number // 2:03}" for number in range(MAX_SHOWN)]
 
 
 def test_a_patch_leaves_nothing_of_an_earlier_audit():
@@ -84,7 +84,7 @@ def test_a_patch_leaves_nothing_of_an_earlier_audit():
 
 def test_results_by_namespace_are_kept_only_for_reports_and_are_bounded(monkeypatch: pytest.MonkeyPatch):
     assert audited(js()).reports == {}
-    monkeypatch.setattr(module, "MOST_REPORTS", 1)
+    monkeypatch.setattr(module, "MAX_REPORTS", 1)
     found = audited(js(), policies=(LIMITS, policy("more", ttl={"required": True})), reports=True)
     assert {key: first.count for key, first in found.reports.items()} == {("default", "limits"): 2}
 

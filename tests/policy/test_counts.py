@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.counts import FIELDS, MATCHED, SET, Tally, status_patch
-from policy.status_types import ANYONE, API_SERVER, MOST_RULES, JobSetPolicyStatus, RuleCounts
+from policy.status_types import ANYONE, API_SERVER, MAX_RULES, JobSetPolicyStatus, RuleCounts
 
 RULES = ["maxJobs", "maxTotals", "defaults"]
 DECISIONS = st.tuples(
@@ -61,9 +61,9 @@ def test_an_older_time_never_replaces_a_later_one():
 
 
 def test_the_list_of_rules_is_bounded():
-    full = JobSetPolicyStatus(rules=tuple(RuleCounts(name=f"rule{n}") for n in range(MOST_RULES)))
+    full = JobSetPolicyStatus(rules=tuple(RuleCounts(name=f"rule{n}") for n in range(MAX_RULES)))
     changed = status_patch(full, tally(("maxJobs", "Deny", 1, 10), ("rule0", "Deny", 1, 10)), API_SERVER)
-    assert len(changed["rules"]) == MOST_RULES
+    assert len(changed["rules"]) == MAX_RULES
     assert changed["denied"] == 1
 
 

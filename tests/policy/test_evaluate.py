@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from policy.evaluate import MOST_OF_A_RULE, violations
+from policy.evaluate import MAX_OF_A_RULE, violations
 from policy.judged import Namespace
 from policy.registry import RULES, Rules
 from tests.support.objects.jobsets import rjob
@@ -186,7 +186,7 @@ def test_amounts_have_the_unit_of_the_limit_or_a_shorter_one(amount: str, limit:
 def test_findings_of_one_rule_are_limited_and_do_not_hide_another_rule():
     pod = {"containers": [{"name": f"c{i}", "image": "nginx"} for i in range(200)]}
     found = violations([policy(imagesByDigest=True, maxJobs={"max": 0})], judged(rjob(pod=pod)), Namespace())
-    assert [sum(one.rule == rule for one in found) for rule in ("imagesByDigest", "maxJobs")] == [MOST_OF_A_RULE, 1]
+    assert [sum(one.rule == rule for one in found) for rule in ("imagesByDigest", "maxJobs")] == [MAX_OF_A_RULE, 1]
 
 
 def test_each_rule_of_the_api_has_its_function():

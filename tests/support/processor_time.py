@@ -16,7 +16,7 @@ import pytest
 
 PROPERTY = "processor_seconds"
 """Name of the property of each test in the report of a run (build/tests.xml)."""
-MOST_FILES = 40
+MAX_FILES = 40
 LOOK_EVERY = 1.0
 """Seconds between two looks at all descendants: with clusters among them each takes longer than most tests."""
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -88,5 +88,5 @@ class ProcessorTime:
                 used = dict(getattr(report, "user_properties", ())).get(PROPERTY, 0)
                 files[getattr(report, "nodeid", "").partition("::")[0]] += used
         terminalreporter.section(f"processor time of tests: {sum(files.values()):.0f} s")
-        for file, used in files.most_common(MOST_FILES):
+        for file, used in files.most_common(MAX_FILES):
             terminalreporter.write_line(f"{used:7.1f} s  {file}")

@@ -139,7 +139,7 @@ async def test_a_right_that_is_taken_away_later_is_named_until_it_is_back():
 
 
 async def test_more_than_is_kept_is_named(monkeypatch):
-    monkeypatch.setattr(module, "MOST_JOBS", 0)
+    monkeypatch.setattr(module, "MAX_JOBS", 0)
     async with watched(api_with_a_set()) as (_, board):
         assert "there are more jobs than the 0 that are kept" in json.loads(board.since(""))["notes"]
 

@@ -112,9 +112,9 @@ async def test_a_set_is_drawn_once_for_many_browsers_until_something_changes(bro
 
 
 async def test_only_so_many_answers_are_kept(browser, pages):
-    for index in range(servers.MOST_KEPT + 5):
+    for index in range(servers.MAX_KEPT + 5):
         await browser.json(f"/api/map?topology={index}")
-    assert len(pages._kept) == servers.MOST_KEPT
+    assert len(pages._kept) == servers.MAX_KEPT
 
 
 async def test_an_explanation_is_made_once_for_many_browsers(browser, shown):
@@ -169,7 +169,7 @@ async def test_a_stream_brings_everything_and_then_what_changes(browser, board):
 
 
 async def test_streams_are_bounded_and_places_become_free(browser, monkeypatch):
-    monkeypatch.setattr(servers, "MOST_STREAMS", 1)
+    monkeypatch.setattr(servers, "MAX_STREAMS", 1)
     async with browser.session.get(browser.base + "/api/events") as first:
         await event(first.content)
         assert (await browser.get("/api/events"))[0] == 503

@@ -42,8 +42,8 @@ def test_of_one_set_its_domains_come_first_and_only_its_jobs_wait():
 
 
 def test_a_map_is_bounded(monkeypatch):
-    monkeypatch.setattr(topology, "MOST_DOMAINS", 1)
-    monkeypatch.setattr(topology, "MOST_JOBS", 2)
+    monkeypatch.setattr(topology, "MAX_DOMAINS", 1)
+    monkeypatch.setattr(topology, "MAX_JOBS", 2)
     found, _ = drawn(*[a_pod(f"job-{index}", "n1") for index in range(5)])
     (domain,) = found["domains"]
     assert (len(domain["jobs"]), domain["jobsLeftOut"], found["domainsLeftOut"]) == (2, 3, 2)

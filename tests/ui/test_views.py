@@ -148,7 +148,7 @@ def test_a_replicated_job_has_one_state(of, state):
 
 
 def test_jobs_are_in_the_order_of_their_indexes_and_not_more_than_can_be_read(monkeypatch):
-    monkeypatch.setattr(views, "MOST_JOBS", 2)
+    monkeypatch.setattr(views, "MAX_JOBS", 2)
     shown = show(a_set(rjob(replicas=11)), jobs=[a_job(10), a_job(9), a_job(2)])
     assert [job["name"] for job in shown["jobList"]] == ["train-workers-2", "train-workers-9"]
     assert shown["jobsLeftOut"] == 1

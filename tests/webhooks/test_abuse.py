@@ -21,7 +21,7 @@ from tests.support.tls import until
 from tests.support.webhook_app import APP, GOOD, PATHS, ask
 from webhooks.body import BODY_LIMITS, Bodies, BodyLimits
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
-from webhooks.offload import MOST_PASSED, Turns, compute, work
+from webhooks.offload import MAX_PASSED, Turns, compute, work
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
 from webhooks.work import Work
@@ -313,13 +313,13 @@ async def test_the_cheapest_is_next_and_who_waits_longest_is_passed_some_times_o
     turns = Turns()
     present = turns.ask(0)
     costly = turns.ask(9)
-    cheap = [turns.ask(1 + number % 2) for number in range(2 * MOST_PASSED)]
+    cheap = [turns.ask(1 + number % 2) for number in range(2 * MAX_PASSED)]
     served: list[int] = []
     while present is not costly:
         turns.leave(present)
         present = next(each for each in (costly, *cheap) if each.called.done() and each.called.result())
         served.append(present.cost)
-    assert served == [1] * MOST_PASSED + [9]
+    assert served == [1] * MAX_PASSED + [9]
 
 
 @pytest.mark.parametrize("end", ["too large", "cut off", "bad", "failing"])

@@ -20,7 +20,7 @@ from tests.support.objects.reviews import review
 from tests.support.webhook_app import ask
 from tests.webhooks.test_forgotten_fields import whole
 from tests.webhooks.test_policies import Played
-from webhooks.jobset.copies import MOST_BYTES
+from webhooks.jobset.copies import MAX_BYTES
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.jobset.policies import PolicyChecks
 from webhooks.review import AdmissionRequest, AdmissionResponse
@@ -158,7 +158,7 @@ def test_an_update_of_the_fields_is_one_of_the_annotation():
         '{"suspend": false}',
         '{"failurePolicy.rules[a].onExitCodes": null}',
         '{"activeDeadlineSeconds": 60, "nothing": 0}',
-        json.dumps({"replicatedJobs[workers].exitCodePolicy": PERMANENT, "x": "a" * MOST_BYTES}),
+        json.dumps({"replicatedJobs[workers].exitCodePolicy": PERMANENT, "x": "a" * MAX_BYTES}),
     ],
 )
 def test_an_annotation_that_does_not_fit_the_set_is_refused(text: str):

@@ -21,7 +21,7 @@ from webhooks.jobset.answers import answer
 from webhooks.jobset.engine import Findings
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.offload import Costly, Turns, costly
-from webhooks.review import MAX_BODY, MOST_FIELDS, AdmissionResponse, decode_review
+from webhooks.review import MAX_BODY, MAX_FIELDS, AdmissionResponse, decode_review
 from webhooks.router import create_app
 from webhooks.work import STEPS, TooMuchWorkError, Work
 
@@ -230,7 +230,7 @@ async def test_what_takes_too_much_work_is_refused_and_its_author_told_so(path: 
 async def test_no_objects_are_made_of_a_review_with_too_many_fields(path: str, monkeypatch: pytest.MonkeyPatch):
     """Whoever else is served by the process would wait for it."""
     monkeypatch.setattr(body, "decode_review", None)
-    sent = encode(review(jobset(replicatedJobs=[{}] * MOST_FIELDS), uid="asked"))
+    sent = encode(review(jobset(replicatedJobs=[{}] * MAX_FIELDS), uid="asked"))
     assert len(sent) < MAX_BODY
     response = await ask(sent, path)
     assert (response["uid"], response["allowed"], response["status"]["code"]) == ("asked", False, 413)

@@ -9,12 +9,12 @@ from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from webhooks.jobset.engine import Findings
 from webhooks.jobset.ignored_rules import can_be_ignored
-from webhooks.jobset.rules import MOST_FINDINGS
+from webhooks.jobset.rules import MAX_FINDINGS
 from webhooks.review import AdmissionResponse
 
 MAX_WARNING = 256
 """Characters of one warning: the API server may cut longer ones, and with it the fix at the end."""
-MAX_WARNINGS = MOST_FINDINGS
+MAX_WARNINGS = MAX_FINDINGS
 _MORE = "and {} more warnings; `jobset validate` shows them all"
 MORE_WARNINGS = re.compile(_MORE.format(r"\d+"))
 """The last warning, which counts those that did not fit."""

@@ -21,7 +21,7 @@ from webhooks.json_patch import PatchDraft
 from webhooks.work import Work
 
 ANNOTATION = Path(("metadata", "annotations", OWN_FIELDS_COPY))
-MOST_BYTES = 64 * 1024
+MAX_BYTES = 64 * 1024
 """Bytes of the annotation. The API server allows 256 KiB for all annotations of an object."""
 _STEPS = 60
 """Steps of work for one path."""
@@ -51,7 +51,7 @@ def write_own_fields(draft: PatchDraft, *, is_new: bool) -> None:
     if dig(obj, "spec", "managedBy") == MULTIKUEUE or dig(meta, "labels", QUEUE_NAME) is not None:
         values = own_values(obj.get("spec"), draft.work)
         text = _encoder.encode(values).decode() if values else ""
-    if text and len(text.encode()) <= MOST_BYTES:
+    if text and len(text.encode()) <= MAX_BYTES:
         draft.put(ANNOTATION, text)
     elif dig(obj, *ANNOTATION.parts) is not None:
         draft.remove(ANNOTATION)
@@ -69,7 +69,7 @@ def _sent_values(obj: JSON) -> Mapping[str, Any] | None:
 
 def read_values(text: Any) -> Mapping[str, Any] | None:
     """The values of an annotation by name of their place; None if it is invalid."""
-    if not isinstance(text, str) or len(text) > MOST_BYTES:
+    if not isinstance(text, str) or len(text) > MAX_BYTES:
         return None
     try:
         values = msgspec.json.decode(text)

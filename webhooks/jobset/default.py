@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Any
 
 from api.jobset import MAX_CLAIM_POLICIES, MAX_DEPENDS_ON
-from api.spares import MOST_GROUPS, is_complete, spare_template
+from api.spares import MAX_GROUPS, is_complete, spare_template
 from kube.model.field import SPEC, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
@@ -76,7 +76,7 @@ def _spare_templates(new: JSON, old: JSON | None) -> Iterator[tuple[Path, Any]]:
     rjobs, stored = dig(new, "spec", "replicatedJobs"), by_name(dig(old, "spec", "replicatedJobs"))
     rjobs_by_name = by_name(rjobs)
     spares = ((i, rjob) for i, rjob in _objects(rjobs) if isinstance(rjob.get("spareFor"), str))
-    for i, rjob in islice(spares, MOST_GROUPS):
+    for i, rjob in islice(spares, MAX_GROUPS):
         name = rjob.get("name")
         before, target = stored.get(name if isinstance(name, str) else ""), rjobs_by_name.get(rjob["spareFor"])
         if is_complete(rjob.get("template")):

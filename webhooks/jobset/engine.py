@@ -16,7 +16,7 @@ from kube.model.field import FieldError, Layer, Path, Rule, by_path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from webhooks.jobset.default import by_name, with_defaults
-from webhooks.jobset.existing_paths import at_existing_paths
+from webhooks.jobset.existing_paths import move_to_existing_paths
 from webhooks.jobset.ignored_rules import ignored_rules, is_ignored
 from webhooks.jobset.rules import depends_on, managed_by
 from webhooks.jobset.rules.volume_claims import UNMOUNTED
@@ -87,7 +87,7 @@ class Engine:
             obj = with_defaults(obj, work=work)[0]
         faults = self.schema.faults(obj, work)
         repaired = self.schema.repair(obj, faults, work)
-        found = at_existing_paths(_without_consequences(faults, self._create(repaired, work)), obj)
+        found = move_to_existing_paths(_without_consequences(faults, self._create(repaired, work)), obj)
         return _findings_by_path([*faults, *found], repaired)
 
     def update(self, old: JSON, new: JSON, work: Work | None = None) -> Findings:
@@ -98,7 +98,7 @@ class Engine:
         repaired = self.schema.repair(new, faults, work)
         changed, warned = self._update(old, repaired, work), self._new_warnings(old, repaired, work)
         found = [*_without_consequences(faults, changed), *warned]
-        return _findings_by_path([*_new_faults(faults, old, new), *at_existing_paths(found, new, old)], repaired)
+        return _findings_by_path([*_new_faults(faults, old, new), *move_to_existing_paths(found, new, old)], repaired)
 
     def may_hide(self, new: JSON, old: JSON | None = None, work: Work | None = None) -> bool:
         """Whether `Findings.hides_other_faults` could be true.

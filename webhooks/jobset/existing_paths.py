@@ -11,16 +11,16 @@ _NAME = Path(("metadata", "name"))
 _GENERATE_NAME = Path(("metadata", "generateName"))
 
 
-def at_existing_paths(found: Iterable[FieldError], *objects: JSON) -> list[FieldError]:
+def move_to_existing_paths(found: Iterable[FieldError], *objects: JSON) -> list[FieldError]:
     """The findings at paths that exist in one of the objects.
 
     A finding about an absent value becomes `Required value`, which is clearer than `Invalid value: null`. If the parent
     of the value is absent, too, the finding is about the parent. Findings with the API server's own text are not moved.
     """
-    return [_at_existing_path(error, objects) for error in found]
+    return [_move_to_existing_path(error, objects) for error in found]
 
 
-def _at_existing_path(error: FieldError, objects: Sequence[JSON]) -> FieldError:
+def _move_to_existing_path(error: FieldError, objects: Sequence[JSON]) -> FieldError:
     parts = error.path.parts
     depth = max(_depth(obj, parts) for obj in objects)
     if depth == len(parts):

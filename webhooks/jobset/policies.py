@@ -27,7 +27,7 @@ from policy.judged import JudgedJobSet, Namespace
 from policy.kinds import PolicyId
 from policy.recorded import recorded_defaults
 from policy.sentences import source
-from policy.types import AUDIT_KEY, FAIL, MOST_AUDITED_TEXT, JobSetPolicy
+from policy.types import AUDIT_KEY, FAIL, MAX_AUDITED_TEXT, JobSetPolicy
 from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.engine import Findings, spec_apart_from_suspend
 from webhooks.jobset.policy_defaults import PutBack, keep_defaults, put_back_warnings, set_defaults
@@ -39,7 +39,7 @@ from webhooks.review import AdmissionRequest, AdmissionResponse, request_refusal
 
 log = logging.getLogger(__name__)
 
-MOST_AUDITED = 20
+MAX_AUDITED = 20
 """Violations of one JobSet in the audit log; the rest is counted."""
 ERROR: Final = "Error"
 """The action of a rule that could not be checked."""
@@ -148,7 +148,7 @@ class Judgement:
                 "policy": each.policy.metadata.name,
                 "rule": each.rule,
                 "path": str(each.error.path),
-                "message": shorten(each.error.complaint, MOST_AUDITED_TEXT),
+                "message": shorten(each.error.complaint, MAX_AUDITED_TEXT),
             }
             for each in self.broken
             if each.policy.spec.audits
@@ -164,8 +164,8 @@ class Judgement:
         ]
         if not entries:
             return {}
-        more = {"more": len(entries) - MOST_AUDITED} if len(entries) > MOST_AUDITED else {}
-        return {AUDIT_KEY: msgspec.json.encode({"violations": entries[:MOST_AUDITED], **more}).decode()}
+        more = {"more": len(entries) - MAX_AUDITED} if len(entries) > MAX_AUDITED else {}
+        return {AUDIT_KEY: msgspec.json.encode({"violations": entries[:MAX_AUDITED], **more}).decode()}
 
     def count(self, metrics: PolicyMetrics) -> None:
         """Count each decision once."""

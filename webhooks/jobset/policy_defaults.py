@@ -46,7 +46,7 @@ def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Defau
                 draft.append(path, default.value)
             else:
                 draft.default(path, default.value, empty_is_absent=default.parts == ("priorityClassName",))
-        in_api_server = policy.spec.in_api_server and default.name in recorded.get(policy.metadata.name, ())
+        in_api_server = policy.spec.is_enforced_by_api_server and default.name in recorded.get(policy.metadata.name, ())
         if len(draft.operations) > before or in_api_server:
             record.setdefault(policy.metadata.name, []).append(default.name)
     _write(draft, record)

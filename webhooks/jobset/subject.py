@@ -20,7 +20,7 @@ from api.paths import claim_templates, replicated_jobs
 from api.policies import FailurePolicy
 from api.restart_agent import jobs_without_agent
 from kube.model.field import ErrorType, FieldError, Layer, Path, Rule
-from kube.model.jsontree import dig, in_json_words, without_nulls
+from kube.model.jsontree import dig, rephrase_for_json, without_nulls
 from kube.model.meta import JSON, Base
 from webhooks.work import Work
 
@@ -383,7 +383,7 @@ def _read(value: Any, kind: type[T], base: Path) -> T:
         complaint, _, location = str(error).partition(" - at `")
         path = base.at(*_parts(location))
         offending = dig(value, *path.parts[len(base.parts) :])
-        raise Unreadable(UNREADABLE.at(path, offending, what=in_json_words(complaint))) from None
+        raise Unreadable(UNREADABLE.at(path, offending, what=rephrase_for_json(complaint))) from None
 
 
 def _parts(location: str) -> list[str | int]:

@@ -62,7 +62,7 @@ SCHEDULING: tuple[SubjectCheck, ...] = (
 )
 """Groups: checked again on every update that could change them."""
 BEFORE: tuple[SubjectCheck, ...] = (
-    depends_on.in_order,
+    depends_on.dependency_order,
     execution.one_order,
     execution.state,
     success.not_any,
@@ -77,7 +77,7 @@ BEFORE: tuple[SubjectCheck, ...] = (
     depends_on.not_on_the_first,
     names.subdomain,
     size.size,
-    size.in_etcd,
+    size.room_in_etcd,
     managed_by.domain_prefixed_path,
     managed_by.travelling_fields,
 )
@@ -93,7 +93,7 @@ PER_REPLICATED_JOB: tuple[EntryCheck, ...] = (
     restart_agent.pods,
     restart_agent.rights,
     restart_agent.watchdog,
-    dns.of_pods,
+    dns.pod_names,
     exit_codes.exit_code_policy,
     placement.exclusive,
 )
@@ -107,7 +107,7 @@ AFTER: tuple[SubjectCheck, ...] = (
     spares.references,
     failure.failure_rules,
     escalation.steps,
-    escalation.in_place,
+    escalation.in_place_limit,
     exit_codes.failure_rules,
     avoid_nodes.avoid_nodes,
     coordinator.coordinator,
@@ -121,7 +121,7 @@ AFTER: tuple[SubjectCheck, ...] = (
     own_numbers.never_end,
     success.can_come,
     failure_reach.rules_can_match,
-    grace_periods.in_a_row,
+    grace_periods.consecutive_grace_periods,
     depends_on.can_start,
     execution.effect,
     execution.can_start,

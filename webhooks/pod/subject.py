@@ -6,7 +6,7 @@ The API server has normally decoded the pod before; if not, an invalid value is 
 import msgspec
 
 from api import exclusive, keys
-from kube.model.jsontree import in_json_words, without_nulls
+from kube.model.jsontree import rephrase_for_json, without_nulls
 from kube.model.meta import JSON, Base, ObjectMeta
 from webhooks.jobset.subject import GENERATED_SUFFIX, VolumeMount
 
@@ -88,4 +88,4 @@ def read(pod: JSON) -> Pod:
     try:
         return msgspec.convert(without_nulls(pod), Pod)
     except msgspec.ValidationError as error:
-        raise UnreadablePodError(f"the object is not a pod: {in_json_words(error)}") from None
+        raise UnreadablePodError(f"the object is not a pod: {rephrase_for_json(error)}") from None

@@ -24,9 +24,9 @@ FIELD_MANAGER = "jobset-client"
 """The field manager in metadata.managedFields."""
 TIMEOUT = 15.0
 """Seconds for one request."""
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 """Largest answer: a page of 500 JobSets, each as large as etcd stores."""
-MOST_IN_A_LINE = 8 << 20
+MAX_IN_A_LINE = 8 << 20
 """Bytes of one event of a watch; etcd stores objects of at most 1.5 MiB."""
 TRIES = 5
 """Times that a request is sent while the answer is 429 with Retry-After."""
@@ -51,7 +51,7 @@ class Call:
     body: Any = None
     content: str = "application/json"
     timeout: float = TIMEOUT
-    most: int = MOST_BYTES
+    most: int = MAX_BYTES
     stream: bool = False
 
     @property
@@ -206,7 +206,7 @@ class Lines:
     def feed(self, piece: bytes) -> list[bytes]:
         """The lines that this piece completes. Raises `JobSetError` for one that is too long."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
-        if len(self._rest) > MOST_IN_A_LINE:
-            raise JobSetError(f"an event of the watch is larger than {MOST_IN_A_LINE >> 20} MiB")
+        if len(self._rest) > MAX_IN_A_LINE:
+            raise JobSetError(f"an event of the watch is larger than {MAX_IN_A_LINE >> 20} MiB")
         self.count += len(lines)
         return [line for line in lines if line]

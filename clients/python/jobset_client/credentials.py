@@ -42,7 +42,7 @@ class ChosenCluster:
 
 def choose(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> ChosenCluster:
     """The given kubeconfig, else that of KUBECONFIG, else the default one, or the pod's service account."""
-    if in_pod(kubeconfig, context):
+    if runs_in_pod(kubeconfig, context):
         return ChosenCluster("in-cluster credentials", namespace=_pod_namespace())
     paths = os.fspath(kubeconfig or os.environ.get("KUBECONFIG") or _USUAL)
     files = [Path(part).expanduser() for part in paths.split(os.pathsep) if part]
@@ -72,7 +72,7 @@ def choose(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Ch
     return ChosenCluster(source, file, str(found.get("namespace") or ""), user)
 
 
-def in_pod(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> bool:
+def runs_in_pod(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> bool:
     """Whether to use the service account of this pod: no kubeconfig is given, and none exists."""
     if kubeconfig or context or os.environ.get("KUBECONFIG") or "KUBERNETES_SERVICE_HOST" not in os.environ:
         return False

@@ -107,7 +107,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 }
 _UNSERVED = "could not find the requested resource"
 """Part of the API server's message about a path that it does not serve."""
-_MOST_CHARACTERS = 4096
+_MAX_CHARACTERS = 4096
 """Characters that are quoted of an answer that is not a Status."""
 
 
@@ -118,7 +118,7 @@ def refusal(status: int, body: Any, task: str, server: str = "") -> ApiError:
     details = answer.get("details")
     details = details if isinstance(details, Mapping) else {}
     causes = tuple(_causes(details))
-    message = _in_lines(str(answer.get("message") or body or "no message"), causes)[:_MOST_CHARACTERS]
+    message = _format_causes(str(answer.get("message") or body or "no message"), causes)[:_MAX_CHARACTERS]
     kind = _BY_STATUS.get(status, BusyError if status >= 500 else ApiError)
     if reason == "AlreadyExists":
         kind = AlreadyExistsError
@@ -130,7 +130,7 @@ def refusal(status: int, body: Any, task: str, server: str = "") -> ApiError:
     return kind(text, status=status, reason=reason, causes=causes)
 
 
-def _in_lines(message: str, causes: Sequence[str]) -> str:
+def _format_causes(message: str, causes: Sequence[str]) -> str:
     """The message with each cause on a line of its own, instead of all of them in brackets."""
     head, bracket, _ = message.partition(f"[{', '.join(causes)}")
     if not causes or not bracket or not message.endswith("]"):

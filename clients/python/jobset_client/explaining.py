@@ -10,9 +10,9 @@ from jobset_client.models import JobSet
 from jobset_client.states import end_words, in_words, is_true, jobs_of, title
 from jobset_client.words import count_noun
 
-MOST_EVENTS = 500
+MAX_EVENTS = 500
 """Events that are read."""
-MOST_LISTED = 5
+MAX_LISTED = 5
 """Events that are listed, the latest first."""
 _REPEATING_CONDITIONS = {"Suspended": "its Jobs are suspended", "RestartingJobSet": "it restarts"}
 """Conditions that repeat the state."""
@@ -36,7 +36,7 @@ def explain(js: JobSet) -> Operation[Explanation]:
     """Read the events of the set, and explain them and its status."""
     name, namespace = js.metadata.name, js.metadata.namespace or ""
     url_path = f"/api/v1/namespaces/{path(namespace)}/events"
-    query = (("fieldSelector", f"involvedObject.uid={js.metadata.uid}"), ("limit", str(MOST_EVENTS)))
+    query = (("fieldSelector", f"involvedObject.uid={js.metadata.uid}"), ("limit", str(MAX_EVENTS)))
     unseen: tuple[str, ...] = (f"Jobs, pods, nodes and the scheduler: jobset explain {name} -n {namespace}",)
     events: list[str] = []
     try:
@@ -84,7 +84,7 @@ _AWAITED_CONDITIONS = {"SchedulingObjectsReady", "PodGroupsInitiallyScheduled"}
 
 def _events(items: list[Mapping[str, Any]]) -> Iterator[str]:
     """The latest ones, latest last."""
-    for entry in sorted(items, key=_time)[-MOST_LISTED:]:
+    for entry in sorted(items, key=_time)[-MAX_LISTED:]:
         text = " ".join(str(entry.get("message") or "").split())
         yield f"event {entry.get('type') or 'Normal'} {entry.get('reason') or ''}: {text}"
 

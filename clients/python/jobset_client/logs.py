@@ -11,11 +11,11 @@ from jobset_client.states import title
 from jobset_client.watching import PAGE
 from jobset_client.words import count_noun, did_you_mean
 
-MOST_PODS = 10_000
+MAX_PODS = 10_000
 """Pods that are read, to find those that failed first."""
-MOST_LOGS = 100
+MAX_LOGS = 100
 """Logs that one call returns."""
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 """Bytes of one log; the API server cuts it there."""
 
 
@@ -50,10 +50,10 @@ def logs(js: JobSet, *, job: str, container: str, attempt: int | None, tail: int
         if container and (guess := did_you_mean(container, names)):
             raise RefusedError(f"{title(js)}: {problem} in its pods; {guess}")
         raise RefusedError(f"{title(js)}: {problem} in its pods; explain({js.metadata.name!r}) says more")
-    for log in found[:MOST_LOGS]:
+    for log in found[:MAX_LOGS]:
         yield Emit((yield from _log(js, log, tail)))
-    if len(found) > MOST_LOGS:
-        left = f"{count_noun(len(found) - MOST_LOGS, 'more container')}: job=... gives those of one Job"
+    if len(found) > MAX_LOGS:
+        left = f"{count_noun(len(found) - MAX_LOGS, 'more container')}: job=... gives those of one Job"
         yield Emit(PodLog(pod="...", job="", index="", container="...", missing=left))
 
 
@@ -61,12 +61,12 @@ def _log(js: JobSet, log: Log, tail: int | None) -> Operation[PodLog]:
     fields = {"pod": log.pod, "job": log.job, "index": log.index, "container": log.container}
     if log.waits:
         return PodLog(**fields, missing=f"it has not started: {log.waits}")
-    query = [("container", log.container), ("limitBytes", str(MOST_BYTES))]
+    query = [("container", log.container), ("limitBytes", str(MAX_BYTES))]
     query += [] if tail is None else [("tailLines", str(tail))]
     url_path = f"/api/v1/namespaces/{path(js.metadata.namespace or '', 'pods', log.pod, 'log')}"
     task = f"get the log of pod {log.pod}"
     try:
-        answer = yield from send(Call(method="GET", path=url_path, query=tuple(query), task=task, most=MOST_BYTES * 2))
+        answer = yield from send(Call(method="GET", path=url_path, query=tuple(query), task=task, most=MAX_BYTES * 2))
     except ForbiddenError:
         raise
     except ApiError as error:
@@ -80,7 +80,7 @@ def _pods(js: JobSet, job: str) -> Operation[list[LogPod]]:
     task = f"list the pods of {title(js)}"
     found: list[LogPod] = []
     token = ""
-    while len(found) < MOST_PODS:
+    while len(found) < MAX_PODS:
         query = (("labelSelector", selector(js, job)), ("limit", str(PAGE)), *([("continue", token)] if token else []))
         page = yield from ask(Call(method="GET", path=url_path, query=query, task=task))
         found += [log_pod(body.get("metadata") or {}, body.get("status") or {}) for body in page.get("items") or []]

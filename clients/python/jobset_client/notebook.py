@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jobset_client.aio import AsyncClient
     from jobset_client.sync import Client
 
-MOST_ROWS = 50
+MAX_ROWS = 50
 """ReplicatedJobs that the table shows."""
 _COUNTS = ("active", "ready", "succeeded", "failed", "suspended")
 
@@ -40,12 +40,12 @@ def table(jobset: JobSet) -> Table:
         result.add_column(column, justify="left" if column == "ReplicatedJob" else "right")
     result.add_column("done", min_width=12)
     counts = {entry.name: entry for entry in status.replicated_jobs_status}
-    for rjob in jobset.spec.replicated_jobs[:MOST_ROWS]:
+    for rjob in jobset.spec.replicated_jobs[:MAX_ROWS]:
         total, entry = jobs_of(rjob.replicas), counts.get(rjob.name)
         numbers = [getattr(entry, count) or 0 if entry else 0 for count in _COUNTS]
         bar = ProgressBar(total=max(total, 1), completed=numbers[2] if total else 1, width=12)
         result.add_row(Text(rjob.name), str(total), *(str(number) for number in numbers), bar)
-    if (left := len(jobset.spec.replicated_jobs) - MOST_ROWS) > 0:
+    if (left := len(jobset.spec.replicated_jobs) - MAX_ROWS) > 0:
         result.caption = f"and {count_noun(left, 'more ReplicatedJob')}"
     return result
 

@@ -36,7 +36,7 @@ from jobset_client.states import (
 from jobset_client.watching import Changes, Selection, read_all
 from jobset_client.words import as_json, as_mapping, count_noun, did_you_mean, type_of
 
-MOST_LISTED = 10_000
+MAX_LISTED = 10_000
 """Largest number of JobSets that `list` returns by default."""
 _COMPARED = 100
 """Existing names that an unknown name is compared with."""
@@ -119,7 +119,7 @@ def _named_like(name: str, namespace: str) -> Operation[str]:
 
 
 def list_(
-    home: str, *, namespace: str | None = None, everywhere: bool = False, labels: str = "", most: int = MOST_LISTED
+    home: str, *, namespace: str | None = None, everywhere: bool = False, labels: str = "", most: int = MAX_LISTED
 ) -> Operation[list[JobSet]]:
     """All JobSets of the namespace, or of all namespaces. `labels`: a selector, `team=a,tier!=test`.
 

@@ -20,9 +20,9 @@ MANAGER = "jobset.sigs.k8s.io/jobset-controller"
 """spec.managedBy of JobSets that this program manages; it also manages those without the field."""
 RECENT = 3600.0
 """Seconds for which a failed attempt counts as recent."""
-_MOST_SAID = 400
+_MAX_SAID = 400
 """Characters of a termination message that are shown."""
-_MOST_ROWS = 50
+_MAX_ROWS = 50
 """ReplicatedJobs that a notebook shows."""
 _COUNTS = ("ready", "succeeded", "failed")
 LOOP = 2
@@ -119,7 +119,7 @@ def _keeps_failing(js: AnyJobSet, now: datetime) -> bool:
 def _one_line(text: str) -> str:
     """The text of a container as one line, without control sequences of terminals."""
     words = "".join(char if char.isprintable() else " " for char in text).split()
-    return " ".join(words)[:_MOST_SAID]
+    return " ".join(words)[:_MAX_SAID]
 
 
 def _seconds_since(moment: str | None, now: datetime) -> float:
@@ -163,12 +163,12 @@ def as_html(js: AnyJobSet) -> str:
     """The state, and a row for each ReplicatedJob, for a notebook."""
     counts = {entry.name: entry for entry in js.status.replicated_jobs_status}
     lines = [("ReplicatedJob", "Jobs", *_COUNTS)]
-    for rjob in js.spec.replicated_jobs[:_MOST_ROWS]:
+    for rjob in js.spec.replicated_jobs[:_MAX_ROWS]:
         numbers = (getattr(counts.get(rjob.name), count, None) or 0 for count in _COUNTS)
         lines.append((rjob.name, str(jobs_of(rjob.replicas)), *map(str, numbers)))
     rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in line) for line in lines)
     table = "".join(f"<tr>{row}</tr>" for row in rows)
-    left = len(js.spec.replicated_jobs) - _MOST_ROWS
+    left = len(js.spec.replicated_jobs) - _MAX_ROWS
     more = f"<p>and {left} more</p>" if left > 0 else ""
     words = html.escape(f"{title(js)}: {in_words(js)}, restarts {js.status.restarts or 0}")
     return f"<p><b>{words}</b></p><table>{table}</table>{more}"

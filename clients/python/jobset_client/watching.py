@@ -12,7 +12,7 @@ from jobset_client.errors import ApiError, BusyError, ExpiredError, JobSetError,
 JSON = dict[str, Any]
 PAGE = 500
 """Objects of one answer to a list."""
-MOST_WATCHED = 10_000
+MAX_WATCHED = 10_000
 """Objects that one watch remembers: name, UID and version of each."""
 STREAM_SECONDS = 290.0
 """Seconds after which a watch is renewed; proxies cut longer ones."""
@@ -115,9 +115,9 @@ class Changes:
             yield from self._read(self._lines)
 
     def _list(self) -> Operation[None]:
-        bodies, self._version = yield from read_all(self.selection, self.task, MOST_WATCHED)
+        bodies, self._version = yield from read_all(self.selection, self.task, MAX_WATCHED)
         if bodies is None:
-            raise JobSetError(f"cannot {self.task}: more than {MOST_WATCHED}: narrow it by namespace or labels")
+            raise JobSetError(f"cannot {self.task}: more than {MAX_WATCHED}: narrow it by namespace or labels")
         before, self._known = self._known, {}
         for body in bodies:
             key, now = _identity(body)

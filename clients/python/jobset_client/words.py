@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-MOST_FAULTS = 50
+MAX_FAULTS = 50
 """Faults that one message lists; the rest is counted."""
-_MOST_SHOWN = 200
+_MAX_SHOWN = 200
 """Characters of a value that a message shows."""
-_MOST_NAMES = 8
+_MAX_NAMES = 8
 """Names that a message lists."""
-_MOST_IN_A_NAME = 63
+_MAX_IN_A_NAME = 63
 _CLOSE, _SURE = 0.7, 0.85
 """Similarity at which a name is suggested, and at which it counts as a misspelling."""
 _TYPES = {
@@ -43,13 +43,13 @@ def as_json(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         text = f"({type_of(value)})"
-    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
+    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "..."
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
     """The most similar name, upper or lower case; empty if none is close."""
-    folded = {name.lower()[:_MOST_IN_A_NAME]: name for name in names}
-    found = difflib.get_close_matches(word.lower()[:_MOST_IN_A_NAME], folded, 1, _CLOSE)
+    folded = {name.lower()[:_MAX_IN_A_NAME]: name for name in names}
+    found = difflib.get_close_matches(word.lower()[:_MAX_IN_A_NAME], folded, 1, _CLOSE)
     return folded[found[0]] if found else ""
 
 
@@ -63,14 +63,14 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
 
 def is_surely(word: str, name: str) -> bool:
     """Whether the word is the name, spelled differently."""
-    pair = word.lower()[:_MOST_IN_A_NAME], name.lower()[:_MOST_IN_A_NAME]
+    pair = word.lower()[:_MAX_IN_A_NAME], name.lower()[:_MAX_IN_A_NAME]
     return difflib.SequenceMatcher(None, *pair).ratio() >= _SURE
 
 
 def first_names(names: Iterable[str]) -> str:
     """The first names, in quotes, and "..." if there are more."""
     every = list(names)
-    return ", ".join(map(as_json, every[:_MOST_NAMES])) + (", ..." if len(every) > _MOST_NAMES else "")
+    return ", ".join(map(as_json, every[:_MAX_NAMES])) + (", ..." if len(every) > _MAX_NAMES else "")
 
 
 def one_line(error: BaseException | str) -> str:
@@ -83,9 +83,9 @@ def in_lines(head: str, parts: list[str]) -> str:
 
 
 def cut_list(parts: Sequence[str]) -> list[str]:
-    """The first `MOST_FAULTS` parts, and the number of the others."""
-    left = len(parts) - MOST_FAULTS
-    return [*parts[:MOST_FAULTS], f"and {left} more"] if left > 0 else list(parts)
+    """The first `MAX_FAULTS` parts, and the number of the others."""
+    left = len(parts) - MAX_FAULTS
+    return [*parts[:MAX_FAULTS], f"and {left} more"] if left > 0 else list(parts)
 
 
 def path_text(parts: Iterable[str | int]) -> str:

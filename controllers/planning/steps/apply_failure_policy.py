@@ -23,13 +23,13 @@ from controllers.planning.actions import FailedPodQuery
 from controllers.planning.attempts import counted_in_parts
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
-from controllers.planning.decisive_pod import MOST_COUNTED
+from controllers.planning.decisive_pod import MAX_COUNTED
 from controllers.planning.failure_match import Failure, Matcher, failed_by_pods
 from controllers.planning.failure_record import Record
 from controllers.planning.observed import FailedPodsByJob
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.status import StatusDraft
-from kube.model.patterns import MOST_PATTERNS
+from kube.model.patterns import MAX_PATTERNS
 
 
 def apply_failure_policy(ctx: Context) -> Partial:
@@ -51,7 +51,7 @@ def apply_failure_policy(ctx: Context) -> Partial:
     if matcher.has_unread_patterns:
         draft.warn(
             "TooManyPatterns",
-            f"the failure policy has more than {MOST_PATTERNS} onJobFailureMessagePatterns: those after them match"
+            f"the failure policy has more than {MAX_PATTERNS} onJobFailureMessagePatterns: those after them match"
             " nothing. Join some with |",
         )
     if needed is not None:
@@ -96,8 +96,8 @@ def _warn_of_pods_beyond_counting(draft: StatusDraft, matcher: Matcher, failed: 
         if matcher.is_beyond_counting(child):
             draft.warn(
                 "TooManyFailedPods",
-                f"Job {child.name} has {MOST_COUNTED} failed pods or more, and its backoffLimit is no lower:"
-                f" onExitCodes looks at number {MOST_COUNTED}, which may not be the one by which it failed",
+                f"Job {child.name} has {MAX_COUNTED} failed pods or more, and its backoffLimit is no lower:"
+                f" onExitCodes looks at number {MAX_COUNTED}, which may not be the one by which it failed",
             )
 
 

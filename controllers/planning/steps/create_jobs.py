@@ -11,7 +11,7 @@ from itertools import islice
 from api import keys
 from api.layout import JobRange
 from api.names import job_name_prefix
-from api.stages import in_order
+from api.stages import is_ordered
 from controllers.planning.actions import CreateJob
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
@@ -32,7 +32,7 @@ def create_jobs(ctx: Context) -> Partial:
     foreign, unreadable = _wanted_names(ctx, ctx.observed.foreign), _wanted_names(ctx, ctx.observed.unreadable)
     in_use = {job.metadata.name for job in ctx.children.unrecognized} | (ctx.leftovers or frozenset())
     lag = _lag(ctx)
-    for rjob in ctx.stages.in_turn() if _may_create(ctx) and lag is None else ():
+    for rjob in ctx.stages.startable_jobs() if _may_create(ctx) and lag is None else ():
         jobs, theirs = ctx.ranges[rjob.name], foreign.get(rjob.name, {})
         names_in_use = theirs.keys() | unreadable.get(rjob.name, {}).keys()
         free += _missing(ctx, jobs, max(ctx.job_budget - len(free), 0), names_in_use, in_use)
@@ -40,7 +40,7 @@ def create_jobs(ctx: Context) -> Partial:
         conflicts += names
         _warn_of_taken(ctx, draft, names)
     _warn_of_unreadable(ctx, draft, unreadable)
-    if in_order(ctx.js.spec) and not ctx.js.spec.suspend:
+    if is_ordered(ctx.js.spec) and not ctx.js.spec.suspend:
         _report_order(draft, complete=ctx.stages.all_started)
     # No watch shows when a name that another owner's Job, or an unreadable Job, has is free again.
     retry = ctx.limits.foreign_retry if conflicts or unreadable else lag

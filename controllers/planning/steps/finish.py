@@ -9,7 +9,7 @@ from api.jobset import JobSet
 from controllers.planning.actions import Action, DeleteJobSet, delete_unfinished
 from controllers.planning.context import Context
 from controllers.planning.finished import has_finished, time_to_live
-from controllers.planning.groups import at_the_end
+from controllers.planning.groups import release_groups
 from controllers.planning.partial import NOTHING, Partial, Stop
 
 
@@ -20,7 +20,7 @@ def finish(ctx: Context) -> Partial:
     children = ctx.children
     left = (*children.active, *children.previous, *children.surplus, *children.redundant)
     jobs = (*(child.job for child in left if not child.gone), *children.unrecognized)
-    actions: list[Action] = [*delete_unfinished(jobs), *at_the_end(ctx.observed.groups)]
+    actions: list[Action] = [*delete_unfinished(jobs), *release_groups(ctx.observed.groups)]
     expiry = expire(ctx.js, ctx.now)
     return replace(expiry, actions=(*actions, *expiry.actions))
 

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from api.jobset_status import LeftNode, MaintenanceStatus
-from api.maintenance import MOST_LEFT_NODES, Maintenance
+from api.maintenance import MAX_LEFT_NODES, Maintenance
 from api.pod import Pod
 from api.restart_agent import jobs_without_agent
 from controllers.planning import maintenance
@@ -35,7 +35,7 @@ from controllers.planning.spare_places import promise_places
 from controllers.planning.status import list_some
 from kube.model.meta import age
 
-MOST_NODES = 50
+MAX_NODES = 50
 """Nodes that are asked for at a time."""
 _NO_WORDS = MaintenanceStatus()
 
@@ -65,7 +65,7 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
     remembered = evictions | ctx.observed.nodes_in_maintenance
     kept = [_with_evictions(node, pods) for node in stored.nodes if node.name in remembered]
     found = _new_nodes(pods, {node.name for node in stored.nodes})
-    new = found[: MOST_LEFT_NODES - len(kept)]
+    new = found[: MAX_LEFT_NODES - len(kept)]
     empty = {node.name for node in kept if not (node.moved or node.name in evictions or _old_pods(node, pods))}
     nodes = [*(replace(node, moved=True) if node.name in empty else node for node in kept), *new]
     waiting = [node for node in nodes if not node.moved]
@@ -78,7 +78,7 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
     changed = empty | {node.name for node in stored.nodes} - remembered | evicted - evictions
     unread = changed.union(node.name for node in waiting if moves) - ctx.observed.read_nodes
     if unread:
-        return Stop(pod_query=NodeQuery(tuple(sorted(unread)[:MOST_NODES])))
+        return Stop(pod_query=NodeQuery(tuple(sorted(unread)[:MAX_NODES])))
     if moves:
         return _move(ctx, notice, waiting, pods, whole=found != new)
     draft = ctx.draft()

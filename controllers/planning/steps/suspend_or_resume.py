@@ -49,7 +49,7 @@ def _resume(ctx: Context) -> Partial:
         else:
             halted.setdefault(child.replicated_job, []).append(child)
     patches: list[PatchJob] = []
-    for rjob in ctx.stages.in_turn() if halted else ():
+    for rjob in ctx.stages.startable_jobs() if halted else ():
         patches += _resume_group(ctx, ctx.ranges[rjob.name], halted.get(rjob.name, []), ctx.job_budget - len(patches))
     return Partial(actions=tuple(patches), requeue_after=min(waits, default=None))
 

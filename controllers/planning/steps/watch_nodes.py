@@ -21,10 +21,10 @@ from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
 from controllers.planning.status import list_some
 from kube.model.meta import MAX_INT32
 
-MOST_NODES = 50
+MAX_NODES = 50
 """Nodes that are asked for at a time."""
 
-MOST_PROMPTED = 50
+MAX_PROMPTED = 50
 """Jobs whose pods are made again at once. For more, the requests take the second that they save."""
 
 
@@ -56,7 +56,7 @@ def watch_nodes(ctx: Context) -> Partial:
             draft.warn("RestartWaitsForNode", message)
     unread = sorted(nodes - ctx.observed.read_nodes)
     if unread:
-        return Stop(pod_query=NodeQuery(tuple(unread[:MOST_NODES])))
+        return Stop(pod_query=NodeQuery(tuple(unread[:MAX_NODES])))
     if replaced:
         names = [f"pod {pod.name} is on {replaced[pod.uid]}" for pod in deleted if pod.uid in replaced]
         advice = "their Jobs make others, and when these have joined all pods restart in place"
@@ -85,7 +85,7 @@ def _prompts(js: JobSet, jobs: Iterable[Child], attempt: int) -> list[PatchJob]:
     unlimited = {rjob.name for rjob in js.spec.replicated_jobs if rjob.job_spec.get("backoffLimit") == MAX_INT32}
     uids = {child.name: child.job.metadata.uid for child in jobs if child.replicated_job in unlimited}
     change = {"spec": {"backoffLimit": MAX_INT32 - 1 - attempt % 1000}}
-    prompted = islice(uids.items(), MOST_PROMPTED)
+    prompted = islice(uids.items(), MAX_PROMPTED)
     return [PatchJob(name, {"metadata": {"uid": uid}, **change}) for name, uid in prompted]
 
 

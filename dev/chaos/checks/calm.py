@@ -17,7 +17,7 @@ SETTLE = 15.0
 EDGE = 1.0
 """Seconds before a fault that count for it: its start is recorded in tenths of a second, and clocks of a run differ."""
 
-MOST_SECONDS = 1.0
+MAX_SECONDS = 1.0
 """For 99 of 100 admissions."""
 
 FEWEST = 100
@@ -62,7 +62,7 @@ def check_lease(events: Iterable[Event], calm: Sequence[Window]) -> list[Violati
 
 
 def check_times(
-    events: Iterable[Event], calm: Sequence[Window], allowed: float = MOST_SECONDS
+    events: Iterable[Event], calm: Sequence[Window], allowed: float = MAX_SECONDS
 ) -> tuple[int, float, list[Violation]]:
     """The number of users' requests to create or change a JobSet, and their 99th percentile in seconds.
 

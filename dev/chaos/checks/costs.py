@@ -11,7 +11,7 @@ BUSY, GROWN = "too many requests", "memory grown"
 WINDOW = 30.0
 """Long enough that the fast first tries of a new leader do not count much."""
 
-MOST_PER_SECOND = 5.0
+MAX_PER_SECOND = 5.0
 GROWTH = 0.10
 SHORTEST = 600.0
 """Seconds that a process has to live for its memory to be compared: before that, caches fill."""
@@ -37,8 +37,8 @@ def check_requests(events: Iterable[Event], namespace: str) -> tuple[float, list
         if len(recent) > most:
             most, when = len(recent), at
     rate = most / WINDOW
-    text = f"{rate:g} requests a second within {WINDOW:g} s, at most {MOST_PER_SECOND:g} are allowed"
-    return rate, [Violation(BUSY, namespace, text, when)] if rate >= MOST_PER_SECOND else []
+    text = f"{rate:g} requests a second within {WINDOW:g} s, at most {MAX_PER_SECOND:g} are allowed"
+    return rate, [Violation(BUSY, namespace, text, when)] if rate >= MAX_PER_SECOND else []
 
 
 def check_memory(samples: Mapping[str, Sequence[Sample]]) -> tuple[dict[str, list[float]], list[Violation]]:

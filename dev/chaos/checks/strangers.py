@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from dev.chaos.checks.admission import Window
-from dev.chaos.checks.calm import FEWEST, MOST_SECONDS, percentile, within
+from dev.chaos.checks.calm import FEWEST, MAX_SECONDS, percentile, within
 from dev.chaos.checks.violation import Violation
 
 REFUSED, LATE, SLOW = "liveness refused", "liveness late", "small review slow"
@@ -24,7 +24,7 @@ WEBHOOK_TIMEOUT = 10.0
 TIMES_SLOWER = 4.0
 """Beside a neighbour, the 99th percentile of reviews may be this many times that without one."""
 
-MOST_LINES = 200.0
+MAX_LINES = 200.0
 """Log lines of a replica in a second, at most, as an average over `LOG_WINDOW`."""
 
 LOG_WINDOW = 10
@@ -85,11 +85,11 @@ def allowed_seconds(answers: Iterable[Answer], expected: Expected, alone: Sequen
         for review in reviews
         if within(alone, review.at, review.end)
     ]
-    return max(MOST_SECONDS, TIMES_SLOWER * percentile(durations)) if len(durations) >= FEWEST else MOST_SECONDS
+    return max(MAX_SECONDS, TIMES_SLOWER * percentile(durations)) if len(durations) >= FEWEST else MAX_SECONDS
 
 
 def check_reviews(
-    answers: Iterable[Answer], expected: Expected, undisturbed: Sequence[Window], allowed: float = MOST_SECONDS
+    answers: Iterable[Answer], expected: Expected, undisturbed: Sequence[Window], allowed: float = MAX_SECONDS
 ) -> tuple[dict[str, dict[str, float]], list[Violation]]:
     """For each replica: how many small reviews it had, how many it did not admit, and the 99th percentile.
 
@@ -130,8 +130,8 @@ def check_log(name: str, lines: Iterable[bytes]) -> tuple[float, list[Violation]
         controls += _CONTROL.search(line) is not None
     most, when = max(((sum(seconds[at + n] for n in range(LOG_WINDOW)), at) for at in list(seconds)), default=(0, 0))
     violations = []
-    if most >= MOST_LINES * LOG_WINDOW:
-        text = f"{most} lines in {LOG_WINDOW} s, fewer than {MOST_LINES * LOG_WINDOW:g} are allowed"
+    if most >= MAX_LINES * LOG_WINDOW:
+        text = f"{most} lines in {LOG_WINDOW} s, fewer than {MAX_LINES * LOG_WINDOW:g} are allowed"
         violations.append(Violation(FLOODED, name, text, when))
     if controls:
         violations.append(Violation(CONTROLS, name, f"in {controls} lines"))

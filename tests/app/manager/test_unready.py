@@ -9,7 +9,7 @@ import pytest
 
 from api.keys import NOT_READY
 from app.health import Health, fails, passes
-from app.manager.unready import CHECK_PERIOD, MOST_CHARACTERS, NOTE_EVERY, note_unready
+from app.manager.unready import CHECK_PERIOD, MAX_CHARACTERS, NOTE_EVERY, note_unready
 from kube import clock
 from kube.client import Client
 from kube.leader import LeaderElector, LeaseConfig
@@ -79,4 +79,4 @@ async def test_what_is_noted_is_bounded():
     api = MemoryApi()
     async with noting(api, "x" * 10_000):
         await asyncio.sleep(CHECK_PERIOD + 1)
-        assert MOST_CHARACTERS < len(said(api)) < MOST_CHARACTERS + 100
+        assert MAX_CHARACTERS < len(said(api)) < MAX_CHARACTERS + 100

@@ -16,7 +16,7 @@ from webhooks.jobset.cluster.gangs import CACHE_SECONDS
 from webhooks.jobset.cluster.memory import SECONDS as ANSWERED_SECONDS
 from webhooks.jobset.cluster.needs import SECONDS_OF_FOUND, SECONDS_OF_MISSING
 from webhooks.jobset.cluster.nodes import KEPT_FOR as NODES_KEPT_FOR
-from webhooks.jobset.cluster.nodes import MOST_PAGES
+from webhooks.jobset.cluster.nodes import MAX_PAGES
 from webhooks.jobset.cluster.questions import PER_REVIEW, REVIEWS, TURN_TIMEOUT
 
 
@@ -57,7 +57,7 @@ def test_the_page_of_errors_says_the_limits_that_are_in_force():
         f"at most {MAX_WARNINGS} warnings of at most {MAX_WARNING} characters",
         f"serves, at most once in {CACHE_SECONDS:g} s",
         f"at most once in {SECONDS_OF_FOUND:g} s, or once in {SECONDS_OF_MISSING:g} s while it is missing",
-        f"at most once in {NODES_KEPT_FOR:g} s, with at most {MOST_PAGES} requests for {PAGE} nodes each",
+        f"at most once in {NODES_KEPT_FOR:g} s, with at most {MAX_PAGES} requests for {PAGE} nodes each",
         f"At most {PER_REVIEW} requests are sent about one JobSet",
         f"about {REVIEWS} JobSets at once",
         f"has to wait for more than {TURN_TIMEOUT:g} s",

@@ -18,7 +18,7 @@ from tests.support.cluster.requests import kubectl_apply, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 RANKS = 6
-MOST_SECONDS = 10
+MAX_SECONDS = 10
 """Of a drain in which not all ranks make steps."""
 TAINT_KEYS = {"taint": "node.kubernetes.io/unschedulable", "eviction": "example.com/maintenance"}
 """What a set names that is to notice a drain by its taint, or by the evictions alone."""
@@ -140,7 +140,7 @@ def test_no_step_is_lost_when_a_node_is_drained_with_notice(real_sets: Sets, cau
             run_kubectl(cluster.plan, "rollout", "status", "--namespace=jobset-system", "--timeout=60s", MANAGER)
     ranks = steps(real_sets)
     record_property(f"ms of a drain in which not all ranks made steps: {cause}", round(standstill(ranks) * 1000))
-    assert standstill(ranks) < MOST_SECONDS
+    assert standstill(ranks) < MAX_SECONDS
     for rank in ranks:
         assert [step for _, step in rank] == list(range(1, len(rank) + 1)), "each step is made once"
     assert {pod["spec"]["nodeName"] for pod in real_sets.pods()} == {kept}

@@ -43,7 +43,7 @@ RANKS, ON_EACH = 6, 2
 IMAGE, IMAGE_MB = "train:1", int(os.environ.get("NEXT_STEP_IMAGE_MB", "200"))
 BYTES_PER_SECOND = 20_000_000
 AFTER_SECONDS, SHRINK_SECONDS = 5, 10
-MOST_SECONDS = 10
+MAX_SECONDS = 10
 """With a spare, beyond `AFTER_SECONDS`: twice what an idle machine is to take."""
 AGAIN, IN_PLACE_SET, SPARES, FEWER = "created again", "in place", "in place with spares", "fewer ranks"
 AGAIN_SPARES, SIDECAR_SPARES = "created again with spares", "in place with spares, mode Sidecar"
@@ -234,7 +234,7 @@ def test_a_node_is_lost(place: Place, sets: Sets, how: str, record_property):
         if new == [COLD]:
             assert place.pulled(COLD)
         else:
-            assert step.at - since <= MOST_SECONDS
+            assert step.at - since <= MAX_SECONDS
             assert place.sent(SPARE) == 0, "it has both images"
 
 
@@ -248,7 +248,7 @@ def test_a_node_is_lost_and_none_is_free(place: Place, sets: Sets, then: str, re
         step = training.wait_step(sets, RANKS - ON_EACH, since, timeout=120)
         late = round(1000 * (step.at - since))
         record_property(f"ms beyond afterSeconds until a step of fewer ranks, before {what}", late)
-        assert step.at - since <= SHRINK_SECONDS + MOST_SECONDS
+        assert step.at - since <= SHRINK_SECONDS + MAX_SECONDS
         back = time.time()
         if then == COLD:
             place.open(*WARM, COLD)

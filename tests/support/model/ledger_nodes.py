@@ -7,7 +7,7 @@ from api.avoided_nodes import avoided_by, policy_of
 from api.batch import Job
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
-from api.policies import MOST_FAILED_NODES
+from api.policies import MAX_FAILED_NODES
 from controllers.planning.elastic import REASON as REDUCED
 from controllers.planning.elastic import RESIZED, RESTORED
 from controllers.planning.maintenance import GATE, REASON, left_nodes
@@ -66,7 +66,7 @@ class NodeRules:
 
     def sized(self, js: JobSet) -> JobSet:
         """The set as a plan sees it: with the Jobs that it has now."""
-        return js.at_current_size if self.gates[elastic.GATE] else js
+        return js.with_current_replicas if self.gates[elastic.GATE] else js
 
     def _in_another_size(self, js: JobSet, new: JobSetStatus) -> bool:
         """Whether the set restarts, as planned, with another number of Jobs."""
@@ -146,7 +146,7 @@ class NodeRules:
         before = {node.name: node.failures for node in js.status.failed_nodes}
         after = {node.name: node for node in new.failed_nodes}
         risen = {name for name, node in after.items() if node.failures != before.get(name, 0)}
-        assert len(after) == len(new.failed_nodes) <= MOST_FAILED_NODES
+        assert len(after) == len(new.failed_nodes) <= MAX_FAILED_NODES
         assert [node.last_time for node in new.failed_nodes] == sorted(node.last_time for node in new.failed_nodes)
         assert all(after[name].failures in {before.get(name, 0) + 1, 1} for name in risen), f"{before} become {after}"
         wanted, blamed = policy_of(js), self._to_blame(js)

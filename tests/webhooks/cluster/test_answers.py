@@ -19,7 +19,7 @@ from tests.support.model.scripted_server import (
     warnings,
 )
 from tests.support.objects.jobsets import jobset, rjob
-from webhooks.jobset.cluster.verdict import MAX_WHY, in_words
+from webhooks.jobset.cluster.verdict import MAX_WHY, describe_error
 
 pytestmark = pytest.mark.looptime
 
@@ -146,7 +146,7 @@ class TestKnown:
 @pytest.mark.parametrize("user", ["me", "system:serviceaccount:jobset-system:jobset-controller"])
 def test_a_missing_right_is_named_whole_however_long_the_user(user):
     text = f'jobs.batch is forbidden: User "{user}" cannot create resource "jobs" in API group "batch" in the namespace "a"'
-    told = in_words(ApiError(403, Status(message=text)), 1.0)
+    told = describe_error(ApiError(403, Status(message=text)), 1.0)
     assert told.startswith("User ")
     assert told.endswith('" cannot create jobs.batch')
     assert len(told) <= MAX_WHY

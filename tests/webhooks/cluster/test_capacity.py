@@ -7,7 +7,7 @@ import pytest
 from api.keys import EXCLUSIVE_TOPOLOGY
 from tests.support.objects.jobsets import JSON, jobset, rjob
 from tests.webhooks.cluster.test_nodes import GPU, Cluster, node, pod, said
-from webhooks.jobset.cluster.nodes import MOST_LABELS
+from webhooks.jobset.cluster.nodes import MAX_LABELS
 
 pytestmark = pytest.mark.looptime
 RJOBS = "spec.replicatedJobs"
@@ -68,7 +68,7 @@ async def test_exclusive_jobs_of_different_priorities_may_share_a_domain():
 
 
 async def test_of_very_many_labels_not_all_are_counted():
-    many = {f"x{number}": "y" for number in range(MOST_LABELS)}
+    many = {f"x{number}": "y" for number in range(MAX_LABELS)}
     found = await said(Cluster([*racks("r1", **many), *racks("r2")]), jobset(exclusive(replicas=3)), own_rights=True)
     assert len(found) == 1, "rack is among the first"
     first = [{**node(), "metadata": {"labels": many}}, *racks("r2")]

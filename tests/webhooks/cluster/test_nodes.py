@@ -13,7 +13,7 @@ from kube.client import PAGE
 from kube.transport import Request, Response
 from tests.support.model.scripted_server import GATES, Script, checks, status, warnings
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
-from webhooks.jobset.cluster.nodes import MOST_PAGES, MOST_RESOURCES
+from webhooks.jobset.cluster.nodes import MAX_PAGES, MAX_RESOURCES
 
 pytestmark = pytest.mark.looptime
 
@@ -156,7 +156,7 @@ async def test_a_set_without_pods_at_once_is_told_nothing():
     assert await said(Cluster([node()]), js) == []
 
 
-NAMES = {f"x.com/d{i}": "1" for i in range(MOST_RESOURCES)}
+NAMES = {f"x.com/d{i}": "1" for i in range(MAX_RESOURCES)}
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ NAMES = {f"x.com/d{i}": "1" for i in range(MOST_RESOURCES)}
     [
         ([], 1),
         ([{"metadata": {}}, {"status": None}, {"status": {"allocatable": None}}, {"status": {"allocatable": {}}}], 1),
-        ([node()] * (MOST_PAGES * PAGE + 1), MOST_PAGES),
+        ([node()] * (MAX_PAGES * PAGE + 1), MAX_PAGES),
         ([node(**NAMES)], 1),
     ],
 )
@@ -180,11 +180,11 @@ async def test_without_the_right_to_list_nodes_nothing_is_said():
 
 
 async def test_nodes_of_all_pages_count():
-    nodes = [node()] * (MOST_PAGES * PAGE - 1) + [node(gpu="8")]
+    nodes = [node()] * (MAX_PAGES * PAGE - 1) + [node(gpu="8")]
     script = Cluster(nodes)
     found = await said(script, jobset(rjob("a", pod=pod({GPU: 8})), rjob("b", pod=pod({GPU: 9}))))
     assert [text.partition(",")[0].rpartition(": ")[2] for text in found] == [f"a pod needs 9 {GPU}"]
-    assert reads(script) == MOST_PAGES
+    assert reads(script) == MAX_PAGES
 
 
 async def test_an_update_reads_no_nodes():

@@ -12,11 +12,11 @@ from functools import partial
 from api.children import placement_annotations
 from api.jobset import JobSet
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
-from api.node_offers import in_words, number_in_words
+from api.node_offers import format_amount, format_number
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.requests import Amounts, exceeding
 from policy.judged import JudgedJobSet, Template
-from webhooks.jobset.cluster.quota import at_once, needed_by
+from webhooks.jobset.cluster.quota import alone_or_together, needed_by
 from webhooks.jobset.cluster.verdict import warning
 
 NODES_TOO_FEW = warning(
@@ -40,12 +40,12 @@ def exclusive(judged: JudgedJobSet) -> bool:
 
 def too_few_nodes(judged: JudgedJobSet, total: Amounts) -> Iterator[FieldError]:
     """`total`: what all nodes offer together."""
-    return at_once(judged, partial(_node_shortage, total))
+    return alone_or_together(judged, partial(_node_shortage, total))
 
 
 def too_few_domains(judged: JudgedJobSet, domains: Mapping[str, int]) -> Iterator[FieldError]:
     """`domains`: how many values nodes have of each label."""
-    return at_once(judged, partial(_domain_shortage, judged.js, domains))
+    return alone_or_together(judged, partial(_domain_shortage, judged.js, domains))
 
 
 def _node_shortage(total: Amounts, path: Path, templates: Sequence[Template]) -> FieldError | None:
@@ -54,8 +54,8 @@ def _node_shortage(total: Amounts, path: Path, templates: Sequence[Template]) ->
     name = min(exceeding(needs, total), default="")
     if not name:
         return None
-    offered = number_in_words(total[name], name)
-    return NODES_TOO_FEW.at(path, None, amount=in_words(needs[name], name), offered=offered)
+    offered = format_number(total[name], name)
+    return NODES_TOO_FEW.at(path, None, amount=format_amount(needs[name], name), offered=offered)
 
 
 def _domain_shortage(

@@ -54,9 +54,9 @@ from webhooks.jobset.cluster.nodes import Nodes
 from webhooks.jobset.cluster.questions import PER_REVIEW, Ask, BusyError, NotAskedError, Questions, answers
 from webhooks.jobset.cluster.quota import Quotas, requests_anything
 from webhooks.jobset.cluster.server_version import ServerVersion, agent_need
-from webhooks.jobset.cluster.verdict import busy_or_away, in_words, warning
+from webhooks.jobset.cluster.verdict import busy_or_away, describe_error, warning
 from webhooks.jobset.default import by_name
-from webhooks.jobset.existing_paths import at_existing_paths
+from webhooks.jobset.existing_paths import move_to_existing_paths
 from webhooks.jobset.rules.scheduling import SCHEDULING
 from webhooks.jobset.subject import Subject, Unreadable, subject
 from webhooks.jobset.update.resources import is_amount
@@ -250,7 +250,7 @@ class ClusterChecks:
     ) -> list[FieldError]:
         """A warning about the requests without an answer, if there are any."""
         left_out += sum(isinstance(failure, NotAskedError) for failure in failures)
-        whys = [in_words(failure, self._budget) for failure in failures if not isinstance(failure, NotAskedError)]
+        whys = [describe_error(failure, self._budget) for failure in failures if not isinstance(failure, NotAskedError)]
         if left_out:
             whys.append(f"{left_out} of {number_asked} objects")
         return [INCOMPLETE.at(path, why=whys[0])] if whys else []
@@ -269,7 +269,7 @@ class ClusterChecks:
             elif not isinstance(answer, Exception):
                 found += answer
             elif not _passes(answer):
-                found.append(UNCHECKED.at(claim.path, claim=claim.name, why=in_words(answer, self._budget)))
+                found.append(UNCHECKED.at(claim.path, claim=claim.name, why=describe_error(answer, self._budget)))
         return found, missing
 
     async def _claim(self, request: Request, claim: Claim) -> list[FieldError]:
@@ -304,7 +304,7 @@ def _changed_paths(old: JSON | None, new: ReplicatedJob) -> Iterator[Parts]:
 
 def _worth_saying(found: Iterable[FieldError], known: Sequence[FieldError], request: Request) -> list[FieldError]:
     """Findings at existing paths of the object that are not consequences of `known` errors."""
-    return at_existing_paths(new_findings(_each_once(found), known, request.js), request.raw)
+    return move_to_existing_paths(new_findings(_each_once(found), known, request.js), request.raw)
 
 
 def _each_once(found: Iterable[FieldError]) -> list[FieldError]:

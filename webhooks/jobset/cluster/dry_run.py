@@ -30,7 +30,7 @@ from webhooks.jobset.cluster.questions import NotAskedError
 from webhooks.jobset.cluster.verdict import (
     DOCS,
     Verdict,
-    in_words,
+    describe_error,
     may_want_owner,
     misses_owner,
     verdict,
@@ -42,7 +42,7 @@ DECODE_ROUNDS = 8
 
 OWNERLESS_SECONDS = 600.0
 """Seconds for which Jobs of a namespace are sent without their owner after a webhook has looked for it."""
-MOST_NAMESPACES = 1024
+MAX_NAMESPACES = 1024
 """Namespaces for which that is remembered, the latest ones."""
 
 API_WARNS = warning(
@@ -108,7 +108,7 @@ class DryRuns:
     def __init__(self, budget: float, *, own_rights: bool) -> None:
         self._budget = budget
         self._own_rights = own_rights
-        self._ownerless: Expiring[str, bool] = Expiring(MOST_NAMESPACES)
+        self._ownerless: Expiring[str, bool] = Expiring(MAX_NAMESPACES)
 
     async def job(self, request: Request, child: ChildJob) -> list[FieldError]:
         """Try a Job; values that cannot be decoded are removed, so that the rest can be checked, too."""
@@ -155,7 +155,7 @@ class DryRuns:
             case Verdict.FAULTY:
                 return job_faults(child, error.causes)
             case Verdict.REFUSED:
-                return [REFUSED.at(child.path, what="Jobs", why=in_words(error, self._budget))]
+                return [REFUSED.at(child.path, what="Jobs", why=describe_error(error, self._budget))]
             case Verdict.EXISTS if request.is_stored:
                 return []  # most likely its own; the controller reports others
             case Verdict.EXISTS:
@@ -176,7 +176,7 @@ class DryRuns:
             case Verdict.FAULTY:
                 return service_faults(request.raw, request.js, error.causes)
             case Verdict.REFUSED:
-                return [REFUSED.at(path, what="its Service", why=in_words(error, self._budget))]
+                return [REFUSED.at(path, what="its Service", why=describe_error(error, self._budget))]
             case Verdict.EXISTS:
                 owner = await self._owner(SERVICES, name, request)
                 jobset = owner.removeprefix(f"{keys.KIND} ")
@@ -194,7 +194,7 @@ class DryRuns:
             case Verdict.FAULTY:
                 return claim_template_faults(claim, error.causes)
             case Verdict.REFUSED:
-                return [REFUSED.at(claim.path, what="the claim", why=in_words(error, self._budget))]
+                return [REFUSED.at(claim.path, what="the claim", why=describe_error(error, self._budget))]
             case Verdict.EXISTS:
                 return []
             case Verdict.UNKNOWN:

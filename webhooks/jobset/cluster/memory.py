@@ -23,7 +23,7 @@ Meanwhile a quota or a policy may change, or an object may take the name of a ch
 """
 WAIT_SECONDS = 0.5
 """How long a set waits for the answer about another one before its own requests are sent."""
-MOST_DIGESTS = 1024
+MAX_DIGESTS = 1024
 """Digests that are remembered, the latest ones: some 100 KiB."""
 
 
@@ -34,7 +34,7 @@ class AnsweredSets:
     """
 
     def __init__(self) -> None:
-        self._answers: Expiring[bytes, bool] = Expiring(MOST_DIGESTS)
+        self._answers: Expiring[bytes, bool] = Expiring(MAX_DIGESTS)
         self._asking: dict[bytes, asyncio.Event] = {}
 
     @contextlib.asynccontextmanager

@@ -55,11 +55,11 @@ SECONDS_OF_FOUND = 60.0
 """Seconds for which something that exists is not looked up again."""
 SECONDS_OF_MISSING = 5.0
 """Seconds for which a missing object is remembered: short, since a reader of the warning may create it at once."""
-MOST_ANSWERS = 1024
+MAX_ANSWERS = 1024
 """Names that are remembered, the latest."""
 LONGEST_SELECTOR = 1024
 """Characters of a node selector, so that it fits into the URL of a request."""
-MOST_CLASSES = 100
+MAX_CLASSES = 100
 """PriorityClasses that an unknown name is compared with."""
 
 
@@ -238,7 +238,7 @@ class Needs:
     def __init__(self, budget: float) -> None:
         """`budget`: seconds for one call."""
         self._budget = budget
-        self._known: Lookups[tuple[str, str, str], _Answer] = Lookups(MOST_ANSWERS)
+        self._known: Lookups[tuple[str, str, str], _Answer] = Lookups(MAX_ANSWERS)
         self._classes: Lookups[None, tuple[str, ...]] = Lookups(1)
 
     async def missing(self, need: Need, namespace: str, client: Client) -> list[FieldError]:
@@ -288,6 +288,6 @@ class Needs:
 
     async def _class_names(self, client: Client) -> tuple[str, ...]:
         page = await client.list(
-            PRIORITY_CLASSES, type=OwnedObject, accept=METADATA_LIST, limit=MOST_CLASSES, timeout=self._budget
+            PRIORITY_CLASSES, type=OwnedObject, accept=METADATA_LIST, limit=MAX_CLASSES, timeout=self._budget
         )
         return tuple(found.metadata.name for found in page.items or ())

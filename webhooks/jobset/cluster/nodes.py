@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from api.node_offers import device_meant, in_words, number_in_words, offers_of
+from api.node_offers import device_meant, format_amount, format_number, offers_of
 from kube.client import PAGE, Client
 from kube.errors import Forbidden
 from kube.model.field import ErrorType, FieldError
@@ -30,13 +30,13 @@ from webhooks.offload import compute
 
 KEPT_FOR = 60.0
 """Seconds for which the nodes are not read again, also after a timeout."""
-MOST_PAGES = 4
+MAX_PAGES = 4
 """Requests for the nodes: 2,000 nodes at most."""
-MOST_RESOURCES = 256
+MAX_RESOURCES = 256
 """Resources that nodes offer at most."""
 _SHARE = 3
 """Share of the budget of one review for the list of nodes, so that time is left for other requests."""
-MOST_LABELS = 256
+MAX_LABELS = 256
 """Labels of nodes whose values are counted at most."""
 
 
@@ -105,9 +105,9 @@ def _what_to_check(missing: str, largest: Amounts) -> str:
 
 
 def _too_large(template: Template, name: str, largest: Amounts, *, own_rights: bool) -> FieldError:
-    has = number_in_words(largest[name], name)
+    has = format_number(largest[name], name)
     most = f"the largest node has {has}" if own_rights else "more than any node has"
-    amount = in_words(template.requests[name], name)
+    amount = format_amount(template.requests[name], name)
     return TOO_LARGE.at(template.request_path(name), None, amount=amount, what_nodes_have=most)
 
 
@@ -143,16 +143,16 @@ async def _offers(client: Client, *, in_all: bool) -> Offers:
     total: Amounts = {}
     values: dict[str, set[str]] = {}
     token = ""
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         page = await client.list(NODES, type=_Node, limit=PAGE, continue_token=token)
         for node in page.items or ():
             for name, amount in offers_of(node.status and node.status.allocatable).items():
                 largest[name] = max(amount, largest.get(name, 0))
                 total[name] = amount + total.get(name, 0)
             for key, value in ((node.metadata and node.metadata.labels) or {}).items() if in_all else ():
-                if key in values or len(values) < MOST_LABELS:
+                if key in values or len(values) < MAX_LABELS:
                     values.setdefault(key, set()).add(value)
-        if len(largest) > MOST_RESOURCES:
+        if len(largest) > MAX_RESOURCES:
             return _UNKNOWN
         token = page.metadata.continue_token
         if not token:

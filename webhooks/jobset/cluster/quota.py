@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from api.stages import in_order, stages
+from api.stages import is_ordered, stages
 from kube.client import Client
 from kube.errors import Forbidden
 from kube.model.field import ErrorType, FieldError, Path
@@ -29,9 +29,9 @@ from webhooks.offload import compute
 
 KEPT_FOR = 30.0
 """Seconds for which the quotas of a namespace are not read again."""
-MOST_NAMESPACES = 256
+MAX_NAMESPACES = 256
 """Namespaces whose quotas are remembered, the latest."""
-MOST_QUOTAS = 16
+MAX_QUOTAS = 16
 """Quotas of a namespace that are read."""
 _PODS = ("pods", "count/pods")
 _REQUESTS = "requests."
@@ -103,10 +103,10 @@ def too_much(judged: JudgedJobSet, allowed: Allowed, *, named: bool) -> Iterator
 
     `named`: whether to show the quota's name and amount.
     """
-    return at_once(judged, lambda path, templates: _over(path, templates, allowed, named=named))
+    return alone_or_together(judged, lambda path, templates: _over(path, templates, allowed, named=named))
 
 
-def at_once(
+def alone_or_together(
     judged: JudgedJobSet, find: Callable[[Path, Sequence[Template]], FieldError | None]
 ) -> Iterator[FieldError]:
     """Findings about each ReplicatedJob alone, or else about those that start together.
@@ -128,7 +128,7 @@ def _together(judged: JudgedJobSet) -> Iterator[tuple[Template, ...]]:
     unstarted = iter(judged.templates)
     for stage in stages(spec):
         yield tuple(islice(unstarted, len(stage)))
-    if not in_order(spec):
+    if not is_ordered(spec):
         yield tuple(template for template in unstarted if not template.rjob.depends_on)
 
 
@@ -161,7 +161,7 @@ class Quotas:
         """`budget`: seconds for one call. `own_rights`: the client has the rights of the JobSets' author."""
         self._budget = budget
         self._own_rights = own_rights
-        self._known: Lookups[str, Allowed] = Lookups(MOST_NAMESPACES)
+        self._known: Lookups[str, Allowed] = Lookups(MAX_NAMESPACES)
 
     async def too_small(self, judged: JudgedJobSet, client: Client) -> list[FieldError]:
         """Warnings about a new JobSet; raises without an answer. Empty if the client has no right to read quotas."""
@@ -172,7 +172,7 @@ class Quotas:
     async def _read(self, namespace: str, client: Client) -> Allowed:
         try:
             page = await client.list(
-                RESOURCE_QUOTAS, type=Quota, namespace=namespace, limit=MOST_QUOTAS, timeout=self._budget
+                RESOURCE_QUOTAS, type=Quota, namespace=namespace, limit=MAX_QUOTAS, timeout=self._budget
             )
         except Forbidden:
             return {}

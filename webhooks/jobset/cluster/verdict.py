@@ -93,7 +93,7 @@ _NOISE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
 )
 
 
-def in_words(error: Exception, budget: float) -> str:
+def describe_error(error: Exception, budget: float) -> str:
     """The reason in a few words, without the name of the object."""
     if isinstance(error, TimeoutError):
         return f"no answer within {budget:g} s"

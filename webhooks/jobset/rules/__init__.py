@@ -17,7 +17,7 @@ SubjectCheck = Callable[[Subject], Iterator[FieldError]]
 EntryCheck = Callable[[Subject, Entry], Iterator[FieldError]]
 
 
-MOST_FINDINGS = 8
+MAX_FINDINGS = 8
 """Findings of one kind about a set, at most: an answer has no more warnings (`answers.MAX_WARNINGS`)."""
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 from api.names import pod_base_name, subdomain
 from kube.model.field import FieldError, Path
 from kube.model.suggest import nearest
-from webhooks.jobset.rules import MOST_FINDINGS, Source
+from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.rules.command_texts import values, words
 from webhooks.jobset.subject import Container, Entry, Subject
 
@@ -35,7 +35,7 @@ def have_pods(js: Subject) -> Iterator[FieldError]:
     """Findings about addresses with the name of this set that belong to none of its pods."""
     if not js.js.dns_enabled or not js.name:
         return
-    yield from islice((error for entry in js.entries for error in _check_pod(js, entry)), MOST_FINDINGS)
+    yield from islice((error for entry in js.entries for error in _check_pod(js, entry)), MAX_FINDINGS)
 
 
 def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:

@@ -40,7 +40,7 @@ class Blame:
     change: str
 
 
-def of_form(own: Own, job: str) -> Blame:
+def blame_for_characters(own: Own, job: str) -> Blame:
     """The name with characters that are not allowed in a Job's name: the JobSet's or the ReplicatedJob's."""
     name_path, name = own.name_path, own.name
     of_set, of_job = not _SET_PART.fullmatch(name), not _JOB_PART.fullmatch(job)
@@ -53,7 +53,7 @@ def of_form(own: Own, job: str) -> Blame:
     return Blame(name_path, of_set, of_job, f"change {' and '.join(changes)}")
 
 
-def of_length(own: Own, job: str, excess: int) -> Blame:
+def blame_for_length(own: Own, job: str, excess: int) -> Blame:
     """The longer of the two names, which has to be shortened."""
     name_path, of_set = own.name_path, len(own.name) >= len(job)
     owner, name = (str(name_path), own.name) if of_set else ("the ReplicatedJob's name", job)

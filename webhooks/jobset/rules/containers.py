@@ -13,7 +13,7 @@ from kube.model.field import FieldError, Path, quote, render_value
 from kube.model.quantity import parse_quantity
 from kube.model.suggest import nearest
 from webhooks.jobset.command_lines import as_list
-from webhooks.jobset.rules import MOST_FINDINGS, Source
+from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.subject import Container, Entry, Subject
 
 _MEDIA = ("Memory", "HugePages")
@@ -27,7 +27,7 @@ MEDIUM = _DOCS.warning("empty-dir-medium", "no kubelet knows this medium: the po
 
 def runnable(js: Subject) -> Iterator[FieldError]:
     """Images, commands and media that no kubelet can use, at most as many as an answer lists."""
-    yield from islice((error for entry in js.entries for error in _check_pod(entry)), MOST_FINDINGS)
+    yield from islice((error for entry in js.entries for error in _check_pod(entry)), MAX_FINDINGS)
 
 
 def _check_pod(entry: Entry) -> Iterator[FieldError]:

@@ -49,9 +49,9 @@ NEVER_STARTS = Source("docs/reference/lifecycle.md#success").warning(
 )
 
 
-def in_order(subject: Subject) -> Iterator[FieldError]:
+def dependency_order(subject: Subject) -> Iterator[FieldError]:
     """The CRD's own rule, reported here, since the CRD would report it alone."""
-    if not stages.in_order(subject.js.spec):
+    if not stages.is_ordered(subject.js.spec):
         return
     for entry in subject.entries:
         if entry.rjob.depends_on is not None:

@@ -46,7 +46,7 @@ def resolves(subject: Subject) -> Iterator[FieldError]:
         yield NO_DNS.at(NETWORK, what="the subdomain")
 
 
-def of_pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+def pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Findings about fields of pods with which names of the set do not resolve, or no pod starts."""
     pod, path, own = entry.job.template.spec, entry.pod_path.at("spec"), subdomain(subject.js)
     if subject.js.dns_enabled:

@@ -14,14 +14,14 @@ from webhooks.jobset.rules.in_place import IN_PLACE
 from webhooks.jobset.subject import Subject
 
 _GATE = "JobSetFailureEscalation"
-MOST_RULES = 8
+MAX_RULES = 8
 """Rules with `then`: the status has the step of each."""
 _SOURCE = Source("docs/reference/validation.md#escalation")
 
 NO_GATE = _SOURCE.gate("escalation-gate", _GATE, "the rule takes the same action each time")
 TOO_MANY = _SOURCE.error(
     "escalation-too-many",
-    f"at most {MOST_RULES} rules may say then: the status keeps how far each has come",
+    f"at most {MAX_RULES} rules may say then: the status keeps how far each has come",
     "join rules, or remove then from some",
     ErrorType.TOO_MANY,
 )
@@ -55,7 +55,7 @@ IN_PLACE_NEVER = _SOURCE.error(
 )
 
 
-def in_place(subject: Subject) -> Iterator[FieldError]:
+def in_place_limit(subject: Subject) -> Iterator[FieldError]:
     """The limit of restarts in place has to be reached before that of all restarts."""
     policy, path = subject.failure_policy, FAILURE.at("inPlaceRestarts")
     most = policy.in_place_restarts
@@ -76,9 +76,9 @@ def steps(subject: Subject) -> Iterator[FieldError]:
     if not subject.gates[_GATE]:
         yield from (NO_GATE.at(path) for path, _ in found)
         return
-    if len(found) > MOST_RULES:
-        yield TOO_MANY.at(found[MOST_RULES][0], len(found))
-    for path, rule in found[:MOST_RULES]:
+    if len(found) > MAX_RULES:
+        yield TOO_MANY.at(found[MAX_RULES][0], len(found))
+    for path, rule in found[:MAX_RULES]:
         yield from _check_rule(subject, rule, path)
 
 

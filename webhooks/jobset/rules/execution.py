@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from api.execution import NOT_FAILED, NOT_SUSPENDED, STAGE_STATES
 from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
-from api.stages import in_order, staged, stages
+from api.stages import is_ordered, staged, stages
 from kube.model.field import SPEC, FieldError, Layer
 from kube.model.suggest import did_you_mean
 from webhooks.jobset.rules import Source
@@ -69,7 +69,7 @@ def one_order(subject: Subject) -> Iterator[FieldError]:
     spec = subject.js.spec
     if not staged(spec):
         return
-    if in_order(spec):
+    if is_ordered(spec):
         yield STARTUP.at(SPEC.at("startupPolicy", "startupPolicyOrder"), "InOrder")
     waiting = [entry.rjob.name for entry in subject.entries if entry.rjob.depends_on is not None]
     if waiting:

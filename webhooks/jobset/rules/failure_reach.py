@@ -8,14 +8,14 @@ from api.failure_actions import action_of
 from api.policies import FailurePolicyRule, OnExitCodes
 from kube.model.field import FieldError, Path
 from kube.model.jsontree import dig
-from kube.model.patterns import MOST_PATTERNS, compile_pattern
+from kube.model.patterns import MAX_PATTERNS, compile_pattern
 from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.failure import FAILURE, RULES
 from webhooks.jobset.subject import Entry, Subject
 
 MAX_COMPARED = 100
 """Rules that are compared with each other."""
-MAX_PATTERNS = 64
+MAX_COMPILED_PATTERNS = 64
 """Patterns of a JobSet that are compiled."""
 
 _FAILURE_POLICY = Source("docs/reference/failure-policy.md#failure-policy")
@@ -27,7 +27,7 @@ PATTERN = Source("docs/reference/validation.md#failure-policy, defect 15").warni
 )
 PATTERNS_UNREAD = _FAILURE_POLICY.warning(
     "failure-rule-patterns-unread",
-    f"the policy has {{count}} patterns, and those after the first {MOST_PATTERNS} never match",
+    f"the policy has {{count}} patterns, and those after the first {MAX_PATTERNS} never match",
     "join some with |",
 )
 SHADOWED = _FAILURE_POLICY.warning(
@@ -68,18 +68,18 @@ def rules_can_match(subject: Subject) -> Iterator[FieldError]:
 
 
 def _patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldError]:
-    """Patterns that are not RE2, or too many; at most MAX_PATTERNS are compiled."""
+    """Patterns that are not RE2, or too many; at most MAX_COMPILED_PATTERNS are compiled."""
     patterns = (
         pattern
         for path, rule in RULES.each(rules)
         for pattern in path.at("onJobFailureMessagePatterns").each(rule.on_job_failure_message_patterns)
     )
-    for path, pattern in islice(patterns, MAX_PATTERNS):
+    for path, pattern in islice(patterns, MAX_COMPILED_PATTERNS):
         outcome = compile_pattern(pattern)
         if isinstance(outcome, str):
             yield PATTERN.at(path, pattern, why=outcome)
     count = sum(len(rule.on_job_failure_message_patterns) for rule in rules)
-    if count > MOST_PATTERNS:
+    if count > MAX_PATTERNS:
         yield PATTERNS_UNREAD.at(RULES, count, count=count)
 
 

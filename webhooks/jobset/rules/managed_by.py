@@ -9,13 +9,13 @@ from api.keys import JOB_CONTROLLER, MULTIKUEUE, MULTIKUEUE_ORIGIN, OWN_FIELDS_C
 from api.own_fields import own_locations
 from kube.model.field import SPEC, ErrorType, FieldError
 from kube.model.validation import byte_length, dns1123_subdomain, http_path
-from webhooks.jobset.copies import ANNOTATION, MOST_BYTES, misfit, own_values, read_values
+from webhooks.jobset.copies import ANNOTATION, MAX_BYTES, misfit, own_values, read_values
 from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Entry, Subject
 from webhooks.work import Work
 
 PATH = SPEC.at("managedBy")
-MAX_BYTES = 63
+MAX_MANAGER_BYTES = 63
 
 _FIX = "leave it out for this controller, or name another one like kueue.x-k8s.io/multikueue"
 _DOCS = Source("docs/reference/validation.md#managedby")
@@ -24,7 +24,7 @@ FORM = _DOCS.error("managed-by-form", 'must be a domain-prefixed path (such as "
 PART = _DOCS.error("managed-by-part", "{complaint}", _FIX)
 TOO_LONG = _DOCS.error(
     "managed-by-length",
-    f"may not be more than {MAX_BYTES} bytes",
+    f"may not be more than {MAX_MANAGER_BYTES} bytes",
     "shorten it by {excess} bytes",
     ErrorType.TOO_LONG,
 )
@@ -44,7 +44,7 @@ DROPPED = _COPIES.warning(
 NOT_SENT = _COPIES.error(
     "multikueue-own-fields",
     "MultiKueue copies no field that the Go JobSet lacks, and annotation {key} does not carry {place}",
-    f"set this, or the label {QUEUE_NAME}, in the manifest, and keep such fields below {MOST_BYTES // 1024} KiB",
+    f"set this, or the label {QUEUE_NAME}, in the manifest, and keep such fields below {MAX_BYTES // 1024} KiB",
     ErrorType.FORBIDDEN,
 )
 ALTERED = _COPIES.error(
@@ -85,8 +85,8 @@ def domain_prefixed_path(subject: Subject) -> Iterator[FieldError]:
     if value is None:
         return
     yield from _form(value)
-    if byte_length(value) > MAX_BYTES:
-        yield TOO_LONG.at(PATH, excess=byte_length(value) - MAX_BYTES)
+    if byte_length(value) > MAX_MANAGER_BYTES:
+        yield TOO_LONG.at(PATH, excess=byte_length(value) - MAX_MANAGER_BYTES)
 
 
 def _form(value: str) -> Iterator[FieldError]:

@@ -94,9 +94,9 @@ def job_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     for complaint in dns1035_label(name):
         if complaint == TOO_LONG_LABEL:
             excess = byte_length(name) - MAX_LABEL
-            yield JOB_LENGTH.at(path, name, change=blame.of_length(_own(subject), rjob, excess).change)
+            yield JOB_LENGTH.at(path, name, change=blame.blame_for_length(_own(subject), rjob, excess).change)
         else:
-            yield JOB.at(path, name, complaint=complaint, change=blame.of_form(_own(subject), rjob).change)
+            yield JOB.at(path, name, complaint=complaint, change=blame.blame_for_characters(_own(subject), rjob).change)
 
 
 def pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
@@ -106,16 +106,16 @@ def pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     rjob = entry.rjob
     pod = pod_base_name(subject.name, rjob.name, rjob.replicas - 1, entry.job.completions - 1) + f"-{POD_SUFFIX}"
     if (excess := byte_length(pod) - MAX_LABEL) > 0:
-        change = blame.of_length(_own(subject), rjob.name, excess).change
+        change = blame.blame_for_length(_own(subject), rjob.name, excess).change
         yield POD_LENGTH.at(entry.path.at("name"), longest_job_name(subject, entry), change=change)
 
 
 def set_to_blame(error: FieldError, own: blame.Own, job: str) -> bool:
     """Whether only the JobSet's name makes the names of a ReplicatedJob's Jobs and pods invalid."""
     if error.rule is JOB:
-        form = blame.of_form(own, job)
+        form = blame.blame_for_characters(own, job)
         return form.of_set and not form.of_job
-    return error.rule in OF_JOBS and blame.of_length(own, job, 1).of_set
+    return error.rule in OF_JOBS and blame.blame_for_length(own, job, 1).of_set
 
 
 def _own(subject: Subject) -> blame.Own:

@@ -11,7 +11,7 @@ from api.keys import OUR_KEYS, OUR_PREFIXES, QUEUE_NAME, SET_BY_USERS
 from kube.model.field import FieldError, Path
 from kube.model.suggest import nearest
 from kube.model.validation import MAX_LABEL
-from webhooks.jobset.rules import MOST_FINDINGS, Source
+from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.subject import Subject
 
 LONGEST_KEY = max(map(len, OUR_PREFIXES)) + MAX_LABEL
@@ -33,7 +33,7 @@ def misplaced_queue(js: Subject) -> Iterator[FieldError]:
     """The label of a queue of Kueue on a template of a set that has none: the set runs without a quota, or never."""
     if QUEUE_NAME in js.js.metadata.labels:
         return
-    for entry in js.entries[:MOST_FINDINGS]:
+    for entry in js.entries[:MAX_FINDINGS]:
         for path, template in ((entry.path.at("template"), entry.template), (entry.pod_path, entry.job.template)):
             if (queue := template.metadata.labels.get(QUEUE_NAME)) is not None:
                 yield QUEUE.at(path.at("metadata", "labels", QUEUE_NAME), queue)
@@ -43,7 +43,7 @@ def misplaced_queue(js: Subject) -> Iterator[FieldError]:
 def unknown_keys(js: Subject) -> Iterator[FieldError]:
     """Unknown keys with our prefixes on the JobSet, on Job templates and pod templates."""
     yield from islice(
-        (UNKNOWN.at(path.at(key), guess=partial(_suggestion, key)) for path, key in _unknown(js)), MOST_FINDINGS
+        (UNKNOWN.at(path.at(key), guess=partial(_suggestion, key)) for path, key in _unknown(js)), MAX_FINDINGS
     )
 
 

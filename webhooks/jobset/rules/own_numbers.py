@@ -13,7 +13,7 @@ from api.keys import JOBSET_NAME, REPLICATED_JOB_NAME
 from kube.model.field import FieldError, Path
 from kube.model.jsontree import dig, items
 from kube.model.quantity import parse_quantity
-from webhooks.jobset.rules import MOST_FINDINGS, Source
+from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.rules.failure import FAILURE
 from webhooks.jobset.rules.placement import by_affinity
 from webhooks.jobset.subject import Entry, Subject
@@ -21,7 +21,7 @@ from webhooks.jobset.subject import Entry, Subject
 _TOPOLOGY, _CHIPS = "cloud.google.com/gke-tpu-topology", "google.com/tpu"
 _LARGEST_HOST = 8
 """Chips of the largest node that is a whole slice: only a larger topology has certainly several nodes."""
-_MOST_TERMS = 8
+_MAX_TERMS = 8
 """Constraints and terms of a pod that are checked."""
 _NARROWING = ("matchLabelKeys", "mismatchLabelKeys", "namespaceSelector", "namespaces", "nodeAffinityPolicy")
 
@@ -54,7 +54,7 @@ def can_hold(js: Subject) -> Iterator[FieldError]:
     limit, timeout = js.js.spec.active_deadline_seconds, js.failure_policy.start_timeout_seconds
     if limit is not None and timeout is not None and timeout >= limit:
         yield START_TIMEOUT_NEVER.at(FAILURE.at("startTimeoutSeconds"), timeout, seconds=limit)
-    yield from islice((error for entry in js.entries for error in _check_entry(js, entry)), MOST_FINDINGS)
+    yield from islice((error for entry in js.entries for error in _check_entry(js, entry)), MAX_FINDINGS)
 
 
 def never_end(js: Subject) -> Iterator[FieldError]:
@@ -65,7 +65,7 @@ def never_end(js: Subject) -> Iterator[FieldError]:
     found = (
         error for entry in js.targets(policy.target_replicated_jobs if policy else ()) for error in _endless(entry)
     )
-    yield from islice(found, MOST_FINDINGS)
+    yield from islice(found, MAX_FINDINGS)
 
 
 def _endless(entry: Entry) -> Iterator[FieldError]:
@@ -96,14 +96,14 @@ def _apart(js: Subject, entry: Entry) -> Iterator[FieldError]:
 
 def _anti_affinity(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:
     parts = ("affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    for term in items(spec, *parts)[:_MOST_TERMS]:
+    for term in items(spec, *parts)[:_MAX_TERMS]:
         yield path.at(*parts[:2]), term, 1  # the whole path would take the room of the fix
 
 
 def _spread(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:
     """Findings about constraints that need several domains: in a single one, any number of pods fits."""
     key = "topologySpreadConstraints"
-    for field_path, term in path.at(key).each(items(spec, key)[:_MOST_TERMS]):
+    for field_path, term in path.at(key).each(items(spec, key)[:_MAX_TERMS]):
         skew, domains = dig(term, "maxSkew"), dig(term, "minDomains")
         is_strict = dig(term, "whenUnsatisfiable") == "DoNotSchedule"
         if is_strict and isinstance(skew, int) and isinstance(domains, int) and domains > 1:

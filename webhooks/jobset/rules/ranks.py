@@ -15,7 +15,7 @@ from api.keys import COMPLETION_INDEX, JOB_GLOBAL_INDEX, JOB_INDEX
 from kube.model.field import FieldError, Path
 from kube.model.jsontree import items
 from kube.model.meta import MAX_INT32
-from webhooks.jobset.rules import MOST_FINDINGS, Source
+from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.rules.command_texts import values, words
 from webhooks.jobset.rules.in_place import IN_PLACE
 from webhooks.jobset.rules.variables import INDEX
@@ -46,7 +46,7 @@ def ranks_fit(js: Subject) -> Iterator[FieldError]:
     """Numbers and indices that do not fit the pods, at most as many as an answer names."""
     together = _Together(js)
     found = (error for entry in js.entries for error in _check_entry(together, entry))
-    yield from islice(found, MOST_FINDINGS)
+    yield from islice(found, MAX_FINDINGS)
 
 
 class _Together:

@@ -157,7 +157,7 @@ def gates(subject: Subject) -> Iterator[FieldError]:
     spec = subject.js.spec.scheduling
     if spec is None or subject.gates[LEVELS_GATE]:
         return
-    found = list(_beyond_one_level(subject))
+    found = list(_deeper_levels(subject))
     if subject.gates[GATE]:
         yield from found
     else:
@@ -165,7 +165,7 @@ def gates(subject: Subject) -> Iterator[FieldError]:
         yield NO_GATE.at(SCHEDULING, gates=wanted)
 
 
-def _beyond_one_level(subject: Subject) -> Iterator[FieldError]:
+def _deeper_levels(subject: Subject) -> Iterator[FieldError]:
     found = False
     for k, (top, *below) in enumerate(lines(subject)):
         if below and top.has_policy and not k:

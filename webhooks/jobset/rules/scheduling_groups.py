@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from api.batch import pods_at_once
-from api.gangs import MOST_JOBS, ROOT, Group, grouped_jobs
+from api.gangs import MAX_JOBS, ROOT, Group, grouped_jobs
 from api.jobset import ReplicatedJob
 from api.scheduling import EntryScheduling, GroupsPolicy
-from api.stages import in_order, stages
+from api.stages import is_ordered, stages
 from kube.model.field import ErrorType, FieldError, Path
 from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.scheduling import ENTRIES, POLICY, SCHEDULING
@@ -15,7 +15,7 @@ from webhooks.jobset.subject import Subject
 
 MAX_TEMPLATES = 8
 """Groups of one kind below another one, as templates: Kubernetes' limit for each list of a Workload."""
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 _TARGETS = "targetReplicatedJobs"
 _COUNT = (POLICY, "gang", "minGroupCount")
 
@@ -74,16 +74,16 @@ TOO_MANY_TEMPLATES = Source("Kubernetes 1.37: Workload").error(
 
 TOO_MANY_JOBS = _SOURCE.error(
     "scheduling-too-many-jobs",
-    f"a JobSet with spec.scheduling may have {MOST_JOBS} Jobs, and this one has {{count}}",
+    f"a JobSet with spec.scheduling may have {MAX_JOBS} Jobs, and this one has {{count}}",
     "split it, or leave out spec.scheduling",
     ErrorType.FORBIDDEN,
 )
 
 
 def few_enough(subject: Subject) -> Iterator[FieldError]:
-    """A set with spec.scheduling has at most MOST_JOBS Jobs."""
+    """A set with spec.scheduling has at most MAX_JOBS Jobs."""
     count = grouped_jobs(subject.js)
-    if subject.js.spec.scheduling is not None and count > MOST_JOBS:
+    if subject.js.spec.scheduling is not None and count > MAX_JOBS:
         yield TOO_MANY_JOBS.at(SCHEDULING, count=count)
 
 
@@ -104,8 +104,8 @@ def targets(subject: Subject) -> Iterator[FieldError]:
     whole = spec.scheduling_policy or spec.scheduling_constraints or spec.disruption_mode
     missing = [rjob.name for rjob in subject.js.spec.replicated_jobs if not rjob.spare_for and rjob.name not in first]
     if missing and not whole:
-        names = ", ".join(f'"{name}"' for name in missing[:_MOST_NAMES])
-        names += f" and {len(missing) - _MOST_NAMES} more" if len(missing) > _MOST_NAMES else ""
+        names = ", ".join(f'"{name}"' for name in missing[:_MAX_NAMES])
+        names += f" and {len(missing) - _MAX_NAMES} more" if len(missing) > _MAX_NAMES else ""
         yield NOT_TARGETED.at(ENTRIES, names=names, first=missing[0])
 
 
@@ -206,7 +206,7 @@ def _path_of(subject: Subject, group: Group) -> Path:
 def _waiting(subject: Subject, members: frozenset[str]) -> tuple[str, str] | None:
     """A pair of members of which the second starts only after the first; None if all can start together."""
     spec = subject.js.spec
-    if in_order(spec):
+    if is_ordered(spec):
         ordered = [name for name in subject.names if name in members]
         return (ordered[0], ordered[1]) if len(ordered) > 1 else None
     number = {rjob.name: k for k, stage in enumerate(stages(spec)) for rjob in stage if rjob.name in members}

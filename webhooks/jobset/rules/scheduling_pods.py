@@ -60,7 +60,7 @@ KUEUE = Source("Kueue: topology-aware scheduling").warning(
     "schedulingConstraints may ask for another domain",
     "keep one",
 )
-MOST_POD_SETS = 18
+MAX_POD_SETS = 18
 """Pod sets that Kueue's Workload takes (v1beta2): each ReplicatedJob is one."""
 POD_SETS = Source("docs/reference/validation.md#kueue").warning(
     "kueue-pod-sets",
@@ -134,14 +134,14 @@ def kueue(subject: Subject) -> Iterator[FieldError]:
 def few_pod_sets(subject: Subject) -> Iterator[FieldError]:
     """Kueue never admits a set with more ReplicatedJobs than a Workload may have pod sets."""
     count = len(subject.entries)
-    if count > MOST_POD_SETS and subject.js.metadata.labels.get(QUEUE_NAME):
-        yield POD_SETS.at(SPEC.at("replicatedJobs"), count=count, most=MOST_POD_SETS, label=QUEUE_NAME)
+    if count > MAX_POD_SETS and subject.js.metadata.labels.get(QUEUE_NAME):
+        yield POD_SETS.at(SPEC.at("replicatedJobs"), count=count, most=MAX_POD_SETS, label=QUEUE_NAME)
 
 
 def kai_stages(subject: Subject) -> Iterator[FieldError]:
     """KAI Scheduler makes one gang of all ReplicatedJobs: it never begins if some of them wait for the others."""
     placed = {entry.rjob.name: entry for entry in subject.entries if entry.rjob.pod_spec.get("schedulerName") == KAI}
-    if not placed or stages.in_order(subject.js.spec):
+    if not placed or stages.is_ordered(subject.js.spec):
         return
     count = len(subject.entries)
     value = subject.js.metadata.annotations.get(KAI_AT_ONCE, "")

@@ -45,7 +45,7 @@ def size(js: Subject) -> Iterator[FieldError]:
             yield rule.at(largest.path.at("replicas"), most=most, count=total)
 
 
-def in_etcd(js: Subject) -> Iterator[FieldError]:
+def room_in_etcd(js: Subject) -> Iterator[FieldError]:
     """Whether etcd has room for the set with its status. A warning, since its limit may have been raised."""
     actions = (named.action for named in named_actions(js.failure_policy))
     alone = any(action.restarts_part and action.enabled(js.gates) for action in actions)

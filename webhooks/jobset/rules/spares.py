@@ -9,12 +9,12 @@ from itertools import chain, islice
 from api.children import placement_annotations
 from api.jobset import ReplicatedJob
 from api.keys import NODE_SELECTOR_STRATEGY
-from api.spares import GATE, MOST_GROUPS, REQUIRED, spare_template
-from api.stages import in_order, staged
+from api.spares import GATE, MAX_GROUPS, REQUIRED, spare_template
+from api.stages import is_ordered, staged
 from kube.model.field import SPEC, FieldError, Path
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
-from webhooks.jobset.rules import MOST_FINDINGS, Source
+from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.rules.coordinator import PATH as COORDINATOR
 from webhooks.jobset.rules.scheduling import ENTRIES, levels
 from webhooks.jobset.rules.success import TARGETS as SUCCESS_TARGETS
@@ -70,9 +70,9 @@ def gate(subject: Subject) -> Iterator[FieldError]:
 def groups(subject: Subject) -> Iterator[FieldError]:
     """Each group of spares is for an existing group, which is not one of spares, and has a template that fits it."""
     entries = list(_spares(subject))
-    if len(entries) > MOST_GROUPS:
-        yield MANY.at(entries[MOST_GROUPS].path.at("spareFor"), entries[MOST_GROUPS].rjob.spare_for, most=MOST_GROUPS)
-    for entry in entries[:MOST_GROUPS]:
+    if len(entries) > MAX_GROUPS:
+        yield MANY.at(entries[MAX_GROUPS].path.at("spareFor"), entries[MAX_GROUPS].rjob.spare_for, most=MAX_GROUPS)
+    for entry in entries[:MAX_GROUPS]:
         yield from _group(subject, entry)
 
 
@@ -91,7 +91,7 @@ def _group(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         yield UNKNOWN.at(path, name, name=name, why=reason, how=how)
         return
     js = subject.js
-    if in_order(js.spec) or staged(js.spec):
+    if is_ordered(js.spec) or staged(js.spec):
         yield ORDERED.at(path, name)
     placement = placement_annotations(js, target.rjob)
     if NODE_SELECTOR_STRATEGY in placement:
@@ -130,7 +130,7 @@ _POD = ("spec", "template", "spec")
 
 def groups_of_pods(subject: Subject) -> Iterator[FieldError]:
     """No group has spares, and none keeps pods that spares stand in for where a spare cannot follow."""
-    entries = list(islice(_spares(subject), MOST_GROUPS))
+    entries = list(islice(_spares(subject), MAX_GROUPS))
     spec, spares = subject.js.spec.scheduling, {entry.rjob.name for entry in entries}
     if spec is None or not spares:
         return
@@ -138,7 +138,7 @@ def groups_of_pods(subject: Subject) -> Iterator[FieldError]:
         path.at("targetReplicatedJobs").each(group.target_replicated_jobs)
         for path, group in ENTRIES.each(spec.replicated_jobs)
     )
-    for path, name in islice(((path, name) for path, name in targets if name in spares), MOST_FINDINGS):
+    for path, name in islice(((path, name) for path, name in targets if name in spares), MAX_FINDINGS):
         yield SPARE_REFERENCED.at(path, name, name=name)
     sharing = {name: level for level in levels(subject) if level.claims for name in level.targets}
     for entry in entries:
@@ -175,9 +175,7 @@ def references(subject: Subject) -> Iterator[FieldError]:
     """No field that counts Jobs, or waits for them, names a spare; a spare does not wait for others."""
     spares = {entry.rjob.name for entry in _spares(subject)}
     if spares:
-        for path, name in islice(
-            ((path, name) for path, name in _references(subject) if name in spares), MOST_FINDINGS
-        ):
+        for path, name in islice(((path, name) for path, name in _references(subject) if name in spares), MAX_FINDINGS):
             yield SPARE_REFERENCED.at(path, name, name=name)
 
 

@@ -16,7 +16,7 @@ from api.elastic_variables import NUMBER_PATH, REPLICAS_VARIABLE
 from api.keys import COMPLETION_INDEX
 from kube.model.field import FieldError, Path, shorten
 from kube.model.suggest import nearest
-from webhooks.jobset.rules import MOST_FINDINGS, Source
+from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.rules.command_texts import is_run_by_shell, words
 from webhooks.jobset.subject import Container, Entry, Subject
 
@@ -54,7 +54,7 @@ DEFINED_LATER = _DOCS.warning("variable-later", "$({name}) stays a text: {why}",
 
 def are_replaced(js: Subject) -> Iterator[FieldError]:
     """Findings about variables that are not replaced, at most as many as an answer lists."""
-    yield from islice((error for entry in js.entries for error in _check_pod(js, entry)), MOST_FINDINGS)
+    yield from islice((error for entry in js.entries for error in _check_pod(js, entry)), MAX_FINDINGS)
 
 
 def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:

@@ -86,7 +86,7 @@ _LIKE = {
 }
 _TRUE, _FALSE = {"true", "yes", "on", "y", "1"}, {"false", "no", "off", "n", "0"}
 _LONGEST_QUANTITY = 30
-_MOST_PASTED = 5
+_MAX_PASTED = 5
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9./-]{1,60}", re.ASCII)
 """A text that needs no quotes in YAML; names in lists never are words such as `on`."""
 _IN_SECONDS = "in seconds"
@@ -160,7 +160,7 @@ def _how_selector(value: Any, node: JSON, field: str) -> str:
     names = value if isinstance(value, list) else [value]
     if value is True or names == ["*"]:
         return "{} for all namespaces"
-    if not 0 < len(names) <= _MOST_PASTED or any(not isinstance(name, str) or dns1123_label(name) for name in names):
+    if not 0 < len(names) <= _MAX_PASTED or any(not isinstance(name, str) or dns1123_label(name) for name in names):
         return ""
     if len(names) == 1:
         return f"{{matchLabels: {{{NAMESPACE_NAME}: {_as_yaml(names[0])}}}}}"
@@ -200,7 +200,7 @@ def _as_yaml(value: Any) -> str:
         return value if _PLAIN.fullmatch(value) and value.lower() not in {*_TRUE, *_FALSE, "null"} else quote(value)
     if not isinstance(value, list):
         return _scalar_text(value)
-    plain = 0 < len(value) <= _MOST_PASTED and all(isinstance(item, str) and _PLAIN.fullmatch(item) for item in value)
+    plain = 0 < len(value) <= _MAX_PASTED and all(isinstance(item, str) and _PLAIN.fullmatch(item) for item in value)
     return f"[{', '.join(value) if plain else '...'}]"
 
 

@@ -18,7 +18,7 @@ from kube.model.meta import JSON, LAST_APPLIED
 from policy.recorded import ANNOTATION as DEFAULTS
 from policy.recorded import DEADLINE, recorded_defaults
 from webhooks.jobset.copies import copied_locations
-from webhooks.jobset.rules import MOST_FINDINGS, Source
+from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.json_patch import PatchDraft
 
 FORGOTTEN = Source("docs/reference/validation.md#fields-that-a-client-leaves-out").warning(
@@ -26,7 +26,7 @@ FORGOTTEN = Source("docs/reference/validation.md#fields-that-a-client-leaves-out
     "absent in this update, and put back as it was stored",
     "to remove it, apply the manifest without it, or name it in annotation {key}",
 )
-MOST_PUT_BACK = 1000
+MAX_PUT_BACK = 1000
 """Fields that are put back in one object. Further absent fields are handled as sent: refused, or removed."""
 _USER, _FILES = frozenset({"user"}), frozenset({"defaultUser"})
 _CONTAINER = frozenset({"restartPolicyRules"})
@@ -70,10 +70,10 @@ def put_back(draft: PatchDraft, old: JSON, manager: str = "") -> list[FieldError
     removed = _removed_on_purpose(old, new)
     own = ((location, path) for location, path in _own_locations(old, new, draft) if str(path) not in removed)
     found: list[FieldError] = []
-    for location, path in islice(chain(own, _template_locations(old, new, draft)), MOST_PUT_BACK):
+    for location, path in islice(chain(own, _template_locations(old, new, draft)), MAX_PUT_BACK):
         draft.put(path, dig(old, *location))
         found.append(FORGOTTEN.at(path, key=REMOVED_FIELDS))
-    return found[:MOST_FINDINGS]
+    return found[:MAX_FINDINGS]
 
 
 def _is_applied(old: JSON, new: JSON, manager: str) -> bool:

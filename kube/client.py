@@ -148,12 +148,9 @@ class Client:
         """A copy of the client with limits of its own for requests. Streams keep the limits of the transport."""
         return dataclasses.replace(self, limited=True, limits=limits)
 
-    def without_repeats(self, wrap: Callable[[Transport], Transport] | None = None) -> "Client":
-        """A copy of the client without retries of unanswered requests.
-
-        `wrap` returns the transport of the copy, made from that of this client.
-        """
-        return dataclasses.replace(self, repeats=False, transport=wrap(self.transport) if wrap else self.transport)
+    def without_repeats(self, transport: Transport | None = None) -> "Client":
+        """A copy of the client without retries of unanswered requests. `transport`: another one, around its own."""
+        return dataclasses.replace(self, repeats=False, transport=transport or self.transport)
 
     def without_limits(self) -> "Client":
         """A copy of the client without limits of rate and concurrency, and without retries of unanswered requests.

@@ -1,7 +1,7 @@
 """One line for each run of the benchmark, `dev/bench/runs.jsonl`, so that versions can be compared.
 
 `python -m dev.bench.runs RESULTS` adds a run, and draws all lines for docs/performance.md: both belong in one commit. A
-benchmark alone changes no tracked file. Times depend on the machine; ratios, which are taken within a round, hardly do.
+benchmark alone changes no tracked file. Ratios are taken within a round, so they depend less on the machine than times.
 """
 
 import argparse

@@ -5,10 +5,9 @@ two stored writes is certain, whatever clocks say.
 """
 
 from dev.cluster.audit import WRITES, Call
-from kube.model.meta import JSON
 from manifests import NAMESPACE, SERVICE_ACCOUNT
 
-__all__ = ["JSON", "MANAGER", "WRITES", "Event"]
+__all__ = ["MANAGER", "WRITES", "Event"]
 
 MANAGER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 Event = Call

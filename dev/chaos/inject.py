@@ -13,6 +13,7 @@ from dev.chaos import beside
 from dev.chaos.client import Admin
 from dev.chaos.faults import Fault, Kind
 from dev.chaos.hostile import abuse
+from dev.chaos.portal import call
 from dev.chaos.relay import Conditions
 from dev.chaos.replica import Replica
 from dev.chaos.stage import DROPPED, Stage
@@ -77,7 +78,7 @@ def _errors(stage: Stage, fault: Fault) -> None:
 
 def _cut(stage: Stage, _fault: Fault) -> None:
     for replica in stage.replicas:
-        stage.loop.start_task_soon(replica.relay.cut)
+        call(stage.portal, replica.relay.cut)
 
 
 def _expire(stage: Stage, fault: Fault) -> None:

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, field
 from dev.chaos.checks import admission, calm, costs, leaders, outcomes, placement, strangers
 from dev.chaos.checks.calm import Stop
 from dev.chaos.checks.violation import Violation
-from dev.chaos.events import JSON, MANAGER, Event
+from dev.chaos.events import MANAGER, Event
+from kube.model.meta import JSON
 
 NOT_READY = "not ready"
 

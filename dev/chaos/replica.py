@@ -25,6 +25,7 @@ from dev.chaos.checks.calm import Stop
 from dev.chaos.events import MANAGER
 from dev.chaos.failover import Failover
 from dev.chaos.hostile import Port
+from dev.chaos.portal import call
 from dev.chaos.relay import Relay
 from dev.cluster import pki
 from dev.cluster.cluster import Cluster
@@ -56,7 +57,7 @@ class Replica:
     cluster: Cluster
     relay: Relay
     failover: Failover
-    loop: BlockingPortal
+    portal: BlockingPortal
     lease: Mapping[str, str]
     """Times of the lease that differ from the defaults."""
 
@@ -181,7 +182,7 @@ class Replica:
         pair = pki.issue_client(pki.Pair.read(self.cluster.plan.layout.pki, "ca"), MANAGER, GROUPS)
         self.lives[_credential(pair)] = f"{self.slot}-{len(self.lives) + 1}"
         pair.write(self.cluster.plan.layout.pki, self.name)
-        self.loop.call(self.relay.use_certificate, self.name)
+        call(self.portal, self.relay.use_certificate, self.name)
         authority = (self.cluster.plan.layout.pki / "ca.crt").read_bytes()
         kubeconfig = self.folder / "kubeconfig"
         server = f"https://127.0.0.1:{self.relay.port}"
@@ -224,7 +225,7 @@ class Replica:
             self.ready = False
             self._hangs += 1
             if self._hangs >= HANGS:
-                self.loop.start_task_soon(self.failover.drop, self.port)
+                call(self.portal, self.failover.drop, self.port)
         except (OSError, http.client.HTTPException):
             self.ready = False
         self._misses = 0 if self.ready else self._misses + 1

@@ -22,6 +22,7 @@ from dev.chaos.failover import Failover
 from dev.chaos.load import POOL, TOPOLOGY
 from dev.chaos.neighbour import NAMESPACE as NEIGHBOUR
 from dev.chaos.neighbour import policy
+from dev.chaos.portal import call
 from dev.chaos.relay import Relay
 from dev.chaos.replica import Replica
 from dev.cluster import pki
@@ -63,7 +64,7 @@ class Stage:
     cluster: Cluster
     replicas: list[Replica]
     failover: Failover
-    loop: BlockingPortal
+    portal: BlockingPortal
     excused: list[Window] = field(default_factory=list)
     hostile: Counter[str] = field(default_factory=Counter)
     neighbour: Counter[str] = field(default_factory=Counter)
@@ -90,7 +91,7 @@ class Stage:
         """Give the address of admission the replicas that are ready, and record when none is. Runs until `stop`."""
         while not stop.wait(0.1):
             ready = [replica.port for replica in self.replicas if replica.ready]
-            self.loop.start_task_soon(self.failover.set_ready, ready)
+            call(self.portal, self.failover.set_ready, ready)
             if not ready:
                 now = time.time()
                 self.excused.append((now - 1, now + 1))
@@ -105,21 +106,21 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
     os.environ.setdefault("GOGC", "400")
     bodies = tuple(f"{name}.{_GROUPS.get(name, '')}" for name in sorted({*CONTROLLED, "leases"}))
     spec = ClusterSpec(name=f"chaos-{os.getpid()}", nodes=NODES, audit_bodies=bodies, audit_mib=AUDIT_MIB, keep=True)
-    with running(spec, state_root=folder / "cluster") as cluster, start_blocking_portal() as loop:
+    with running(spec, state_root=folder / "cluster") as cluster, start_blocking_portal() as portal:
         failover = Failover(local.free_port())
         local.install(cluster, webhook_port=failover.port)
         local.install_policies(cluster, webhook_port=failover.port)
-        loop.call(failover.start)
+        call(portal, failover.start)
         relays = [_relay(cluster, seed + number) for number in range(REPLICAS)]
         serving = _serving(cluster)
         for relay in relays:
-            loop.call(relay.start, serving)
+            call(portal, relay.start, serving)
         replicas = [
-            Replica(number, folder / f"replica-{number}", cluster, relay, failover, loop, lease)
+            Replica(number, folder / f"replica-{number}", cluster, relay, failover, portal, lease)
             for number, relay in enumerate(relays)
         ]
         replicas[-1].shift = SHIFT
-        new_stage = Stage(spec.name, seed, folder, cluster, replicas, failover, loop)
+        new_stage = Stage(spec.name, seed, folder, cluster, replicas, failover, portal)
         stop = threading.Event()
         router = threading.Thread(target=new_stage.route, args=(stop,), name="router", daemon=True)
         try:
@@ -134,9 +135,9 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
             for replica in replicas:
                 replica.stop()
             stop.set()
-            loop.call(failover.stop)
+            call(portal, failover.stop)
             for relay in relays:
-                loop.call(relay.stop)
+                call(portal, relay.stop)
 
 
 def not_ready(stage: Stage, seconds: float = local.START_SECONDS) -> list[str]:

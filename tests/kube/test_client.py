@@ -254,7 +254,7 @@ class TestRetries:
             client,
             client.with_guard(lambda: None),
             client.without_repeats(),
-            client.without_repeats(lambda of: of),
+            client.without_repeats(client.transport),
         )
         for each in (*copies, client.without_limits(), Client(echo)):
             await each.get(THINGS, "a", namespace="ns")

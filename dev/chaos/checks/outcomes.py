@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from api import keys
 from dev.chaos.checks.violation import Violation
-from dev.chaos.events import JSON, MANAGER, Event
+from dev.chaos.events import MANAGER, Event
+from kube.model.meta import JSON
 
 EXPECTED = "chaos.jobset.dev/expected"
 """Annotation: JSON of the fields of the status that the set ends with (terminalState, restarts, executionAttempts)."""

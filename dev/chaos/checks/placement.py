@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from api import keys
 from dev.chaos.checks.violation import Violation
-from dev.chaos.events import JSON
+from kube.model.meta import JSON
 
 RULE = "domain shared"
 

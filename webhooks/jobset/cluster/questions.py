@@ -40,18 +40,13 @@ class BusyError(KubeError):
 class _Turn:
     """The transport of one review. Its first request waits for a slot among the reviews with requests."""
 
+    transport: Transport
     slots: asyncio.Semaphore
     left: int
-    transport: Transport = field(init=False)
     in_flight: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
     entering: asyncio.Lock = field(default_factory=asyncio.Lock)
     entered: bool = False
     busy: bool = False
-
-    def around(self, transport: Transport) -> Transport:
-        """Send the requests by this transport."""
-        self.transport = transport
-        return self
 
     async def send(self, request: Request) -> Response:
         if not self.left:
@@ -94,9 +89,9 @@ class Questions:
     @contextlib.asynccontextmanager
     async def about_one_review(self) -> AsyncIterator[Client]:
         """A client for the requests about one review. It does not repeat unanswered requests."""
-        turn = _Turn(self._slots, self._per_review)
+        turn = _Turn(self._client.transport, self._slots, self._per_review)
         try:
-            yield self._client.without_repeats(turn.around)
+            yield self._client.without_repeats(transport=turn)
         finally:
             await turn.close()
 

@@ -77,8 +77,8 @@ async def check_manifests(options: Options, server: "AbstractAsyncContextManager
     filed_policies = _load_policies(options, report, inputs) if options.policies else None
     filled_in: set[str] = set()
     async with contextlib.AsyncExitStack() as stack:
-        from_server = _ServerFindings(checks, report)
-        await from_server.connect(stack, server)
+        checker = _ServerChecker(checks, report)
+        await checker.connect(stack, server)
         for document in inputs.documents():
             findings = None
             if isinstance(document.value, dict) and not is_jobset(document.value):
@@ -89,12 +89,12 @@ async def check_manifests(options: Options, server: "AbstractAsyncContextManager
                 document = checks.respelt(document)  # noqa: PLW2901 (the intended one)
                 sent = checks.prepare(document.value)
                 if filed_policies and filed_policies.policies:
-                    await from_server.look_up_namespace(_namespace(sent.object), filed_policies.known)
+                    await checker.look_up_namespace(_namespace(sent.object), filed_policies.known)
                 # A cluster sets the defaults of its own policies.
                 known = (
                     sent if options.server or not filed_policies else filed_policies.with_defaults(sent, checks.gates)
                 )
-                findings = await from_server.find(known, inputs.other_names)
+                findings = await checker.check(known, inputs.other_names)
                 findings = findings.with_findings(services.warnings(findings.object))
                 line = line_of(document, NAME)
                 findings = findings.with_findings(names.warnings(findings.object, document.source.name, line))
@@ -148,7 +148,7 @@ def _is_checked(obj: JSON) -> bool:
     return is_jobset(obj) or is_either(obj)
 
 
-class _ServerFindings:
+class _ServerChecker:
     """Finds faults of manifests, with the help of a server as long as it answers.
 
     When it stops answering, a problem is reported, and further manifests are checked without it.
@@ -169,7 +169,7 @@ class _ServerFindings:
         except CheckError as error:
             self._give_up(error)
 
-    async def find(self, sent: PreparedManifest, created: AbstractSet[Named]) -> Findings:
+    async def check(self, sent: PreparedManifest, created: AbstractSet[Named]) -> Findings:
         if self._server is not None:
             try:
                 found = await self._server.check(self._checks, sent, created)

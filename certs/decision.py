@@ -65,7 +65,7 @@ def _run_check(subject: str, check: Callable[[], str]) -> str:
         return check()
     except UnsupportedAlgorithm:
         return f"{subject} uses an algorithm that the API server does not take"
-    except Exception:  # noqa: BLE001 -- see `certs.pki.read_or`
+    except Exception:  # noqa: BLE001 -- see `certs.pki.read_or_default`
         return f"{subject} cannot be read"
 
 

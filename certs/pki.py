@@ -76,7 +76,7 @@ def renew(material: Material, renewal: Renewal, hosts: Collection[str], fresh: F
         authority = _authority(key, fresh)
         # In list order, not by their dates: the clock of the replica that created one may be ahead.
         old_authorities = _kept_authorities([*certificates(material.authorities), *certificates(served)], fresh.now)
-        newest = pem_of(list(dict.fromkeys([authority, *old_authorities]))[:MAX_AUTHORITIES])
+        newest = certificates_pem(list(dict.fromkeys([authority, *old_authorities]))[:MAX_AUTHORITIES])
         authorities = _with_served(newest, served, fresh.now)
         authority_key = key_pem(key)
     else:
@@ -85,7 +85,7 @@ def renew(material: Material, renewal: Renewal, hosts: Collection[str], fresh: F
         authority_key = material.authority_key
     key = fresh.new_key()
     leaf = _leaf(key, wanted, (authority, read_key(authority_key)), fresh)
-    return Material(authorities, authority_key, pem_of([leaf]), key_pem(key))
+    return Material(authorities, authority_key, certificates_pem([leaf]), key_pem(key))
 
 
 def _with_served(authorities: bytes, served: bytes, now: datetime) -> bytes:
@@ -95,13 +95,13 @@ def _with_served(authorities: bytes, served: bytes, now: datetime) -> bytes:
     """
     bundle = certificates(authorities)
     missing = [old for old in _kept_authorities(certificates(served)[:1], now) if old not in bundle]
-    return pem_of([*bundle[:1], *missing, *bundle[1:]][:MAX_AUTHORITIES]) if missing else authorities
+    return certificates_pem([*bundle[:1], *missing, *bundle[1:]][:MAX_AUTHORITIES]) if missing else authorities
 
 
 def certificates(pem: bytes) -> list[x509.Certificate]:
     """All certificates of a bundle; none when it cannot be read."""
     with _any_serial_number():
-        return read_or(lambda: [x509.load_der_x509_certificate(der) for der in blocks(pem)], [])
+        return read_or_default(lambda: [x509.load_der_x509_certificate(der) for der in blocks(pem)], [])
 
 
 def serial_number(certificate: x509.Certificate) -> int:
@@ -153,7 +153,7 @@ def hosts_of(certificate: x509.Certificate) -> list[str]:
     return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
 
 
-def read_or(read: Callable[[], T], otherwise: T) -> T:
+def read_or_default(read: Callable[[], T], otherwise: T) -> T:
     """The result of `read`; `otherwise` if it raises, since no content of a Secret may end the manager."""
     try:
         return read()
@@ -172,7 +172,7 @@ def _any_serial_number() -> Iterator[None]:
 def _kept_hosts(pem: bytes) -> list[str]:
     """Host names of the old certificate that a new one can have, too."""
     none: list[str] = []
-    names = [name for old in certificates(pem)[:1] for name in read_or(partial(hosts_of, old), none)]
+    names = [name for old in certificates(pem)[:1] for name in read_or_default(partial(hosts_of, old), none)]
     return [name for name in names if _DNS_NAME.fullmatch(name) or _address(name)][:MAX_KEPT_HOSTS]
 
 
@@ -181,10 +181,10 @@ def _kept_authorities(candidates: list[x509.Certificate], now: datetime) -> list
 
     def is_trusted(old: x509.Certificate) -> bool:
         # OpenSSL would refuse the whole bundle because of a CA that it cannot read.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem_of([old]).decode("ascii"))
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=certificates_pem([old]).decode("ascii"))
         return is_accepted(old.public_key()) and signs(old) and old.not_valid_after_utc > now
 
-    return [old for old in candidates if read_or(partial(is_trusted, old), otherwise=False)]
+    return [old for old in candidates if read_or_default(partial(is_trusted, old), otherwise=False)]
 
 
 def _authority(key: PrivateKey, fresh: Fresh) -> x509.Certificate:
@@ -268,7 +268,7 @@ def _address(host: str) -> x509.IPAddress | None:
         return None
 
 
-def pem_of(chain: Sequence[x509.Certificate]) -> bytes:
+def certificates_pem(chain: Sequence[x509.Certificate]) -> bytes:
     """The certificates as PEM."""
     return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in chain)
 

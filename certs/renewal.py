@@ -11,7 +11,15 @@ from cryptography.x509.oid import NameOID
 
 from certs.decision import heal
 from certs.material import Decision, KeyAlgorithm, Material
-from certs.pki import AUTHORITY_LIFETIME, Fresh, PrivateKey, certificate_builder, general_name, key_pem, pem_of
+from certs.pki import (
+    AUTHORITY_LIFETIME,
+    Fresh,
+    PrivateKey,
+    certificate_builder,
+    certificates_pem,
+    general_name,
+    key_pem,
+)
 
 RSA_BITS = 3072
 """As strong as P-256. The CA lives for ten years."""
@@ -38,7 +46,7 @@ def self_signed() -> tuple[bytes, bytes]:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     builder = certificate_builder(name, name, key.public_key(), AUTHORITY_LIFETIME, fresh)
     builder = builder.add_extension(x509.SubjectAlternativeName([general_name(host)]), critical=False)
-    return pem_of([builder.sign(key, hashes.SHA256())]), key_pem(key)
+    return certificates_pem([builder.sign(key, hashes.SHA256())]), key_pem(key)
 
 
 def _fresh(now: datetime, algorithm: KeyAlgorithm) -> Fresh:

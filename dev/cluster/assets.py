@@ -77,10 +77,10 @@ def _folder(sources: Sources) -> tuple[Path, bool]:
 def cache_key() -> str:
     """Names one exact set of binaries: the pinned modules, the platform and the build flags."""
     modules = ((MODULE / name).read_bytes() for name in ("go.mod", "go.sum"))
-    return key_of(*modules, "-".join(platform_name()).encode(), "\0".join(BUILD_FLAGS).encode())
+    return content_key(*modules, "-".join(platform_name()).encode(), "\0".join(BUILD_FLAGS).encode())
 
 
-def key_of(*parts: bytes) -> str:
+def content_key(*parts: bytes) -> str:
     """Names a folder of the cache by all that its content depends on."""
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
 

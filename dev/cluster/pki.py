@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from certs.pki import SERVING_LIFETIME, Fresh, certificate_builder, general_name, key_usage, pem_of
+from certs.pki import SERVING_LIFETIME, Fresh, certificate_builder, certificates_pem, general_name, key_usage
 from dev.cluster.errors import DevclusterError
 
 SERVING_HOSTS = (
@@ -62,7 +62,7 @@ def new_authority(name: str) -> Pair:
     key = _new_key()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = _builder(subject, subject, key, authority=True)
-    return Pair(pem_of([builder.sign(key, hashes.SHA256())]), _key_pem(key))
+    return Pair(certificates_pem([builder.sign(key, hashes.SHA256())]), _key_pem(key))
 
 
 def issue_serving(authority: Pair, name: str) -> Pair:
@@ -124,7 +124,7 @@ def _issue(authority: Pair, subject: list[x509.NameAttribute[str]], hosts: Seque
     )
     if hosts:
         builder = builder.add_extension(x509.SubjectAlternativeName(list(map(general_name, hosts))), critical=False)
-    return Pair(pem_of([builder.sign(issuer_key, hashes.SHA256())]), _key_pem(key))
+    return Pair(certificates_pem([builder.sign(issuer_key, hashes.SHA256())]), _key_pem(key))
 
 
 def _builder(

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from certs.bundles import bundle_of, injector
 from certs.handshake import refusal
 from certs.material import Material, material_of
-from certs.pki import RENEW_BEFORE, certificates, hosts_of, read_or
+from certs.pki import RENEW_BEFORE, certificates, hosts_of, read_or_default
 from certs.remedies import apply_again, make_secret, write_by_manager
 from kube.clock import rfc3339
 from kube.model.meta import JSON
@@ -128,10 +128,10 @@ def _certificates(material: Material, now: datetime, *, ours: bool) -> Iterator[
 def _certificate(certificate: x509.Certificate, use: str, now: datetime, *, ours: bool) -> Certificate:
     return Certificate(
         use,
-        read_or(certificate.subject.rfc4514_string, ""),
-        read_or(certificate.issuer.rfc4514_string, ""),
-        read_or(partial(_key, certificate), "unknown"),
-        tuple(read_or(partial(hosts_of, certificate), [])),
+        read_or_default(certificate.subject.rfc4514_string, ""),
+        read_or_default(certificate.issuer.rfc4514_string, ""),
+        read_or_default(partial(_key, certificate), "unknown"),
+        tuple(read_or_default(partial(hosts_of, certificate), [])),
         rfc3339(certificate.not_valid_before_utc),
         rfc3339(certificate.not_valid_after_utc),
         (certificate.not_valid_after_utc - now).days,
@@ -175,7 +175,7 @@ def _caller(kind: str, name: str, webhook: str, hook: JSON, writer: str, materia
     if not certificates(bundle):
         problem = "caBundle holds no certificate"
     elif certificates(material.certificate):
-        refused = read_or(partial(_refusal, material, bundle, host), "this name cannot be checked")
+        refused = read_or_default(partial(_refusal, material, bundle, host), "this name cannot be checked")
         problem = f"the certificate is refused for {host}: {refused}" if refused else ""
     return Caller(kind, name, webhook, host, writer, problem)
 
@@ -199,7 +199,7 @@ def _host(client: JSON) -> str:
     """The name that the API server expects in the certificate."""
     if service := client.get("service"):
         return f"{service.get('name')}.{service.get('namespace')}.svc"
-    return read_or(lambda: urlsplit(str(client.get("url", ""))).hostname or "", "")
+    return read_or_default(lambda: urlsplit(str(client.get("url", ""))).hostname or "", "")
 
 
 def _missing(found: FoundObjects) -> Iterator[str]:

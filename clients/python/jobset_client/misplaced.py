@@ -73,7 +73,7 @@ def _models(annotation: Any) -> Iterator[tuple[type[BaseModel], _Location]]:
 def _common(current: _Location, other: _Location) -> int:
     """Length of the common prefix of two locations."""
     pairs = zip(current, other, strict=False)
-    return next((i for i, (mine, its) in enumerate(pairs) if mine != its), min(len(current), len(other)))
+    return next((i for i, (part, other_part) in enumerate(pairs) if part != other_part), min(len(current), len(other)))
 
 
 def _distance(current: _Location, other: _Location) -> tuple[int, int]:

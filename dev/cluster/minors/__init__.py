@@ -14,9 +14,9 @@ from dev.cluster.assets import (
     BINARIES,
     Sources,
     build_flags,
+    content_key,
     default_cache_root,
     install_once,
-    key_of,
     locate,
     platform_name,
 )
@@ -57,7 +57,7 @@ def pinned_version(module: Path) -> str:
 def _key(module: Path) -> str:
     """Names one exact set: the pinned modules, the platform and the flags."""
     flags = repr((platform_name(), build_flags(pinned_version(module)))).encode()
-    return key_of((module / "go.mod").read_bytes(), (module / "go.sum").read_bytes(), flags)
+    return content_key((module / "go.mod").read_bytes(), (module / "go.sum").read_bytes(), flags)
 
 
 def _install(module: Path, sources: Sources, newest: Path, folder: Path) -> None:

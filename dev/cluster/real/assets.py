@@ -91,7 +91,7 @@ def _key() -> str:
         parts += [
             file.read_bytes() for file in sorted(module.folder.glob("*")) if file.suffix in {".mod", ".sum", ".go"}
         ]
-    return assets.key_of(*parts)
+    return assets.content_key(*parts)
 
 
 def _install(sources: Sources, folder: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dev.cluster.assets import SPACE_MIB, default_cache_root, install_once, key_of, platform_name
+from dev.cluster.assets import SPACE_MIB, content_key, default_cache_root, install_once, platform_name
 from dev.cluster.build import compile_packages, module_folder
 
 _FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w")
@@ -47,7 +47,7 @@ def locate_program(program: Program, cache_root: Path | None = None) -> Path:
 def _key(program: Program) -> str:
     """Names one exact build: the pinned modules, the platform, the flags, our sources and the data."""
     modfile = program.module / program.modfile
-    return key_of(
+    return content_key(
         modfile.read_bytes(),
         modfile.with_suffix(".sum").read_bytes(),
         "\0".join((*platform_name(), *program.all_flags)).encode(),

@@ -119,7 +119,7 @@ def build_job(
         annotations[keys.EXECUTION_ATTEMPT] = str(attempt)
     template = pod_template(js, position, labels, annotations)
     if rjob.elastic is not None and gates[elastic.GATE]:
-        template = {**template, "spec": with_replicas(rjob, template["spec"], layout.told_nodes)}
+        template = {**template, "spec": with_replicas(rjob, template["spec"], layout.names_reading_node_count)}
     template_meta: JSON = rjob.template.get("metadata") or {}
     return {
         "apiVersion": "batch/v1",

@@ -21,17 +21,19 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _LISTS: Final = ("containers", "initContainers")
 
 
-def with_replicas(rjob: ReplicatedJob, pod: JSON, told_nodes: frozenset[str]) -> JSON:
+def with_replicas(rjob: ReplicatedJob, pod: JSON, names_reading_node_count: frozenset[str]) -> JSON:
     """The pod spec of an elastic ReplicatedJob, in which each container has the number of Jobs.
 
-    `told_nodes`: names of all ReplicatedJobs of the set that `may_be_told_nodes`.
+    `names_reading_node_count`: names of all ReplicatedJobs of the set that `may_read_node_count`.
     """
-    alone = pods_at_once(rjob) == 1 and told_nodes <= {rjob.name}
-    lists = {key: [_container_with_replicas(rjob, each, alone) for each in pod[key]] for key in _LISTS if pod.get(key)}
+    counts_jobs = pods_at_once(rjob) == 1 and names_reading_node_count <= {rjob.name}
+    lists = {
+        key: [_container_with_replicas(rjob, each, counts_jobs) for each in pod[key]] for key in _LISTS if pod.get(key)
+    }
     return {**pod, **lists}
 
 
-def may_be_told_nodes(rjob: ReplicatedJob) -> bool:
+def may_read_node_count(rjob: ReplicatedJob) -> bool:
     """Whether a ReplicatedJob, which is no group of spares, may be a part of a training with torchrun."""
     containers = [each for key in _LISTS for each in rjob.pod_spec.get(key) or []]
     variables = (variable.get("name") for each in containers for variable in each.get("env") or [])
@@ -50,15 +52,15 @@ def is_replaced(rjob: ReplicatedJob, value: Any) -> bool:
     return max(bounds.min, 2) <= int(value) <= bounds.max
 
 
-def _container_with_replicas(rjob: ReplicatedJob, container: JSON, alone: bool) -> JSON:
+def _container_with_replicas(rjob: ReplicatedJob, container: JSON, counts_jobs: bool) -> JSON:
     """The container with the variables. Those of the template stay, except for a number of nodes that is replaced.
 
-    `alone`: a number of nodes is that of Jobs, because each Job has one pod and no other ReplicatedJob takes part.
+    `counts_jobs`: a number of nodes is that of Jobs, as each Job has one pod and no other ReplicatedJob takes part.
     """
     source: JSON = {"valueFrom": {"fieldRef": {"fieldPath": NUMBER_PATH}}}
     env: list[JSON] = [
         {"name": NODES_VARIABLE, **source}
-        if alone and variable.get("name") == NODES_VARIABLE and is_replaced(rjob, variable.get("value"))
+        if counts_jobs and variable.get("name") == NODES_VARIABLE and is_replaced(rjob, variable.get("value"))
         else variable
         for variable in container.get("env") or []
     ]

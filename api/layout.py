@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from api.elastic_variables import may_be_told_nodes
+from api.elastic_variables import may_read_node_count
 from api.jobset import JobSet, ReplicatedJob
 from api.names import job_name
 
@@ -61,9 +61,9 @@ class Layout:
         return {jobs.replicated_job.name: jobs for jobs in self.ranges}
 
     @cached_property
-    def told_nodes(self) -> frozenset[str]:
+    def names_reading_node_count(self) -> frozenset[str]:
         """Names of the ReplicatedJobs that may be parts of a training with torchrun. All templates are read, once."""
-        return frozenset(jobs.replicated_job.name for jobs in self.ranges if may_be_told_nodes(jobs.replicated_job))
+        return frozenset(jobs.replicated_job.name for jobs in self.ranges if may_read_node_count(jobs.replicated_job))
 
 
 def layout_of(js: JobSet) -> Layout:

@@ -176,6 +176,32 @@ def test_a_spare_follows_one_job_of_a_gang_whose_jobs_have_a_domain_each():
     assert found(filled, gates) == [(f"{SPARE}.replicas", "spare-placement")]
 
 
+def test_workers_may_become_fewer_than_their_spares_but_spares_no_more_than_workers():
+    """A client that changes the number of workers alone, such as a queue, is not refused because of another field."""
+    gates = FeatureGates(
+        dict.fromkeys(
+            ("JobSetSpares", "JobSetWorkloadAwareSchedulingAPI", "JobSetGangOfGangs", "ElasticJobSet"),
+            True,
+        )
+    )
+    scheduling = {"replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": CONSTRAINT}]}
+    js = with_spares(spare(replicas=2), scheduling=scheduling)
+    js["spec"]["replicatedJobs"][0]["replicas"] = 3
+    old = stored(engine(gates).create(js).object)
+    assert engine(gates).update(old, changed(old, "replicatedJobs", 0, "replicas", to=1)).errors == ()
+    assert engine(gates).update(old, changed(old, "replicatedJobs", 1, "replicas", to=3)).errors == ()
+    [error] = engine(gates).update(old, changed(old, "replicatedJobs", 1, "replicas", to=4)).errors
+    assert (str(error.path), error.rule.id) == (f"{SPARE}.replicas", "spare-placement")
+
+
+@pytest.mark.parametrize(("pods", "field"), [((0, 0), "completions"), ((0, 1), "parallelism"), ((1, 0), "completions")])
+def test_a_spare_without_pods_is_refused_because_it_holds_no_place(pods: tuple[int, int], field: str):
+    numbers = dict(zip(("parallelism", "completions"), pods, strict=True))
+    assert found(with_spares(spare(template={"spec": numbers}))) == [
+        (f"{SPARE}.template.spec.{field}", "spare-placement")
+    ]
+
+
 def test_a_topology_of_the_whole_set_does_not_apply_to_its_spares():
     gates = FeatureGates({"JobSetSpares": True, "JobSetWorkloadAwareSchedulingAPI": True})
     js = with_spares(spare(), suspend=True, scheduling=GANG | CONSTRAINT)

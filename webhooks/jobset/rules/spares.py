@@ -6,6 +6,7 @@ See docs/reference/validation.md#spares.
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 
+from api.batch import pods_at_once
 from api.children import placement_annotations
 from api.jobset import ReplicatedJob
 from api.keys import NODE_SELECTOR_STRATEGY
@@ -103,6 +104,24 @@ def _group(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     different = _difference(entry.path, entry.rjob.template, wanted)
     if different is not None:
         yield TEMPLATE.at(different, name=name)
+    if pods_at_once(entry.job) < 1:
+        field = "completions" if entry.job.completions == 0 else "parallelism"
+        instead = "let parallelism and completions be at least 1"
+        yield PLACED.at(entry.job_path.at(field), 0, why="its Jobs have no pods", instead=instead)
+    yield from jobs_beside(subject, entry)
+
+
+def jobs_beside(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+    """Where a spare is for one Job, there is no spare without its Job. Workers that become fewer may leave some."""
+    name, spec = entry.rjob.spare_for, subject.js.spec.scheduling
+    target = subject.by_name.get(name)
+    if target is None or spec is None or not spec.job_topology(name):
+        return
+    replicas = target.rjob.replicas
+    if entry.rjob.replicas > replicas:
+        reason = f"only the pods of one Job share a domain, and replicatedJob {name} has no Job {replicas}"
+        instead = f"write at most {replicas} replicas: parallelism says how many places each Job has"
+        yield PLACED.at(entry.path.at("replicas"), entry.rjob.replicas, why=reason, instead=instead)
 
 
 def _difference(path: Path, own: JSON, wanted: JSON) -> Path | None:
@@ -155,10 +174,6 @@ def groups_of_pods(subject: Subject) -> Iterator[FieldError]:
         elif _has_domains(placement_annotations(subject.js, target)):
             reason = "a gang waits for all its domains at once"
             yield PLACED.at(path, name, why=reason, instead="remove spec.scheduling")
-        elif spec.job_topology(name) and entry.rjob.replicas > target.replicas:
-            reason = f"only the pods of one Job share a domain, and replicatedJob {name} has no Job {target.replicas}"
-            instead = f"write at most {target.replicas} replicas: parallelism says how many places each Job has"
-            yield PLACED.at(entry.path.at("replicas"), entry.rjob.replicas, why=reason, instead=instead)
 
 
 def _has_affinity(rjob: ReplicatedJob) -> bool:

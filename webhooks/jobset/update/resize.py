@@ -14,7 +14,7 @@ from api.stages import stages
 from kube.model.field import SPEC, ErrorType, FieldError, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
-from webhooks.jobset.rules import Source, failure, names, success
+from webhooks.jobset.rules import Source, failure, names, spares, success
 from webhooks.jobset.rules.size import size
 from webhooks.jobset.subject import Subject
 
@@ -197,4 +197,7 @@ def _still_valid(js: Subject, resized: Sequence[Change], scaled: Sequence[Change
         if entry.rjob.replicas:
             yield from names.job_names(js, entry) if index in renamed else ()
             yield from names.pod_names(js, entry)
+    for change in scaled:
+        if _number(change.new, JOBS) > _number(change.old, JOBS):
+            yield from spares.jobs_beside(js, js.entries[change.index])
     yield from failure.restart_job_replicas(js, [js.entries[change.index] for change in scaled])

@@ -123,13 +123,13 @@ def in_domain_of(job: JSON, js: JobSet, name: str) -> JSON:
     """
     if js.spec.scheduling is None:
         return job
-    of_job = js.spec.scheduling.job_topology(name)
-    topology = (*js.spec.scheduling.shared_topology(name), *of_job)
+    job_keys = js.spec.scheduling.job_topology(name)
+    topology = (*js.spec.scheduling.shared_topology(name), *job_keys)
     if not topology:
         return job
     template = job["spec"]["template"]
     labels = {JOBSET_UID: js.metadata.uid, REPLICATED_JOB_NAME: name}
-    if of_job:
+    if job_keys:
         labels[JOB_INDEX] = template["metadata"]["labels"][JOB_INDEX]
     affinity: JSON = template["spec"].get("affinity") or {}
     terms = [{"labelSelector": {"matchLabels": labels}, "topologyKey": key} for key in topology]

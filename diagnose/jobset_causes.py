@@ -309,7 +309,7 @@ def missing_spares(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         elif group is not None and entry.missing:
             used = f"; {pluralize(entry.used, 'place')} given so far" if entry.used else ""
             message = (
-                f"{entry.ready} of {pluralize(group.replicas, 'spare')} of ReplicatedJob {entry.name} for"
+                f"{entry.ready} of {pluralize(entry.ready + entry.missing, 'spare')} of ReplicatedJob {entry.name} for"
                 f" {group.spare_for} are ready: the next pod of {group.spare_for} that finds no node may have to wait"
                 f"{used}"
             )

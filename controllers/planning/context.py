@@ -102,7 +102,7 @@ def context(
     counted = msgspec.structs.replace(
         js.status,
         replicated_jobs_status=stages.status_entries(),
-        spares=spares.spare_counts(observed) if observed.spares else (),
+        spares=spares.spare_counts(observed, js, children) if observed.spares else (),
     )
     most_queued = limits.queued_jobs if observed.others_wait else max(limits.queued_jobs, observed.job_window)
     queued = sum(tally.queued for tally in children.tallies.values())

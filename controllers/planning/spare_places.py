@@ -18,6 +18,7 @@ from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.names import job_key
 from api.spare_pods import PoolPod
 from api.spares import COUNTED, GATE, counted_place, followers_of, has_nodes_of, leader_rank_of, rank_of
+from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
 from controllers.planning.observed import PodOnTaintedNode
@@ -51,7 +52,7 @@ def places(waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]
     return found
 
 
-def places_of(ctx: Context, name: str, waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]:
+def places_by_job(ctx: Context, name: str, waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]:
     """As `places`; where only the pods of one Job share a domain, from spares with the index of the pod's Job."""
     indexes = _job_indexes(ctx, name)
     pods_by_index, spares_by_index = _by_index(waiting, indexes), _by_index(spares, indexes)
@@ -128,22 +129,32 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
     for name in targets(ctx):
         rank = promised_rank if is_exclusive(ctx, name) else rank_of
         free, indexes = free_places(ctx, name), _job_indexes(ctx, name)
-        lost_ranks = defaultdict[int | None, set[str]](set)
-        for uid, pod in lost_pods:
-            if jobs.get(uid) == name:
-                lost_ranks[indexes.get(uid)].add(rank(pod))
-        ranks = sorted(
-            each
-            for index, spares in _by_index(free, indexes).items()
-            for each in sorted(lost_ranks[index])[: len(spares)]
-        )
+        lost_ranks = sorted(rank(pod) for uid, pod in lost_pods if jobs.get(uid) == name)
         entry = _entry(ctx, draft, name)
         notes = [promise for promise in entry.promised_to if promise.startswith(COUNTED)]
         promises = [promise for promise in entry.promised_to if promise not in notes]
-        kept_promises = [promise for promise in promises if promise == followers_of(promise)]
-        most = min(len(kept_promises) + len(free), MAX_PROMISED)
-        promised = [*dict.fromkeys([*kept_promises, *promises, *ranks])][:most]
+        ranks_by_index = defaultdict[int | None, list[str]](list)
+        for each in [*promises, *lost_ranks]:
+            ranks_by_index[_index_of(each) if indexes else None].append(each)
+        free_by_index = _by_index(free, indexes)
+        promised = [
+            each
+            for index, ranks in ranks_by_index.items()
+            for each in _first_promises(ranks, len(free_by_index[index]))
+        ]
         _put(draft, replace(entry, promised_to=(*promised, *notes)[:MAX_PROMISED]))
+
+
+def _index_of(rank: str) -> int | None:
+    """The index of the Job of a pod of that rank."""
+    return integer(rank.rpartition("-")[0].rpartition("-")[2])
+
+
+def _first_promises(ranks: Iterable[str], most: int) -> list[str]:
+    """The first `most` of these ranks, each once, behind those of followers, whose leader was given their domain."""
+    in_order = dict.fromkeys(ranks)
+    kept = [rank for rank in in_order if rank == followers_of(rank)]
+    return [*dict.fromkeys([*kept, *in_order])][: len(kept) + most]
 
 
 def note_given(
@@ -170,10 +181,12 @@ def note_given(
 
 def _without_served(ctx: Context, entry: SpareStatus) -> Iterator[str]:
     """The promises without the notes of pods that have their places. They go in a write that changes numbers."""
-    is_written = entry in ctx.js.status.spares
+    is_unchanged = entry in ctx.js.status.spares
     unserved = {counted_place(pod.name) for pod in ctx.observed.spare_pods if not pod.nominated}
     return (
-        promise for promise in entry.promised_to if is_written or promise in unserved or not promise.startswith(COUNTED)
+        promise
+        for promise in entry.promised_to
+        if is_unchanged or promise in unserved or not promise.startswith(COUNTED)
     )
 
 

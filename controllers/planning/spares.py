@@ -11,11 +11,13 @@ import msgspec
 
 from api import keys
 from api.batch import Job, job_ready
+from api.indexes import Indexes
+from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus, SpareStatus
 from api.names import job_name_prefix
 from api.spares import running_part, spares_of
 from controllers.planning.actions import DeleteJob
-from controllers.planning.child_jobs import integer
+from controllers.planning.child_jobs import ChildJobs, integer
 from controllers.planning.observed import Observed, Spares
 
 
@@ -50,27 +52,48 @@ def by_index(js_name: str, spares: Spares) -> dict[int, Job]:
     return {index: job for index, job in found if index is not None and job.metadata.name == f"{prefix}{index}"}
 
 
-def spare_counts(observed: Observed) -> tuple[SpareStatus, ...]:
-    """The numbers of the status. A suspended set has no spares, and misses none."""
-    status, entries = observed.jobset.status, []
-    is_over = observed.jobset.spec.suspend or bool(status.terminal_state)
-    stored = {entry.name: entry for entry in status.spares}
+def wanted_indexes(js: JobSet, children: ChildJobs, group: ReplicatedJob) -> Indexes:
+    """Indexes of the Jobs that a group of spares has while the set runs. `js`: with as many Jobs as it has now.
+
+    Where only the pods of one Job share a domain, those of the Jobs that run: no other Job can use the place.
+    """
+    scheduling, name = js.spec.scheduling, group.spare_for
+    if scheduling is None or not scheduling.job_topology(name):
+        return Indexes([(0, group.replicas)])
+    running = next((rjob.replicas for rjob in js.spec.replicated_jobs if rjob.name == name), 0)
+    return Indexes.from_iterable(children.completed.get(name, Indexes()).missing(min(group.replicas, running)))
+
+
+def spare_counts(observed: Observed, js: JobSet, children: ChildJobs) -> tuple[SpareStatus, ...]:
+    """The numbers of the status. A suspended set has no spares, and misses none. `js`: as in `wanted_indexes`."""
+    entries, stored = [], {entry.name: entry for entry in js.status.spares}
+    is_over = js.spec.suspend or bool(js.status.terminal_state)
     for spares in observed.spares:
-        name, wanted = spares.group.name, 0 if is_over else spares.group.replicas
-        ready, before = min(sum(map(holds_room, spares.jobs)), wanted), stored.get(name, SpareStatus(name=name))
-        promised = () if is_over else before.promised_to
-        counts = SpareStatus(name=name, ready=ready, missing=wanted - ready, used=before.used, promised_to=promised)
-        entries.append(counts)
+        name, indexes = spares.group.name, Indexes() if is_over else wanted_indexes(js, children, spares.group)
+        ready = sum(index in indexes and holds_room(job) for index, job in by_index(js.metadata.name, spares).items())
+        before = stored.get(name, SpareStatus(name=name))
+        promised, missing = () if is_over else before.promised_to, len(indexes) - ready
+        entries.append(SpareStatus(name=name, ready=ready, missing=missing, used=before.used, promised_to=promised))
     return tuple(entries)
 
 
-def with_entries(status: JobSetStatus) -> JobSetStatus:
+def with_entries(status: JobSetStatus, js: JobSet, all_spares: Iterable[Spares]) -> JobSetStatus:
     """Adds an entry for each group of spares to a status that is about to be written; it is not a reason to write one.
 
-    A queue that waits for all pods of a set (Kueue's `waitForPodsReady`) sums the ready Jobs of all entries.
+    A queue that waits for all pods of a set (Kueue's `waitForPodsReady`) sums the ready and succeeded Jobs of all
+    entries. So spares that the running set does not want count as succeeded; the queue also takes back their quota.
     """
+    is_over = js.spec.suspend or bool(status.terminal_state)
+    replicas = {} if is_over else {spares.group.name: spares.group.replicas for spares in all_spares}
     entries = (
-        ReplicatedJobStatus(name=e.name, ready=e.ready, active=e.ready, succeeded=0, failed=0, suspended=0)
+        ReplicatedJobStatus(
+            name=e.name,
+            ready=e.ready,
+            active=e.ready,
+            succeeded=max(replicas.get(e.name, 0) - e.ready - e.missing, 0),
+            failed=0,
+            suspended=0,
+        )
         for e in status.spares
     )
     in_order = sorted((*status.replicated_jobs_status, *entries), key=lambda entry: entry.name, reverse=True)

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from api import keys
 from api.spares import in_domain_of
 from tests.controllers.test_node_failure import on_failed_node
-from tests.controllers.test_spare_places import EACH_IN_ONE, GANG, IN_ONE, IN_PLACE, LOST, lose, running
+from tests.controllers.test_spare_places import EACH_IN_ONE, GANG, GATES, IN_ONE, IN_PLACE, LOST, lose, running
 
 IN_ZONE = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
 
@@ -93,6 +94,51 @@ def test_where_each_job_has_a_domain_no_more_places_are_promised_than_are_in_it(
     world.pods_on_failed_nodes.append(replace(pod, name="js-workers-0-1-abcde", uid="another"))
     lose(world)
     assert world.entry == (0, ("js-workers-0-0", f"{LOST}-0"))
+
+
+def test_where_each_job_has_a_domain_no_job_takes_the_promise_of_another():
+    world = running(scheduling=EACH_IN_ONE, **IN_PLACE)
+    world.since_status_write = 0.0  # the counts of the Jobs may be older
+    on_failed_node(world, LOST)
+    world.settle()
+    assert world.entry == (0, (f"{LOST}-0",))
+    world.pool = {name: pod for name, pod in world.pool.items() if "spare-1" not in name}
+    on_failed_node(world, "js-workers-0", node="n2")
+    world.settle()
+    assert world.entry == (0, ("js-workers-0-0",)), "its own spare is free"
+
+
+@pytest.mark.parametrize("scheduling", [None, IN_ONE, EACH_IN_ONE])
+def test_the_spare_of_a_completed_job_goes_where_no_other_job_can_use_it(scheduling):
+    world = running(scheduling=scheduling)
+    world.finish(LOST)
+    world.replace_jobs()
+    is_kept = scheduling != EACH_IN_ONE
+    assert ("js-spare-1" in world.jobs) == is_kept
+    [entry] = world.status.spares
+    assert (entry.ready, entry.missing) == ((2, 0) if is_kept else (1, 0))
+    [counts] = [each for each in world.js.status.replicated_jobs_status if each.name == "spare"]
+    assert (counts.ready, counts.succeeded) == ((2, 0) if is_kept else (1, 1)), "a queue waits for two of them"
+    world.jobs.pop("js-spare-0")
+    world.settle()
+    assert {"js-spare-0", "js-spare-1"} - world.jobs.keys() == (set() if is_kept else {"js-spare-1"})
+    assert world.status.spares[0].missing == 1
+
+
+def test_spares_of_jobs_that_the_set_has_no_longer_go_and_come_with_these(monkeypatch):
+    monkeypatch.setitem(GATES, "ElasticJobSet", value=True)
+    world = running(scheduling=EACH_IN_ONE)
+    workers, spare = world.js.spec.replicated_jobs
+    world.edit(replicated_jobs=(msgspec.structs.replace(workers, replicas=1), spare))
+    world.replace_jobs()
+    assert world.jobs.keys() == {"js-workers-0", "js-spare-0"}
+    assert [(entry.ready, entry.missing) for entry in world.status.spares] == [(1, 0)]
+    world.edit(replicated_jobs=(workers, spare))
+    for _ in range(2):
+        world.settle()
+        world.run()
+    world.settle()
+    assert "js-spare-1" in world.jobs
 
 
 def test_a_spare_follows_its_job_when_that_is_created_again_alone():

@@ -211,6 +211,8 @@ def test_a_set_with_spares_counts_without_them_and_missing_ones_are_named():
     assert "1 of 2 spares of ReplicatedJob spare for workers are ready" in text
     assert "2 places given so far" in text
     assert (body["state"], body["level"]) == ("runs", "note")
+    js["status"]["spares"] = [{"name": "spare", "ready": 0, "missing": 1}]
+    assert "0 of 1 spare of" in explained(js, [running(js, 0)])[0], "the Job of the other one has completed"
     js["status"]["spares"] = [{"name": "spare", "ready": 2}]
     assert "missing-spares" not in causes(explained(js, [running(js, 0)])[1])
     js["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "other"}

@@ -6,11 +6,11 @@ from controllers.planning.context import Context
 from controllers.planning.finished import has_finished
 from controllers.planning.observed import Spares
 from controllers.planning.partial import Partial, draft_result
-from controllers.planning.spares import by_index, deletions
+from controllers.planning.spares import by_index, deletions, wanted_indexes
 
 
 def end_spares(ctx: Context) -> Partial:
-    """Delete all spares of a set that does not run, and those with an index beyond the wanted number."""
+    """Delete all spares of a set that does not run, and those with an index that is not wanted."""
     draft, jobs = ctx.draft(), [job for spares in ctx.observed.spares for job in spares.jobs]
     if not ctx.gates[GATE]:
         draft.warn_of_gate("spec.replicatedJobs[].spareFor", GATE)
@@ -21,5 +21,6 @@ def end_spares(ctx: Context) -> Partial:
 
 def _surplus(ctx: Context, spares: Spares) -> list[Job]:
     jobs = by_index(ctx.js.metadata.name, spares)
-    wanted = {job.metadata.uid for index, job in jobs.items() if 0 <= index < spares.group.replicas}
+    indexes = wanted_indexes(ctx.js, ctx.children, spares.group)
+    wanted = {job.metadata.uid for index, job in jobs.items() if index in indexes}
     return [job for job in spares.jobs if job.metadata.uid not in wanted]

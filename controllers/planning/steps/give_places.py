@@ -18,7 +18,7 @@ from controllers.planning.spare_places import (
     is_exclusive,
     is_steady,
     note_given,
-    places_of,
+    places_by_job,
     promised_pods,
     targets,
 )
@@ -63,7 +63,7 @@ def give_places(ctx: Context) -> Partial:
 def _give_single_places(ctx: Context, draft: StatusDraft, name: str, actions: Actions) -> tuple[list[Place], list[str]]:
     """The given places, and the ranks whose promises end because their pods exist now."""
     waiting = _waiting(ctx, name)
-    given_places = places_of(ctx, name, waiting, free_places(ctx, name)) if waiting else []
+    given_places = places_by_job(ctx, name, waiting, free_places(ctx, name)) if waiting else []
     ended = _ended_jobs(ctx, given_places)
     for place in given_places:
         actions.append(replace(_give(place), ended_job=ended.get(place.spare.job_uid)))

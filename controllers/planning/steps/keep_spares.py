@@ -21,14 +21,14 @@ from controllers.planning.failed_nodes import avoid_policy
 from controllers.planning.job_bodies import job_body
 from controllers.planning.partial import NOTHING, Partial
 from controllers.planning.spare_places import is_steady
-from controllers.planning.spares import by_index, deletions
+from controllers.planning.spares import by_index, deletions, wanted_indexes
 from kube.model.meta import seconds_between
 
 RETRY = 60
 """Least age in seconds of a Job of spares before it is created again, if it ends by itself."""
 
 _Order = tuple[int, str]
-NEVER: Final[_Order] = (0, "")
+_NEVER: Final[_Order] = (0, "")
 """Before any Job was created."""
 
 
@@ -45,7 +45,8 @@ def keep_spares(ctx: Context) -> Partial:
     avoided = nodes_to_avoid(ctx.js, ctx.now) if avoid_policy(ctx) is not None else ()
     away = {node.name for node in avoided}
     for spares in ctx.observed.spares:
-        group, jobs = spares.group, by_index(ctx.js.metadata.name, spares)
+        group, wanted = spares.group, wanted_indexes(ctx.js, ctx.children, spares.group)
+        jobs = {index: job for index, job in by_index(ctx.js.metadata.name, spares).items() if index in wanted}
         for job in jobs.values():
             if job.outcome is not None:
                 left = RETRY - seconds_between(job.metadata.creation_timestamp or ctx.now, ctx.now)
@@ -57,11 +58,11 @@ def keep_spares(ctx: Context) -> Partial:
             actions += deletions(
                 job
                 for index, job in jobs.items()
-                if job.outcome is None and (_creation_order(job) < moved.get(index, NEVER) or _may_wait_for(job, away))
+                if job.outcome is None and (_creation_order(job) < moved.get(index, _NEVER) or _may_wait_for(job, away))
             )
-        if len(jobs) < group.replicas and steady:
+        if len(jobs) < len(wanted) and steady:
             most = max(ctx.job_budget - len(actions), 0)
-            missing = islice((index for index in range(group.replicas) if index not in jobs), most)
+            missing = islice((index for index in wanted if index not in jobs), most)
             places = JobRange(group, offset, 0, group.replicas)
             actions += [
                 CreateJob(
@@ -94,7 +95,7 @@ def _last_moves(ctx: Context, name: str, indexes: Iterable[int]) -> dict[int, _O
     if scheduling.job_topology(name):
         return created
     is_shared = scheduling.shared_topology(name) and not ctx.children.completed[name]
-    return dict.fromkeys(indexes, min(created.values(), default=NEVER)) if is_shared else {}
+    return dict.fromkeys(indexes, min(created.values(), default=_NEVER)) if is_shared else {}
 
 
 def _creation_order(job: Job) -> _Order:

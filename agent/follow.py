@@ -36,7 +36,7 @@ class JobSetWatcher:
     """One agent's view of its JobSet. `act` gets LIFT, RESTART and FAIL when they are due; RESTART and FAIL come last.
 
     With `following` there is no RESTART: it ends the worker, and reports the next attempt. `notify` gets the notice of
-    maintenance that is open, or None, with each state of the JobSet.
+    maintenance that is open, or None, with each state of the JobSet in which the attempt goes on.
     """
 
     def __init__(
@@ -122,8 +122,9 @@ class JobSetWatcher:
 
     def _settle(self, jobset: JSON | None) -> Action:
         """Act on one state of the JobSet. Returns REPORT, RESTART or FAIL if this round is over, else WAIT."""
-        self._notify(open_notice(jobset))
         action = Action.FAIL if self._over else decide(jobset, self.own)
+        if action is not Action.RESTART:  # the end of the attempt depends on whether its notice was acknowledged
+            self._notify(open_notice(jobset))
         if action is Action.LIFT:
             self.own, self._failure = self.own._replace(lifted=True, failed=False), ""
             self._act(action)

@@ -20,17 +20,24 @@ RETRY_SECONDS = 2.0
 
 
 class Notices:
-    """The open notice. `receive` is for the thread that follows the JobSet, `run` is a thread of its own.
-
-    `acknowledged`: whether the worker is ready to move. The agent resets it when it starts another worker.
-    """
+    """The open notice. `receive` is for the thread that follows the JobSet, `run` is a thread of its own."""
 
     def __init__(self, file: Path, api: Api) -> None:
-        self.acknowledged = False
+        self._acknowledged: Notice | None = None
         self._file = file
         self._api = api
         self._open: Notice | None = None
         self._changed = threading.Event()
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether the worker is ready to move because of the notice that is open."""
+        acknowledged = self._acknowledged
+        return acknowledged is not None and acknowledged == self._open
+
+    def forget_acknowledgement(self) -> None:
+        """Another worker starts, which has acknowledged nothing."""
+        self._acknowledged = None
 
     def receive(self, notice: Notice | None) -> None:
         """Begin another notice, or end the last one."""
@@ -73,7 +80,7 @@ class Notices:
                     return
                 pause = RETRY_SECONDS
             else:
-                self.acknowledged = True
+                self._acknowledged = notice
                 say("the worker is ready to move, and the pod says so")
                 return
 

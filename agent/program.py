@@ -141,11 +141,11 @@ class Agent:
                 return self._finish(1)
             case OfWorker(run, about):
                 return self._heed(about) if run == self._run else None
-            case Action() | Restart() if not self._stopping:
-                return self._obey(event)
-            case Action.RESTART | Restart() if self._stopping and self._notices.acknowledged:
+            case Action.RESTART | Restart() if self._stopping and self._notices.is_acknowledged:
                 say("the worker was ready to move, and this attempt is over")
                 return self._finish(128 + self._stopping)  # nothing is left for which the grace period is needed
+            case Action() | Restart() if not self._stopping:
+                return self._obey(event)
         return None
 
     def _heed(self, event: WorkerEvent) -> int | None:
@@ -235,7 +235,8 @@ class Agent:
 
     def _lift(self) -> int | None:
         say("the barrier is down")
-        self._failed, self._notices.acknowledged = None, False
+        self._failed = None
+        self._notices.forget_acknowledgement()
         if self._probe is not None:
             self._probe.lift()
         elif self._settings.worker is not None:

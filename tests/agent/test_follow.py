@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent.api import Api, ApiError
-from agent.decision import Action
+from agent.decision import Action, Notice
 from agent.follow import FIRST_PAUSE, LONGEST_PAUSE, JobSetWatcher, NextAttempt
 
 
@@ -66,6 +66,14 @@ def jobset(previous=None, current=None, strategy="InPlaceRestart", state=""):
     return {"metadata": {}, "spec": {"failurePolicy": {"restartStrategy": strategy}}, "status": status}
 
 
+def moving(previous=None, current=None):
+    """With a notice that is open."""
+    state = jobset(previous, current)
+    state["spec"]["failurePolicy"]["maintenance"] = {"notice": {"signal": "SIGUSR1"}}
+    state["status"]["maintenance"] = {"noticeTime": "t"}
+    return state
+
+
 def follow(script, beside=None):
     """Run to the end of the script; gives what was done and the pauses. `beside`: reports while the watch continues."""
     done, pauses = [], []
@@ -81,6 +89,13 @@ class TestRounds:
         script = Script([jobset()], [[jobset(None, 0), jobset(None, 0)], [jobset(0, 0)]])
         assert follow(script) == ([Action.LIFT, Action.RESTART], [])
         assert script.reported == [0]
+
+    def test_the_state_that_ends_the_attempt_leaves_its_notice_open(self):
+        """The same write of the status ends both, and an agent that is stopping then asks for the acknowledgement."""
+        notices = []
+        script = Script([jobset()], [[jobset(None, 0), moving(None, 0), jobset(0, 0)]])
+        JobSetWatcher(script, notices.append, notify=notices.append).run()
+        assert notices[-2:] == [Notice("t", "SIGUSR1"), Action.RESTART]
 
     def test_no_decision_before_the_report_is_stored(self):
         script = Script([jobset(), jobset(None, 0)], [], [ApiError("no"), None])

@@ -138,6 +138,40 @@ def test_a_report_that_fails_is_tried_again_and_a_forbidden_one_is_not(workers, 
     wait_for(lambda: forbidden.said == ["next"])
 
 
+def test_an_acknowledgement_ends_with_its_notice(workers):
+    workers.worker(READY)
+    wait_for(workers.log.exists)
+    notices = workers.notices()
+    notices.receive(NOTICE)
+    wait_for(lambda: notices.is_acknowledged)
+    notices.receive(NOTICE._replace(time="next", signal="SIGNOTHING"))
+    assert not notices.is_acknowledged
+    notices.receive(NOTICE)
+    wait_for(lambda: notices.is_acknowledged)
+    notices.receive(None)
+    assert not notices.is_acknowledged
+
+
+def test_a_report_that_is_answered_after_the_end_of_its_notice_is_no_acknowledgement(workers, capfd):
+    class SlowApi(FakeApi):
+        answers = threading.Event()
+
+        def acknowledge(self, notice: str) -> None:
+            super().acknowledge(notice)
+            self.answers.wait()
+
+    workers.worker(READY)
+    wait_for(workers.log.exists)
+    api = SlowApi()
+    notices = workers.notices(api)
+    notices.receive(NOTICE)
+    wait_for(lambda: api.said)
+    notices.receive(None)
+    api.answers.set()
+    wait_for(lambda: "the pod says so" in capfd.readouterr().err)
+    assert not notices.is_acknowledged
+
+
 WORKER = 'trap \'touch "$JOBSET_ACKNOWLEDGEMENT_FILE"\' USR1; echo up > "$FOLDER/up"; while :; do sleep 0.1; done'
 TIME = "2026-01-01T00:00:00Z"
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import msgspec
 
+from api import keys
 from api.owners import owning_job
 from api.pod import DetailedPod
 from kube.model.meta import Base, OwnerReference
@@ -128,7 +129,8 @@ taint NoExecute."""
 class BoundPod(JobPod, frozen=True, kw_only=True, gc=False):
     """A pod with a node. The last fields are as in `PodOnTaintedNode`; a leader has no domain.
 
-    `disruption`: if it is being deleted and has not succeeded, one of these two reasons; else empty.
+    `disruption`: if it is being deleted and has not succeeded, one of these two reasons; else empty. `tracked`: it has
+    the finalizer of the Job controller.
     """
 
     job: str
@@ -137,6 +139,7 @@ class BoundPod(JobPod, frozen=True, kw_only=True, gc=False):
     topology: str
     domain: str
     disruption: str = ""
+    tracked: bool = False
 
 
 def bound_pod(pod: DetailedPod) -> BoundPod | None:
@@ -153,6 +156,7 @@ def bound_pod(pod: DetailedPod) -> BoundPod | None:
         topology=intern(meta.topology or ""),
         domain=intern(pod.domain),
         disruption=_disruption(pod) if deleting else "",
+        tracked=keys.JOB_TRACKING in meta.finalizers,
     )
 
 

@@ -216,4 +216,5 @@ def _tainted_pod(pod: BoundPod, since: str, taint: str, domain: str, *, evicted:
         topology=pod.topology,
         domain=domain,
         evicted=evicted,
+        tracked=pod.tracked,
     )

@@ -34,7 +34,7 @@ class PodWrites:
         with suppress(NotFound):
             deleted = await self.client.delete(PODS, action.name, type=DetailedPod, **options)
             if action.replaced:
-                await self._release_from_job(action.name, action.uid)
+                deleted = await self._release_from_job(action.name, action.uid)
         ending = bound_pod(deleted) if deleted is not None and action.graceful else None
         if ending is not None:
             pods.overlay(ending)
@@ -98,10 +98,12 @@ class PodWrites:
             )
             _overlay(pods, lifted)
 
-    async def _release_from_job(self, name: str, uid: str) -> None:
+    async def _release_from_job(self, name: str, uid: str) -> DetailedPod:
         """Remove the finalizer of the Job controller, so that a deleted pod disappears without being counted."""
         patch = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [keys.JOB_TRACKING]}}
-        await self.client.patch(PODS, name, patch, namespace=self.namespace, patch_type=PatchType.STRATEGIC)
+        return await self.client.patch(
+            PODS, name, patch, namespace=self.namespace, patch_type=PatchType.STRATEGIC, type=DetailedPod
+        )
 
 
 def _overlay(pods: Store[PoolPod], written: DetailedPod) -> None:

@@ -81,7 +81,8 @@ class PodOnTaintedNode:
       when the taint was added. If the API server does not say when, or the node does not exist: when this process first
       saw it so. For `maintenance` it is empty then.
     - `deleting`: it has a deletion timestamp. `ended`: its phase is Succeeded or Failed. `evicted`: it is being deleted
-      because somebody evicts it, and has not succeeded; only of a node of maintenance.
+      because somebody evicts it, and has not succeeded; only of a node of maintenance. `tracked`: its Job will count it
+      when it has ended.
     - `topology`, `domain`: in exclusive placement, the label of nodes by which its Job was placed, and the value of it,
       empty if it is not known.
     """
@@ -98,6 +99,7 @@ class PodOnTaintedNode:
     topology: str = ""
     domain: str = ""
     evicted: bool = False
+    tracked: bool = False
 
 
 FailedPodsByJob = Mapping[str, tuple[FailedPod, ...]]

@@ -11,7 +11,7 @@ from api.jobset import JobSet
 from api.jobset_status import FailedAttempt, JobSetStatus
 from api.pod import Pod
 from api.restart_agent import jobs_without_agent
-from controllers.planning import escalation
+from controllers.planning import escalation, failed_nodes
 from controllers.planning.attempts import (
     counted_in_parts,
     fail_set,
@@ -24,7 +24,7 @@ from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.maintenance import uncounted_restarts
 from controllers.planning.status import StatusDraft
-from controllers.planning.worker_failures import WorkerFailure
+from controllers.planning.worker_failures import WorkerFailure, worker_failures
 from kube.model.meta import MAX_INT32
 
 _QUOTED = 64
@@ -38,16 +38,17 @@ class Budget(NamedTuple):
     in_parts: int = 0
 
 
-_NO_MORE_LIMITS = Budget()
-
-
-def apply_reports(ctx: Context, draft: StatusDraft, failures: Iterable[WorkerFailure] = ()) -> None:
-    """Apply the reports of the pods of this plan; the set restarts in place."""
+def apply_reports(ctx: Context, draft: StatusDraft) -> None:
+    """Apply the reports of the pods of this plan; the set restarts in place. Count nodes that failed its workers."""
     policy = ctx.js.spec.failure_policy
     in_place = policy.in_place_restarts if policy is not None and ctx.gates[escalation.GATE] else None
     in_parts = counted_in_parts(ctx.status) if ctx.gates["RestartJob"] else 0
     uids = frozenset(child.job.metadata.uid for child in ctx.children.active)
+    failures = tuple(worker_failures(ctx.js, ctx.children.active, ctx.observed.pods, ctx.observed.last_ends))
+    before = draft.status.attempt_history
     apply(ctx.js, ctx.observed.pods, uids, draft, Budget(in_place, in_parts), failures)
+    if draft.status.attempt_history is not before:
+        failed_nodes.note(ctx, draft, (failure.child for failure in failures))
 
 
 def continues_in_place(ctx: Context, draft: StatusDraft) -> bool:
@@ -62,8 +63,8 @@ def apply(
     pods: Sequence[Pod],
     job_uids: frozenset[str],
     draft: StatusDraft,
-    budget: Budget = _NO_MORE_LIMITS,
-    failures: Iterable[WorkerFailure] = (),
+    budget: Budget,
+    failures: Iterable[WorkerFailure],
 ) -> None:
     """Write previous and current attempt, or the failure, into the draft.
 

@@ -9,6 +9,7 @@ from api import keys
 from api.pod import Pod
 from tests.controllers.test_node_maintenance import PLANNED, TaintedWorld, in_place, report, running, start, taint
 from tests.support.model.lives import at, settled_later, suspend
+from tests.support.objects.stored_sets import jobset, rjob
 
 EVICTED = f"pods on node n1 are evicted: {PLANNED}"
 
@@ -156,6 +157,24 @@ class TestInPlace:
         restart_other(2)
         assert world.status.terminal_state == "Failed", "a failure counts as before"
 
+    def test_workers_that_have_used_up_their_restarts_end_the_set_whatever_else_is_due(self):
+        """Here the user wants another number of Jobs, for which a later step restarts the set."""
+        elastic = rjob("workers", 2, parallelism=1, completions=1, elastic={"min": 1, "max": 3})
+        policy = in_place(maxRestarts=0).js.spec.failure_policy
+        gates = {"JobSetNodeMaintenance", "InPlaceRestart", "JobSetElasticReplicas", "ElasticJobSet"}
+        world = TaintedWorld(jobset(elastic), **dict.fromkeys(gates, True))
+        world.edit(failure_policy=policy)
+        start(world)
+        report(world, 0, 0)
+        world.seconds = 10
+        evict(world)
+        world.seconds = 70
+        world.edit(replicated_jobs=jobset({**elastic, "replicas": 3}).spec.replicated_jobs)
+        status = {"phase": "Running", "containerStatuses": [{"name": "main", "restartCount": 2}]}
+        world.pods[0] = msgspec.convert({**msgspec.to_builtins(world.pods[0]), "status": status}, Pod)
+        world.settle()
+        assert (world.status.terminal_state, world.status.restarts, world.moves()) == ("Failed", 0, [])
+
     def test_all_agents_that_of_the_evicted_pod_too_end_the_notice(self):
         world = in_place()
         world.seconds = 10
@@ -202,6 +221,16 @@ class TestInPlace:
         report(world, 1, 1)
         assert settled_later(world, 300).moves() == []
         assert world.status.maintenance is None
+
+    def test_a_crash_after_the_status_leaves_the_release_of_its_pod_to_the_next_process(self):
+        """Else the Job would count it as failed when it has ended, and wait before it makes the next one."""
+        world = in_place()
+        world.seconds = 10
+        evict(world)
+        world.seconds = 70
+        world._store(world.plan().status)
+        world.settle()
+        assert world.deleted == ["js-workers-1-0-0"]
 
     def test_a_crash_after_the_status_counts_it_once(self):
         world = in_place(maxRestarts=0)

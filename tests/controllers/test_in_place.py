@@ -52,7 +52,7 @@ def pods(*attempts):
 
 def decide(js, observed):
     draft = Recorder(js)
-    apply(js, observed, frozenset({JOB}), draft)
+    apply(js, observed, frozenset({JOB}), draft, Budget(), ())
     return draft
 
 
@@ -177,7 +177,7 @@ class TestPodsThatSucceeded:
         """Restarts before the first attempt was released have raised no attempt, and count."""
         js = jobset(max_restarts=2, status=at_attempt(0, counted=counted))
         draft = Recorder(js)
-        apply(js, [*pods(1, 0), pod(0, phase="Succeeded")], frozenset({JOB}), draft, Budget(in_parts=in_parts))
+        apply(js, [*pods(1, 0), pod(0, phase="Succeeded")], frozenset({JOB}), draft, Budget(in_parts=in_parts), ())
         assert draft.status.restarts == restarts
         assert draft.status.terminal_state == ("" if restarts > counted else "Failed")
 
@@ -214,7 +214,7 @@ def test_a_spec_that_cannot_be_restarted_in_place_is_reported_once(parallelism, 
 
 def limited(js, observed, most):
     draft = Recorder(js)
-    apply(js, observed, frozenset({JOB}), draft, Budget(most))
+    apply(js, observed, frozenset({JOB}), draft, Budget(most), ())
     return draft
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from api import keys
 from api.jobset_status import JobSetStatus, LeftNode, MaintenanceStatus
 from controllers.jobset.execute import Caches, Executor
 from controllers.planning.actions import DeletePod, Plan
@@ -74,11 +75,16 @@ class Deletions:
 
     async def delete(self, _resource: object, _name: str, *, type: type, **options: Any) -> Any:  # noqa: A002
         self.asked.append(options)
-        body = pod_body("p", "n1", deletionTimestamp=LATER, uid="u", resourceVersion="9")
-        return msgspec.convert(body, type)
+        return self._pod(type, "9", finalizers=[keys.JOB_TRACKING])
 
-    async def patch(self, *_: object, **__: object) -> None:
+    async def patch(self, *_: object, type: type, **__: object) -> Any:  # noqa: A002
         """The finalizer of the Job controller goes."""
+        return self._pod(type, "10")
+
+    @staticmethod
+    def _pod(kind: type, version: str, **meta: Any) -> Any:
+        body = pod_body("p", "n1", deletionTimestamp=LATER, uid="u", resourceVersion=version, **meta)
+        return msgspec.convert(body, kind)
 
 
 @pytest.mark.parametrize("graceful", [True, False])
@@ -93,7 +99,7 @@ async def test_a_pod_on_a_node_that_works_gets_its_grace_period(graceful):
         await Executor(client, caches, RecordedEvents()).execute(js, Plan(actions=(action,)))
         stored = cluster.watches.pods.store.get("ns", "p")
     assert client.asked == [{"namespace": "ns", "uid": "u"} | ({} if graceful else {"grace_period_seconds": 0})]
-    assert [pod.deleting for pod in [stored] if pod] == [True] * graceful
+    assert [(pod.deleting, pod.tracked) for pod in [stored] if pod] == [(True, False)] * graceful
 
 
 class TestEvictions:

@@ -52,7 +52,7 @@ class TaintedWorld(World):
             return
         assert (action.replaced, action.graceful) == (True, True), "the node works"
         [pod] = [pod for pod in self.bound if (pod.name, pod.uid) == (action.name, action.uid)]
-        self.bound[self.bound.index(pod)] = replace(pod, deleting=True)
+        self.bound[self.bound.index(pod)] = replace(pod, deleting=True, tracked=False)
         self.deleted.append(pod.name)
 
     def bind(self, *nodes: str) -> None:
@@ -60,7 +60,7 @@ class TaintedWorld(World):
         jobs = sorted(self.live())
         self.bound = [
             PodOnTaintedNode(f"{job}-0-{self.seconds}", f"{job}-{self.seconds}", self.jobs[job]["metadata"]["uid"],
-                             node, CORDON, "", created=self.now)
+                             node, CORDON, "", created=self.now, tracked=True)
             for job, node in zip(jobs, nodes, strict=True)
         ]  # fmt: skip
 
@@ -362,6 +362,15 @@ class TestInPlace:
         world.settle()
         assert world.deleted == ["js-workers-1-0-0"]
         assert world.status.execution_attempts == attempts, "it is counted once"
+
+    def test_a_crash_after_the_deletion_leaves_the_release_to_the_next_process(self):
+        world = in_place()
+        taint(world, "n1")
+        world.seconds = 60
+        world._store(world.plan().status)
+        world.bound[1] = replace(world.bound[1], deleting=True)
+        world.settle()
+        assert world.deleted == ["js-workers-1-0-0"]
 
     def test_pods_that_cannot_be_deleted_do_not_hold_up_the_next_notice(self):
         world = in_place()

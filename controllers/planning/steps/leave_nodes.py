@@ -30,7 +30,7 @@ from controllers.planning.context import Context
 from controllers.planning.maintenance import GATE, REASON
 from controllers.planning.observed import PodOnTaintedNode
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
-from controllers.planning.reported_attempts import continues_in_place
+from controllers.planning.reported_attempts import apply_reports, continues_in_place
 from controllers.planning.spare_places import promise_places
 from controllers.planning.status import list_some
 from kube.model.meta import age
@@ -91,19 +91,23 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
     seconds = int(not begun) if due else -age(notice.move_time, ctx.now)
     left = seconds if waiting else 0
     again = left - ctx.observed.second_passed if left > 0 else None  # none if a failed Job has to be deleted first
-    deletions = _deletions(ctx, nodes, pods)
+    deletions = _deletions(ctx, nodes)
     return draft_result(draft, *deletions, status_first=notice != stored, requeue_after=again)
 
 
 def _pods_by_node(ctx: Context) -> PodsByNode:
     """Pods of the attempt that run on nodes with one of the taints, or are evicted; none while the set is suspended."""
     found: dict[str, list[PodOnTaintedNode]] = {}
-    active = () if ctx.js.spec.suspend else ctx.children.active
-    running = {child.job.metadata.uid for child in active if not (child.deleting or child.job.spec.suspend)}
-    for pod in ctx.observed.pods_to_move:
-        if pod.job_uid in running and (pod.evicted or not (pod.deleting or pod.ended)):
+    for pod in _pods_of_attempt(ctx):
+        if pod.evicted or not (pod.deleting or pod.ended):
             found.setdefault(pod.node, []).append(pod)
     return found
+
+
+def _pods_of_attempt(ctx: Context) -> list[PodOnTaintedNode]:
+    active = () if ctx.js.spec.suspend else ctx.children.active
+    running = {child.job.metadata.uid for child in active if not (child.deleting or child.job.spec.suspend)}
+    return [pod for pod in ctx.observed.pods_to_move if pod.job_uid in running]
 
 
 def _new_nodes(pods: PodsByNode, known: set[str]) -> list[LeftNode]:
@@ -132,8 +136,11 @@ def _with_evictions(node: LeftNode, pods: PodsByNode) -> LeftNode:
 
 def _old_pods(node: LeftNode, pods: PodsByNode) -> list[PodOnTaintedNode]:
     """The pods that have to leave the node. Without a taint only evicted ones have to."""
-    found = pods.get(node.name, ())
-    return [pod for pod in found if pod.created <= node.pods_until and (pod.taint or pod.evicted)]
+    return [pod for pod in pods.get(node.name, ()) if _has_to_leave(pod, node)]
+
+
+def _has_to_leave(pod: PodOnTaintedNode, node: LeftNode) -> bool:
+    return pod.created <= node.pods_until and bool(pod.taint or pod.evicted)
 
 
 def _is_open_eviction(ctx: Context, stored: MaintenanceStatus, node: LeftNode) -> bool:
@@ -218,8 +225,8 @@ def _move(
     """Leave these nodes once, by a restart that does not count.
 
     In place it is an attempt of its own, unless the workers have not begun, or begin another attempt anyway. If they do
-    that when a pod was evicted, it is because of that pod. If they may not begin another one in place, the set does not
-    move: the step `restart_in_place` decides.
+    that when a pod was evicted, it is because of that pod. If they may not begin another one in place, the set ends, or
+    is created again, because of that.
 
     `whole`: there are more nodes than the status may name, so all Jobs are created again.
     """
@@ -236,13 +243,12 @@ def _move(
         if draft.status.previous_in_place_restart_attempt != ctx.status.previous_in_place_restart_attempt:
             begin_attempt(draft)
     if not continues_in_place(ctx, draft):
-        return draft_result(draft)  # workers have used up their restarts: a later step ends the set or creates it again
+        apply_reports(ctx, draft)
+        return draft_result(draft, kind=Stop)
     draft.event(
         "Normal", REASON, _words(ctx, leaving, f"its pods there are replaced, and all restart in place; {planned}")
     )
-    # Their Jobs are not to count evicted pods, either: they would wait before they make the next ones.
-    released = [pod for node in leaving for pod in _old_pods(node, pods) if pod.deleting and not pod.ended]
-    return draft_result(draft, *map(_replacement, released), *_deletions(ctx, nodes, pods), status_first=True)
+    return draft_result(draft, *_deletions(ctx, nodes), status_first=True)
 
 
 def _replicated_jobs(ctx: Context, nodes: list[LeftNode], pods: PodsByNode) -> set[str]:
@@ -261,14 +267,18 @@ def _can_stay(ctx: Context, agents: Iterable[Pod]) -> bool:
     return ctx.restarts_in_place and not ended
 
 
-def _deletions(ctx: Context, nodes: Iterable[LeftNode], pods: PodsByNode) -> list[DeletePod]:
-    """In place: the pods that have to leave nodes which the status says the set has left."""
-    moved = [node for node in nodes if node.moved] if ctx.restarts_in_place else []
-    return [_replacement(pod) for node in moved for pod in _old_pods(node, pods) if not pod.deleting]
+def _deletions(ctx: Context, nodes: Iterable[LeftNode]) -> list[DeletePod]:
+    """In place: the pods that have to leave nodes which the status says the set has left.
 
-
-def _replacement(pod: PodOnTaintedNode) -> DeletePod:
-    return DeletePod(pod.name, pod.uid, replaced=True, graceful=True)
+    Also those that are being deleted, until they are released: Jobs that count them wait before they make the next.
+    """
+    moved = {node.name: node for node in nodes if node.moved} if ctx.restarts_in_place else {}
+    return [
+        DeletePod(pod.name, pod.uid, replaced=True, graceful=True)
+        for pod in _pods_of_attempt(ctx)
+        if pod.node in moved and _has_to_leave(pod, moved[pod.node])
+        if not pod.ended and (pod.tracked or not pod.deleting)
+    ]
 
 
 def _words(ctx: Context, nodes: Iterable[LeftNode], follows: str) -> str:

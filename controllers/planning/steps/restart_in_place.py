@@ -19,11 +19,10 @@ Differences from the Go JobSet, in cases in which it gets stuck or counts too mu
 - A spec that cannot be restarted in place gets an event; the rest of the status is still written.
 """
 
-from controllers.planning import escalation, failed_nodes
+from controllers.planning import escalation
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, draft_result
 from controllers.planning.reported_attempts import apply_reports
-from controllers.planning.worker_failures import worker_failures
 
 
 def restart_in_place(ctx: Context) -> Partial:
@@ -34,8 +33,5 @@ def restart_in_place(ctx: Context) -> Partial:
     draft = ctx.draft()
     if policy.in_place_restarts is not None and not ctx.gates[escalation.GATE]:
         draft.warn_of_gate("spec.failurePolicy.inPlaceRestarts", escalation.GATE)
-    failures = tuple(worker_failures(ctx.js, ctx.children.active, ctx.observed.pods, ctx.observed.last_ends))
-    apply_reports(ctx, draft, failures)
-    if draft.status.attempt_history is not ctx.status.attempt_history:
-        failed_nodes.note(ctx, draft, (failure.child for failure in failures))
+    apply_reports(ctx, draft)
     return draft_result(draft)

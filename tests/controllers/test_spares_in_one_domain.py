@@ -123,6 +123,10 @@ def test_the_spare_of_a_completed_job_goes_where_no_other_job_can_use_it(schedul
     world.settle()
     assert {"js-spare-0", "js-spare-1"} - world.jobs.keys() == (set() if is_kept else {"js-spare-1"})
     assert world.status.spares[0].missing == 1
+    world.edit(suspend=True)
+    world.settle()
+    [counts] = [each for each in world.js.status.replicated_jobs_status if each.name == "spare"]
+    assert (counts.ready, counts.succeeded) == (0, 0), "it waits for the quota of all"
 
 
 def test_spares_of_jobs_that_the_set_has_no_longer_go_and_come_with_these(monkeypatch):

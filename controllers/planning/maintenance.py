@@ -26,9 +26,13 @@ def uncounted_restarts(js: JobSet) -> int:
 
     One more while the set is about to move because of an evicted pod: the other workers have lost it, and may fail.
     """
-    return 0 if policy_of(js) is None else uncounted_attempts(js.status) + _has_open_eviction(js.status)
+    if policy_of(js) is None:
+        return 0
+    return uncounted_attempts(js.status) + (1 if nodes_of_evictions(js.status) else 0)
 
 
-def _has_open_eviction(status: JobSetStatus) -> bool:
-    notice = status.maintenance
-    return bool(notice and notice.notice_time) and any(not (node.taint or node.moved) for node in left_nodes(status))
+def nodes_of_evictions(status: JobSetStatus) -> set[str]:
+    """Names of the nodes that the set is about to leave because of evicted pods."""
+    if status.maintenance is None or not status.maintenance.notice_time:
+        return set()
+    return {node.name for node in left_nodes(status) if not (node.taint or node.moved)}

@@ -1,5 +1,6 @@
 """Sets with `maintenance` whose pods are evicted: a planned move, with a notice for the other workers (docs/concepts/node-maintenance.md)."""
 
+import contextlib
 from dataclasses import replace
 
 import msgspec
@@ -8,7 +9,10 @@ import pytest
 from api import keys
 from api.pod import Pod
 from tests.controllers.test_node_maintenance import PLANNED, TaintedWorld, in_place, report, running, start, taint
+from tests.support.model.failing_nodes import DRAIN
 from tests.support.model.lives import at, settled_later, suspend
+from tests.support.model.moves import Moves
+from tests.support.model.replica import Crash, Fault
 from tests.support.objects.stored_sets import jobset, rjob
 
 EVICTED = f"pods on node n1 are evicted: {PLANNED}"
@@ -232,6 +236,15 @@ class TestInPlace:
         world.settle()
         assert world.deleted == ["js-workers-1-0-0"]
 
+    def test_a_crash_after_the_deletion_leaves_the_release_to_the_next_process(self):
+        world = in_place()
+        taint(world, "n1")
+        world.seconds = 60
+        world._store(world.plan().status)
+        world.bound[1] = replace(world.bound[1], deleting=True)
+        world.settle()
+        assert world.deleted == ["js-workers-1-0-0"]
+
     def test_a_crash_after_the_status_counts_it_once(self):
         world = in_place(maxRestarts=0)
         world.seconds = 10
@@ -242,3 +255,45 @@ class TestInPlace:
         attempts = world.status.execution_attempts
         lose(world)
         assert (world.status.execution_attempts, world.status.maintenance) == (attempts, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "write"), [(kind, write) for kind in ("crash before", "crash after") for write in range(3)]
+)
+def test_wherever_a_process_crashes_the_evicted_pod_is_released_before_it_ends(kind, write):
+    """Else its Job would count it as failed, and wait before it makes the next one."""
+    policy = {
+        "maxRestarts": 0,
+        "restartStrategy": "InPlaceRestart",
+        "rules": [],
+        "maintenance": {"taintKeys": [DRAIN], "notice": {"waitSeconds": 9, "signal": "SIGUSR1"}},
+    }
+    others = dict.fromkeys(("alone", "success", "ttl", "deadline", "exit_codes"))
+    setup = {
+        "replicas": [2],
+        "order": "AnyOrder",
+        "policy": policy,
+        "suspend": False,
+        "claims": False,
+        "exclusive": False,
+    }
+    model = Moves()
+    model.begin({**setup, **others}, {"JobSetNodeMaintenance"}, on_resume=False, old_server=False, large=10)
+    with contextlib.closing(model.loop):
+        model._all_goes_well(None)
+        pod = model.server.evictable()[0]
+        model.ledger.drains += 1
+        model.server.evict(pod)
+        model.server.seconds += 10
+        model.replica.catch_up()
+        model.replica.reconcile()
+        model.server.seconds += 10
+        model.replica.catch_up()
+        with pytest.raises(Crash):
+            model.replica.reconcile(Fault(kind, write))
+        model.replica = model.process()
+        model.replica.catch_up()
+        model.replica.reconcile()
+    status = model.js.status
+    assert (status.previous_in_place_restart_attempt, status.terminal_state) == (0, "")
+    assert pod not in model.server.tables["pods"].live, "the model's server drops a deleted pod without finalizers"

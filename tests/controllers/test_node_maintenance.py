@@ -363,15 +363,6 @@ class TestInPlace:
         assert world.deleted == ["js-workers-1-0-0"]
         assert world.status.execution_attempts == attempts, "it is counted once"
 
-    def test_a_crash_after_the_deletion_leaves_the_release_to_the_next_process(self):
-        world = in_place()
-        taint(world, "n1")
-        world.seconds = 60
-        world._store(world.plan().status)
-        world.bound[1] = replace(world.bound[1], deleting=True)
-        world.settle()
-        assert world.deleted == ["js-workers-1-0-0"]
-
     def test_pods_that_cannot_be_deleted_do_not_hold_up_the_next_notice(self):
         world = in_place()
         taint(world, "n1")

@@ -61,7 +61,7 @@ def leave_nodes(ctx: Context) -> Partial:
 def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Partial:
     """`stored`: the maintenance in the status."""
     pods = _pods_by_node(ctx)
-    evictions = {node.name for node in stored.nodes if _is_open_eviction(ctx, stored, node)}
+    evictions = set() if _is_overtaken(ctx, stored) else maintenance.nodes_of_evictions(ctx.status)
     remembered = evictions | ctx.observed.nodes_in_maintenance
     kept = [_with_evictions(node, pods) for node in stored.nodes if node.name in remembered]
     found = _new_nodes(pods, {node.name for node in stored.nodes})
@@ -88,9 +88,7 @@ def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Par
     if noticed := [node for node in waiting if node.name not in open_before]:
         follows = f"the set moves at {notice.move_time} at the latest"
         draft.event("Normal", "NodeMaintenanceNotice", _words(ctx, noticed, follows))
-    seconds = int(not begun) if due else -age(notice.move_time, ctx.now)
-    left = seconds if waiting else 0
-    again = left - ctx.observed.second_passed if left > 0 else None  # none if a failed Job has to be deleted first
+    again = _seconds_until_move(ctx, notice, due=due, begun=begun) if waiting else None
     deletions = _deletions(ctx, nodes)
     return draft_result(draft, *deletions, status_first=notice != stored, requeue_after=again)
 
@@ -143,16 +141,14 @@ def _has_to_leave(pod: PodOnTaintedNode, node: LeftNode) -> bool:
     return pod.created <= node.pods_until and bool(pod.taint or pod.evicted)
 
 
-def _is_open_eviction(ctx: Context, stored: MaintenanceStatus, node: LeftNode) -> bool:
-    """Whether the set has still to move because of evicted pods of a node in the status, whether or not these exist.
+def _is_overtaken(ctx: Context, stored: MaintenanceStatus) -> bool:
+    """Whether the set need not move because of evicted pods that are gone.
 
-    Not after a restart of the whole set. Nor if some pods have succeeded: the evicted one may be one of them.
+    After a restart of the whole set, or a suspension. Or some pods have succeeded: the evicted one may be one of them.
     """
-    if node.taint or node.moved or not stored.notice_time or ctx.js.spec.suspend:
-        return False
     restart = ctx.status.last_restart
     restarted = restart is not None and restart.start_time >= stored.notice_time
-    return not restarted and _can_stay(ctx, _agent_pods(ctx))
+    return restarted or bool(ctx.js.spec.suspend) or not _can_stay(ctx, _agent_pods(ctx))
 
 
 def _has_lost_pods(ctx: Context, node: LeftNode, pods: PodsByNode) -> bool:
@@ -189,6 +185,17 @@ def _is_due(ctx: Context, policy: Maintenance, notice: MaintenanceStatus) -> boo
         and len(acknowledgements) == _agents(ctx)
         and set(acknowledgements) == {notice.notice_time}
     )
+
+
+def _seconds_until_move(ctx: Context, notice: MaintenanceStatus, *, due: bool, begun: bool) -> float | None:
+    """When to plan again. None if the move waits for something else: a failed Job has to be deleted first.
+
+    `begun`: whether pods that are created now can be told from those that have to leave, by their second.
+    """
+    if due and begun:
+        return None
+    seconds = 1 if due else -age(notice.move_time, ctx.now)
+    return seconds - ctx.observed.second_passed
 
 
 def _agent_pods(ctx: Context, *, deleting: bool = False) -> list[Pod]:

@@ -129,7 +129,7 @@ class Client:
             self.server.delete, resource.plural, (NS, name), {"uid": uid}, foreground=propagation_policy == "Foreground"
         )
         left = self.write(delete)
-        return _read_pod(left) if left and resource == PODS else _read(resource, left)
+        return _read(resource, left)
 
     async def delete_collection(
         self, resource: Any, *, label_selector: str, propagation_policy: str, **_: Any
@@ -141,7 +141,7 @@ class Client:
     async def patch(self, resource: Any, name: str, patch: Any, *, subresource: str = "", **options: Any) -> Any:
         how = strategic if options.get("patch_type") is PatchType.STRATEGIC else merge
         act = partial(self.server.patch, resource.plural, (NS, name), patch, subresource, how=how)
-        return _read_pod(self.write(act)) if resource == PODS else _read(resource, self.write(act))
+        return _read(resource, self.write(act))
 
     async def list(self, resource: Any, *, label_selector: str = "", field_selector: str = "", **_: Any) -> Page[Any]:
         if self.fault.kind == "silence":
@@ -168,14 +168,12 @@ def _answered(act: Callable[[], Any]) -> Any:
         raise from_response(error.code, {}, body, Call("write", "/model")) from None
 
 
-def _read_pod(item: Stored) -> DetailedPod:
-    return msgspec.convert(item.content, DetailedPod)
-
-
 def _read(resource: Any, item: Stored | None) -> Any:
-    """An answer as it is asked for: groups as JSON, all others as records."""
+    """An answer as it is asked for: groups as JSON, pods in full, all others as records."""
     if item is None:
         return None
+    if resource == PODS:
+        return msgspec.convert(item.content, DetailedPod)
     return item.content if resource.plural in GROUPS else item.obj
 
 

@@ -46,7 +46,7 @@ def apply_reports(ctx: Context, draft: StatusDraft) -> None:
     uids = frozenset(child.job.metadata.uid for child in ctx.children.active)
     failures = tuple(worker_failures(ctx.js, ctx.children.active, ctx.observed.pods, ctx.observed.last_ends))
     before = draft.status.attempt_history
-    apply(ctx.js, ctx.observed.pods, uids, draft, Budget(in_place, in_parts), failures)
+    apply_attempts(ctx.js, ctx.observed.pods, uids, draft, Budget(in_place, in_parts), failures)
     if draft.status.attempt_history is not before:
         failed_nodes.note(ctx, draft, (failure.child for failure in failures))
 
@@ -58,7 +58,7 @@ def continues_in_place(ctx: Context, draft: StatusDraft) -> bool:
     return (after.status.terminal_state, after.status.restarts) == ("", draft.status.restarts)
 
 
-def apply(
+def apply_attempts(
     js: JobSet,
     pods: Sequence[Pod],
     job_uids: frozenset[str],

@@ -6,7 +6,7 @@ import pytest
 from api import keys
 from api.jobset import JobSet
 from api.pod import Pod
-from controllers.planning.reported_attempts import Budget, apply
+from controllers.planning.reported_attempts import Budget, apply_attempts
 from controllers.planning.status import StatusDraft
 from tests.support.objects import jobsets
 
@@ -52,7 +52,7 @@ def pods(*attempts):
 
 def decide(js, observed):
     draft = Recorder(js)
-    apply(js, observed, frozenset({JOB}), draft, Budget(), ())
+    apply_attempts(js, observed, frozenset({JOB}), draft, Budget(), ())
     return draft
 
 
@@ -177,7 +177,9 @@ class TestPodsThatSucceeded:
         """Restarts before the first attempt was released have raised no attempt, and count."""
         js = jobset(max_restarts=2, status=at_attempt(0, counted=counted))
         draft = Recorder(js)
-        apply(js, [*pods(1, 0), pod(0, phase="Succeeded")], frozenset({JOB}), draft, Budget(in_parts=in_parts), ())
+        apply_attempts(
+            js, [*pods(1, 0), pod(0, phase="Succeeded")], frozenset({JOB}), draft, Budget(in_parts=in_parts), ()
+        )
         assert draft.status.restarts == restarts
         assert draft.status.terminal_state == ("" if restarts > counted else "Failed")
 
@@ -214,7 +216,7 @@ def test_a_spec_that_cannot_be_restarted_in_place_is_reported_once(parallelism, 
 
 def limited(js, observed, most):
     draft = Recorder(js)
-    apply(js, observed, frozenset({JOB}), draft, Budget(most), ())
+    apply_attempts(js, observed, frozenset({JOB}), draft, Budget(most), ())
     return draft
 
 

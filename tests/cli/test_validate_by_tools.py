@@ -1,6 +1,7 @@
 """`jobset validate` of what tools make or fill in: placeholders, workflows, repeated keys; and pull requests of GitHub."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -173,20 +174,21 @@ class TestPullRequests:
         assert validate("-o", "github", "-f", write(GOOD)) == (0, "1 file, 1 JobSet, 0 errors, 0 warnings\n", "")
 
 
-@pytest.fixture(scope="module")
-def _checked_once():
+REPORTS: dict[str, Report] = {}
+
+
+@pytest.fixture
+def _checked_once(monkeypatch: pytest.MonkeyPatch):
     """The corpus is checked for the first form; the others report the same findings."""
-    found: list[Report] = []
+    run_checks = validate_command._run_checks
 
     def report(options: Options) -> Report:
-        if not found:
-            found.append(run_checks(options))
-        return found[0]
+        asked = repr(replace(options, output=""))
+        if asked not in REPORTS:
+            REPORTS[asked] = run_checks(options)
+        return REPORTS[asked]
 
-    run_checks = validate_command._run_checks
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(validate_command, "_run_checks", report)
-        yield
+    monkeypatch.setattr(validate_command, "_run_checks", report)
 
 
 @pytest.mark.usefixtures("_checked_once")

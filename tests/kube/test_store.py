@@ -107,6 +107,15 @@ class TestOwnWrites:
         store.overlay(thing("a", 12))
         assert store.get("ns", "a") is None
 
+    def test_a_status_write_hides_older_events(self, store):
+        store.apply(thing("a", 11, size=1))
+        store.overlay(thing("a", 15, size=5))
+        assert store.apply(thing("a", 13, size=3)) == [], "an event from before our write says nothing new"
+        assert store.get("ns", "a").size == 5
+        assert store.by_index("size", IndexKey("ns", "3")) == []
+        store.apply(thing("a", 16, size=6))
+        assert store.get("ns", "a").size == 6
+
     def test_of_two_answers_the_newer_counts_in_any_order(self, store):
         store.overlay(thing("a", 15))
         store.overlay(thing("a", 14))
@@ -149,6 +158,14 @@ class TestOwnWrites:
         assert store.by_index("size", IndexKey("ns", str(shown))) == [thing("a", shown, size=shown)]
         assert [change.kind for change in store.remove(thing("a", 15))] == [DELETED]
         assert store.get("ns", "a") is None
+
+    def test_deleted_and_created_again_before_the_watch_saw_either(self, store):
+        store.apply(thing("a", 11, uid="first"))
+        store.overlay_deleted("ns", "a", "first")
+        store.overlay(thing("a", 14, uid="second"))
+        assert store.remove(thing("a", 13, uid="first")) == []
+        assert store.get("ns", "a").metadata.uid == "second"
+        assert [change.kind for change in store.apply(thing("a", 14, uid="second"))] == [ADDED]
 
     def test_a_relist_older_than_our_write_does_not_undo_it(self, store):
         store.overlay(thing("a", 30))

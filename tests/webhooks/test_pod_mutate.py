@@ -63,6 +63,28 @@ def test_a_leader_gets_its_label_and_both_terms(form: TermForm):
     assert after(pod, form=form) == wanted
 
 
+def test_terms_come_after_those_of_the_user():
+    own = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
+    pod = leader(affinity={"podAntiAffinity": {REQUIRED: [own]}})
+    assert after(pod)["spec"]["affinity"]["podAntiAffinity"][REQUIRED][0] == own
+
+
+@pytest.mark.parametrize("missing", [None, {}, {"podAffinity": None, "podAntiAffinity": {REQUIRED: None}}])
+def test_empty_parents_and_null_ones_do(missing: Any):
+    pod = leader()
+    pod["spec"]["affinity"] = missing
+    assert {kind: len(terms[REQUIRED]) for kind, terms in after(pod)["spec"]["affinity"].items()} == {
+        "podAffinity": 1,
+        "podAntiAffinity": 1,
+    }
+
+
+def test_a_wrong_priority_in_the_label_is_replaced():
+    pod = with_priority(pod_of(jobset()), 0)
+    pod["metadata"]["labels"][keys.PRIORITY] = "77"
+    assert after(pod)["metadata"]["labels"][keys.PRIORITY] == "0"
+
+
 @pytest.mark.parametrize(("first", "second"), [tuple(TermForm), tuple(TermForm)[::-1]])
 def test_a_term_in_the_other_form_is_not_doubled(first: TermForm, second: TermForm):
     assert mutations(after(leader(), form=first), second, None) == []

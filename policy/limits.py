@@ -1,4 +1,4 @@
-"""Limits in policies: their records, the one in force, and how a number is compared with it, here and in CEL. Pure."""
+"""Limits in policies: their records, the limit in force, and its comparison with a number, here and in CEL. Pure."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ COUNT = invalid("count", ErrorType.INVALID, "{what}", "write a whole number such
 
 
 class Limit(Base, frozen=True, kw_only=True):
-    """A limit on a count or amount. A value at the namespace wins over `max`; with neither there is no limit."""
+    """A limit on a count or amount. A limit in a label or annotation of the namespace wins over `max`."""
 
     max: Annotated[int | str | None, doc("The limit, a whole number such as 8.", pattern=WHOLE_PATTERN)] = None
     from_namespace_label: Annotated[
@@ -31,16 +31,16 @@ class Limit(Base, frozen=True, kw_only=True):
 
     @property
     def most(self) -> int | str | None:
-        """`max` as a number, in limits that may be written in another form."""
+        """The limit of the policy itself: `max`, or the number that a limit of another form stands for."""
         return self.max
 
     @property
     def demands_more(self) -> bool:
-        """Whether there is a demand beside the limit; then the limit may be absent."""
+        """Whether the rule demands something besides the limit; then the limit may be absent."""
         return False
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """Faults: an invalid limit, or a missing one."""
+        """The faults of the record: an invalid limit, or a missing limit."""
         if self.max is not None:
             rule, max_path = AMOUNT if isinstance(self, ResourceLimit) else COUNT, path.at("max")
             if str(self.max).startswith("-"):
@@ -61,10 +61,10 @@ class ResourceLimit(Limit, frozen=True, kw_only=True):
 
 
 class LimitInForce(NamedTuple):
-    """A limit that is in force. `amount` None: there is none.
+    """A limit that is in force. `amount` None: there is no limit, or it is unreadable.
 
-    `text`: as written; `source`: where it is written, if not in the policy. `unreadable`: the text at the namespace is
-    not a valid `form`, and `amount` is None.
+    `text`: the limit as written; `source`: where the limit is written, if not in the policy. `unreadable`: `text`, from
+    the namespace, is not a valid limit; `form` says what it should be, such as "a whole number".
     """
 
     amount: Amount | None
@@ -76,24 +76,24 @@ class LimitInForce(NamedTuple):
 
 NO_BOUND = LimitInForce(None)
 _LARGE = 10**6
-"""Amounts from which the kind of unit may differ from that of the limit: mostly bytes."""
+"""From this amount on the unit may be of the other kind (Gi or G) than the unit of the limit: mostly bytes."""
 _WHOLE = re.compile(WHOLE_PATTERN, re.ASCII)
 
 
 def form_of(limit: Limit) -> str:
-    """The form of its text: amounts for resources, whole numbers for all else."""
+    """What the text of a limit has to be: an amount for resources, a whole number for all else."""
     return "an amount" if isinstance(limit, ResourceLimit) else "a whole number"
 
 
 def read_limit(limit: Limit, text: int | str) -> Amount | None:
-    """The limit in a text; None if it is not a limit, or a negative one."""
+    """The amount that the text of a limit means; None if the text is not of the right form, or is negative."""
     if not isinstance(limit, ResourceLimit) and isinstance(text, str) and not _WHOLE.fullmatch(text):
         return None
     return amount_of(text)
 
 
 def effective_limit(limit: Limit, namespace: Namespace) -> LimitInForce:
-    """The limit for this namespace: from its label, else from its annotation, else `max`."""
+    """The limit for this namespace: from the label of the namespace, else from the annotation, else `limit.most`."""
     sources: tuple[tuple[str, str, Mapping[str, str]], ...] = (
         ("label", limit.from_namespace_label, namespace.labels),
         ("annotation", limit.from_namespace_annotation, namespace.annotations),
@@ -107,10 +107,10 @@ def effective_limit(limit: Limit, namespace: Namespace) -> LimitInForce:
 
 
 class Number(NamedTuple):
-    """A number of a JobSet beside its limit.
+    """A number of a JobSet, and the limit for it.
 
-    `find_path`: computes the path of a finding. `parts`: the summands, a line for each template. `replicated_job`: its
-    name, for a number that is not of the whole set.
+    `find_path`: computes the path of a finding. `parts`: gives the summands, a line for each template.
+    `replicated_job`: the name of the ReplicatedJob that the number is about, empty for a number of the whole set.
     """
 
     name: str
@@ -126,25 +126,25 @@ class Number(NamedTuple):
 
     @property
     def amount_text(self) -> str:
-        """The amount beside its limit."""
+        """The amount in words, in a unit like that of the limit."""
         return as_text(self.amount, self.limit.text)
 
 
 def as_text(amount: Amount, limit: str) -> str:
-    """An amount as a person writes it: a plain number beside a plain limit, else with a unit.
+    """An amount as a person writes it: a plain number if the limit is a plain number, else with a unit.
 
-    The unit is of the kind of the limit, or of the other kind if that makes a large amount shorter: 130Gi instead of
-    139586437120 beside 100G.
+    The unit is of the same kind as in `limit` (Gi or G), or of the other kind if that makes the text of a large amount
+    shorter: with a limit of 100G, 130Gi instead of 139586437120.
     """
     if limit.isdecimal() and isinstance(amount, int):
         return str(amount)
-    like = with_unit(amount, limit)
-    other = with_unit(amount, "" if limit.endswith("i") else "Mi") if amount >= _LARGE else like
-    return min(like, other, key=len)
+    same_kind = with_unit(amount, limit)
+    other_kind = with_unit(amount, "" if limit.endswith("i") else "Mi") if amount >= _LARGE else same_kind
+    return min(same_kind, other_kind, key=len)
 
 
 def limit_sentence(name: str, fix: str) -> Rule:
-    """The message about a number that exceeds its limit."""
+    """The rule, with its message, about a number that exceeds its limit."""
     return sentence(name, ErrorType.FORBIDDEN, "{amount} {what}, and at most {limit} allowed{source}", fix, "exceeded")
 
 
@@ -164,7 +164,7 @@ class LimitError(FieldError):
     number: Number | None = None
 
 
-def _about(number: Number, error: FieldError) -> LimitError:
+def _limit_error(number: Number, error: FieldError) -> LimitError:
     return LimitError(error.path, error.type, error.value, error.detail, error.hint, error.rule, number=number)
 
 
@@ -173,27 +173,28 @@ def check_limit(number: Number, exceeded: Rule, value: Any = None) -> Iterator[F
     limit = number.limit
     if limit.unreadable:
         bad = BAD_LIMIT.at(number.find_path(), what=number.name, text=limit.text, source=limit.source, form=limit.form)
-        yield _about(number, bad)
+        yield _limit_error(number, bad)
     elif number.exceeds:
         source = f" by {limit.source}" if limit.source else ""
         words = {"amount": number.amount_text, "what": number.name, "limit": limit.text, "source": source}
-        found = exceeded.at(number.find_path(), value, **words, parts=lambda: "; ".join(number.parts()))
-        yield _about(number, found)
+        error = exceeded.at(number.find_path(), value, **words, parts=lambda: "; ".join(number.parts()))
+        yield _limit_error(number, error)
 
 
 LARGEST_NUMBER: Final = 2 * 10**18
-"""A number of this size exceeds every limit; sums and products are capped there, so that they never overflow."""
-_AMOUNT = Cel("string(n.amount)")
+"""A number of this size exceeds every limit; sums and products are capped at it, so that they never overflow."""
+_PLAIN_AMOUNT = Cel("string(n.amount)")
 _NO_WORDS = Cel("''")
 
 
 @dataclass(frozen=True, slots=True)
 class CelNumbers:
-    """Numbers of a JobSet that have one limit.
+    """Numbers of a JobSet that have the same limit.
 
-    `numbers`: of a JobSet, a list of maps with `amount` (an int), `what` it is, and `of`, the name of the ReplicatedJob
-    or nothing; a finding about the item `n` has these as words, and the path `at`. `unit`: the suffix of the amount as
-    a quantity. `shown`: the amount `n.amount` in words. `parts`: what it is made of, in words.
+    `numbers`: a CEL list of maps, each with `amount` (an int), `what` the number counts, and `of`, the name of the
+    ReplicatedJob, empty for the whole set. `at`: the path of a finding about the item `n` of the list. `unit`: the
+    suffix of the amount as a quantity. `amount_text`: `n.amount` in words. `parts`: the summands of the amount, in
+    words.
     """
 
     limit: Limit
@@ -201,17 +202,17 @@ class CelNumbers:
     numbers: Expression
     at: CelPath
     unit: str = ""
-    shown: Cel = _AMOUNT
+    amount_text: Cel = _PLAIN_AMOUNT
     parts: Cel = _NO_WORDS
 
 
 def single_number(amount: str, name: str) -> Cel:
-    """A list with one number of the whole JobSet."""
+    """A CEL list with one number of the whole JobSet, as `CelNumbers.numbers` has it."""
     return Cel(f"[{{'amount': dyn({amount}), 'what': dyn({text(name)}), 'of': dyn('')}}]")
 
 
 def limit_of(limit: Limit) -> Cel:
-    """The limit in force as a list of its text and where it is written; empty without a limit."""
+    """A CEL list of two texts: the limit in force, and where it is written. The list is empty if there is no limit."""
     expression = "[''].filter(x, false)" if limit.most is None else f"[{text(str(limit.most))}, '']"
     sources = (("annotation", limit.from_namespace_annotation), ("label", limit.from_namespace_label))
     for kind, key in sources:
@@ -223,12 +224,12 @@ def limit_of(limit: Limit) -> Cel:
 
 
 def is_amount(value: str) -> str:
-    """Whether a text is an amount that `kube.model.requests.amount_of` can read."""
+    """A CEL condition: the CEL text `value` is an amount that `kube.model.requests.amount_of` can read."""
     return f"size({value}) <= {LONGEST_AMOUNT} && {value}.matches({text(COUNTED_PATTERN)})"
 
 
 def total(numbers: str) -> str:
-    """The sum of a list of ints, none of them negative."""
+    """A CEL expression: the sum of a list of ints that are not negative, capped at `LARGEST_NUMBER`."""
     return f"[{numbers}].map(s, s.map(n, double(n)).sum() < double({LARGEST_NUMBER}) ? s.sum() : {LARGEST_NUMBER})[0]"
 
 
@@ -237,28 +238,34 @@ _NO_WHOLE_NUMBER = f"!l[0].matches('{WHOLE_PATTERN}')"
 
 
 def exceeded_limits(numbers: CelNumbers, now: Cel, before: Cel, say: Say) -> Cel:
-    """Findings about these numbers; `now` and `before` are lists of them; `before` is empty on creation."""
+    """A CEL list of the findings about numbers over their limit, or with an unreadable limit.
+
+    `now` and `before`: the CEL lists of the numbers in the new and in the old JobSet; `before` is empty on creation.
+    A number that the old JobSet had, and that has not grown, gives no finding.
+    """
     limit, (path, _) = numbers.limit, numbers.at
     source = Cel("(l[1] == '' ? '' : ' by ' + l[1])")
-    too_much = say.at(
+    exceeded_finding = say.at(
         numbers.exceeded,
         path,
-        shown=numbers.shown,
-        amount=numbers.shown,
+        shown=numbers.amount_text,
+        amount=numbers.amount_text,
         what=Cel("n.what"),
         limit=Cel("l[0]"),
         source=source,
         parts=numbers.parts,
     )
-    bad = say.at(BAD_LIMIT, path, what=Cel("n.what"), text=Cel("l[0]"), source=Cel("l[1]"), form=form_of(limit))
+    unreadable_finding = say.at(
+        BAD_LIMIT, path, what=Cel("n.what"), text=Cel("l[0]"), source=Cel("l[1]"), form=form_of(limit)
+    )
     amount = concat_texts(Cel("string(n.amount)"), numbers.unit)
-    no_limit = _NO_AMOUNT if isinstance(limit, ResourceLimit) else _NO_WHOLE_NUMBER
-    unreadable = f"(l[1] != '' && ({no_limit}))"
+    is_no_limit = _NO_AMOUNT if isinstance(limit, ResourceLimit) else _NO_WHOLE_NUMBER
+    unreadable = f"(l[1] != '' && ({is_no_limit}))"
     exceeds = f"({unreadable} || n.amount >= {LARGEST_NUMBER} || quantity({amount}).isGreaterThan(quantity(l[0])))"
     no_worse = "b.of == n.of && b.what == n.what && b.amount >= n.amount"
-    at_position = f"(q < {before}.size() && [{before}[q]].exists(b, {no_worse}))"
-    worse = f"!({at_position} || {before}.exists(b, {no_worse}))"
+    same_position_no_worse = f"(q < {before}.size() && [{before}[q]].exists(b, {no_worse}))"
+    worse = f"!({same_position_no_worse} || {before}.exists(b, {no_worse}))"
     return Cel(
         f"[{limit_of(limit)}].filter(l, l.size() > 0).map(l, {now}.transformList(q, n, {exceeds} && {worse},"
-        f" {unreadable} ? {bad} : {too_much})).flatten()"
+        f" {unreadable} ? {unreadable_finding} : {exceeded_finding})).flatten()"
     )

@@ -24,7 +24,7 @@ def record_decisions(deps: Deps) -> None:
     if not deps.options.gates[GATE]:
         return
     from controllers.policy.counts import PolicyCounts  # noqa: PLC0415 (all rules, which are of no use without the gate)
-    from controllers.policy.regular import Regularly  # noqa: PLC0415 (the same)
+    from controllers.policy.regular import PeriodicWriter  # noqa: PLC0415 (the same)
     from controllers.policy.uses import ExceptionUses  # noqa: PLC0415 (the same)
     from policy.status_types import ANYONE, API_SERVER  # noqa: PLC0415 (the same)
 
@@ -33,7 +33,7 @@ def record_decisions(deps: Deps) -> None:
     counts = PolicyCounts(deps.client, reviews_from, jitter=random.random)
     uses = ExceptionUses(deps.client, reviews_from)
     every = settings.policies.status_interval
-    regularly = Regularly([counts, uses], every=every, jitter=random.random)
+    writer = PeriodicWriter([counts, uses], every=every, jitter=random.random)
     deps.metrics.webhooks.tell(_Record(counts, uses))
-    deps.supervisor.start(regularly.run(), "policy-status")
-    deps.supervisor.on_drained(regularly.flush)
+    deps.supervisor.start(writer.run(), "policy-status")
+    deps.supervisor.on_drained(writer.flush)

@@ -353,7 +353,7 @@ class JobSetReconciler:
             job_window=memory.job_window.size,
             others_wait=self.memories.others_wait(Request(meta.namespace, meta.name)),
         )
-        observed = spares.set_apart(observed if nodes is None else _with_nodes(observed, nodes))
+        observed = spares.separate_spares(observed if nodes is None else _with_nodes(observed, nodes))
         if observed.spares and self._caches.spare_pods is not None:
             observed = with_spare_pods(observed, self._caches.spare_pods, memory, clock())
         return placeholders.set_apart(observed, self._gates) if js.status.reduced_replicas else observed

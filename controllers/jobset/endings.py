@@ -1,7 +1,7 @@
 """Counts JobSets that end, for metrics: completions, failures, exceeded deadlines.
 
-Attempts that end because pods do not run in time, or because of a node, are counted, too, and the seconds that sets ran
-and lost.
+Also counts attempts that end because pods do not run in time, or because of a node, and the seconds that sets ran and
+lost.
 """
 
 from collections.abc import Sequence
@@ -34,11 +34,11 @@ class Endings:
 
     See docs/reference/metrics.md#jobsets, and defect 10 in docs/reference/defects.md.
 
-    A JobSet counts when the watch shows it finished after it had shown the same UID unfinished; an attempt counts when
-    the watch shows a history with it after one without it. Lost answers, repeated writes and overlays of the store make
-    no difference: the `old` of a handler may be an overlay, so the last status of the watch is remembered. Ends before
-    the first status that this process sees were counted by another process. A JobSet that ended and was deleted while
-    the watch had lost both events is not counted.
+    A JobSet counts when the watch shows it finished after the watch had shown the same UID unfinished. An attempt
+    counts when the watch shows an attempt history with the attempt after a history without it. Lost answers, repeated
+    writes and overlays of the store make no difference: the `old` of a handler may be an overlay, so the last status of
+    the watch is remembered. A JobSet that ended before this process first saw it was counted by another process. A
+    JobSet that ended and was deleted is not counted if the watch missed both events.
     """
 
     def __init__(self, outcomes: Outcomes, memories: Memories) -> None:
@@ -49,38 +49,38 @@ class Endings:
         """A `kube.informer.Handler`. Register it when the lease is won and before the first reconcile."""
         if new is not None:
             if new.is_ours:
-                self._saw(new)
+                self._count_changes(new)
         elif old is not None:
             meta = old.metadata
             self._memories.forget(Request(meta.namespace, meta.name), meta.uid)
             self._outcomes.forget(meta.namespace, meta.name)
 
-    def _saw(self, js: JobSet) -> None:
+    def _count_changes(self, js: JobSet) -> None:
         meta, status = js.metadata, js.status
         memory = self._memories.get_or_create(Request(meta.namespace, meta.name), meta.uid)
-        before, memory.shown = memory.shown, status
-        if before is None:
+        old_status, memory.shown = memory.shown, status
+        if old_status is None:
             return
-        if status.terminal_state and not before.terminal_state:
+        if status.terminal_state and not old_status.terminal_state:
             self._outcomes.on_end(meta.namespace, meta.name, status.terminal_state)
             failed = find(status.conditions, keys.FAILED)
             if failed is not None and failed.reason == EXCEEDED:
                 self._outcomes.deadline_exceeded(meta.namespace, meta.name)
-        self._attempts_ended(js, before.attempt_history)
-        self._seconds_counted(before.recovery, status.recovery)
+        self._count_attempts(js, old_status.attempt_history)
+        self._count_seconds(old_status.recovery, status.recovery)
 
-    def _attempts_ended(self, js: JobSet, before: Sequence[FailedAttempt]) -> None:
-        after = js.status.attempt_history
-        for attempt in after if before != after else ():
-            if attempt in before:
+    def _count_attempts(self, js: JobSet, old_history: Sequence[FailedAttempt]) -> None:
+        history = js.status.attempt_history
+        for attempt in history if old_history != history else ():
+            if attempt in old_history:
                 continue
             if attempt.message.startswith(f"{START_TIMEOUT}: "):
                 self._outcomes.start_timed_out(js.metadata.namespace, js.metadata.name)
             elif attempt.message.startswith(f"{NODE_FAILURE}: "):
                 self._outcomes.node_failed()
 
-    def _seconds_counted(self, old: Recovery | None, new: Recovery | None) -> None:
-        """Seconds to count since `old`. None for the first state that is seen: an earlier process counted those."""
+    def _count_seconds(self, old: Recovery | None, new: Recovery | None) -> None:
+        """Count the seconds since `old`. `old` None: an earlier process has counted all seconds so far."""
         if old is None or new is None or old is new:
             return
         running, lost = new.running_seconds - old.running_seconds, new.lost_seconds - old.lost_seconds

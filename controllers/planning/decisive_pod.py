@@ -1,9 +1,9 @@
-"""Finds the decisive pod of a failed Job, and its failed container, which `onExitCodes` is compared with. Pure.
+"""Finds the decisive pod and the failed container of a failed Job; `onExitCodes` is compared with its exit code. Pure.
 
 If a FailJob rule decided, the Job controller names the pod. Otherwise the pods are counted as the Job controller counts
-them, and the one that exceeds the limit decides. A failed pod counts unless it is being deleted or an Ignore rule
-matches it. (A Job that has failed deletes its remaining pods, and these fail, too.) If the Job failed by its indexes
-(backoffLimitPerIndex), a pod counts if its index was not retried after it.
+them, and the pod whose failure exceeds the limit is the decisive one. A failed pod counts unless it is being deleted or
+an Ignore rule matches it. (The Job controller deletes the remaining pods of a failed Job, and these fail, too.) If the
+Job failed by its indexes (backoffLimitPerIndex), a pod counts if the index of the pod was not retried after it failed.
 """
 
 import re
@@ -22,18 +22,18 @@ BACKOFF_LIMIT = 6
 """The default backoffLimit of Kubernetes."""
 
 MAX_COUNTED = 10_000
-"""The most failed pods of one Job that are kept to find the decisive one, while further pages of pods are read.
+"""At most this many failed pods of one Job are kept to find the decisive one, while further pages of pods are read.
 
-If a Job has a backoffLimit of this number or more, the last pod of that many counts as the decisive one
+If a Job has a backoffLimit of 10,000 or more, the last pod that is kept is taken for the decisive one
 (`may_have_missed_pods`). Kubernetes deletes finished pods if a cluster has more than 12,500 of them
 (kube-controller-manager, --terminated-pod-gc-threshold).
 """
 
 _KILLED = {137, 143}
-"""Exit codes of containers that were ended by SIGKILL and SIGTERM."""
+"""Exit codes of containers that SIGKILL or SIGTERM has ended."""
 
 _BY_INDEX = {"FailedIndexes", "MaxFailedIndexesExceeded"}
-"""Reasons of a Job that failed by its indexes."""
+"""Failure reasons of a Job that failed by its indexes."""
 
 _FAIL_JOB_MESSAGE = re.compile(
     r"(?:Container (?P<container>\S+) for p|^P)od [^\s/]+/(?P<pod>\S+)"
@@ -44,9 +44,10 @@ _FAIL_JOB_MESSAGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FailedContainer:
-    """A failed pod and its container that counts. `pod` is empty if it is not known, `container` if none failed.
+    """A failed pod and its failed container. `pod` is empty if no pod is known, `container` if no container failed.
 
-    `message`: the end of the container's termination message. `why`: the kubelet's reason for the end, if it has one.
+    `message`: the last part of the container's termination message. `why`: the kubelet's reason for the end of the
+    container or pod, empty if the kubelet gives no reason.
     """
 
     pod: str = ""
@@ -65,7 +66,7 @@ class FailedContainer:
 
 
 def failed_container(pod: FailedPod, end: Ended | None) -> FailedContainer:
-    """A failed pod with one of its containers; None: no container of it failed."""
+    """The record of a failed pod. `end`: how its failed container ended, None if no container of the pod failed."""
     if end is None:
         return FailedContainer(pod.name, pod.node, why=pod.why)
     return FailedContainer(pod.name, pod.node, end.container, end.exit_code, end.message, pod.why or end.why)
@@ -92,26 +93,29 @@ def decides_by_pods(job: Job) -> bool:
 
 
 def decisive_pod(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> FailedPod | None:
-    """The pod among `pods` by which the Job failed; None if it is not among them, or no pod decided."""
+    """The pod by which the Job failed; None if that pod is not among `pods`, or the Job did not fail by a pod."""
     ranked = _up_to_decisive(job, rjob, pods)
     return ranked[-1] if ranked else None
 
 
 def candidates(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> tuple[FailedPod, ...]:
-    """The failed pods of a failed Job that may be the decisive or the first failed one of all its pods.
+    """The failed pods, among `pods`, that may be the decisive pod of the Job, or its pod that failed first.
 
     Pods are read page by page: keep the candidates of the pages so far, add the pods of the next page, and call this
     again.
     """
     deleting = [pod for pod in pods if pod.deleting]
-    first = (_first_failed(some) for some in (pods, deleting, without_victims(job, pods)))
+    first_failures = (_first_failed(some) for some in (pods, deleting, without_victims(job, pods)))
     refused = sorted((pod for pod in pods if pod.why and not pod.ends), key=_end_order)[:1]
-    found = (*_up_to_decisive(job, rjob, pods), *(pod for pod, _ in filter(None, first)), *refused)
-    return tuple({pod.name: pod for pod in found}.values())
+    kept = (*_up_to_decisive(job, rjob, pods), *(pod for pod, _ in filter(None, first_failures)), *refused)
+    return tuple({pod.name: pod for pod in kept}.values())
 
 
 def candidates_of(js: JobSet, jobs: Iterable[Job]) -> Callable[[str, Sequence[FailedPod]], Sequence[FailedPod]]:
-    """`candidates` of the Jobs of a set, by UID; none for Jobs without a ReplicatedJob."""
+    """A function that gives the `candidates` for the UID of a Job and its failed pods.
+
+    It gives no pods for a Job whose ReplicatedJob is not in the set.
+    """
     rjobs = {rjob.name: rjob for rjob in js.spec.replicated_jobs}
     by_uid = {job.metadata.uid: job for job in jobs}
 
@@ -124,7 +128,7 @@ def candidates_of(js: JobSet, jobs: Iterable[Job]) -> Callable[[str, Sequence[Fa
 
 
 def may_have_missed_pods(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> bool:
-    """Whether the decisive pod may be another one, because more failed pods count than `MAX_COUNTED`."""
+    """Whether the true decisive pod may be missing in `pods`, because more than `MAX_COUNTED` failed pods count."""
     if job.failure is None or len(pods) < MAX_COUNTED:
         return False
     limit = _limit(rjob.job_spec, job.failure.reason)
@@ -132,50 +136,51 @@ def may_have_missed_pods(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod
 
 
 def _up_to_decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> list[FailedPod]:
-    """The pods that count, in the order of their end, up to the decisive one; none if no pod decided."""
+    """The pods that count, in order of their end, up to the decisive one; empty if the Job did not fail by a pod."""
     failure = job.failure
     if failure is None or not decides_by_pods(job):
         return []
     rules = pod_failure_rules(rjob.job_spec, rjob.exit_code_policy)
-    by_end = sorted(pods, key=_end_order)
+    ended_pods = sorted(pods, key=_end_order)
     if failure.reason.startswith("PodFailurePolicy"):
         if match := _failure_match(job):
             return [pod for pod in pods if pod.name == match["pod"]][:1]
-        return [pod for pod in by_end if _verdict(rules, pod) == "FailJob"][:1]
+        return [pod for pod in ended_pods if _verdict(rules, pod) == "FailJob"][:1]
     retries = (rjob.job_spec.get("backoffLimitPerIndex") or 0) if failure.reason in _BY_INDEX else 0
-    counted = [pod for pod in by_end if not pod.deleting and _counts(_verdict(rules, pod), pod, retries)]
+    counted = [pod for pod in ended_pods if not pod.deleting and _counts(_verdict(rules, pod), pod, retries)]
     return counted[: min(_limit(rjob.job_spec, failure.reason) + 1, MAX_COUNTED)]
 
 
 def container_of(job: Job, pod: FailedPod, name: str) -> Ended | None:
-    """The failed container of the decisive pod: the one in the Job's message, else `name`, else the first to fail."""
+    """The failed container of a pod: the one that the Job's message names, else `name`, else the first that failed."""
     match = _failure_match(job)
     wanted = (match["container"] if match else "") or name
     return next((end for end in pod.ends if end.container == wanted), None) or _first(pod.ends)
 
 
 def matches_pod(rule: FailurePolicyRule, pod: FailedPod) -> bool:
-    """Whether a rule matches the decisive pod of a failed Job, by its reasons and exit codes."""
+    """Whether a rule matches the decisive pod of a failed Job, by the reasons and exit codes of the pod."""
     reasons, codes = rule.on_pod_reasons, rule.on_exit_codes
     return (not reasons or not set(reasons).isdisjoint(pod.reasons)) and (
         codes is None or matching(codes, pod.ends) is not None
     )
 
 
-def matching(on: OnExitCodes, ends: Sequence[Ended]) -> Ended | None:
-    """The first container to fail among those that a rule matches."""
-    if on.container_name:
-        ends = [end for end in ends if end.container == on.container_name]
-    return _first([end for end in ends if (end.exit_code in on.values) == (on.operator == "In")])
+def matching(requirement: OnExitCodes, ends: Sequence[Ended]) -> Ended | None:
+    """How the first container that matches a requirement of exit codes ended; None if no container matches."""
+    if requirement.container_name:
+        ends = [end for end in ends if end.container == requirement.container_name]
+    is_listed_wanted = requirement.operator == "In"
+    return _first([end for end in ends if (end.exit_code in requirement.values) == is_listed_wanted])
 
 
 def first_failed(pods: Sequence[FailedPod]) -> FailedContainer:
-    """The pod with the container that failed first, and that container; ties are broken by pod name.
+    """The container that failed first, and its pod. Of two that failed at the same time the first by pod name counts.
 
-    Without such a container the first pod that its kubelet has refused or evicted.
+    If no container failed, the pod that was the first to be refused or evicted by its kubelet.
     """
-    if found := _first_failed(pods):
-        return failed_container(*found)
+    if first := _first_failed(pods):
+        return failed_container(*first)
     refused = min((pod for pod in pods if pod.why), key=_end_order, default=None)
     return failed_container(refused, None) if refused else FailedContainer()
 
@@ -184,22 +189,23 @@ def without_victims(job: Job, pods: Sequence[FailedPod]) -> Sequence[FailedPod]:
     """The failed pods of a Job, without those that ended because the Job had already failed.
 
     Once the Job controller has decided (FailureTarget), it deletes the pods that still run. Most are gone when the Job
-    is Failed and its pods are listed; one that its kubelet has just ended, with 137 or 143, may still be there.
+    is Failed and its pods are listed; a pod that its kubelet has just ended, with 137 or 143, may still be there.
     """
     target = find(job.status.conditions, keys.JOB_FAILURE_TARGET)
-    decided = (target.last_transition_time or "") if target is not None and target.status == "True" else ""
-    return [pod for pod in pods if not (decided and pod.deleting and _is_victim(pod, decided))]
+    decided_at = (target.last_transition_time or "") if target is not None and target.status == "True" else ""
+    return [pod for pod in pods if not (decided_at and pod.deleting and _is_victim(pod, decided_at))]
 
 
-def _is_victim(pod: FailedPod, decided: str) -> bool:
-    killed = all(end.exit_code in _KILLED and not end.why for end in pod.ends)
-    ended_later = pod.ended_at > decided or (pod.ended_at == decided and killed)
-    return ended_later and not "" < pod.deletion_asked < decided
+def _is_victim(pod: FailedPod, decided_at: str) -> bool:
+    """Whether a pod ended because its Job had already failed, at `decided_at` (RFC 3339)."""
+    was_killed = all(end.exit_code in _KILLED and not end.why for end in pod.ends)
+    ended_later = pod.ended_at > decided_at or (pod.ended_at == decided_at and was_killed)
+    return ended_later and not "" < pod.deletion_asked < decided_at
 
 
 def _first_failed(pods: Sequence[FailedPod]) -> tuple[FailedPod, Ended] | None:
     ends = ((pod, end) for pod in pods if (end := _first(pod.ends)))
-    return min(ends, key=lambda found: (found[1].at, found[0].name), default=None)
+    return min(ends, key=lambda pod_and_end: (pod_and_end[1].at, pod_and_end[0].name), default=None)
 
 
 def _first(ends: Sequence[Ended]) -> Ended | None:
@@ -211,12 +217,12 @@ def _end_order(pod: FailedPod) -> tuple[str, str]:
 
 
 def _counts(verdict: str, pod: FailedPod, retries: int) -> bool:
-    """Whether a failed pod counts, given the verdict of the rules. `retries`: failures that its index may have."""
+    """Whether a failed pod counts, given the verdict of the rules. `retries`: failures that an index may have."""
     return verdict == "FailIndex" or (verdict != "Ignore" and pod.index_failures >= retries)
 
 
 def _limit(job_spec: JSON, reason: str) -> int:
-    """The limit of failed pods, or failed indexes, for the reason of the Job's failure; one more fails the Job."""
+    """How many pods, or indexes, may fail before the Job fails for `reason`."""
     if reason in _BY_INDEX:
         indexes: int | None = job_spec.get("maxFailedIndexes") if reason == "MaxFailedIndexesExceeded" else None
         return indexes or 0
@@ -225,16 +231,16 @@ def _limit(job_spec: JSON, reason: str) -> int:
 
 
 def _verdict(rules: Sequence[JSON], pod: FailedPod) -> str:
-    """The action of the first rule of a podFailurePolicy that matches, `Count` if none does."""
+    """The action of the first rule of a podFailurePolicy that matches the pod; `Count` if no rule matches it."""
     return next((rule["action"] for rule in rules if _applies(rule, pod)), "Count")
 
 
 def _applies(rule: JSON, pod: FailedPod) -> bool:
-    on = rule.get("onExitCodes")
-    if on is not None:
-        wanted = OnExitCodes(
-            operator=on["operator"], values=tuple(on["values"]), container_name=on.get("containerName") or ""
+    codes = rule.get("onExitCodes")
+    if codes is not None:
+        requirement = OnExitCodes(
+            operator=codes["operator"], values=tuple(codes["values"]), container_name=codes.get("containerName") or ""
         )
-        return matching(wanted, pod.ends) is not None
+        return matching(requirement, pod.ends) is not None
     patterns = {(p["type"], p.get("status") or "True") for p in rule.get("onPodConditions") or ()}
     return not patterns.isdisjoint(pod.conditions)

@@ -1,7 +1,7 @@
-"""Spares beside the set that runs. See docs/concepts/spares.md.
+"""Spares of a JobSet, and the part of the set that runs without them. See docs/concepts/spares.md.
 
-All steps except those about spares plan for a JobSet without them. So spares cannot delay anything: neither the end of
-the set nor a restart, a stage or a count.
+All steps except the steps about spares plan for a JobSet without spares. So spares cannot delay anything: neither the
+end of the set nor a restart, a stage or a count.
 """
 
 from collections.abc import Iterable
@@ -21,64 +21,69 @@ from controllers.planning.child_jobs import ChildJobs, integer
 from controllers.planning.observed import Observed, Spares
 
 
-def set_apart(observed: Observed) -> Observed:
-    """The observation with spares in a field of their own; the same object if the set has none."""
+def separate_spares(observed: Observed) -> Observed:
+    """The observed state with the spares moved to the field `spares`; the same object if the set has no spares."""
     for rjob in observed.jobset.spec.replicated_jobs:  # a loop for speed: every plan runs this
         if rjob.spare_for:
-            return _with_spares_apart(observed)
+            return _with_separate_spares(observed)
     return observed
 
 
-def _with_spares_apart(observed: Observed) -> Observed:
+def _with_separate_spares(observed: Observed) -> Observed:
     js = running_part(observed.jobset)
-    groups = spares_of(observed.jobset)
-    names = {group.name for group in groups}
+    spare_rjobs = spares_of(observed.jobset)
+    names = {rjob.name for rjob in spare_rjobs}
     jobs: dict[str, list[Job]] = {name: [] for name in names}
     for job in observed.jobs:
-        jobs.get(_group(job), []).append(job)
+        jobs.get(_replicated_job_name(job), []).append(job)
     return replace(
         observed,
         jobset=js,
-        jobs=tuple(job for job in observed.jobs if _group(job) not in names),
-        departed=tuple(job for job in observed.departed if _group(job) not in names),
-        spares=tuple(Spares(group, tuple(jobs[group.name])) for group in groups),
+        jobs=tuple(job for job in observed.jobs if _replicated_job_name(job) not in names),
+        departed=tuple(job for job in observed.departed if _replicated_job_name(job) not in names),
+        spares=tuple(Spares(rjob, tuple(jobs[rjob.name])) for rjob in spare_rjobs),
     )
 
 
 def by_index(js_name: str, spares: Spares) -> dict[int, Job]:
-    """Its Jobs by index. Jobs whose label or name does not belong to the group are left out."""
+    """The Jobs of one ReplicatedJob of spares by job index, without Jobs whose label or name does not fit it."""
     prefix = job_name_prefix(js_name, spares.group.name)
-    found = ((integer(job.metadata.labels.get(keys.JOB_INDEX)), job) for job in spares.jobs)
-    return {index: job for index, job in found if index is not None and job.metadata.name == f"{prefix}{index}"}
+    indexed = ((integer(job.metadata.labels.get(keys.JOB_INDEX)), job) for job in spares.jobs)
+    return {index: job for index, job in indexed if index is not None and job.metadata.name == f"{prefix}{index}"}
 
 
-def wanted_indexes(js: JobSet, children: ChildJobs, group: ReplicatedJob) -> Indexes:
-    """Indexes of the Jobs that a group of spares has while the set runs. `js`: with as many Jobs as it has now.
+def wanted_indexes(js: JobSet, children: ChildJobs, spare_rjob: ReplicatedJob) -> Indexes:
+    """Job indexes of a ReplicatedJob of spares while the set runs. `js`: the set with the replicas that it has now.
 
-    Where only the pods of one Job share a domain, those of the Jobs that run: no other Job can use the place.
+    Where only the pods of one Job share a domain, they are the indexes of the Jobs that have not completed: a spare
+    keeps a place for the Job with its own index, and no other Job can use that place.
     """
-    scheduling, name = js.spec.scheduling, group.spare_for
+    scheduling, name = js.spec.scheduling, spare_rjob.spare_for
     if scheduling is None or not scheduling.job_topology(name):
-        return Indexes([(0, group.replicas)])
-    running = next((rjob.replicas for rjob in js.spec.replicated_jobs if rjob.name == name), 0)
-    return Indexes.from_iterable(children.completed.get(name, Indexes()).missing(min(group.replicas, running)))
+        return Indexes([(0, spare_rjob.replicas)])
+    running_replicas = next((rjob.replicas for rjob in js.spec.replicated_jobs if rjob.name == name), 0)
+    return Indexes.from_iterable(
+        children.completed.get(name, Indexes()).missing(min(spare_rjob.replicas, running_replicas))
+    )
 
 
 def spare_counts(observed: Observed, js: JobSet, children: ChildJobs) -> tuple[SpareStatus, ...]:
-    """The numbers of the status. A suspended set has no spares, and misses none. `js`: as in `wanted_indexes`."""
+    """`status.spares`. A suspended or ended set has no spares, and none is missing. `js`: as in `wanted_indexes`."""
     entries, stored = [], {entry.name: entry for entry in js.status.spares}
     is_over = js.spec.suspend or bool(js.status.terminal_state)
     for spares in observed.spares:
         name, indexes = spares.group.name, Indexes() if is_over else wanted_indexes(js, children, spares.group)
         ready = sum(index in indexes and holds_room(job) for index, job in by_index(js.metadata.name, spares).items())
-        before = stored.get(name, SpareStatus(name=name))
-        promised, missing = () if is_over else before.promised_to, len(indexes) - ready
-        entries.append(SpareStatus(name=name, ready=ready, missing=missing, used=before.used, promised_to=promised))
+        old = stored.get(name, SpareStatus(name=name))
+        promised, missing = () if is_over else old.promised_to, len(indexes) - ready
+        entries.append(SpareStatus(name=name, ready=ready, missing=missing, used=old.used, promised_to=promised))
     return tuple(entries)
 
 
 def with_entries(status: JobSetStatus, js: JobSet, all_spares: Iterable[Spares]) -> JobSetStatus:
-    """Adds an entry for each group of spares to a status that is about to be written; it is not a reason to write one.
+    """A status that is about to be written, with an entry of `replicatedJobsStatus` for each ReplicatedJob of spares.
+
+    A change of these entries alone is no reason to write the status.
 
     A queue that waits for all pods of a set (Kueue's `waitForPodsReady`) sums the ready and succeeded Jobs of all
     entries. So spares that the running set does not want count as succeeded; the queue also takes back their quota.
@@ -101,15 +106,15 @@ def with_entries(status: JobSetStatus, js: JobSet, all_spares: Iterable[Spares])
 
 
 def deletions(jobs: Iterable[Job]) -> list[DeleteJob]:
-    """Delete the Jobs that are not being deleted yet."""
+    """The actions that delete those of the Jobs that are not being deleted yet."""
     not_deleting = (job.metadata for job in jobs if job.metadata.deletion_timestamp is None)
     return [DeleteJob(meta.name, meta.uid) for meta in not_deleting]
 
 
 def holds_room(job: Job) -> bool:
-    """Whether all pods of a spare or placeholder run: there is room for those of the Job, and its images are there."""
+    """Whether all pods of a spare or placeholder run: then a Job in its place has room, and its images are there."""
     return job_ready(job) and job.outcome is None and job.metadata.deletion_timestamp is None
 
 
-def _group(job: Job) -> str:
+def _replicated_job_name(job: Job) -> str:
     return job.metadata.labels.get(keys.REPLICATED_JOB_NAME, "")

@@ -1,4 +1,4 @@
-"""Writes the data that one replica collects periodically, and a last time at its stop."""
+"""Writes the data that a replica collects: periodically, and a last time when the replica stops."""
 
 import asyncio
 import logging
@@ -12,13 +12,13 @@ class Writer(Protocol):
     """Collects data that has to be written from time to time."""
 
     async def write(self) -> None:
-        """Write new data; raises no expected error. Data that cannot be written now are kept."""
+        """Write new data. Data that cannot be written are kept for the next call; expected errors are not raised."""
 
 
-class Regularly:
-    """Calls writers at regular intervals.
+class PeriodicWriter:
+    """Calls writers every `every` seconds.
 
-    `jitter`: a random number from 0 to 1, so that replicas that start together do not write at the same time.
+    `jitter` gives a random number from 0 to 1, so that replicas that start together do not write at the same time.
     """
 
     def __init__(self, writers: Sequence[Writer], *, every: float, jitter: Callable[[], float]) -> None:

@@ -1,4 +1,4 @@
-"""Requests to the API server, from the records of its audit log. Pure: records in, figures out."""
+"""Counts requests to the API server, from the records of its audit log. Pure: records in, figures out."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from dev.cluster.audit import WRITES, Call
 from kube.model.meta import JSON
 
 NOT_COUNTED = {"kubernetes-admin", "kwok"}
-"""Users whose requests are the benchmark's own, or play the kubelets of fake nodes."""
+"""Users whose requests are not counted: the benchmark itself, and kwok, which acts as the kubelet of fake nodes."""
 
 CHILDREN = {"jobs", "pods"}
 DELETIONS = {"delete", "deletecollection"}
@@ -15,15 +15,14 @@ CHANGES = {"update", "patch"}
 
 
 def counts(calls: Iterable[Call], user: str) -> JSON:
-    """Requests by client, requests about pods, and all calls of `user`; its dry runs are counted separately.
+    """Requests by client, creations of pods, and the calls of `user`, the last part of a user name.
 
-    `user` is the last part of a user name. Its `calls` are counted by verb, resource and code. Among them `refused` are
-    those answered with 400 or more, `duplicate` those for a Job that existed already, and `conflict` writes of an
-    object that had changed.
+    `calls`: the calls of `user` by verb, resource and code, without dry runs. `manager`: their `goal_figures`, and
+    `dry_runs`, the number of dry runs of `user`.
     """
     clients: Counter[str] = Counter()
     pods: Counter[str] = Counter()
-    own: Counter[tuple[str, str, int]] = Counter()
+    user_calls: Counter[tuple[str, str, int]] = Counter()
     dry_runs = 0
     for call in calls:
         client = call.user.rpartition(":")[2]
@@ -33,7 +32,7 @@ def counts(calls: Iterable[Call], user: str) -> JSON:
             continue
         clients[client] += 1
         if client == user:
-            own[call.verb, call.resource, call.code] += 1
+            user_calls[call.verb, call.resource, call.code] += 1
         if call.resource == "pods" and call.verb == "create":
             pods["refused" if call.code >= 400 else "created"] += 1
     return {
@@ -41,27 +40,31 @@ def counts(calls: Iterable[Call], user: str) -> JSON:
         "pod_creates_refused": pods["refused"],
         "requests": clients.total(),
         "requests_by_client": dict(clients.most_common()),
-        "manager": {**goal_figures(own), "dry_runs": dry_runs},
+        "manager": {**goal_figures(user_calls), "dry_runs": dry_runs},
         "calls": [
             {"verb": verb, "resource": resource, "code": code, "count": count}
-            for (verb, resource, code), count in sorted(own.items())
+            for (verb, resource, code), count in sorted(user_calls.items())
         ],
     }
 
 
-def goal_figures(own: Counter[tuple[str, str, int]]) -> dict[str, int]:
-    """The figures of goals, from calls by (verb, resource, code)."""
+def goal_figures(user_calls: Counter[tuple[str, str, int]]) -> dict[str, int]:
+    """The figures that goals are set for, from the number of calls by (verb, resource, code).
+
+    `refused`: writes answered with 400 or more. `duplicates`: creations of a Job that existed already. `conflicts`:
+    updates and patches of an object that had changed.
+    """
 
     def total(verbs: set[str], resources: set[str] | None = None, codes: range = range(1000)) -> int:
         return sum(
             count
-            for (verb, resource, code), count in own.items()
+            for (verb, resource, code), count in user_calls.items()
             if verb in verbs and (resources is None or resource in resources) and code in codes
         )
 
     answered, refused = range(400), range(400, 1000)
     return {
-        "requests": own.total(),
+        "requests": user_calls.total(),
         "writes": total(WRITES),
         "refused": total(WRITES, None, refused),
         "creates": total({"create"}, {"jobs"}, answered),

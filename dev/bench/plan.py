@@ -1,7 +1,7 @@
 """Times one plan of the reconcile loop for growing sets, and fits how the time grows: `make bench-plan`.
 
 A plan is pure, so this needs no cluster. The garbage collector is off while the clock runs: the manager freezes its
-heap, and a collection would be counted against whichever plan it hits.
+heap, and a collection would add its time to the plan during which it happens to run.
 """
 
 import gc
@@ -36,27 +36,31 @@ GATES = FeatureGates()
 ALL_SERVED = Served(groups=True, composites=True, topology=True)
 SIZES = (100, 1000, 2500, 5000, 10_000, 20_000)
 LARGEST = 100_000
-"""Jobs of the largest set that admission lets in by default; measured where the Jobs exist and have no groups."""
+"""Jobs of the largest set that admission lets in by default; measured if the Jobs exist and have no groups."""
 
 GOAL = 0.050
 """Processor seconds for a plan of 10,000 Jobs."""
 
 HUGE = 10_000_000
-"""Jobs of a set that no cluster can run. It can be stored nevertheless, so the goal is for its plan, too."""
+"""Jobs of a set that no cluster can run. Such a set can be stored nevertheless, so the goal is for its plan, too."""
 
 
 def jobset(count: int, status: JobSetStatus = JobSetStatus()) -> JobSet:  # noqa: B008 -- frozen
-    """A set of that many Jobs in four ReplicatedJobs."""
+    """A set of `count` Jobs in four ReplicatedJobs."""
     container = {"name": "main", "image": "train"}
     template = {"spec": {"completionMode": "Indexed", "template": {"spec": {"containers": [container]}}}}
-    groups = [{"name": f"group-{n}", "replicas": count // 4, "template": template} for n in range(4)]
-    spec = {"replicatedJobs": groups, "network": {"enableDNSHostnames": True}, "failurePolicy": {"maxRestarts": 3}}
+    replicated_jobs = [{"name": f"group-{n}", "replicas": count // 4, "template": template} for n in range(4)]
+    spec = {
+        "replicatedJobs": replicated_jobs,
+        "network": {"enableDNSHostnames": True},
+        "failurePolicy": {"maxRestarts": 3},
+    }
     meta = {"name": "bench", "namespace": "default", "uid": NO_UID, "resourceVersion": "1"}
     return msgspec.structs.replace(msgspec.convert({"metadata": meta, "spec": spec}, JobSet), status=status)
 
 
 def jobs(js: JobSet, **status: object) -> tuple[Job, ...]:
-    """All Jobs of the set with that status, decoded as the watch does."""
+    """All Jobs of the set, each with `status` as its status, decoded as the watch decodes them."""
     layout = layout_of(js)
     out = []
     for job_range in layout.ranges:
@@ -67,20 +71,20 @@ def jobs(js: JobSet, **status: object) -> tuple[Job, ...]:
     return tuple(out)
 
 
-def state_of(js: JobSet, found: tuple[Job, ...]) -> Observed:
-    return Observed(js, found, msgspec.convert(build_service(js), Service), frozenset(), NOW, 1.0)
+def state_of(js: JobSet, child_jobs: tuple[Job, ...]) -> Observed:
+    return Observed(js, child_jobs, msgspec.convert(build_service(js), Service), frozenset(), NOW, 1.0)
 
 
-def with_status(js: JobSet, found: tuple[Job, ...]) -> JobSet:
-    """The set with the status that its own plan gives it."""
-    status = plan(state_of(js, found), GATES).status
+def with_status(js: JobSet, child_jobs: tuple[Job, ...]) -> JobSet:
+    """The set with the status that a plan for the set gives it."""
+    status = plan(state_of(js, child_jobs), GATES).status
     return js if status is None else msgspec.structs.replace(js, status=status)
 
 
 def idle_set(count: int) -> Observed:
     js = jobset(count)
-    found = jobs(js, active=1, ready=1, startTime=NOW)
-    return state_of(with_status(js, found), found)
+    child_jobs = jobs(js, active=1, ready=1, startTime=NOW)
+    return state_of(with_status(js, child_jobs), child_jobs)
 
 
 def to_be_created(count: int) -> Observed:
@@ -89,19 +93,19 @@ def to_be_created(count: int) -> Observed:
 
 def to_be_deleted(count: int) -> Observed:
     js = jobset(count)
-    found = jobs(js, active=1, ready=1, startTime=NOW)
-    return state_of(jobset(count, JobSetStatus(restarts=1, execution_attempts=1)), found)
+    child_jobs = jobs(js, active=1, ready=1, startTime=NOW)
+    return state_of(jobset(count, JobSetStatus(restarts=1, execution_attempts=1)), child_jobs)
 
 
 def half_completed(count: int) -> Observed:
     """Every second Job has completed, so that the text of completed indexes is longest."""
     js = jobset(count)
-    done = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
+    completed = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
     running = jobs(js, active=1, ready=1)
-    found = tuple(
-        msgspec.convert({**_raw(job), "status": done}, Job) if n % 2 else job for n, job in enumerate(running)
+    child_jobs = tuple(
+        msgspec.convert({**_raw(job), "status": completed}, Job) if n % 2 else job for n, job in enumerate(running)
     )
-    return state_of(with_status(js, found), found)
+    return state_of(with_status(js, child_jobs), child_jobs)
 
 
 def _raw(job: Job) -> JSON:
@@ -110,7 +114,7 @@ def _raw(job: Job) -> JSON:
 
 
 def gang_of(count: int) -> JobSet:
-    """The set as one gang of Jobs, each a gang of pods."""
+    """A set of `count` Jobs as one gang of Jobs; each Job is a gang of pods."""
     entry = {"targetReplicatedJobs": [f"group-{n}" for n in range(4)], "job": {}}
     scheduling = msgspec.convert({"replicatedJobs": [entry], "schedulingPolicy": {"gang": {}}}, Scheduling)
     js = jobset(count)
@@ -122,31 +126,31 @@ def groups_to_be_created(count: int) -> Observed:
 
 
 def groups_at_rest(count: int) -> Observed:
-    """All groups exist, and all Jobs run in them."""
+    """All groups exist, and all Jobs run in their groups."""
     js = gang_of(count)
-    wanted = forest(js)
-    if wanted is None:
+    trees = forest(js)
+    if trees is None:
         return idle_set(count)
     bodies = [
-        build_group(js, wanted, group, parent, group.gang)
-        for root in wanted.roots
+        build_group(js, trees, group, parent, group.gang)
+        for root in trees.roots
         for group, parent in root.with_parents()
     ]
     stored = [msgspec.convert(_with_uid(body), StoredGroup) for body in bodies]
-    known = KnownGroups(
+    groups = KnownGroups(
         ALL_SERVED,
-        workloads=(msgspec.convert(_with_uid(build_workload(js, wanted)), StoredWorkload),),
+        workloads=(msgspec.convert(_with_uid(build_workload(js, trees)), StoredWorkload),),
         composites=tuple(group for group, body in zip(stored, bodies, strict=True) if body["kind"] == COMPOSITE),
         pod_groups=tuple(group for group, body in zip(stored, bodies, strict=True) if body["kind"] == POD_GROUP),
     )
-    found = []
+    child_jobs = []
     for job in jobs(js, active=1, ready=1, startTime=NOW):
-        raw, group = _raw(job), wanted.of_job(job.metadata.name)
+        raw, group = _raw(job), trees.of_job(job.metadata.name)
         raw["spec"]["template"].setdefault("spec", {})["schedulingGroup"] = {
             "podGroupName": group.name if group else ""
         }
-        found.append(msgspec.convert(raw, Job))
-    state = replace(state_of(js, tuple(found)), groups=known)
+        child_jobs.append(msgspec.convert(raw, Job))
+    state = replace(state_of(js, tuple(child_jobs)), groups=groups)
     status = plan(state, GATES).status
     return state if status is None else replace(state, jobset=msgspec.structs.replace(js, status=status))
 
@@ -160,41 +164,43 @@ def suspended_set(count: int) -> Observed:
     return state_of(msgspec.structs.replace(js, spec=msgspec.structs.replace(js.spec, suspend=True)), ())
 
 
-def best_time(history: Iterable[Observed], rounds: int, known: SortedJobs | None = None) -> float:
-    """Processor seconds of the fastest of several plans, as on an otherwise idle machine.
+def best_time(history: Iterable[Observed], rounds: int, sorted_jobs: SortedJobs | None = None) -> float:
+    """Processor seconds of the fastest of `rounds` plans, one for each state: as on an otherwise idle machine.
 
-    With `known` each plan uses the results of the one before; the first, which has none, does not count.
+    With `sorted_jobs` each plan uses what the plan before has stored in it; the time of a first plan more, which finds
+    nothing stored, does not count.
     """
     times = []
-    for state in islice(history, rounds + (known is not None)):
+    uncounted = 0 if sorted_jobs is None else 1
+    for state in islice(history, rounds + uncounted):
         gc.collect()
         gc.disable()
         started = time.process_time()
-        plan(state, GATES, known=known)
+        plan(state, GATES, known=sorted_jobs)
         times.append(time.process_time() - started)
         gc.enable()
-    return min(times[known is not None :])
+    return min(times[uncounted:])
 
 
 def one_changes(count: int) -> Iterator[Observed]:
-    """All Jobs are ready; then one Job is not ready any more."""
+    """All Jobs are ready; in each further state the next Job changes, from ready to not ready, or back."""
     state = idle_set(count)
     while True:
         yield state
         first, *unchanged = state.jobs
-        status = msgspec.structs.replace(first.status, ready=0)
+        status = msgspec.structs.replace(first.status, ready=0 if first.status.ready else 1)
         state = replace(state, jobs=(*unchanged, msgspec.structs.replace(first, status=status)))
 
 
 def forty_are_created(count: int) -> Iterator[Observed]:
-    """Half of the Jobs exist; then forty more."""
+    """Half of the Jobs exist; in each further state forty Jobs more."""
     state = idle_set(count)
     for existing in range(count // 2, count, DEFAULT_LIMITS.queued_jobs):
         yield replace(state, jobs=state.jobs[:existing])
 
 
 def repeat(make: Callable[[int], Observed]) -> Callable[[int], Iterator[Observed]]:
-    """The same state again and again, as a new object each time, so that no plan finds cached results."""
+    """A function that gives the same state again and again, as a new object each time: no plan finds cached results."""
 
     def states(count: int) -> Iterator[Observed]:
         state = make(count)
@@ -206,15 +212,16 @@ def repeat(make: Callable[[int], Observed]) -> Callable[[int], Iterator[Observed
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """States that are planned one after the other, by number of Jobs.
+    """States that are planned one after the other.
 
-    With `known` each plan has the results of the one before.
+    `states` makes the states for a number of Jobs; `sizes` lists these numbers. `keeps_sorted_jobs`: each plan uses
+    the sorted Jobs of the plan before.
     """
 
     name: str
     states: Callable[[int], Iterator[Observed]]
     sizes: tuple[int, ...] = SIZES
-    known: bool = False
+    keeps_sorted_jobs: bool = False
 
 
 WITH_GROUPS = tuple(count for count in SIZES if count <= MAX_JOBS)
@@ -225,25 +232,26 @@ SCENARIOS = (
     Scenario("half completed", repeat(half_completed), (*SIZES, LARGEST)),
     Scenario("groups, all to be created", repeat(groups_to_be_created), WITH_GROUPS),
     Scenario("groups, all ready", repeat(groups_at_rest), WITH_GROUPS),
-    Scenario("one Job has changed", one_changes, (*SIZES, LARGEST), known=True),
-    Scenario("forty Jobs have been created", forty_are_created, (*SIZES, LARGEST), known=True),
+    Scenario("one Job has changed", one_changes, (*SIZES, LARGEST), keeps_sorted_jobs=True),
+    Scenario("forty Jobs have been created", forty_are_created, (*SIZES, LARGEST), keeps_sorted_jobs=True),
     Scenario("all to be created", repeat(to_be_created), (HUGE,)),
     Scenario("all to be created, suspended", repeat(suspended_set), (HUGE,)),
 )
 
 
 def measure(rounds: int = 15) -> list[JSON]:
-    """A row for each scenario: processor seconds of one plan, the fastest of that many, by number of Jobs.
+    """A row for each scenario: processor seconds of the fastest of `rounds` plans, by number of Jobs.
 
-    The slope is the exponent of the curve, None for a single size.
+    `slope` is the exponent with which the seconds grow with the number of Jobs; None for a scenario of a single size.
     """
     rows = []
-    for each in SCENARIOS:
+    for scenario in SCENARIOS:
         seconds = {
-            count: best_time(each.states(count), rounds, SortedJobs() if each.known else None) for count in each.sizes
+            count: best_time(scenario.states(count), rounds, SortedJobs() if scenario.keeps_sorted_jobs else None)
+            for count in scenario.sizes
         }
         by_count = {str(count): spent for count, spent in seconds.items()}
-        rows.append({"scenario": each.name, "seconds": by_count, "slope": exponent(seconds.items())})
+        rows.append({"scenario": scenario.name, "seconds": by_count, "slope": exponent(seconds.items())})
     return rows
 
 
@@ -263,8 +271,8 @@ def show(rows: list[JSON]) -> None:
         slope = "" if row["slope"] is None else f"{row['slope']:.2f}"
         lines.append({"scenario": row["scenario"], **cells, "slope": slope})
     print_table(lines, "P11: milliseconds for one plan")
-    late = [row["scenario"] for row in rows if row["seconds"][str(10_000 if row["slope"] else HUGE)] > GOAL]
-    verdict = f"above it: {', '.join(late)}" if late else "all within it"
+    slow = [row["scenario"] for row in rows if row["seconds"][str(10_000 if row["slope"] else HUGE)] > GOAL]
+    verdict = f"above it: {', '.join(slow)}" if slow else "all within it"
     print_text(f"Goal for 10,000 and for {HUGE:,} Jobs: {GOAL * 1e3:.0f} ms; {verdict}. A slope of 1 is linear.")
 
 

@@ -1,4 +1,4 @@
-"""docs/reference/configuration.md, made from app/settings.py and cli/manager_flags.py. Nothing else is read."""
+"""Makes docs/reference/configuration.md from app/settings.py and cli/manager_flags.py, and from no other file."""
 
 import argparse
 import ast
@@ -39,22 +39,22 @@ def page() -> str:
     ]
     defaults = effective_configuration(Settings(), FeatureGates())
     schema = Settings.model_json_schema()
-    fields = docstrings()
-    plain = {name: each for name, each in schema["properties"].items() if "$ref" not in each}
-    parts += _section("", Settings, plain, {**defaults, "featureGates": {}}, fields)
+    field_docs = docstrings()
+    outside_sections = {name: each for name, each in schema["properties"].items() if "$ref" not in each}
+    parts += _section("", Settings, outside_sections, {**defaults, "featureGates": {}}, field_docs)
     for name, field in Settings.model_fields.items():
         section = getattr(Settings(), name)
         if isinstance(section, BaseModel):
             alias = str(field.alias)
             properties = type(section).model_json_schema()["properties"]
-            parts += _section(alias, type(section), properties, defaults[alias], fields)
+            parts += _section(alias, type(section), properties, defaults[alias], field_docs)
     return "\n".join(parts) + "\n"
 
 
 def _flags() -> Iterator[str]:
     parser = argparse.ArgumentParser(add_help=False)
     add_flags(parser)
-    for action in parser._actions:  # noqa: SLF001 (it has no public name)
+    for action in parser._actions:  # noqa: SLF001 (argparse has no public name for it)
         flag = f"`{', '.join(action.option_strings)}`"
         mark = "" if action.option_strings[-1] in _GO_FLAGS else " **+**"
         values = ", ".join(f"`{choice}`" for choice in action.choices or ()) or f"{action.metavar}"
@@ -66,20 +66,20 @@ def _section(
     record: type[BaseModel],
     properties: Mapping[str, Any],
     defaults: Mapping[str, Any],
-    documented: Mapping[tuple[str, str], str],
+    field_docs: Mapping[tuple[str, str], str],
 ) -> list[str]:
-    """Heading, table and example of one section; the fields outside any section for an empty name."""
-    about, mark = cell_and_mark(inspect.getdoc(record) or "")
+    """Heading, table and example of one section; `name` is empty for the fields outside any section."""
+    description, mark = cell_and_mark(inspect.getdoc(record) or "")
     title = f"`{name}`{mark}" if name else "Outside the sections"
-    lines = [f"\n### {title}\n", f"{about}\n"] if name else [f"\n### {title}\n"]
+    lines = [f"\n### {title}\n", f"{description}\n"] if name else [f"\n### {title}\n"]
     lines.append("| Field | Default | Values | Meaning |\n|---|---|---|---|")
-    for inner, field in record.model_fields.items():
+    for attribute, field in record.model_fields.items():
         alias = str(field.alias)
         if alias not in properties:
             continue
-        meaning, own = cell_and_mark(documented[record.__name__, inner])
+        meaning, field_mark = cell_and_mark(field_docs[record.__name__, attribute])
         default = f"`{text(defaults[alias])}`" if defaults[alias] not in ("", [], {}) else "none"
-        cells = (f"`{alias}`{own}", default, _values(properties[alias]), meaning)
+        cells = (f"`{alias}`{field_mark}", default, _values(properties[alias]), meaning)
         lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
     examples = {alias: each["examples"][0] for alias, each in properties.items()}
     head = {"apiVersion": API_VERSION, "kind": KIND}
@@ -88,22 +88,22 @@ def _section(
 
 
 def docstrings() -> dict[tuple[str, str], str]:
-    """The docstring below each field of each class of app/settings.py."""
-    found = {}
+    """The docstring below each field of app/settings.py, by the names of class and field."""
+    texts = {}
     for record in ast.parse(inspect.getsource(settings)).body:
         if isinstance(record, ast.ClassDef):
-            for field, below in zip(record.body, record.body[1:], strict=False):
-                match field, below:
+            for field, next_statement in zip(record.body, record.body[1:], strict=False):
+                match field, next_statement:
                     case ast.AnnAssign(target=ast.Name(name)), ast.Expr(value=ast.Constant(value=str(words))):
-                        found[record.name, name] = words
-    return found
+                        texts[record.name, name] = words
+    return texts
 
 
 def cell_and_mark(words: str) -> tuple[str, str]:
-    """A text of the source for the page, with the mark for fields that the Go manager does not have."""
+    """A docstring as text of a table cell, and the mark of a field that the Go manager does not have, else empty."""
     words = " ".join(words.split())
-    own = " **+**" if _EXTENSION.search(words) else ""
-    return _CITED.sub(_link, _EXTENSION.sub("", words)), own
+    mark = " **+**" if _EXTENSION.search(words) else ""
+    return _CITED.sub(_link, _EXTENSION.sub("", words)), mark
 
 
 def _link(cited: re.Match[str]) -> str:
@@ -126,11 +126,11 @@ def _values(schema: Mapping[str, Any]) -> str:
     if schema.get("format") == "duration":
         return "duration"
     items = schema.get("items", {})
-    listed = _values(items) if "enum" in items else "texts"
+    item_values = _values(items) if "enum" in items else "texts"
     return {
         "boolean": "`true`, `false`",
         "string": "text",
-        "array": f"list of {listed}",
+        "array": f"list of {item_values}",
         "object": "texts to `true`, `false`",
     }[kind]
 

@@ -16,7 +16,7 @@ from policy.sentences import invalid, sentence
 NO_REGISTRY = invalid(
     "registry",
     ErrorType.INVALID,
-    "a registry, or a path in one, has no {what}",
+    "a registry, or a path in one, {what}",
     'write it like "registry.example.com/a"',
 )
 
@@ -30,13 +30,14 @@ class ImageRegistries(Base, frozen=True, kw_only=True):
     ]
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """Entries with more than a registry and a path."""
+        """A fault for each entry that is empty, or has more than a registry and a path."""
         for i, entry in enumerate(self.allowed):
-            part = "scheme" if "://" in entry else "digest" if "@" in entry else ""
-            if not part and ":" in entry.partition("/")[2]:
-                part = "tag"
-            if not has_wildcard(entry) and (part or not entry.strip("/")):
-                yield NO_REGISTRY.at(path.at("allowed", i), entry, what=part or "empty name")
+            extra_part = "scheme" if "://" in entry else "digest" if "@" in entry else ""
+            if not extra_part and ":" in entry.partition("/")[2]:
+                extra_part = "tag"
+            if not has_wildcard(entry) and (extra_part or not entry.strip("/")):
+                what = f"has no {extra_part}" if extra_part else "is not empty"
+                yield NO_REGISTRY.at(path.at("allowed", i), entry, what=what)
 
 
 REGISTRY = sentence(
@@ -51,7 +52,7 @@ DIGEST = sentence(
 
 
 def images_of(template: Template) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Each image of a pod, with its path below the pod's spec: of containers, init containers and volumes."""
+    """Each image of containers, init containers and volumes, with the path of the image below the pod's spec."""
     for field, i, container in template.containers:
         if image := container.get("image"):
             yield (field, i, "image"), image
@@ -61,7 +62,7 @@ def images_of(template: Template) -> Iterator[tuple[tuple[str | int, ...], str]]
 
 
 def each_image(judged: JudgedJobSet) -> Iterator[tuple[Path, str]]:
-    """Each image of the pods with the path where it is written; one that every pod gets is listed once."""
+    """Each image of the pods with the path where it is written; an image that every pod gets is given once."""
     seen: set[Path] = set()
     for template in judged.templates:
         for image_path, image in images_of(template):
@@ -100,18 +101,18 @@ def find_images_by_digest(_: bool, judged: JudgedJobSet, __: Namespace) -> Itera
 
 
 _IMAGES = (*container_fields("image"), *pod_fields("volumes[].image.reference"), str(AGENT_IMAGE))
-_OF_CONTAINER = "x.c.?image.orValue('')"
-_OF_VOLUME = "x.v.?image.?reference.orValue('')"
+_CONTAINER_IMAGE = "x.c.?image.orValue('')"
+_VOLUME_IMAGE = "x.v.?image.?reference.orValue('')"
 
 
 def _sources(root: Root) -> tuple[tuple[Cel, str, CelPath], ...]:
-    """Sources of images: a list, the image of its item `x`, and its path."""
+    """The sources of images: a CEL list, the image of an item `x` of the list, and the path of that image."""
     container = container_path(".image")
     volume = pod_path("x.j", ".volumes", Index("x.k"), ".image.reference")
     agents = f"{root.variable('agents')}.flatten()"
     return (
-        (root.variable("containers"), _OF_CONTAINER, container),
-        (root.variable("volumes"), _OF_VOLUME, volume),
+        (root.variable("containers"), _CONTAINER_IMAGE, container),
+        (root.variable("volumes"), _VOLUME_IMAGE, volume),
         (Cel(f"({agents}.size() == 0 ? [] : [{agents}[0]])"), "x.image", cel_path(str(AGENT_IMAGE))),
     )
 
@@ -130,13 +131,13 @@ def compile_images_by_digest(_: bool, say: Say, root: Root) -> Cel:
 
 
 def _full_name(image: str) -> str:
-    """The name with its registry, without tag and digest, as a list of one item, so that CEL can use it twice."""
+    """A CEL list of one item: the name of an image with its registry, without tag and digest. CEL can use it twice."""
     untagged = "n.substring(0, n.lastIndexOf('/') + 1) + n.substring(n.lastIndexOf('/') + 1).split(':')[0]"
     host = "n.split('/')[0]"
-    of_hub = f"!n.contains('/') || !({host} == 'localhost' || {host}.matches({text(images.HOST)}))"
+    is_of_hub = f"!n.contains('/') || !({host} == 'localhost' || {host}.matches({text(images.HOST)}))"
     hub, library = text(f"{images.HUB}/"), text(f"{images.HUB}/{images.LIBRARY}/")
     full = (
-        f"({of_hub}) ? (n.contains('/') ? {hub} : {library}) + n"
+        f"({is_of_hub}) ? (n.contains('/') ? {hub} : {library}) + n"
         f" : {host} in {texts(images.HUB_NAMES)} ? {hub} + n.substring(n.indexOf('/') + 1) : n"
     )
     return f"[string({image}).split('@')[0]].map(n, {untagged}).map(n, {full})"

@@ -179,7 +179,7 @@ class CelRequests:
             lambda root: single_number(total(f"{root.variable(self.amounts)}"), self.limit.name),
             self._cel_path(),
             unit="m" if self.counts_thousandths else "",
-            shown=Cel(self._format_amount("n.amount")),
+            amount_text=Cel(self._format_amount("n.amount")),
             parts=Cel(listed.text.replace("transformList(i, j, ", f"transformList(i, j, {requests} > 0, ", 1)),
         )
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from controllers.policy.counts import TRIES, PolicyCounts
-from controllers.policy.regular import Regularly
+from controllers.policy.regular import PeriodicWriter
 from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response
@@ -176,14 +176,14 @@ async def test_a_policy_that_is_created_again_gets_no_counts_of_the_one_before_i
 async def test_it_writes_by_itself_and_a_last_time_at_the_stop(caplog: pytest.LogCaptureFixture):
     cluster = Cluster()
     counts = cluster.counts()
-    regularly = Regularly([counts], every=0.01, jitter=lambda: 0.5)
-    running = asyncio.create_task(regularly.run())
+    writer = PeriodicWriter([counts], every=0.01, jitter=lambda: 0.5)
+    running = asyncio.create_task(writer.run())
     deny(counts)
     await until(lambda: cluster.status().get("denied") == 1)
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
     deny(counts)
-    await regularly.flush(5)
+    await writer.flush(5)
     assert cluster.status()["denied"] == 2
     assert caplog.text == ""

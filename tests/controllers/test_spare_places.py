@@ -14,7 +14,7 @@ from api.spare_pods import PoolPod, pool_pod
 from controllers.planning.actions import GivePlace, LiftGate
 from controllers.planning.observed import Observed, PodOnTaintedNode
 from controllers.planning.spare_places import places
-from controllers.planning.spares import set_apart
+from controllers.planning.spares import separate_spares
 from tests.controllers.test_node_failure import NodeWorld, deleted, on_failed_node
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -41,7 +41,7 @@ class PoolWorld(NodeWorld):
         self.let_go: list[str] = []
 
     def observe(self) -> Observed:
-        return set_apart(replace(super().observe(), spare_pods=tuple(self.pool.values())))
+        return separate_spares(replace(super().observe(), spare_pods=tuple(self.pool.values())))
 
     def _do(self, action: object) -> None:
         match action:

@@ -12,7 +12,7 @@ from controllers.planning.actions import CreateJob
 from controllers.planning.context import context
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import Observed
-from controllers.planning.spares import set_apart
+from controllers.planning.spares import separate_spares
 from controllers.planning.steps.keep_spares import keep_spares
 from tests.support.model.world import World
 from tests.support.objects.jobsets import jobset, rjob, stored
@@ -25,7 +25,7 @@ class Spared(World):
     """As the controller observes it."""
 
     def observe(self) -> Observed:
-        return set_apart(super().observe())
+        return separate_spares(super().observe())
 
 
 def world(*spares: dict, gate: bool = True, times: bool = False, **spec) -> World:

@@ -50,7 +50,7 @@ def said(obj: dict[str, Any]) -> list[str]:
         ({"imageRegistries": {"allowed": ["https://a.b"]}}, "has no scheme"),
         ({"imageRegistries": {"allowed": ["a.b/c:1"]}}, "has no tag"),
         ({"imageRegistries": {"allowed": ["a.b/c@sha256:1"]}}, "has no digest"),
-        ({"imageRegistries": {"allowed": ["/"]}}, "has no empty name"),
+        ({"imageRegistries": {"allowed": ["/"]}}, "is not empty"),
         (
             {"imageRegistries": {"allowed": ["docker.io/library/*"]}},
             'write "docker.io/library": it allows what is below',

@@ -1,4 +1,4 @@
-"""Labels and annotations that have no effect: misspelt ones of JobSet, Kueue's on a template. Warnings only. Pure.
+"""Labels and annotations without effect: misspelt keys of JobSet, Kueue's label on a template. Warnings only. Pure.
 
 See docs/reference/validation.md#labels-and-annotations.
 """
@@ -15,7 +15,7 @@ from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.subject import Subject
 
 LONGEST_KEY = max(map(len, OUR_PREFIXES)) + MAX_LABEL
-"""Characters of a key: a longer one is an error of its own."""
+"""At most this many characters of a key are valid: a longer key is an error of its own."""
 
 UNKNOWN = Source("docs/reference/validation.md#labels-and-annotations").warning(
     "unknown-key",
@@ -30,7 +30,7 @@ QUEUE = Source("docs/reference/validation.md#labels-and-annotations").warning(
 
 
 def misplaced_queue(js: Subject) -> Iterator[FieldError]:
-    """The label of a queue of Kueue on a template of a set that has none: the set runs without a quota, or never."""
+    """Kueue's queue label on a template, if the JobSet has no queue label: the set runs without a quota, or never."""
     if QUEUE_NAME in js.js.metadata.labels:
         return
     for entry in js.entries[:MAX_FINDINGS]:
@@ -41,33 +41,34 @@ def misplaced_queue(js: Subject) -> Iterator[FieldError]:
 
 
 def unknown_keys(js: Subject) -> Iterator[FieldError]:
-    """Unknown keys with our prefixes on the JobSet, on Job templates and pod templates."""
+    """Unknown keys with a prefix of JobSet, on the set, on Job templates and on pod templates."""
     yield from islice(
-        (UNKNOWN.at(path.at(key), guess=partial(_suggestion, key)) for path, key in _unknown(js)), MAX_FINDINGS
+        (UNKNOWN.at(path.at(key), guess=partial(_suggestion, key)) for path, key in _unknown_keys(js)), MAX_FINDINGS
     )
 
 
-def _unknown(js: Subject) -> Iterator[tuple[Path, str]]:
+def _unknown_keys(js: Subject) -> Iterator[tuple[Path, str]]:
+    """The path of the labels or annotations, and the key, of each unknown key with a prefix of JobSet."""
     meta = js.js.metadata
-    own: list[tuple[Path, str, Iterable[str]]] = [
+    key_maps: list[tuple[Path, str, Iterable[str]]] = [
         (Path(("metadata",)), "annotations", meta.annotations),
         (Path(("metadata",)), "labels", meta.labels),
     ]
     for entry in js.entries:
-        for path, on in ((entry.path.at("template"), entry.template), (entry.pod_path, entry.job.template)):
-            own.append((path.at("metadata"), "annotations", on.metadata.annotations))
-            own.append((path.at("metadata"), "labels", on.metadata.labels))
-    for path, field, found in own:
-        for key in found:
+        for path, template in ((entry.path.at("template"), entry.template), (entry.pod_path, entry.job.template)):
+            key_maps.append((path.at("metadata"), "annotations", template.metadata.annotations))
+            key_maps.append((path.at("metadata"), "labels", template.metadata.labels))
+    for path, field, keys in key_maps:
+        for key in keys:
             if key.startswith(OUR_PREFIXES) and key not in OUR_KEYS and len(key) <= LONGEST_KEY:
                 yield path.at(field), key
 
 
 def _suggestion(key: str) -> str:
-    """The most similar known key, compared without the prefixes, which are alike."""
+    """A fix for an unknown key: the most similar known key, compared without prefixes, which are alike."""
     name = key.rpartition("/")[2]
-    for keys in (SET_BY_USERS, sorted(OUR_KEYS)):
-        names = {known.rpartition("/")[2]: known for known in keys}
-        if close := nearest(name, names):
-            return f"did you mean {names[close]}?"
+    for known_keys in (SET_BY_USERS, sorted(OUR_KEYS)):
+        keys_by_name = {known_key.rpartition("/")[2]: known_key for known_key in known_keys}
+        if similar_name := nearest(name, keys_by_name):
+            return f"did you mean {keys_by_name[similar_name]}?"
     return "docs/reference/names-and-labels.md lists those that users write"

@@ -1,4 +1,4 @@
-"""JobSets from the PyTorchJobs and MPIJobs of Kubeflow: the environment that their operators give pods. Pure."""
+"""Converts PyTorchJobs and MPIJobs of Kubeflow. Pods get the environment that Kubeflow's operators set. Pure."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from kube.model.validation import MAX_LABEL, byte_length
 
 _MAX_RESTARTS = 3
 _PORT_NAME, _PORT = "pytorchjob-port", 23456
-_SSH = "/root/.ssh"
+_SSH_MOUNT_PATH = "/root/.ssh"
 _MAX_HOSTS = 10_000
 _OPEN_MPI = {
     "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
@@ -20,42 +20,49 @@ _OPEN_MPI = {
 
 
 def convert_pytorch(fields: Fields) -> tuple[JSON, list[JSON]]:
-    """One Job with all pods if master and workers share a template; otherwise a Job for each pod, by rank."""
+    """The spec of a JobSet, and no further objects.
+
+    One Job has all pods if master and workers have the same template; otherwise each pod has a Job, in order of rank.
+    """
     roles = _roles(fields, "spec.pytorchReplicaSpecs", ("Master", "Worker"))
     total, template = sum(size for _, size, _ in roles), roles[0][2]
-    local = fields.take("spec.nprocPerNode", str, str(fields.take("spec.elasticPolicy.nProcPerNode", int, 1)))
+    elastic_processes = fields.take("spec.elasticPolicy.nProcPerNode", int, 1)
+    processes_per_node = fields.take("spec.nprocPerNode", str, str(elastic_processes))
     restarts = fields.take("spec.elasticPolicy.maxRestarts", int)
-    alike = all(other == template for _, _, other in roles)
-    port, rank = _port(template), keys.COMPLETION_INDEX if alike else keys.JOB_GLOBAL_INDEX
-    env = {"MASTER_PORT": port, "PET_MASTER_PORT": port, "PET_NNODES": total, "PET_NPROC_PER_NODE": local}
-    env |= {"WORLD_SIZE": total * int(local) if local.isdecimal() and len(local) < 6 else total, "PYTHONUNBUFFERED": 1}
+    same_template = all(other == template for _, _, other in roles)
+    port, rank = _port(template), keys.COMPLETION_INDEX if same_template else keys.JOB_GLOBAL_INDEX
+    env = {"MASTER_PORT": port, "PET_MASTER_PORT": port, "PET_NNODES": total, "PET_NPROC_PER_NODE": processes_per_node}
+    is_number = processes_per_node.isdecimal() and len(processes_per_node) < 6
+    env |= {"WORLD_SIZE": total * int(processes_per_node) if is_number else total, "PYTHONUNBUFFERED": 1}
     env |= {} if restarts is None else {"PET_MAX_RESTARTS": restarts}
     variables = [{"name": name, "value": str(value)} for name, value in env.items()]
-    first = "worker" if alike else roles[0][0].lower()
-    address = f"{fields.name}-{first}-0-0.{fields.name}"
-    by_label = not fields.name or byte_length(address) <= MAX_LABEL
+    coordinator = "worker" if same_template else roles[0][0].lower()
+    address = f"{fields.name}-{coordinator}-0-0.{fields.name}"
+    fits_label = not fields.name or byte_length(address) <= MAX_LABEL
     variables += [
-        _field(name, "annotations", keys.COORDINATOR) if by_label else {"name": name, "value": address}
+        _field(name, "annotations", keys.COORDINATOR) if fits_label else {"name": name, "value": address}
         for name in ("MASTER_ADDR", "PET_MASTER_ADDR")
     ]
     variables += [_field(name, "labels", rank) for name in ("RANK", "PET_NODE_RANK")]
-    for role, _, each in roles:
-        if _drop_env(each, "MASTER_ADDR", f"{fields.name}-master-0"):
+    for role, _, role_template in roles:
+        if _drop_env(role_template, "MASTER_ADDR", f"{fields.name}-master-0"):
             fields.notes.append(
                 f"{role}: MASTER_ADDR: the operator's name of the master is replaced by its address here"
             )
-        _add_env(each, variables)
-    groups = [_group("worker", total, template)]
-    if not alike:
-        groups = [_group(role.lower(), 1, each, replicas=size) for role, size, each in roles]
-    spec = _spec(fields, groups)
+        _add_env(role_template, variables)
+    replicated_jobs = [_replicated_job("worker", total, template)]
+    if not same_template:
+        replicated_jobs = [
+            _replicated_job(role.lower(), 1, role_template, replicas=size) for role, size, role_template in roles
+        ]
+    spec = _spec(fields, replicated_jobs)
     fields.notes.append("success: the set completes when all pods have succeeded, not when the master has")
-    # The address of the coordinator becomes a label, which is shorter than an address may be.
-    return {**({"coordinator": {"replicatedJob": first}} if by_label else {}), **spec}, []
+    # The address of the coordinator becomes the value of a label. An address may be longer than such a value.
+    return {**({"coordinator": {"replicatedJob": coordinator}} if fits_label else {}), **spec}, []
 
 
 def convert_mpi(fields: Fields) -> tuple[JSON, list[JSON]]:
-    """A launcher that starts when all workers are ready, and a file with the names of their hosts."""
+    """The spec of a JobSet whose launcher starts when all workers are ready, and a ConfigMap with their hosts."""
     roles, name = _roles(fields, "spec.mpiReplicaSpecs", ("Launcher", "Worker")), fields.name
     if [role for role, _, _ in roles] != ["Launcher", "Worker"]:
         raise ConvertError("spec.mpiReplicaSpecs: both Launcher and Worker are needed")
@@ -67,24 +74,28 @@ def convert_mpi(fields: Fields) -> tuple[JSON, list[JSON]]:
     if fields.take("spec.mpiImplementation", str, "OpenMPI") != "OpenMPI":
         raise ConvertError("spec.mpiImplementation: only OpenMPI is converted")
     slots = fields.take("spec.slotsPerWorker", int, 1)
-    lines = "".join(f"{name}-worker-0-{index}.{name} slots={slots}\n" for index in range(size))
-    keys_at = fields.take("spec.sshAuthMountPath", str, _SSH)
+    hostfile = "".join(f"{name}-worker-0-{index}.{name} slots={slots}\n" for index in range(size))
+    ssh_mount_path = fields.take("spec.sshAuthMountPath", str, _SSH_MOUNT_PATH)
     for template in (launcher, worker):
-        _mount(template, {"name": "ssh-auth", "secret": {"secretName": f"{name}-ssh", "defaultMode": 0o600}}, keys_at)
+        secret = {"secretName": f"{name}-ssh", "defaultMode": 0o600}
+        _mount(template, {"name": "ssh-auth", "secret": secret}, ssh_mount_path)
     _mount(launcher, {"name": "mpi-hosts", "configMap": {"name": f"{name}-hosts"}}, "/etc/mpi")
     _add_env(launcher, [{"name": key, "value": value} for key, value in _OPEN_MPI.items()])
     containers(worker)[0].setdefault("command", ["/usr/sbin/sshd", "-De"])
-    after = [{"name": "worker", "status": "Ready"}]
-    groups = [_group("worker", size, worker), {**_group("launcher", 1, launcher), "dependsOn": after}]
+    depends_on = [{"name": "worker", "status": "Ready"}]
+    replicated_jobs = [
+        _replicated_job("worker", size, worker),
+        {**_replicated_job("launcher", 1, launcher), "dependsOn": depends_on},
+    ]
     fields.notes.append(
         f"ssh: the operator made a key for each MPIJob. Create the Secret {name}-ssh: ssh-keygen -N '' -f id_rsa &&"
         f" kubectl create secret generic {name}-ssh --from-file=id_rsa --from-file=authorized_keys=id_rsa.pub"
     )
     metadata = {"name": f"{name}-hosts", "namespace": fields.metadata["namespace"]}
     metadata = {key: value for key, value in metadata.items() if value}
-    hosts = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"hostfile": lines}}
+    hosts = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"hostfile": hostfile}}
     success = {"operator": "All", "targetReplicatedJobs": ["launcher"]}
-    return {"successPolicy": success, **_spec(fields, groups)}, [hosts]
+    return {"successPolicy": success, **_spec(fields, replicated_jobs)}, [hosts]
 
 
 def _roles(fields: Fields, path: str, names: tuple[str, ...]) -> list[tuple[str, int, JSON]]:
@@ -112,27 +123,27 @@ def _roles(fields: Fields, path: str, names: tuple[str, ...]) -> list[tuple[str,
     return roles
 
 
-def _spec(fields: Fields, groups: list[JSON]) -> JSON:
-    """The part of a spec that comes from the operators' common runPolicy."""
+def _spec(fields: Fields, replicated_jobs: list[JSON]) -> JSON:
+    """The spec with these ReplicatedJobs, after runPolicy, which both kinds have, is applied to it and to them."""
     spec: JSON = {"failurePolicy": {"maxRestarts": fields.take("spec.runPolicy.backoffLimit", int, _MAX_RESTARTS)}}
     fields.move("spec.runPolicy.suspend", bool, spec, "suspend")
     fields.move("spec.runPolicy.ttlSecondsAfterFinished", int, spec, "ttlSecondsAfterFinished")
     seconds = fields.take("spec.runPolicy.activeDeadlineSeconds", int)
     if seconds is not None:
         fields.notes.append("spec.runPolicy.activeDeadlineSeconds: a limit for each attempt here, of each Job")
-        for group in groups:
-            group["template"]["spec"]["activeDeadlineSeconds"] = seconds
-    return {**spec, "replicatedJobs": groups}
+        for replicated_job in replicated_jobs:
+            replicated_job["template"]["spec"]["activeDeadlineSeconds"] = seconds
+    return {**spec, "replicatedJobs": replicated_jobs}
 
 
-def _group(name: str, size: int, template: JSON, *, replicas: int = 1) -> JSON:
+def _replicated_job(name: str, size: int, template: JSON, *, replicas: int = 1) -> JSON:
     job = {"parallelism": size, "completions": size, "backoffLimit": 0, "template": template}
     return {"name": name, "replicas": replicas, "template": {"spec": job}}
 
 
 def _port(template: JSON) -> Any:
-    """The rendezvous port: the operator's default, unless the first pod has a port of that name."""
-    ports = [port for each in containers(template) for port in items(each, "ports")]
+    """The rendezvous port: that of the template with the operator's port name, or else the operator's default."""
+    ports = [port for container in containers(template) for port in items(container, "ports")]
     return next((dig(port, "containerPort") for port in ports if dig(port, "name") == _PORT_NAME), _PORT)
 
 
@@ -141,22 +152,22 @@ def _field(name: str, kind: str, key: str) -> JSON:
 
 
 def _drop_env(template: JSON, name: str, value: str) -> bool:
-    """Remove a variable of that value. Returns whether there was one."""
+    """Remove the variable `name` where its value is `value`. Returns whether any container had it."""
     found = False
     for container in containers(template):
-        own = container.get("env") or []
-        remaining = [each for each in own if (each.get("name"), each.get("value")) != (name, value)]
-        if len(remaining) < len(own):
+        variables = container.get("env") or []
+        remaining = [entry for entry in variables if (entry.get("name"), entry.get("value")) != (name, value)]
+        if len(remaining) < len(variables):
             container["env"], found = remaining, True
     return found
 
 
 def _add_env(template: JSON, env: list[JSON]) -> None:
-    """Insert variables before those of each container, which may refer to them or override them."""
+    """Insert `env` before the variables of each container, so that these may refer to it, or replace a part of it."""
     for container in containers(template):
-        own = container.get("env") or []
-        names = [each.get("name") for each in own]
-        container["env"] = [*(each for each in env if each["name"] not in names), *own]
+        variables = container.get("env") or []
+        names = [entry.get("name") for entry in variables]
+        container["env"] = [*(entry for entry in env if entry["name"] not in names), *variables]
 
 
 def _mount(template: JSON, volume: JSON, path: str) -> None:

@@ -1,6 +1,7 @@
-"""What the attempts that in-place restart agents report lead to: one is released, or requested, or the set ends.
+"""Applies the attempts that the agents of in-place restart report.
 
-See `controllers/planning/steps/restart_in_place.py`.
+An attempt is released or requested, or the set is created again, or it fails. See
+`controllers/planning/steps/restart_in_place.py`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,34 +29,38 @@ from controllers.planning.worker_failures import WorkerFailure, worker_failures
 from kube.model.meta import MAX_INT32
 
 _QUOTED = 64
-"""Characters of an annotation that are quoted; it may be 256 KiB long."""
+"""At most this many characters of an annotation are quoted. An annotation may be 256 KiB long."""
 
 
 class Budget(NamedTuple):
-    """`in_place`: restarts in place before the set is recreated, or None. `in_parts`: counted restarts of its parts."""
+    """What limits the restarts of a set.
+
+    `in_place`: how many restarts in place are allowed before the set is recreated; None: no limit of their own.
+    `in_parts`: counted restarts of parts of the set.
+    """
 
     in_place: int | None = None
     in_parts: int = 0
 
 
 def apply_reports(ctx: Context, draft: StatusDraft) -> None:
-    """Apply the reports of the pods of this plan; the set restarts in place. Count nodes that failed its workers."""
+    """Apply what the pods of a set that restarts in place report, and count the nodes on which its workers failed."""
     policy = ctx.js.spec.failure_policy
     in_place = policy.in_place_restarts if policy is not None and ctx.gates[escalation.GATE] else None
     in_parts = counted_in_parts(ctx.status) if ctx.gates["RestartJob"] else 0
     uids = frozenset(child.job.metadata.uid for child in ctx.children.active)
     failures = tuple(worker_failures(ctx.js, ctx.children.active, ctx.observed.pods, ctx.observed.last_ends))
-    before = draft.status.attempt_history
+    history_before = draft.status.attempt_history
     apply_attempts(ctx.js, ctx.observed.pods, uids, draft, Budget(in_place, in_parts), failures)
-    if draft.status.attempt_history is not before:
+    if draft.status.attempt_history is not history_before:
         failed_nodes.note(ctx, draft, (failure.child for failure in failures))
 
 
 def continues_in_place(ctx: Context, draft: StatusDraft) -> bool:
-    """Whether the set, with the status of the draft, neither fails nor is created again because of these reports."""
-    after = StatusDraft(draft.status, ctx.now)
-    apply_reports(ctx, after)
-    return (after.status.terminal_state, after.status.restarts) == ("", draft.status.restarts)
+    """Whether these reports neither make the set of this draft fail nor have it created again."""
+    draft_after = StatusDraft(draft.status, ctx.now)
+    apply_reports(ctx, draft_after)
+    return (draft_after.status.terminal_state, draft_after.status.restarts) == ("", draft.status.restarts)
 
 
 def apply_attempts(
@@ -66,20 +71,20 @@ def apply_attempts(
     budget: Budget,
     failures: Iterable[WorkerFailure],
 ) -> None:
-    """Write previous and current attempt, or the failure, into the draft.
+    """Write the previous and the current in-place restart attempt, or the failure of the set, into the draft.
 
     `pods` may hold any pods of the namespace; `job_uids` are the UIDs of the live Jobs of the current attempt. The
     caller has made sure that the gate is on, the strategy is InPlaceRestart and nothing has ended the set.
-    `failures`: of workers, for which the set has not restarted.
+    `failures`: those of workers for which the set has not restarted yet.
     """
     policy = js.spec.failure_policy
     if policy is None or js.spec.suspend:
         return
-    ours = [pod for pod in pods if pod.job_uid in job_uids]
-    reported = _reported_attempts(ours, draft)
+    current_pods = [pod for pod in pods if pod.job_uid in job_uids]
+    reported = _reported_attempts(current_pods, draft)
     attempts = [attempt for _, attempt in reported]
     highest = max(attempts, default=0)
-    restarts = max((pod.restarts for pod in ours), default=0) - uncounted_restarts(js)
+    restarts = max((pod.restarts for pod in current_pods), default=0) - uncounted_restarts(js)
     failure = next((failure for failure in failures if failure.attempt == highest), None)
     if max(restarts, highest - _uncounted_attempts(draft.status)) > policy.max_restarts:
         _fail(draft, failure)
@@ -88,13 +93,13 @@ def apply_attempts(
     expected = _expected_reports(js, draft)
     if expected is None or not attempts:
         return
-    most = budget.in_place
-    if most is not None and _used_up(most, draft.status, attempts):
-        times = f"{most} restart{'s' * (most > 1)} in place {'have' if most > 1 else 'has'}"
-        _recreate(draft, restarts_left, "InPlaceRestartsUsedUp", f"{times} not helped", failure)
+    in_place_limit = budget.in_place
+    if in_place_limit is not None and _has_used_up(in_place_limit, draft.status, attempts):
+        words = "restarts in place have" if in_place_limit > 1 else "restart in place has"
+        _recreate(draft, restarts_left, "InPlaceRestartsUsedUp", f"{in_place_limit} {words} not helped", failure)
     elif len(attempts) == expected and len(set(attempts)) == 1:
         if highest < (draft.status.current_in_place_restart_attempt or 0):
-            return  # the watch of the pods is behind: they have reported more since
+            return  # the watch of the pods is behind: they have reported a later attempt since
         _record_restart(draft, highest, failure)
         draft.update(current_in_place_restart_attempt=highest)
     elif any(pod.status.phase == "Succeeded" and attempt < highest for pod, attempt in reported) or (
@@ -108,7 +113,7 @@ def apply_attempts(
 
 
 def _reported_attempts(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Pod, int]]:
-    """The pods that have an attempt to report, with it; a warning for each whose attempt cannot be read."""
+    """Each pod that reports an attempt, with that attempt. A pod whose attempt cannot be parsed gets a warning."""
     reported = []
     for pod in pods:
         text = pod.metadata.annotations.in_place_restart_attempt
@@ -128,21 +133,21 @@ def _reported_attempts(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Po
 
 
 def _leaves_completed_jobs(js: JobSet, status: JobSetStatus, highest: int) -> bool:
-    """Whether pods ask for the next attempt, in which completed Jobs of the current one would not take part."""
+    """Whether pods ask for a new attempt, without the Jobs that have completed in the current attempt."""
     current = status.current_in_place_restart_attempt
     if current is None or highest <= current:
         return False
-    early = jobs_without_agent(js)
-    return any(entry.succeeded for entry in status.replicated_jobs_status if entry.name not in early)
+    without_agent = jobs_without_agent(js)
+    return any(entry.succeeded for entry in status.replicated_jobs_status if entry.name not in without_agent)
 
 
-def _used_up(most: int, status: JobSetStatus, attempts: Sequence[int]) -> bool:
-    """Whether pods ask for another restart in place than the allowed ones. New pods of a recreated set ask for none."""
+def _has_used_up(limit: int, status: JobSetStatus, attempts: Sequence[int]) -> bool:
+    """Whether pods ask for more restarts in place than `limit`. New pods of a recreated set ask for none."""
     current, highest = status.current_in_place_restart_attempt, max(attempts)
     if current is None or highest <= current:
         return False
-    in_place = highest - _uncounted_attempts(status) - status.restarts_count_towards_max
-    return in_place > most and (min(attempts) < highest or in_place == most + 1)
+    in_place_restarts = highest - _uncounted_attempts(status) - status.restarts_count_towards_max
+    return in_place_restarts > limit and (min(attempts) < highest or in_place_restarts == limit + 1)
 
 
 def _fail(draft: StatusDraft, failure: WorkerFailure | None) -> None:
@@ -152,19 +157,19 @@ def _fail(draft: StatusDraft, failure: WorkerFailure | None) -> None:
 
 
 def _record(draft: StatusDraft, reason: str, message: str, failure: WorkerFailure | None) -> None:
-    """Record the attempt in the history. No Job has failed. Without a report of an agent, no pod is named."""
+    """Record the attempt in the history: without a failed Job, and with a pod only if its agent reported a failure."""
     entry = FailedAttempt(attempt=draft.status.execution_attempts or 0, reason=reason, message=message)
     record_failure(draft, entry if failure is None else failure.added_to(entry))
 
 
 def _record_restart(draft: StatusDraft, attempt: int, failure: WorkerFailure | None) -> None:
-    """Record in the history, once, how the worker failed that made all pods begin the attempt, if that is known."""
+    """Record once, in the history, the failure of the worker because of which all pods begin `attempt`, if known."""
     if failure is not None and attempt > requested_attempt(draft.status):
         _record(draft, "InPlaceRestart", "", failure)
 
 
 def _recreate(draft: StatusDraft, restarts_left: int, reason: str, cause: str, failure: WorkerFailure | None) -> None:
-    """Restart the whole set, if another counted restart is allowed."""
+    """Restart the whole set if another counted restart is allowed; otherwise the set fails."""
     if restarts_left > 0:
         message = f"recreating all jobs: {cause}"
         _record(draft, reason, message, failure)
@@ -174,14 +179,14 @@ def _recreate(draft: StatusDraft, restarts_left: int, reason: str, cause: str, f
 
 
 def _uncounted_attempts(status: JobSetStatus) -> int:
-    """Attempts that do not count towards maxRestarts: uncounted restarts of the set, resumes and planned moves."""
+    """How many attempts do not count towards maxRestarts: uncounted restarts of the set, resumes and planned moves."""
     return status.restarts - status.restarts_count_towards_max + uncounted_attempts(status)
 
 
 def _expected_reports(js: JobSet, draft: StatusDraft) -> int | None:
     """Number of pods that have to report; None if the spec does not determine it."""
     total = 0
-    early = jobs_without_agent(js)
+    without_agent = jobs_without_agent(js)
     for rjob in js.spec.replicated_jobs:
         if rjob.parallelism is None or rjob.completions != rjob.parallelism:
             draft.warn(
@@ -190,5 +195,5 @@ def _expected_reports(js: JobSet, draft: StatusDraft) -> int | None:
                 " jobTemplate.spec.parallelism != nil; no attempt is released. Set both to the number of pods.",
             )
             return None
-        total += 0 if rjob.name in early else rjob.replicas * rjob.parallelism
+        total += 0 if rjob.name in without_agent else rjob.replicas * rjob.parallelism
     return total

@@ -1,6 +1,7 @@
-"""Defaults of a JobSetPolicy as MutatingAdmissionPolicy and its binding. Pure.
+"""Compiles the defaults of a JobSetPolicy into a MutatingAdmissionPolicy and its binding. Pure.
 
-They are set where `webhooks/jobset/policy_defaults.py` sets them, and named in the same annotation.
+The API server then sets a default where `webhooks/jobset/policy_defaults.py` does, and names it in the same annotation.
+In the CEL, `p` is the spec of a pod template, and `i` the index of its ReplicatedJob.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from policy.judged import Namespace
 from policy.recorded import ANNOTATION, DEADLINE
 from policy.types import FAIL, IGNORE, JobSetPolicy
 
-_POD = f"/{'/'.join(POD)}"
+_POD_POINTER = f"/{'/'.join(POD)}"
 _TERMS = "requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms"
 
 
@@ -27,16 +28,17 @@ def _escape(key: str) -> str:
 
 
 def _add(path: Cel, value: Cel | str) -> str:
-    """An operation; `path` is an expression."""
+    """CEL: a JSON patch operation. `path` and `value` are CEL, too."""
     return f"JSONPatch{{op: 'add', path: {path}, value: {value}}}"
 
 
 def _unset(default: Default) -> str:
-    """Whether a template has a pod `p` without a value for the default."""
+    """CEL: true if `p` has containers, and no value for the default."""
     return f"has(p.containers) && {_without(default)}"
 
 
 def _without(default: Default) -> str:
+    """CEL: true if `p` has no value for the default."""
     field = default.parts[0]
     if field == "tolerations":
         key = text(default.value["key"])
@@ -50,7 +52,7 @@ def _without(default: Default) -> str:
 
 
 def _absent(default: Default) -> str:
-    """Whether a JobSet lacks a default."""
+    """CEL: true if the JobSet has no value for the default, for one of pods: in at least one template."""
     if default.of_pods:
         return f"variables.pods.exists(p, {_unset(default)})"
     *parents, key = default.parts
@@ -58,24 +60,26 @@ def _absent(default: Default) -> str:
 
 
 def _settling_policies(policy: JobSetPolicy, other_policies: Sequence[JobSetPolicy]) -> dict[str, list[JobSetPolicy]]:
-    """By name of a default: the other policies that prevent it for JobSets that they match, too.
+    """For each default by name, the other policies that keep this policy from setting it in JobSets that both match.
 
-    They refuse it, or have another value and a name that sorts first. Limits of namespaces are unknown here.
+    Such a policy refuses the value, or it sets another value and its name sorts first. Limits of namespaces are unknown
+    here.
     """
     found: dict[str, list[JobSetPolicy]] = {}
-    own = {default.name: default.value for default in each_default(policy.spec.defaults)}
+    values = {default.name: default.value for default in each_default(policy.spec.defaults)}
     for other in other_policies:
         if other.metadata.name != policy.metadata.name:
             names = {refusal.default.name for refusal in refusals(policy, other, Namespace())}
             if other.metadata.name < policy.metadata.name:
-                theirs = {default.name: default.value for default in each_default(other.spec.defaults)}
-                names |= {name for name, value in own.items() if theirs.get(name, value) != value}
+                other_values = {default.name: default.value for default in each_default(other.spec.defaults)}
+                names |= {name for name, value in values.items() if other_values.get(name, value) != value}
             for name in names:
                 found.setdefault(name, []).append(other)
     return found
 
 
-def _matches(policy: JobSetPolicy) -> str:
+def _match_expression(policy: JobSetPolicy) -> str:
+    """CEL: true if the policy matches the JobSet."""
     match = policy.spec.match
     conditions = [
         *selector_conditions(match.namespace_selector, NAMESPACE_LABELS),
@@ -85,7 +89,7 @@ def _matches(policy: JobSetPolicy) -> str:
 
 
 def _jobset_operations(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[str]:
-    """Operations on fields of the JobSet itself, as lists."""
+    """CEL: lists of operations on fields of the JobSet outside its pod templates."""
     labels = [default for default in defaults if default.parts[:2] == ("metadata", "labels")]
     if labels:
         yield f"has(object.metadata.labels) ? [] : [{_add(text('/metadata/labels'), '{}')}]"
@@ -96,26 +100,27 @@ def _jobset_operations(defaults: Sequence[Default], numbers: dict[str, int]) -> 
 
 
 def _pod_path(*parts: str) -> Cel:
-    """The path of these parts in the pod of the ReplicatedJob `i`."""
-    return concat_texts("/spec/replicatedJobs/", Cel("string(i)"), "/".join((_POD, *parts)))
+    """CEL: the JSON pointer to these parts of `p`."""
+    return concat_texts("/spec/replicatedJobs/", Cel("string(i)"), "/".join((_POD_POINTER, *parts)))
 
 
 def _pod_operations(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[str]:
-    """Operations on the pods of each template, as lists."""
+    """CEL: lists of operations on all pod templates, a list for each field."""
 
-    def is_wanted(default: Default) -> str:
+    def wanted_expression(default: Default) -> str:
+        """CEL: true if the default has to be set in `p`."""
         return f"(variables.set{numbers[default.name]} && {_unset(default)})"
 
     for field, empty in (("priorityClassName", ""), ("nodeSelector", "{}"), ("tolerations", "[]")):
-        own = [default for default in defaults if default.of_pods and default.parts[0] == field]
-        if not own:
+        of_field = [default for default in defaults if default.of_pods and default.parts[0] == field]
+        if not of_field:
             continue
-        any_unset = " || ".join(map(is_wanted, own))
+        any_unset = " || ".join(map(wanted_expression, of_field))
         operations = [f"(!has(p.{field}) ? [{_add(_pod_path(field), empty)}] : [])"] if empty else []
-        for default in own:
+        for default in of_field:
             parts = ("-",) if field == "tolerations" else tuple(map(_escape, default.parts[1:]))
             added = _add(_pod_path(field, *parts), literal(default.value))
-            operations.append(f"({is_wanted(default)} ? [{added}] : [])")
+            operations.append(f"({wanted_expression(default)} ? [{added}] : [])")
         yield f"variables.pods.transformList(i, p, {any_unset}, {' + '.join(operations)}).flatten()"
 
 
@@ -124,13 +129,13 @@ def _json_text(value: str) -> str:
 
 
 def _annotation(policy: str, defaults: Sequence[Default]) -> Iterator[str]:
-    """Operations that name what was set."""
+    """CEL: lists of operations that add the defaults that were set to the annotation."""
     listed = " + ".join(f"(variables.set{i} ? [{text(_json_text(d.name))}] : [])" for i, d in enumerate(defaults))
-    own = f"{text(_json_text(policy) + ':[')} + ({listed}).join(',') + ']}}'"
+    entry = f"{text(_json_text(policy) + ':[')} + ({listed}).join(',') + ']}}'"
     key = text(ANNOTATION)
-    before = f"object.metadata.?annotations[?{key}].orValue('')"
-    other_policies = f"{before}.startsWith('{{\"') && {before}.endsWith(']}}')"
-    value = f"({other_policies} ? {before}.substring(0, {before}.size() - 1) + ',' : '{{') + {own}"
+    stored = f"object.metadata.?annotations[?{key}].orValue('')"
+    has_entries = f"{stored}.startsWith('{{\"') && {stored}.endsWith(']}}')"
+    value = f"({has_entries} ? {stored}.substring(0, {stored}.size() - 1) + ',' : '{{') + {entry}"
     any_set = " || ".join(f"variables.set{i}" for i in range(len(defaults)))
     path = text(f"/metadata/annotations/{_escape(ANNOTATION)}")
     parent = _add(text("/metadata/annotations"), "{}")
@@ -139,19 +144,19 @@ def _annotation(policy: str, defaults: Sequence[Default]) -> Iterator[str]:
 
 
 def _foreign(default: Default) -> Default:
-    """The default with its value, and its key in a map, as `Foreign` texts."""
+    """A copy of the default whose value, and whose key if it is set in a map, are `Foreign` texts."""
     *parents, key = default.parts
     parts = (*parents, foreign(key)) if parents else default.parts
     return replace(default, parts=parts, value=foreign(default.value))
 
 
 def mutating(policy: JobSetPolicy, other_policies: Sequence[JobSetPolicy], gates: FeatureGates) -> list[JSON]:
-    """The MutatingAdmissionPolicy that sets the defaults of a policy, and its binding; nothing if it has none.
+    """The MutatingAdmissionPolicy that sets the defaults of a policy, and its binding; empty if there are none.
 
-    `other_policies`: all that are in force with it.
+    `other_policies`: all policies that are in force beside this one.
     """
-    every = each_default(policy.spec.defaults)
-    defaults = [_foreign(default) for default in every if default.name != DEADLINE or gates[DEADLINE_GATE]]
+    declared = each_default(policy.spec.defaults)
+    defaults = [_foreign(default) for default in declared if default.name != DEADLINE or gates[DEADLINE_GATE]]
     if not defaults:
         return []
     name, numbers = policy.metadata.name, {default.name: i for i, default in enumerate(defaults)}
@@ -159,14 +164,14 @@ def mutating(policy: JobSetPolicy, other_policies: Sequence[JobSetPolicy], gates
     pods = Cel("object.?spec.?replicatedJobs.orValue([]).map(j, j.?template.?spec.?template.?spec.orValue({}))")
     variables = [{"name": "pods", "expression": pods.text}]
     for i, default in enumerate(defaults):
-        unless = "".join(f" && !({_matches(other)})" for other in settled.get(default.name, ()))
+        unless = "".join(f" && !({_match_expression(other)})" for other in settled.get(default.name, ()))
         variables.append({"name": f"set{i}", "expression": _absent(default) + unless})
     operations = [
         *_jobset_operations(defaults, numbers),
         *_pod_operations(defaults, numbers),
         *_annotation(name, defaults),
     ]
-    patch = {"expression": " + ".join(f"({each})" for each in operations)}
+    patch = {"expression": " + ".join(f"({operation})" for operation in operations)}
     strict = policy.spec.denies and policy.spec.failure_policy == FAIL
     conditions = list(match_conditions(policy))
     spec = {

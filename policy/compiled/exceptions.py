@@ -16,30 +16,38 @@ from policy.exceptions import ends_at, format_time
 from policy.types import JobSetPolicy
 
 MAX_EXCEPTIONS = 100
-"""Exceptions from one policy that are compiled, the first by end. The API server ignores the others."""
+"""At most this many exceptions from one policy are compiled, the first by namespace and name.
+
+The API server ignores the others.
+"""
 
 
 def unexpired_exceptions(
     exceptions: Iterable[JobSetPolicyException], policy: JobSetPolicy, now: datetime
 ) -> list[tuple[JobSetPolicyException, datetime]]:
-    """The exceptions from a policy that have not ended, each with its end, in the order of their names."""
+    """The exceptions from a policy that have not ended, each with its end, sorted by namespace and name."""
     if policy.spec.exceptions is None:
         return []
-    own = (each for each in exceptions if each.spec.policy == policy.metadata.name)
-    ending = ((each, ends_at(each, policy.spec.exceptions, now)) for each in own)
-    found = [(each, end) for each, end in ending if end is not None and now < end]
-    return sorted(found, key=lambda pair: (pair[0].metadata.namespace, pair[0].metadata.name))
+    of_policy = (exception for exception in exceptions if exception.spec.policy == policy.metadata.name)
+    with_ends = ((exception, ends_at(exception, policy.spec.exceptions, now)) for exception in of_policy)
+    unexpired = [(exception, end) for exception, end in with_ends if end is not None and now < end]
+    return sorted(unexpired, key=lambda pair: (pair[0].metadata.namespace, pair[0].metadata.name))
 
 
 def exception_condition(
-    rule: str, found: Sequence[tuple[JobSetPolicyException, datetime]], policy: JobSetPolicy
+    rule: str, exceptions: Sequence[tuple[JobSetPolicyException, datetime]], policy: JobSetPolicy
 ) -> str:
-    """The condition under which a rule does not count; empty where it always does."""
-    own = [_condition(each, end, policy) for each, end in found[:MAX_EXCEPTIONS] if rule in each.spec.rules]
-    return " || ".join(f"({condition})" for condition in own)
+    """CEL: true if an exception from the rule applies to the JobSet; empty if there is no exception from the rule."""
+    conditions = [
+        _condition(exception, end, policy)
+        for exception, end in exceptions[:MAX_EXCEPTIONS]
+        if rule in exception.spec.rules
+    ]
+    return " || ".join(f"({condition})" for condition in conditions)
 
 
 def _condition(exception: JobSetPolicyException, end: datetime, policy: JobSetPolicy) -> str:
+    """CEL: true if the exception applies to the JobSet."""
     spec = foreign(exception.spec)
     match, allowed = spec.match, policy.spec.exceptions
     conditions = ["oldObject == null", f"request.namespace == {text(exception.metadata.namespace)}"]

@@ -1,12 +1,12 @@
-"""Whether a pod of a new JobSet requests what no node of the cluster can hold, even while it is idle. Warnings.
+"""Whether a pod of a new JobSet requests more than any node of the cluster can hold, even an idle node. Warnings.
 
 Such pods wait forever, and no status shows it. Each resource is compared with the largest amount that a node has
-(`status.allocatable`), whatever the node's labels and taints, and whether it is cordoned or not. Nodes may be added
-later, also an autoscaler: a warning. There is no warning for a set in a queue of Kueue, which may request nodes when it
-admits the set; nor if the nodes are unknown: no right to list them, no nodes, too many, or no answer in time.
+(`status.allocatable`), whatever the node's labels and taints, and whether it is cordoned or not. The set is not
+refused, since nodes may be added later, also by an autoscaler. There is no warning for a set in a queue of Kueue, since
+Kueue may request nodes when it admits the set; nor if the nodes are unknown: no right to list them, no nodes, too many,
+or no answer in time.
 
-Remembered: the largest amount of each resource, for 60 s; 256 resources at most. If it is wrong, a warning is out of
-date.
+What the nodes offer is remembered for 60 s, so a warning may be out of date by as much.
 """
 
 import asyncio
@@ -29,21 +29,25 @@ from webhooks.jobset.cluster.verdict import warning
 from webhooks.offload import compute
 
 KEPT_FOR = 60.0
-"""Seconds for which the nodes are not read again, also after a timeout."""
+"""Seconds for which the nodes are not read again after a reading, even after one that timed out."""
 MAX_PAGES = 4
-"""Requests for the nodes: 2,000 nodes at most."""
+"""At most this many pages of the list of nodes are read: 2,000 nodes."""
 MAX_RESOURCES = 256
-"""Resources that nodes offer at most."""
-_SHARE = 3
-"""Share of the budget of one review for the list of nodes, so that time is left for other requests."""
+"""If the nodes offer more resources than this, they count as unknown."""
+_BUDGET_DIVISOR = 3
+"""The list of nodes gets the budget of one review divided by this, so that time is left for other requests."""
 MAX_LABELS = 256
-"""Labels of nodes whose values are counted at most."""
+"""At most this many keys of labels of nodes have their values counted."""
 
 
 class Offers(NamedTuple):
-    """Offers of the nodes: for each resource the largest amount of one node, and the sum; for each label its values.
+    """What the nodes offer.
 
-    `total` and `domains` are for checks with the user's own rights; else empty.
+    - `largest`: for each resource the largest amount of one node.
+    - `total`: for each resource the sum of all nodes.
+    - `domains`: for each key of a label the number of its values.
+
+    `total` and `domains` are for checks with the user's own rights; otherwise they are empty.
     """
 
     largest: Amounts = {}
@@ -76,16 +80,16 @@ class _Metadata(msgspec.Struct, gc=False):
 
 
 class _Node(msgspec.Struct, gc=False):
-    """A node, the fields that are read."""
+    """The fields of a node that are read."""
 
     metadata: _Metadata | None = None
     status: _Status | None = None
 
 
 def unmet(judged: JudgedJobSet, largest: Amounts, *, own_rights: bool) -> Iterator[FieldError]:
-    """For each ReplicatedJob, the first resource by name that no node offers, and the first of which none has enough.
+    """Findings for each ReplicatedJob: the first resource that no node offers, the first of which no node has enough.
 
-    `own_rights`: findings may have the amount of the largest node.
+    Resources are in order of name. `own_rights`: whether findings may say how much the largest node has.
     """
     for template in judged.templates:
         needs = {name: amount for name, amount in template.requests.items() if amount > 0} if template.pods else {}
@@ -105,43 +109,43 @@ def _what_to_check(missing: str, largest: Amounts) -> str:
 
 
 def _too_large(template: Template, name: str, largest: Amounts, *, own_rights: bool) -> FieldError:
-    has = format_number(largest[name], name)
-    most = f"the largest node has {has}" if own_rights else "more than any node has"
+    largest_amount = format_number(largest[name], name)
+    what_nodes_have = f"the largest node has {largest_amount}" if own_rights else "more than any node has"
     amount = format_amount(template.requests[name], name)
-    return TOO_LARGE.at(template.request_path(name), None, amount=amount, what_nodes_have=most)
+    return TOO_LARGE.at(template.request_path(name), None, amount=amount, what_nodes_have=what_nodes_have)
 
 
 class Nodes:
-    """Reads the nodes and remembers the largest amount of each resource that one of them has. One for a process."""
+    """Reads the nodes, and remembers what they offer. A process has one instance."""
 
     def __init__(self, budget: float, *, own_rights: bool) -> None:
         """`budget`: seconds for all requests about one review; `own_rights` as for `unmet`."""
-        self._seconds = budget / _SHARE
+        self._seconds = budget / _BUDGET_DIVISOR
         self._own_rights = own_rights
         self._known: Lookups[None, Offers] = Lookups(1)
 
     async def unmet(self, judged: JudgedJobSet, client: Client) -> list[FieldError]:
-        """Warnings about a new JobSet; raises without an answer, except for a late one."""
+        """Warnings about a new JobSet. Raises errors of the request, except for a missing right and a timeout."""
         offers = await self._known.get(None, lambda: self._read(client), lambda _: KEPT_FOR)
         return await compute(self._shortages, judged, offers) if offers.largest else []
 
     def _shortages(self, judged: JudgedJobSet, offers: Offers) -> list[FieldError]:
-        found = list(unmet(judged, offers.largest, own_rights=self._own_rights))
-        return [*(found or too_few_nodes(judged, offers.total)), *too_few_domains(judged, offers.domains)]
+        shortages = list(unmet(judged, offers.largest, own_rights=self._own_rights))
+        return [*(shortages or too_few_nodes(judged, offers.total)), *too_few_domains(judged, offers.domains)]
 
     async def _read(self, client: Client) -> Offers:
         try:
             async with asyncio.timeout(self._seconds):
-                return await _offers(client, in_all=self._own_rights)
+                return await _offers(client, with_totals=self._own_rights)
         except (Forbidden, TimeoutError):
             return _UNKNOWN
 
 
-async def _offers(client: Client, *, in_all: bool) -> Offers:
-    """`in_all`: with the sums of all nodes."""
+async def _offers(client: Client, *, with_totals: bool) -> Offers:
+    """What the nodes offer. `with_totals`: whether to fill `total` and `domains`, too."""
     largest: Amounts = {}
     total: Amounts = {}
-    values: dict[str, set[str]] = {}
+    label_values: dict[str, set[str]] = {}
     token = ""
     for _ in range(MAX_PAGES):
         page = await client.list(NODES, type=_Node, limit=PAGE, continue_token=token)
@@ -149,13 +153,13 @@ async def _offers(client: Client, *, in_all: bool) -> Offers:
             for name, amount in offers_of(node.status and node.status.allocatable).items():
                 largest[name] = max(amount, largest.get(name, 0))
                 total[name] = amount + total.get(name, 0)
-            for key, value in ((node.metadata and node.metadata.labels) or {}).items() if in_all else ():
-                if key in values or len(values) < MAX_LABELS:
-                    values.setdefault(key, set()).add(value)
+            for key, value in ((node.metadata and node.metadata.labels) or {}).items() if with_totals else ():
+                if key in label_values or len(label_values) < MAX_LABELS:
+                    label_values.setdefault(key, set()).add(value)
         if len(largest) > MAX_RESOURCES:
             return _UNKNOWN
         token = page.metadata.continue_token
         if not token:
-            domains = {key: len(nodes_of_value) for key, nodes_of_value in values.items()}
-            return Offers(largest, total, domains) if in_all else Offers(largest)
+            domains = {key: len(values) for key, values in label_values.items()}
+            return Offers(largest, total, domains) if with_totals else Offers(largest)
     return _UNKNOWN

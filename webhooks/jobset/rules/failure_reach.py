@@ -14,9 +14,12 @@ from webhooks.jobset.rules.failure import FAILURE, RULES
 from webhooks.jobset.subject import Entry, Subject
 
 MAX_COMPARED = 100
-"""Rules that are compared with each other."""
+"""At most this many rules are compared with each other and have their exit codes checked.
+
+It also limits the reasons of one rule that are checked.
+"""
 MAX_COMPILED_PATTERNS = 64
-"""Patterns of a JobSet that are compiled."""
+"""At most this many patterns of a JobSet are compiled."""
 
 _FAILURE_POLICY = Source("docs/reference/failure-policy.md#failure-policy")
 MAX_RESTARTS = _FAILURE_POLICY.warning("max-restarts-negative", "below 0 means 0: no restart", "write 0 or more")
@@ -57,18 +60,18 @@ def rules_can_match(subject: Subject) -> Iterator[FieldError]:
     policy = subject.failure_policy
     if policy.max_restarts < 0:
         yield MAX_RESTARTS.at(FAILURE.at("maxRestarts"), policy.max_restarts)
-    yield from _patterns(policy.rules)
+    yield from _unusable_patterns(policy.rules)
     for path, rule in RULES.each(policy.rules):
-        yield from _reasons_can_come(path.at("onJobFailureReasons"), rule, subject)
+        yield from _impossible_reasons(path.at("onJobFailureReasons"), rule, subject)
         if action_of(rule.action).counted and (rule.max_restarts or 0) > max(policy.max_restarts, 0):
             yield BUDGET_NEVER.at(path.at("maxRestarts"), rule.max_restarts, limit=max(policy.max_restarts, 0))
     for path, rule in RULES.each(policy.rules[:MAX_COMPARED]):
-        yield from _codes_can_come(path.at("onExitCodes"), rule, subject)
+        yield from _impossible_exit_codes(path.at("onExitCodes"), rule, subject)
     yield from _unreachable_rules(subject, policy.rules[:MAX_COMPARED])
 
 
-def _patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldError]:
-    """Patterns that are not RE2, or too many; at most MAX_COMPILED_PATTERNS are compiled."""
+def _unusable_patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldError]:
+    """Findings about patterns that are not RE2, among the first MAX_COMPILED_PATTERNS, and about too many patterns."""
     patterns = (
         pattern
         for path, rule in RULES.each(rules)
@@ -83,32 +86,33 @@ def _patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldError]:
         yield PATTERNS_UNREAD.at(RULES, count, count=count)
 
 
-def _reasons_can_come(path: Path, rule: FailurePolicyRule, subject: Subject) -> Iterator[FieldError]:
-    """Findings about reasons for which a Job fails only with certain fields."""
+def _impossible_reasons(path: Path, rule: FailurePolicyRule, subject: Subject) -> Iterator[FieldError]:
+    """Findings about reasons for which no target can fail, because it lacks the field that leads to them."""
     for reason_path, reason in path.each(rule.on_job_failure_reasons[:MAX_COMPARED]):
-        field, _ = _ASKED_BY.get(reason, ("", None))
-        if field and not any(_asks(entry, reason) for entry in subject.targets(rule.target_replicated_jobs)):
+        field, _ = _FIELD_OF_REASON.get(reason, ("", None))
+        if field and not any(_can_fail_for(entry, reason) for entry in subject.targets(rule.target_replicated_jobs)):
             yield REASON_NEVER.at(reason_path, reason, field=field)
 
 
-_ASKED_BY = {
+_FIELD_OF_REASON = {
     "PodFailurePolicy": ("podFailurePolicy", "pod_failure_policy"),
     "FailedIndexes": ("backoffLimitPerIndex", "backoff_limit_per_index"),
     "MaxFailedIndexesExceeded": ("maxFailedIndexes", "max_failed_indexes"),
     "DeadlineExceeded": ("activeDeadlineSeconds", "active_deadline_seconds"),
 }
-"""For each reason the field of the Job that can lead to it, in JSON and in the record."""
+"""For each reason, the field of the Job that leads to it: its name in JSON, and in the record."""
 
 
-def _asks(entry: Entry, reason: str) -> bool:
+def _can_fail_for(entry: Entry, reason: str) -> bool:
+    """Whether a Job of this ReplicatedJob can fail for the reason."""
     policy = entry.rjob.exit_code_policy
     if reason == "PodFailurePolicy" and policy is not None and meanings(policy)[0]:
         return True
-    return getattr(entry.job, _ASKED_BY[reason][1]) is not None
+    return getattr(entry.job, _FIELD_OF_REASON[reason][1]) is not None
 
 
-def _codes_can_come(path: Path, rule: FailurePolicyRule, subject: Subject) -> Iterator[FieldError]:
-    """Findings about exit codes after which the Job starts a pod again, so that they do not fail the Job."""
+def _impossible_exit_codes(path: Path, rule: FailurePolicyRule, subject: Subject) -> Iterator[FieldError]:
+    """Findings about exit codes that make no Job fail: a deadline decides, or the Job starts the pod again."""
     codes = rule.on_exit_codes
     if codes is None or not codes.values:
         return
@@ -122,29 +126,30 @@ def _codes_can_come(path: Path, rule: FailurePolicyRule, subject: Subject) -> It
 def _retries(entry: Entry, codes: OnExitCodes) -> bool:
     """Whether no pod that ended with one of these codes makes its Job fail.
 
-    Rules of the Job's own come first, and so do permanent codes, with which another container may have ended.
+    The Job's own podFailurePolicy comes first, and so does another container that has ended with a permanent code.
     """
     policy = entry.rjob.exit_code_policy
     if policy is None or dig(entry.job.pod_failure_policy, "rules"):
         return False
     permanent, retryable = meanings(policy)
     same_container = policy.container_name in {"", codes.container_name}
-    alone = bool(policy.container_name) or len(entry.containers) == 1 or not permanent
-    return same_container and alone and set(codes.values) <= set(retryable)
+    no_other_decides = bool(policy.container_name) or len(entry.containers) == 1 or not permanent
+    return same_container and no_other_decides and set(codes.values) <= set(retryable)
 
 
 def _unreachable_rules(subject: Subject, rules: tuple[FailurePolicyRule, ...]) -> Iterator[FieldError]:
-    everyone = frozenset(subject.names)
-    targets = [frozenset(rule.target_replicated_jobs) or everyone for rule in rules]
+    """Findings about rules that come after a rule that matches all of their failures."""
+    all_names = frozenset(subject.names)
+    targets = [frozenset(rule.target_replicated_jobs) or all_names for rule in rules]
     for j, later in enumerate(rules):
         for i, earlier in enumerate(rules[:j]):
-            if targets[i] >= targets[j] and _matches_whatever(earlier, later):
+            if targets[i] >= targets[j] and _matches_all_of(earlier, later):
                 yield SHADOWED.at(RULES.at(j), by=i)
                 break
 
 
-def _matches_whatever(wide: FailurePolicyRule, narrow: FailurePolicyRule) -> bool:
-    """Whether one rule surely matches every failure that the other does, if targets are ignored."""
+def _matches_all_of(wide: FailurePolicyRule, narrow: FailurePolicyRule) -> bool:
+    """Whether `wide` surely matches every failure that `narrow` matches, if targets are ignored."""
     return (
         _takes_all(wide.on_job_failure_reasons, narrow.on_job_failure_reasons)
         and _takes_all(wide.on_job_failure_message_patterns, narrow.on_job_failure_message_patterns)
@@ -154,17 +159,17 @@ def _matches_whatever(wide: FailurePolicyRule, narrow: FailurePolicyRule) -> boo
 
 
 def _takes_all(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
-    """Whether every match of `narrow` is a match of `wide`; empty matches everything."""
+    """Whether `wide` matches everything that `narrow` matches. An empty list matches everything."""
     return not wide or (bool(narrow) and set(wide) >= set(narrow))
 
 
 def _takes_all_codes(wide: OnExitCodes | None, narrow: OnExitCodes | None) -> bool:
-    """Whether `wide` matches every exit code that `narrow` does. `In` never matches as many as `NotIn`."""
+    """Whether `wide` matches every exit code that `narrow` matches, which `In` never does for `NotIn`."""
     if wide is None or narrow is None:
         return wide is None
     if wide.container_name not in {"", narrow.container_name}:
         return False
-    theirs, ours = set(narrow.values), set(wide.values)
+    narrow_codes, wide_codes = set(narrow.values), set(wide.values)
     if wide.operator == "In":
-        return narrow.operator == "In" and ours >= theirs
-    return ours.isdisjoint(theirs) if narrow.operator == "In" else ours <= theirs
+        return narrow.operator == "In" and wide_codes >= narrow_codes
+    return wide_codes.isdisjoint(narrow_codes) if narrow.operator == "In" else wide_codes <= narrow_codes

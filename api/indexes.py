@@ -1,9 +1,11 @@
-"""Sets of Job indexes, and their text as batch/v1 writes `completedIndexes`: `1,3-5,7`. Pure.
+"""Sets of Job indexes, and their text in the form of `completedIndexes` of batch/v1, such as `1,3-5,7`. Pure.
 
-A set is kept as intervals, so that it is as large as its text: `0-2147483646` may have been written by any client.
+A set is stored as intervals, so that it needs no more memory than its text. Any client may have written a text such as
+`0-2147483646`.
 
-Text of more than `LONG` bytes is a bitmap instead if that is shorter: `bits:` and base64, in which bit i of byte b
-(the lowest bit is 0) stands for index 8b + i. Thus every second of 100,000 Jobs takes 16 KiB, not 288.
+A text of more than `LONG` bytes is written as a bitmap if the bitmap is shorter: `bits:`, and base64 of bytes in which
+bit i of byte b (the lowest bit is 0) stands for index 8b + i. So every second index of 100,000 Jobs takes 16 KiB
+instead of 288 KiB.
 """
 
 import binascii
@@ -17,18 +19,18 @@ _PART = re.compile(r"(?<![^,])([0-9]{1,10})(?:-([0-9]{1,10}))?(?![^,])", re.ASCI
 """An index or an interval, between commas."""
 
 LONG = 4096
-"""Bytes of text that people may still want to read."""
+"""Bytes up to which a text is written for people to read, never as a bitmap."""
 
 LONG_TOGETHER = 32_768
-"""Bytes of all such texts of one JobSet: where it has more than eight ReplicatedJobs, each has an equal part of it."""
+"""Bytes of all such texts of one JobSet. If the set has more than eight ReplicatedJobs, each gets an equal part."""
 
 _BITS = "bits:"
 _MAX_BITS = 1 << 21
-"""Bits that are read: a longer bitmap, which names Jobs that no set may have, would take more memory than its text."""
+"""A bitmap of more bits is not read. It names Jobs that no set may have, and needs more memory than its text."""
 
 
 class Indexes(AbstractSet[int]):
-    """Indexes from 0.
+    """A set of indexes, which begin at 0.
 
     Work and memory grow with the number of intervals, except for iteration, which visits each index.
     """
@@ -36,7 +38,7 @@ class Indexes(AbstractSet[int]):
     __slots__ = ("_ends", "_size", "_starts")
 
     def __init__(self, intervals: Iterable[tuple[int, int]] = ()) -> None:
-        """`intervals`: the first index of each and the one after its last, in any order, overlapping or empty."""
+        """`intervals`: pairs of a first index and the index after the last, in any order; may overlap or be empty."""
         self._starts: list[int] = []
         self._ends: list[int] = []
         for start, end in sorted(intervals):
@@ -72,7 +74,7 @@ class Indexes(AbstractSet[int]):
 
     @property
     def intervals(self) -> Iterator[tuple[int, int]]:
-        """Ascending, with gaps between them: the first index of each and the one after its last."""
+        """Pairs of a first index and the index after the last, ascending, with gaps between the intervals."""
         return zip(self._starts, self._ends, strict=True)
 
     def also(self, indexes: Iterable[int]) -> "Indexes":
@@ -83,37 +85,37 @@ class Indexes(AbstractSet[int]):
     def missing(self, limit: int) -> Iterator[int]:
         """The indexes below `limit` that are not in this set, ascending.
 
-        Takes one step for each interval and each result.
+        The work grows with the number of intervals and of results.
         """
         edges = chain([0], chain.from_iterable(self.intervals), [limit])
         return (index for start, end in _gaps(edges) for index in range(start, min(end, limit)))
 
 
 def _gaps(edges: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """The intervals between pairs of edges: where one interval ends and where the next begins."""
-    return (gap for number, gap in enumerate(pairwise(edges)) if number % 2 == 0)
+    """Gaps between intervals: `edges` are in turn the end of an interval and the start of the next."""
+    return (gap for position, gap in enumerate(pairwise(edges)) if position % 2 == 0)
 
 
 _NONE = Indexes()
 
 
 def longest_text(texts: int) -> int:
-    """Bytes above which each of that many texts is written as a bitmap, if that is shorter."""
+    """With this number of texts, the bytes above which one is written as a bitmap, if the bitmap is shorter."""
     return min(LONG, LONG_TOGETHER // max(texts, 1))
 
 
 def parse_indexes(text: str, limit: int) -> Indexes:
-    """The indexes below `limit` that the text names. Parts that cannot be read name none."""
+    """The indexes below `limit` that the text names. Parts that cannot be parsed are ignored."""
     if not text:
         return _NONE
     if text.startswith(_BITS):
         return Indexes(_intervals(_bitmap(text), limit))
-    found = (part.groups() for part in _PART.finditer(text))
-    return Indexes((int(first), min(int(last or first) + 1, limit)) for first, last in found)
+    pairs = (part.groups() for part in _PART.finditer(text))
+    return Indexes((int(first), min(int(last or first) + 1, limit)) for first, last in pairs)
 
 
 def format_indexes(indexes: Indexes, long: int = LONG) -> str:
-    """The shortest text: intervals for three or more neighbours; a bitmap if it would be longer than `long` bytes."""
+    """The text: intervals for three or more neighbours. Above `long` bytes it is a bitmap, if the bitmap is shorter."""
     text = ",".join(_texts(indexes))
     if len(text) <= long:
         return text
@@ -136,7 +138,7 @@ def _bitmap(text: str) -> bytes:
 
 
 def _intervals(bitmap: bytes, limit: int) -> Iterator[tuple[int, int]]:
-    """The bits that are set; adjacent ones make one interval."""
+    """The intervals of bits that are set and stand for indexes below `limit`."""
     limit = max(limit, 0)
     digits = bin(int.from_bytes(bitmap[: limit // 8 + 1], "little"))[:1:-1]
     for run in re.finditer("1+", digits[:limit]):

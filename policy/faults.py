@@ -1,6 +1,6 @@
 """Faults of a policy itself, beyond those that the schema of its CRD refuses. Pure.
 
-Faults of single records are found by their method `faults`; this file has those common to all records.
+The method `faults` of a record finds faults that only this record can have. This file finds all others.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ WILDCARD = invalid("wildcard", ErrorType.INVALID, "no wildcards: it is compared 
 
 
 def faults(policy: JobSetPolicy) -> list[FieldError]:
-    """All faults of a policy that the schema has accepted, by path."""
+    """All faults of a policy that the schema has accepted, sorted by path."""
     found = [*_actions(policy), *_rules(policy)]
     for path, record in records(policy.spec, SPEC):
         if isinstance(record, CheckedRecord):
@@ -43,7 +43,7 @@ def faults(policy: JobSetPolicy) -> list[FieldError]:
 
 
 def cautions(policy: JobSetPolicy) -> list[FieldError]:
-    """Warnings about a policy without faults: effects that are hardly intended."""
+    """Warnings about a policy without faults whose effects are probably not intended."""
     path = SPEC.at("rules")
     return [error for rule, demand in rules_in_force(policy) for error in rule.cautions(demand, path.at(rule.name))]
 
@@ -91,7 +91,7 @@ _VALUES = {"allowed", "allowed_resources", "match_labels", "values"}
 
 
 def _wildcards(value: object, path: Path, *, optional: bool) -> Iterator[FieldError]:
-    """Faults of texts that were meant as patterns. `optional`: without the field, everything is allowed."""
+    """Faults of texts with wildcards. `optional`: whether everything is allowed if the field is left out."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple) else ()
     for key, text in pairs:
         if isinstance(text, str) and has_wildcard(text):

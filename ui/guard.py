@@ -1,10 +1,12 @@
 """Requirements of every request, and headers of every answer.
 
-The page is for the browser that opened it, and for no other page in that browser.
+Only the page that `jobset ui` serves may read the data, and no other page that is open in the same browser.
 
-- The host must be one that the page is served as: a foreign name for this machine is refused (DNS rebinding).
-- Only GET and HEAD. Data are for scripts of this page: a request by a page of another site is refused.
-- The answer lets a browser load nothing from elsewhere, run no inline script, and show the page in no frame.
+- The Host header must name a host that the page is served as. Any other name for this machine is refused (DNS
+  rebinding).
+- Only GET and HEAD are allowed. A request for data by a page of another site is refused.
+- The headers of an answer make a browser load nothing from other sites, run no inline script, and show the page in no
+  frame.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,40 +28,43 @@ HEADERS: Mapping[str, str] = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-LOCAL = ("localhost", "127.0.0.1", "[::1]")
-DATA = "/api/"
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+DATA_PATH = "/api/"
 
 
 class Guard:
-    """An ASGI application in front of `app`. `hosts`: allowed in addition to `LOCAL`, without ports."""
+    """An ASGI application in front of `app`. `hosts`: names, without ports, that are allowed beside `LOCAL_HOSTS`."""
 
     def __init__(self, app: App, hosts: Iterable[str] = ()) -> None:
         self._app = app
-        self._hosts = frozenset(host.lower() for host in (*LOCAL, *hosts))
+        self._hosts = frozenset(host.lower() for host in (*LOCAL_HOSTS, *hosts))
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        async def answer(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                own_names = {name for name, _ in own}
-                message["headers"] = [*own, *(pair for pair in message.get("headers", ()) if pair[0] not in own_names)]
+                security_headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                security_names = {name for name, _ in security_headers}
+                message["headers"] = [
+                    *security_headers,
+                    *(pair for pair in message.get("headers", ()) if pair[0] not in security_names),
+                ]
             await send(message)
 
         status, text = self._refusal(scope)
         if status:
-            await respond(answer, status, f"{text}\n")
+            await respond(send_with_headers, status, f"{text}\n")
         else:
-            await self._app(scope, receive, answer)
+            await self._app(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Message) -> tuple[int, str]:
-        """Status and text of the answer to a refused request; status 0 if it is allowed."""
+        """Status and text of the answer to a refused request; status 0 if the request is allowed."""
         if scope["method"] not in {"GET", "HEAD"}:
             return 405, "this page only shows: GET and HEAD"
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         if len(hosts) != 1 or host_name(hosts[0].decode("latin-1")) not in self._hosts:
             return 421, "this page is not served as that host; jobset ui --allow-host NAME allows it"
         sites = {value for name, value in scope["headers"] if name == b"sec-fetch-site"}
-        if scope["path"].startswith(DATA) and sites - {b"same-origin", b"none"}:
+        if scope["path"].startswith(DATA_PATH) and sites - {b"same-origin", b"none"}:
             return 403, "another site's page asked for this"
         return 0, ""
 

@@ -1,4 +1,4 @@
-"""The stage of the lease: one replica runs the controllers."""
+"""Leader election of the manager: only the replica that holds the lease runs the controllers."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,9 +9,9 @@ from kube.leader import LeaderElector, LeaseConfig, identity
 
 
 async def lead(deps: Deps, work: Callable[[Client], Awaitable[None]]) -> None:
-    """Do `work` while holding the lease, or at once where there is no election. Raises `LeadershipLostError`.
+    """Do `work` while holding the lease, or at once without leader election. Raises `LeadershipLostError`.
 
-    The client that it gets writes only while this process may lead.
+    The client that `work` gets writes only while this process may lead.
     """
     lease = lease_of(deps.options)
     if lease is None:
@@ -28,7 +28,7 @@ async def lead(deps: Deps, work: Callable[[Client], Awaitable[None]]) -> None:
 
 
 def lease_of(options: Options) -> LeaseConfig | None:
-    """The lease of the settings; None where there is no election."""
+    """The lease that the settings describe; None without leader election."""
     election = options.settings.leader_election
     if not election.leader_elect:
         return None

@@ -30,18 +30,18 @@ class Context:
     """One JobSet as it was observed. From step to step only `status` and `job_budget` change.
 
     - `now`: RFC 3339 in UTC, seconds.
-    - `js`: the JobSet as stored, with as many Jobs as it has now. `children`: its Jobs by state. `counts`: its Jobs by
-      number, for each ReplicatedJob.
+    - `js`: the JobSet as stored, with the current number of Jobs if it is elastic. `children`: its Jobs by state.
+      `counts`: for each ReplicatedJob, how many of its Jobs are in each state.
     - `stages`: which ReplicatedJobs may start. `groups`: what to do about groups, and which Jobs wait for them.
-    - `leftovers`: names of Jobs that do not exist and of which pods of earlier attempts are left; None: not known.
+    - `leftovers`: names of Jobs that do not exist, but have pods of earlier attempts; None: not known.
       `may_leave_pods`: whether there may be such pods.
     - `job_restarts`: how often each Job of a ReplicatedJob was restarted alone, by index.
-    - `creates`: whether Jobs, Service and claims may be created now.
+    - `creates`: whether Jobs, the Service and claims may be created now.
     - `restarts_in_place`: whether agents in the pods restart the workers (gate InPlaceRestart).
-    - `counted`: the stored status with what was counted, before anything was decided.
-    - `status`: as the steps so far have decided.
+    - `counted`: the stored status with the new counts, before any step has decided.
+    - `status`: the status as the steps so far have decided it.
     - `queued`: Jobs that the Job controller has still to take up.
-    - `job_budget`: how many more Jobs may be created or resumed now; may be < 0.
+    - `job_budget`: how many more Jobs may be created or resumed now; may be negative.
     """
 
     observed: Observed
@@ -66,11 +66,11 @@ class Context:
     job_budget: int
 
     def draft(self) -> StatusDraft:
-        """The status so far, for a step to change."""
+        """A draft of the status so far, which a step may change."""
         return StatusDraft(self.status, self.now)
 
     def after(self, partial: Partial) -> Context:
-        """The context of the next step: this one, if neither the status nor the budget differs."""
+        """The context of the next step: the same object if neither the status nor the budget changes."""
         if not partial.actions and (partial.status is None or partial.status is self.status):
             return self
         created = [*map(type, partial.actions)].count(CreateJob)
@@ -86,7 +86,7 @@ def context(
     create_suspended: bool = True,
     known: SortedJobs | None = None,
 ) -> Context:
-    """Sort and count what was observed. `create_suspended` off: nothing is created for a set while it is suspended.
+    """Sort and count what was observed. Without `create_suspended`, nothing is created for a suspended set.
 
     `known`: the sorted Jobs of the previous plan, so that only changes have to be sorted.
     """
@@ -126,6 +126,6 @@ def context(
         counted=counted,
         status=counted,
         queued=queued,
-        # Suspended Jobs do not count: they are no work for the Job controller.
+        # Suspended Jobs are not queued, since the Job controller has nothing to do for them.
         job_budget=limits.suspended_jobs if js.spec.suspend else most_queued - queued,
     )

@@ -9,16 +9,16 @@ from kube.model.meta import seconds_between
 
 GATE = "JobSetActiveDeadlineSeconds"
 EXCEEDED = "DeadlineExceeded"
-"""Reason of the condition Failed."""
+"""Reason of the condition Failed of a set that has reached its deadline."""
 
 
 def has_finished(js: JobSet) -> bool:
-    """Whether Completed or Failed is True: from then on nothing starts any more."""
+    """Whether the condition Completed or Failed is True. After that nothing is started for the set."""
     return finish_time(js) is not None
 
 
 def finish_time(js: JobSet) -> str | None:
-    """When it finished: transition time of the first True condition Completed or Failed."""
+    """The transition time of the first condition Completed or Failed that is True; None: the set has not finished."""
     for condition in js.status.conditions:
         if condition.type in {keys.COMPLETED, keys.FAILED} and condition.status == "True":
             return condition.last_transition_time
@@ -26,7 +26,7 @@ def finish_time(js: JobSet) -> str | None:
 
 
 def time_to_live(js: JobSet, now: str) -> float | None:
-    """Seconds until the JobSet has to be deleted, 0 or less when that is due; None when it is kept."""
+    """Seconds until the JobSet has to be deleted, 0 or less if its deletion is due; None if the JobSet is kept."""
     finish = finish_time(js)
     if finish is None or js.spec.ttl_seconds_after_finished is None:
         return None
@@ -34,10 +34,10 @@ def time_to_live(js: JobSet, now: str) -> float | None:
 
 
 def time_left(seconds: int, start_time: str, now: str) -> float | None:
-    """Seconds until `activeDeadlineSeconds` after the start, 0 or less when they are over; both times RFC 3339.
+    """How many of `seconds` after the start are left, 0 or less if they are over. Both times are RFC 3339.
 
     None: there is no start time, or it cannot be parsed. A start in the future comes from a manager whose clock is
-    ahead: it counts as now.
+    ahead; such a start counts as now.
     """
     try:
         elapsed = seconds_between(start_time, now)

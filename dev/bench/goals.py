@@ -1,6 +1,7 @@
 """The goals of a manager, and whether it reaches them. Pure: results in, goals out.
 
-Times are medians of ratios within rounds; for counts, the worst round has to keep the bound.
+A time is compared by the ratio in each round, and the median of the ratios has to reach the goal. For a count, the
+worst round has to reach it.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,7 +42,7 @@ class Goal:
 
 
 OVER_FLOOR = {"P1": 0.9, "P2": 0.9, "P4": 1.25, "P5 suspend": 1.1, "P5 resume": 1.1}
-"""Times over those of the fastest floor."""
+"""For each phase, the largest ratio of its time to that of the fastest floor."""
 
 EXCLUSIVE_OVER_PLAIN = 1.15
 SMALL_WAIT_SECONDS = 1.0
@@ -56,25 +57,28 @@ MEMORY_AFTER = ("P1", "P2", "P3 plain create", "P3 plain restart", "P3 create", 
 MEMORY_MIB, IDLE_MIB = 80, 64
 ADMISSION_CONNECTIONS, ADMISSION_SIZE, ADMISSION_P99_MS = 16, "2 KB", 12
 ADMISSION_PER_SECOND = {("mutate", 1): 4000, ("validate", 1): 3500, ("mutate", 2): 6000, ("validate", 2): 6000}
-"""Reviews a second by webhook and number of processes."""
+"""At least this many reviews a second, by webhook and number of processes."""
 
 PLAN_MS, PLAN_JOBS = 50, (10_000, 10_000_000)
 EXPONENT = 1.1
-"""Growth that is steeper than linear is a defect."""
+"""The largest exponent by which the time of a plan may grow with the number of Jobs."""
 
 QUEUED = ("P13 create", "P13 admit", "P13 finish")
 QUEUED_CALLS = 657
-"""In P13, dry runs included: one less than the Go manager makes for 40 sets under Kueue, which has no dry runs."""
+"""At most this many calls in P13, dry runs included.
+
+The Go manager, which makes no dry runs, makes one call more for 40 sets under Kueue.
+"""
 
 QUEUED_CREATE_SECONDS = 5.1
-"""In P13: 1.3 times the time of the Go manager until 40 sets are created under Kueue (3.9 s)."""
+"""At most this many seconds in P13 until 40 sets are created under Kueue: 1.3 times the 3.9 s of the Go manager."""
 
 EACH_ROUND: tuple[tuple[str, str, str, float, str], ...] = (
     ("P19 rest", "of a core", "percent", 1, " %"),
     ("P19 failures", "p99 from a failure to its status", "p99_ms", 250, " ms"),
     ("P19 takeover", "from the end of a leader to the next one's Lease", "seconds", 2, " s"),
 )
-"""Phase, goal, figure, limit and unit of goals that every round has to reach."""
+"""Goals that every round has to reach: phase, text, key of the figure, limit and unit of each."""
 
 
 def goals(results: JSON, manager: str) -> list[Goal]:
@@ -99,24 +103,26 @@ def _each_round(results: JSON, manager: str) -> Iterator[Goal]:
 def _times(results: JSON, manager: str) -> Iterator[Goal]:
     for name, limit in OVER_FLOOR.items():
         floor = reference(results, name)
-        if floor and (over := ratio(results, (manager, name), (floor, name))):
-            yield Goal(f"{name}: time over {floor}", over.median, limit)
+        if floor and (ratios := ratio(results, (manager, name), (floor, name))):
+            yield Goal(f"{name}: time over {floor}", ratios.median, limit)
     for step in ("create", "restart"):
-        if over := ratio(results, (manager, f"P3 {step}"), (manager, f"P3 plain {step}")):
-            yield Goal(f"P3 {step}: time over the same pods without exclusivity", over.median, EXCLUSIVE_OVER_PLAIN)
+        if ratios := ratio(results, (manager, f"P3 {step}"), (manager, f"P3 plain {step}")):
+            yield Goal(f"P3 {step}: time over the same pods without exclusivity", ratios.median, EXCLUSIVE_OVER_PLAIN)
     alone_rounds, beside = rounds(results, manager, "P6 alone"), rounds(results, manager, "P6 beside")
-    if both := alone_rounds.keys() & beside.keys():
+    if common_rounds := alone_rounds.keys() & beside.keys():
         for key, title in (("half_seconds", "median"), ("seconds", "longest")):
-            longer = max(beside[n][key] - alone_rounds[n][key] for n in both)
-            yield Goal(f"P6: {title} wait beside a large set, longer than alone by", longer, SMALL_WAIT_SECONDS, " s")
+            extra_wait = max(beside[n][key] - alone_rounds[n][key] for n in common_rounds)
+            yield Goal(
+                f"P6: {title} wait beside a large set, longer than alone by", extra_wait, SMALL_WAIT_SECONDS, " s"
+            )
 
 
 def _counts(results: JSON, manager: str) -> Iterator[Goal]:
-    """One goal for each kind of call: that of the worst phase."""
+    """One goal for each kind of call, for the phase with the highest count."""
     measured = {name: list(rounds(results, manager, name).values()) for name in {*CREATING, *ONE_SET}}
     creating = {name: measured[name] for name in CREATING if measured[name]}
     one_set = {name: measured[name] for name in ONE_SET if measured[name]}
-    exclusive = {name: found for name, found in creating.items() if name.startswith("P3")}
+    exclusive = {name: figures for name, figures in creating.items() if name.startswith("P3")}
     kinds: tuple[tuple[str, dict[str, list[JSON]], Callable[[JSON], int], int], ...] = (
         (
             "Jobs created beyond or short of those that are needed",
@@ -135,24 +141,24 @@ def _counts(results: JSON, manager: str) -> Iterator[Goal]:
         ("status writes", one_set, lambda phase: int(phase["manager"]["status_writes"]), STATUS_WRITES),
         ("refused creations of pods", exclusive, lambda phase: int(phase["pod_creates_refused"]), 0),
     )
-    for title, phases, excess, limit in kinds:
+    for title, phases, count, limit in kinds:
         if phases:
-            value, name = max((max(map(excess, found)), name) for name, found in phases.items())
+            value, name = max((max(map(count, figures)), name) for name, figures in phases.items())
             yield Goal(f"{title} in {name}, the worst of {len(phases)} phases", value, limit)
 
 
 def _queue_goals(results: JSON, manager: str) -> Iterator[Goal]:
-    """P13: the calls and the time for a JobSet from its creation to its end."""
+    """P13: the calls for all JobSets from their creation to their end, and the time until they are created."""
     phases = [rounds(results, manager, name) for name in QUEUED]
     if all(phases):
-        requests = [phase[1]["manager"] for phase in phases]
-        calls = sum(figures["requests"] + figures["dry_runs"] for figures in requests)
+        calls_of_phases = [phase[1]["manager"] for phase in phases]
+        calls = sum(figures["requests"] + figures["dry_runs"] for figures in calls_of_phases)
         yield Goal("P13: calls, dry runs included", calls, QUEUED_CALLS)
         yield Goal("P13: until the JobSets are created", phases[0][1]["created_seconds"], QUEUED_CREATE_SECONDS, " s")
 
 
 def _memory(results: JSON, manager: str) -> Iterator[Goal]:
-    """P10: memory when idle and after the last of P1 to P4, pages that processes share counted once."""
+    """P10: memory when idle, and after P4, the last of P1 to P4. Pages that processes share are counted once."""
     turns = [turn for turn in results["turns"] if turn["manager"] == manager]
     idle = [turn["idle_pss_mib"] for turn in turns if "idle_pss_mib" in turn]
     after = [phase["pss_mib"] for phase in rounds(results, manager, MEMORY_AFTER[-1]).values() if "pss_mib" in phase]
@@ -163,10 +169,10 @@ def _memory(results: JSON, manager: str) -> Iterator[Goal]:
 
 
 def cpu_seconds(results: JSON, manager: str) -> list[float]:
-    """P10: processor time of a manager through P1 to P4, a figure for each round that has had all of them."""
+    """P10: processor time of a manager through P1 to P4, a figure for each round with all of these phases."""
     measured = [rounds(results, manager, name) for name in MEMORY_AFTER if rounds(results, manager, name)]
-    whole = set.intersection(*(set(phases) for phases in measured)) if measured else set()
-    return [sum(phases[number]["manager_cpu_seconds"] for phases in measured) for number in sorted(whole)]
+    complete_rounds = set.intersection(*(set(phases) for phases in measured)) if measured else set()
+    return [sum(phases[number]["manager_cpu_seconds"] for phases in measured) for number in sorted(complete_rounds)]
 
 
 def _admission(rows: list[JSON]) -> Iterator[Goal]:
@@ -181,7 +187,7 @@ def _admission(rows: list[JSON]) -> Iterator[Goal]:
 
 
 def _plan(rows: list[JSON]) -> Iterator[Goal]:
-    """P11."""
+    """P11: the time of a plan, and how it grows with the number of Jobs."""
     for row in rows:
         for jobs in PLAN_JOBS:
             if seconds := row["seconds"].get(str(jobs)):

@@ -1,6 +1,7 @@
-"""`python -m dev.chaos.prober`: probes every replica as a kubelet does, and sends it reviews as an API server.
+"""`python -m dev.chaos.prober`: probes all replicas as a kubelet does, and sends reviews as an API server does.
 
-Each request comes on a new connection. Prints a line of JSON for each: an `Answer` of `dev.chaos.checks.strangers`.
+Each request has a new connection. For each request a line of JSON is printed, an `Answer` of
+`dev.chaos.checks.strangers`.
 """
 
 import asyncio
@@ -18,42 +19,44 @@ from dev.chaos.neighbour import NAMESPACE, group
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 
 EVERY = {LIVENESS: 1.0, REVIEW: 0.25}
+"""Seconds from one request to the next."""
+
 DEADLINE = {LIVENESS: 1.0, REVIEW: WEBHOOK_TIMEOUT}
-"""Seconds for which a kubelet and an API server wait."""
+"""Seconds that a kubelet and an API server wait for an answer."""
 
 VARIABLES = 130
-"""Variables of the JobSet: its review has 4 KiB."""
+"""Environment variables of the JobSet, which make its review 4 KiB large."""
 
 BODY = review({"replicatedJobs": [group(VARIABLES)]}, "small", NAMESPACE)
 
 
 async def play(task: Any) -> None:
-    """Ask until cancelled. `task`: the ports of each replica by its name."""
+    """Send requests until cancelled. `task`: for the name of each replica, its ports."""
     async with asyncio.TaskGroup() as tasks:
         for replica, ports in task.items():
             serving = {port["serves"]: Port(**port) for port in ports}
-            tasks.create_task(_regularly(EVERY[LIVENESS], partial(_live, replica, serving["probes"])))
-            tasks.create_task(_regularly(EVERY[REVIEW], partial(_review, replica, serving["webhooks"])))
+            tasks.create_task(_regularly(EVERY[LIVENESS], partial(_probe_liveness, replica, serving["probes"])))
+            tasks.create_task(_regularly(EVERY[REVIEW], partial(_send_review, replica, serving["webhooks"])))
 
 
 async def _regularly(seconds: float, ask: Callable[[int], Coroutine[Any, Any, None]]) -> None:
-    """Call `ask` regularly, however long answers take."""
+    """Call `ask` every `seconds`, even if earlier calls have not ended."""
     async with asyncio.TaskGroup() as tasks:
         for number in count():
             tasks.create_task(ask(number))
             await asyncio.sleep(seconds)
 
 
-async def _live(replica: str, port: Port, _number: int) -> None:
+async def _probe_liveness(replica: str, port: Port, _number: int) -> None:
     request = get(Port("", 0, "/healthz"), "connection: close")
     await _ask(replica, LIVENESS, port, request, lambda status, _: "" if status == "200" else f"HTTP {status}")
 
 
-async def _review(replica: str, port: Port, number: int) -> None:
+async def _send_review(replica: str, port: Port, number: int) -> None:
     """Send a review, alternating between defaulting and validation."""
     path = (MUTATE_PATH, VALIDATE_PATH)[number % 2]
     request = post(Port("", 0, path), BODY, "connection: close")
-    await _ask(replica, REVIEW, port, request, _refusal)
+    await _ask(replica, REVIEW, port, request, _review_fault)
 
 
 async def _ask(replica: str, kind: str, port: Port, request: bytes, fault_of: Callable[[str, bytes], str]) -> None:
@@ -76,8 +79,8 @@ async def _ask(replica: str, kind: str, port: Port, request: bytes, fault_of: Ca
     print(json.dumps(Answer(replica, kind, at, time.monotonic() - start, fault)), flush=True)
 
 
-def _refusal(status: str, body: bytes) -> str:
-    """Empty if the review admits the object."""
+def _review_fault(status: str, body: bytes) -> str:
+    """The fault of an answer to a review; empty if the answer admits the object."""
     try:
         response = json.loads(body)["response"]
         return "" if response["allowed"] else f"HTTP {status}, code {response['status']['code']}"

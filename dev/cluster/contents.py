@@ -1,4 +1,4 @@
-"""The first objects of a new cluster: fake nodes and fake volumes. It only talks to the API server."""
+"""Creates the first objects of a new cluster, fake nodes and fake volumes, by requests to its API server."""
 
 import ssl
 from typing import Any
@@ -23,9 +23,9 @@ def create_contents(spec: ClusterSpec, port: int, tls: ssl.SSLContext) -> None:
 
 
 def create_volumes(connection: Connection, count: int) -> None:
-    """Create a StorageClass that is the default, and volumes of it that are large enough for every claim.
+    """Create the default StorageClass, and `count` volumes of that class. Each is large enough for any claim.
 
-    kube-controller-manager binds claims to them; the stages of kwok make a volume free again when its claim is gone.
+    kube-controller-manager binds claims to them; kwok makes a volume free again when its claim is gone.
     """
     _create(connection, CLASSES_PATH, _storage_class())
     for index in range(count):

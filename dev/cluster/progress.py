@@ -1,6 +1,7 @@
-"""Shows long work: what, how far, for how long. A live line on a terminal, else a plain line every 15 seconds.
+"""Shows what a long task does, how far it is, and how long it has taken.
 
-Everything goes to standard error, so that results can be piped.
+A terminal gets a live line, anything else a plain line every 15 seconds. Everything goes to standard error, so that
+results can be piped.
 """
 
 import sys
@@ -14,17 +15,17 @@ from typing import TextIO
 PLAIN_SECONDS = 15.0
 
 Report = Callable[[str], None]
-"""Called by the work with its present state, such as "12 of 57 MiB"."""
+"""A function that the task calls with its current state, such as "12 of 57 MiB"."""
 
 
 def say(line: str) -> None:
-    """One line of news for the user."""
+    """Print one line for the user."""
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - this is the package's one place that prints
 
 
 @contextmanager
 def step(title: str) -> Iterator[Report]:
-    """Show `title` while the block runs, and how long it took when it is over."""
+    """Show `title` while the block runs, and after it how long the block took."""
     started = time.monotonic()
     display = _terminal(title) if sys.stderr.isatty() else _plain(title, sys.stderr, PLAIN_SECONDS)
     with display as report:
@@ -53,7 +54,7 @@ def _terminal(title: str) -> Iterator[Report]:
 
 @dataclass
 class _Ticker:
-    """Prints the newest state at every tick until told to end."""
+    """Prints the latest state every `seconds`, until `ended` is set."""
 
     title: str
     stream: TextIO

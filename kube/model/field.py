@@ -23,7 +23,7 @@ T = TypeVar("T")
 class Path(msgspec.Struct, frozen=True, gc=False):
     """Path of a value in an object: names of members and indices of list items, from the root.
 
-    A Struct, since every check of every review makes some: it costs a quarter of a dataclass.
+    It is a Struct, since every check of every review creates paths, and a Struct costs a quarter of a dataclass.
     """
 
     parts: tuple[str | int, ...] = ()
@@ -60,21 +60,21 @@ class Path(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def order(self) -> tuple[tuple[bool, int, str], ...]:
-        """Sort key: a path before those below it, members by name, items by index."""
+        """Sort key: a path sorts before the paths below it, members sort by name, items by index."""
         return tuple((False, part, "") if isinstance(part, int) else (True, 0, part) for part in self.parts)
 
 
 SPEC = Path(("spec",))
 MAX_SHOWN_VALUE = 200
-"""Characters of an offending value that are shown."""
+"""At most this many characters of an offending value are shown."""
 MAX_SHOWN_WORD = 300
-"""Characters of any text of a user inside a message."""
+"""At most this many characters of a user's text are shown inside a message."""
 MAX_SHOWN_ERRORS = 50
-"""Errors that one answer lists; the rest is counted."""
+"""At most this many errors are listed in one answer. The number of the others is added."""
 
 
 class ErrorType(Enum):
-    """Kind of a field error: the member's value is the reason of a Status cause."""
+    """Kind of a field error. The value of a member is the `reason` of a cause in a Status."""
 
     INVALID = "FieldValueInvalid"
     REQUIRED = "FieldValueRequired"
@@ -119,20 +119,23 @@ class Layer(Enum):
     """The component that finds a fault in a cluster without our mutating webhook."""
 
     SCHEMA = "schema"
-    """The API server, by the CRD: before any validating webhook, whose findings are then missing."""
+    """The API server, by the CRD, before it calls the validating webhook, whose findings are then missing."""
     WEBHOOK = "webhook"
     """The validating webhook, from the object alone."""
     CLUSTER = "cluster"
-    """The validating webhook, asking the API server."""
+    """The validating webhook, with answers of the API server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One thing that must hold, with the message for answers. `message` and `fix` are `str.format` templates.
 
-    `id` is stable: machine-readable output and docs/errors.md use it. `message` is the sentence of the Go JobSet if it
-    has one; `fix` says how to fix it. `source` names the reference page, KEP or API it comes from. `gates` is the value
-    of --feature-gates with which it would not be broken, a template too; empty if no feature gate decides.
+    - `id` is stable: machine-readable output and docs/errors.md use it.
+    - `message` is the sentence of the Go JobSet, if the Go JobSet has one for this.
+    - `fix` says how to correct the object.
+    - `source` names the reference page, KEP or API that the rule comes from.
+    - `gates` is the value of --feature-gates with which the object would not break the rule, also as a template; empty
+      if no feature gate decides.
     """
 
     id: str
@@ -147,18 +150,20 @@ class Rule:
     def at(self, path: Path, value: Any = None, /, **words: Any) -> "FieldError":
         """The finding that `value` at `path` breaks this rule; `words` fill the templates.
 
-        A word of the fix that is expensive may be a function: it is called only when the finding is rendered.
+        Instead of an expensive word of the fix, pass a function that returns the word: rendering the finding calls it.
         """
-        late = any(map(callable, words.values()))
-        detail = self.message.format(**_short(words))
-        fix = partial(self._fix, words) if late else self._fix(words)
+        has_functions = any(map(callable, words.values()))
+        detail = self.message.format(**_with_short_texts(words))
+        fix = partial(self._fix, words) if has_functions else self._fix(words)
         return FieldError(path, self.type, value, detail, fix, self, words=words)
 
     def _fix(self, words: Mapping[str, Any]) -> str:
-        return self.fix.format(**_short({key: word() if callable(word) else word for key, word in words.items()}))
+        return self.fix.format(
+            **_with_short_texts({key: word() if callable(word) else word for key, word in words.items()})
+        )
 
 
-def _short(words: Mapping[str, Any]) -> dict[str, Any]:
+def _with_short_texts(words: Mapping[str, Any]) -> dict[str, Any]:
     return {key: shorten(word, MAX_SHOWN_WORD) if isinstance(word, str) else word for key, word in words.items()}
 
 
@@ -170,10 +175,10 @@ def with_placeholders(template: str, mark: Callable[[str], str] = "<{}>".format)
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One finding: path, type, the offending JSON value, the rule's message, and the fix (or a function for it).
+    """One finding: path, type, the offending JSON value, the rule's message, and the fix or a function that returns it.
 
-    The text does not show lists and objects, only their path and the fault. `verbatim` replaces type, value and detail
-    if another program has written them as one text. `words` are those that fill the templates of the rule.
+    The text does not show a value that is a list or an object. `verbatim` replaces type, value and detail
+    if another program has written them as one text. `words` fill the templates of the rule.
     """
 
     path: Path
@@ -187,17 +192,17 @@ class FieldError:
 
     @property
     def fix(self) -> str:
-        """What to do about it. Computed at each call."""
+        """What to do about the finding; computed at each access."""
         return self.hint if isinstance(self.hint, str) else self.hint()
 
     @property
     def gates(self) -> str:
-        """The value of --feature-gates with which the rule would not be broken; empty if no feature gate decides."""
+        """The value of --feature-gates with which the rule would be kept; empty if no feature gate decides."""
         return "" if self.rule is None else self.rule.gates.format(**self.words)
 
     @property
     def is_warning(self) -> bool:
-        """Whether the object may be stored nevertheless."""
+        """Whether the object may be stored in spite of the finding."""
         return self.rule is not None and self.rule.severity is Severity.WARNING
 
     @property
@@ -206,7 +211,7 @@ class FieldError:
 
     @property
     def complaint(self) -> str:
-        """Text without the path and the fix."""
+        """The text of the finding without its path and its fix."""
         if self.verbatim:
             return self.verbatim
         text = self.type.text
@@ -216,14 +221,14 @@ class FieldError:
 
     @property
     def body(self) -> str:
-        """Text without the path."""
+        """The text of the finding without its path."""
         complaint, fix = self.complaint, self.fix
         separator = ": " if complaint == self.type.text else "; "
         return f"{complaint}{separator}{fix}" if fix else complaint
 
     @property
     def reader_text(self) -> str:
-        """The text for the reader: for a warning without the kind and the value."""
+        """The text for a person. That of a warning leaves out the type and the value."""
         text = f"{self.detail}; {self.fix}".removesuffix("; ") if self.is_warning else self.body
         return f"{self.path}: {text}" if self.path.parts else text
 
@@ -261,7 +266,7 @@ _ESCAPES = {
 
 
 def quote(text: str) -> str:
-    """Double-quoted, as Go's `%q`."""
+    """The text in double quotes, escaped as by `%q` of Go."""
     return '"' + "".join(_ESCAPES.get(char) or _quote_char(char) for char in text) + '"'
 
 
@@ -275,18 +280,18 @@ def _quote_char(char: str) -> str:
 
 
 def by_path(errors: Iterable[FieldError]) -> list[FieldError]:
-    """The errors sorted by path; at one path, in the order found."""
+    """The errors sorted by path. Errors at the same path keep their order."""
     return sorted(errors, key=lambda error: error.path.order)
 
 
 def aggregate(texts: Iterable[str]) -> str:
-    """One text for all: a single error as it is, several in brackets in their order, each once."""
-    each = list(dict.fromkeys(texts))
-    return each[0] if len(each) == 1 else f"[{', '.join(each)}]"
+    """All texts as one, without duplicates: a single text as it is, several in brackets, in their order."""
+    unique = list(dict.fromkeys(texts))
+    return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
 
 
 def invalid_status(errors: Sequence[FieldError], *, group: str, kind: str, name: str) -> JSON:
-    """metav1.Status 422 Invalid for the named object, with one cause per error, as many as an answer may hold."""
+    """A metav1.Status (422, Invalid) for the named object, with causes for the first MAX_SHOWN_ERRORS errors."""
     causes = [
         {"reason": error.type.value, "message": error.body, "field": str(error.path)}
         for error in errors[:MAX_SHOWN_ERRORS]

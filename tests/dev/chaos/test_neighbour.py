@@ -116,14 +116,14 @@ async def answering(data: bytes | None):
 async def test_the_prober_says_what_is_wrong_with_liveness(monkeypatch, capsys, data, fault):
     monkeypatch.setitem(prober.DEADLINE, LIVENESS, 0.2 if fault == NO_ANSWER else 10)
     async with answering(data) as port:
-        await prober._live("replica-0", hostile.Port("probes", port, "/readyz"), 0)
+        await prober._probe_liveness("replica-0", hostile.Port("probes", port, "/readyz"), 0)
     found = Answer(*json.loads(capsys.readouterr().out))
     assert (found.replica, found.kind, found.fault) == ("replica-0", LIVENESS, fault)
     assert found.end > found.at > 1_000_000_000
 
 
 async def test_a_port_that_nobody_listens_at_is_refused(capsys):
-    await prober._live("replica-0", hostile.Port("probes", 1, "/readyz"), 0)
+    await prober._probe_liveness("replica-0", hostile.Port("probes", 1, "/readyz"), 0)
     assert Answer(*json.loads(capsys.readouterr().out)).fault == "ConnectionRefusedError"
 
 
@@ -138,7 +138,7 @@ async def test_a_port_that_nobody_listens_at_is_refused(capsys):
 async def test_a_small_review_that_is_not_admitted_has_a_fault(capsys, response, fault):
     data = b"HTTP/1.1 200 OK\r\n\r\n" + json.dumps({"response": response}).encode()
     async with answering(data) as port:
-        await prober._review("replica-0", hostile.Port("webhooks", port, "/"), 0)
+        await prober._send_review("replica-0", hostile.Port("webhooks", port, "/"), 0)
     assert Answer(*json.loads(capsys.readouterr().out)).fault == fault
 
 
@@ -146,7 +146,7 @@ async def test_small_reviews_have_4_kib_and_are_admitted_by_turns_of_both_webhoo
     assert 4000 < len(prober.BODY) < 4400
     async with serving(APP, context_with(PAIR)) as server:
         for number in range(2):
-            await prober._review("replica-0", hostile.Port("webhooks", server.port, "/", tls=True), number)
+            await prober._send_review("replica-0", hostile.Port("webhooks", server.port, "/", tls=True), number)
     found = [Answer(*json.loads(line)) for line in capsys.readouterr().out.splitlines()]
     assert [(one.kind, one.fault) for one in found] == [(REVIEW, "")] * 2
 

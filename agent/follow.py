@@ -35,8 +35,8 @@ class NextAttempt(NamedTuple):
 class JobSetWatcher:
     """One agent's view of its JobSet. `act` gets LIFT, RESTART and FAIL when they are due; RESTART and FAIL come last.
 
-    With `following` there is no RESTART: it ends the worker, and reports the next attempt. `notify` gets the notice of
-    maintenance that is open, or None, with each state of the JobSet in which the attempt goes on.
+    With `following` there is no RESTART: it ends the worker, and reports the next attempt. For each new state of the
+    JobSet, unless it ends the attempt, `notify` is called with the open maintenance notice, or None.
     """
 
     def __init__(

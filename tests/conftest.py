@@ -231,7 +231,7 @@ def own_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Own
 
 @pytest.fixture(scope="session")
 def shared(request: pytest.FixtureRequest, own_cluster: OwnCluster) -> Iterator[Shared]:
-    """What files share, until this process comes to tests that need no cluster."""
+    """The clusters that files share. They end before the first test of this process that needs no cluster."""
     with request.config.stash[SHARED] as kept:
         yield kept
 

@@ -122,8 +122,8 @@ async def test_delete_returns_whether_the_object_is_still_there(jobset_server, n
 
 
 async def test_a_user_without_rights_is_forbidden(jobset_server):
-    async with connected(jobset_server.kubeconfig_for("nobody")) as (client, _):
-        with pytest.raises(Forbidden, match='User "nobody" cannot list resource "nodes"'):
+    async with connected(jobset_server.kubeconfig_for("stranger")) as (client, _):
+        with pytest.raises(Forbidden, match='User "stranger" cannot list resource "nodes"'):
             await client.list(NODES)
 
 

@@ -126,10 +126,10 @@ async def test_a_version_the_server_has_forgotten_lists_again(jobset_server, nam
 
 
 async def test_a_cache_that_may_not_be_read_says_so(jobset_server):
-    async with connected(jobset_server.kubeconfig_for("nobody")) as (client, _):
+    async with connected(jobset_server.kubeconfig_for("stranger")) as (client, _):
         informer = Informer(client, NODES, Thing)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(informer.run())
-            with pytest.raises(SyncTimeoutError, match=r'nodes: not listed after 1 s: .*User "nobody" cannot'):
+            with pytest.raises(SyncTimeoutError, match=r'nodes: not listed after 1 s: .*User "stranger" cannot'):
                 await informer.wait_synced(1)
             task.cancel()

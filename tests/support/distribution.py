@@ -1,7 +1,7 @@
 """Which tests share a process of pytest-xdist, and in which order: what takes long and mostly waits comes first.
 
 A process that runs a test on a cluster has that cluster to itself: it starts with the first test that asks for it and
-lives until the process comes to tests that need none. An idle cluster costs processor time, too, so half of the processes
+ends before the first test that needs no cluster. An idle cluster costs processor time, too, so half of the processes
 prefer tests on the full cluster, and the others those on an API server alone. Tests of one file stay together, so
 fixtures of a module are set up once; so do all files of a folder in `TOGETHER`, whose cluster takes long to set up.
 Those of a file in `APART` take long and share nothing: each runs wherever there is room.

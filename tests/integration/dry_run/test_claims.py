@@ -80,9 +80,9 @@ class TestClaims:
         ]
 
     async def test_a_claim_that_may_not_be_read_is_an_internal_error(self, server, ns):
-        found = await self.ask(server.kubeconfig_for("nobody"), ns, **self.LIVE)
+        found = await self.ask(server.kubeconfig_for("stranger"), ns, **self.LIVE)
         [error] = errors(found)
         assert error.startswith(
             f"{self.TEMPLATE}: Internal error: failed to check for existing PVC data-train: "
-            'User "nobody" cannot get persistentvolumeclaims'
+            'User "stranger" cannot get persistentvolumeclaims'
         )

@@ -102,10 +102,10 @@ class TestOthers:
         assert warnings(found) == ['metadata.name: its Service would be refused now: namespaces "nowhere" not found']
 
     async def test_rights_that_are_missing(self, server, ns):
-        nobody = server.kubeconfig_for("nobody")
-        found = await ask(nobody, ns)
+        stranger = server.kubeconfig_for("stranger")
+        found = await ask(stranger, ns)
         assert errors(found) == []
-        assert any('User "nobody" cannot create ' in warning for warning in warnings(found))
+        assert any('User "stranger" cannot create ' in warning for warning in warnings(found))
 
     async def test_a_job_of_somebody_else(self, server, manager, ns):
         body = {"metadata": {"name": "train-workers-0"}, "spec": {"template": {"spec": pod(restartPolicy="Never")}}}

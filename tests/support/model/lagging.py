@@ -55,7 +55,7 @@ class LaggingTransport:
         """Not ours to close: the connections belong to the test."""
 
     async def _lagging(self, request: Request, current: asyncio.Event) -> AsyncIterator[bytes]:
-        kept = tuple(pair for pair in request.query if pair[0] == "labelSelector")
+        kept = tuple(pair for pair in request.query if pair[0] in {"labelSelector", "fieldSelector"})
         exactly = (("resourceVersion", self._version), ("resourceVersionMatch", "Exact"))
         accept = METADATA_LIST if request.accept == METADATA else request.accept
         page = await self._inner.send(replace(request, verb="list", query=kept + exactly, accept=accept, timeout=30.0))

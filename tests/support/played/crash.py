@@ -51,9 +51,6 @@ PAUSE = 0.004
 MOVES = 200
 """Changes of the world after which a path that goes on is taken for one that never ends."""
 
-CLUSTER_WIDE = (PRIORITY_CLASSES.plural, NODES.plural)
-"""What is watched that is the cluster's, not the namespace's."""
-
 ATTEMPTS = ("jobset.sigs.k8s.io/restart-attempt", "jobset.sigs.k8s.io/job-restart-attempt")
 
 
@@ -149,7 +146,7 @@ class KillableTransport:
         plural = request.path.rpartition("/")[2]
         place = plural, dict(request.query).get("labelSelector", "")
         known: dict[str, str] = {}
-        if plural not in CLUSTER_WIDE:
+        if plural != PRIORITY_CLASSES.plural:  # nothing changes them
             self.watched[place] = known
         try:
             async for line in self._shown(plural, lines, known):
@@ -173,10 +170,12 @@ class KillableTransport:
             held.clear()
 
     def _scoped(self, request: Call) -> Call:
-        """Reads of all namespaces are made reads of ours."""
+        """Reads of all namespaces are made reads of ours, and watches of all nodes watches of ours."""
         start, _, plural = request.path.rpartition("/")
+        if plural == NODES.plural and request.verb == "watch":
+            return replace(request, query=(*request.query, ("fieldSelector", f"metadata.name={self._world.node}")))
         discovery = start == "/apis/scheduling.k8s.io"
-        if "/namespaces/" in request.path or plural in CLUSTER_WIDE or discovery:
+        if "/namespaces/" in request.path or plural in {PRIORITY_CLASSES.plural, NODES.plural} or discovery:
             return request
         return replace(request, path=f"{start}/namespaces/{self._world.namespace}/{plural}")
 

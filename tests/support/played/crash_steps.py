@@ -106,8 +106,8 @@ async def start_on_no_node(world: PlayedCluster, seen: Snapshot) -> None:
 
 async def start_on_node(world: PlayedCluster, seen: Snapshot) -> None:
     """The pods of both Jobs come up, that of the first one on a node that exists. It may be drained a second later."""
-    await world.create(NODES, {"metadata": {"name": _held_node(world)}})
-    await _start_pod(world, seen.one(JOBS, FIRST), nodeName=_held_node(world))
+    await world.create(NODES, {"metadata": {"name": world.node}})
+    await _start_pod(world, seen.one(JOBS, FIRST), nodeName=world.node)
     await _start_pod(world, seen.one(JOBS, SECOND))
 
 
@@ -119,7 +119,7 @@ async def evict_first_pod(world: PlayedCluster, _: Snapshot) -> None:
 async def taint_node(world: PlayedCluster, _: Snapshot) -> None:
     """Somebody announces maintenance of the node of the first pod."""
     taint = {"key": MAINTENANCE_TAINT, "effect": "PreferNoSchedule"}
-    await world.patch(NODES, _held_node(world), {"spec": {"taints": [taint]}})
+    await world.patch(NODES, world.node, {"spec": {"taints": [taint]}})
 
 
 def has_notice(seen: Snapshot) -> bool:
@@ -156,13 +156,13 @@ async def replace_by_pending(world: PlayedCluster, seen: Snapshot) -> None:
 
 async def hold_place(world: PlayedCluster, seen: Snapshot) -> None:
     """The pod of the first spare is ready on a node."""
-    await world.create(NODES, {"metadata": {"name": _held_node(world)}})
+    await world.create(NODES, {"metadata": {"name": world.node}})
     await _hold(world, seen, "js-spare-0")
 
 
 async def hold_domain(world: PlayedCluster, seen: Snapshot) -> None:
     """The pods of the first spare are ready on a domain of one node, the leader last."""
-    await world.create(NODES, {"metadata": {"name": _held_node(world)}})
+    await world.create(NODES, {"metadata": {"name": world.node}})
     for index in (1, 0):
         await _hold(world, seen, "js-spare-0", index)
 
@@ -200,8 +200,8 @@ def bind_to_domain(index: int) -> Step:
         name = f"{FIRST}-{index}-a"
         pod = seen.one(PODS, name)
         assert not pod["spec"].get("schedulingGates"), "it is held back for good"
-        assert pod["status"]["nominatedNodeName"] == _held_node(world)
-        await world.bind(name, _held_node(world))
+        assert pod["status"]["nominatedNodeName"] == world.node
+        await world.bind(name, world.node)
         await world.patch(PODS, name, {"status": {"phase": "Running"}}, "status")
 
     return step
@@ -215,12 +215,8 @@ async def lead_follower(world: PlayedCluster, seen: Snapshot) -> None:
     await world.patch(PODS, name, {"spec": {"schedulingGates": left}})
 
 
-def _held_node(world: PlayedCluster) -> str:
-    return f"holds-{world.namespace}"
-
-
 async def _hold(world: PlayedCluster, seen: Snapshot, spare: str, index: int | None = None) -> None:
-    name = await _start_pod(world, seen.one(JOBS, spare), index=index, nodeName=_held_node(world))
+    name = await _start_pod(world, seen.one(JOBS, spare), index=index, nodeName=world.node)
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": NOW}
     await world.patch(PODS, name, {"status": {"conditions": [ready]}}, "status")
 
@@ -236,7 +232,7 @@ async def bind_first_pod(world: PlayedCluster, seen: Snapshot) -> None:
     """The scheduler lets the pod of the first Job run where it was nominated to."""
     pod = seen.one(PODS, FIRST)
     assert not pod["spec"].get("schedulingGates"), "it is held back for good"
-    assert pod["status"]["nominatedNodeName"] == _held_node(world)
+    assert pod["status"]["nominatedNodeName"] == world.node
     await world.patch(PODS, FIRST, {"status": {"phase": "Running"}}, "status")
 
 

@@ -64,7 +64,7 @@ Move = Callable[[], Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All objects of the namespace by plural name, each list by name."""
+    """All objects of the namespace, and the node, by plural name, each list by name."""
 
     objects: dict[str, list[Object]]
 
@@ -144,10 +144,12 @@ class PlayedCluster:
 
     def __init__(self, transport: TrackingTransport, namespace: str) -> None:
         self.namespace = namespace
+        self.node = f"holds-{namespace}"
+        """The one node that there may be: it is no other world's."""
         self._transport = transport
         self._client = Client(transport)
         self._together: set[tuple[str, str]] = set()
-        self._objects: dict[str, list[Object]] = {kind.plural: [] for kind in KINDS}
+        self._objects: dict[str, list[Object]] = {kind.plural: [] for kind in (*KINDS, NODES)}
 
     def at_once(self, resource: Resource, *names: str) -> None:
         """The next changes of these objects are seen together: watches report the first only with the last."""
@@ -159,13 +161,16 @@ class PlayedCluster:
         return any(waiting == plural for waiting, _ in self._together)
 
     async def look(self) -> Snapshot:
-        due = [(kind, options) for kind in KINDS if (options := self._transport.due(kind.plural)) is not None]
+        due = [(kind, options) for kind in (*KINDS, NODES) if (options := self._transport.due(kind.plural)) is not None]
         if due:  # most looks find nothing new, and there are hundreds a second
             await asyncio.gather(*(self._list(kind, options) for kind, options in due))
         return Snapshot(dict(self._objects))
 
     async def _list(self, kind: Resource, options: ListOptions) -> None:
-        page = await self._client.list(kind, namespace=self.namespace, limit=0, **options)
+        if kind == NODES:
+            options["field_selector"] = f"metadata.name={self.node}"
+        namespace = "" if kind == NODES else self.namespace
+        page = await self._client.list(kind, namespace=namespace, limit=0, **options)
         self._objects[kind.plural] = sorted(page.items or [], key=lambda obj: obj["metadata"]["name"])
 
     def move(self, seen: Snapshot) -> Move | None:
@@ -259,12 +264,13 @@ class PlayedCluster:
         while left := self._collect(await self.look()):
             await left()
         with contextlib.suppress(NotFound):
-            await self._client.delete(NODES, f"holds-{self.namespace}")
+            await self._client.delete(NODES, self.node)
 
 
 def resource_of(path: str) -> tuple[str, str, str]:
-    """Plural, name and subresource in the path of a namespaced request; "" for what is not there."""
-    plural, _, rest = path.partition("/namespaces/")[2].partition("/")[2].partition("/")
+    """Plural, name and subresource in the path of a request; "" for what is not there."""
+    in_namespace = path.partition("/namespaces/")[2].partition("/")[2]
+    plural, _, rest = (in_namespace or path.partition("/v1/")[2]).partition("/")
     name, _, subresource = rest.partition("/")
     return plural, name, subresource
 

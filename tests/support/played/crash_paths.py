@@ -30,6 +30,7 @@ from tests.support.played.crash_steps import (
     replace_by_unschedulable,
     replace_domain_by_held_back,
     report,
+    start_alone_on_no_node,
     start_domain_on_no_node,
     start_first_pod,
     start_on_no_node,
@@ -104,6 +105,7 @@ def leaves_node(name: str, announce: Step, move: Early | None = None) -> Path:
 
 
 SPARES = frozenset({"JobSetNodeFailure", "JobSetSpares"})
+TAKES_PLACE = replace_by_held_back, bind_first_pod
 TAKES_DOMAIN = bind_to_domain(0), lead_follower, bind_to_domain(1)
 
 
@@ -117,6 +119,13 @@ def with_spare(pods_per_job: int = 1, **spec: Any) -> dict[str, Any]:
     return made
 
 
+def takes_place(name: str, *steps: Step, pods_per_job: int = 1, **spec: Any) -> Path:
+    """The node of the first Job is lost, and the next pods of that Job come to the place of the spare."""
+    made = with_spare(pods_per_job, failurePolicy={**restarting(), **NODES}, **spec)
+    ends = f"3 Jobs, 3 ready, {3 * pods_per_job} pods, 1 restarts"
+    return Path(name, ends, made, steps, SPARES | GANGS if "scheduling" in spec else SPARES, timers=True)
+
+
 STOP, START = edit(suspend=True), edit(suspend=False)
 MOVED = edit(suspend=False, replicatedJobs=[workers(pod=GPU)])
 LARGER = {"containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"cpu": "2"}}}]}
@@ -127,6 +136,13 @@ CUBES = {
     "replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {"disruptionMode": {"all": {}}}}],
 }
 """A composite over a PodGroup for each Job."""
+DOMAINS = {
+    "schedulingPolicy": {"gang": {}},
+    "replicatedJobs": [
+        {"targetReplicatedJobs": ["workers"], "job": {"schedulingConstraints": {"topology": [{"key": "rack"}]}}}
+    ],
+}
+"""Each Job has a domain of its own, so a spare stands in for the Job with its index alone."""
 PATHS = (
     Path("create", "2 Jobs, 2 ready, 2 pods", manifest(workers(), network=DNS)),
     Path("create-suspended", "2 Jobs, 0 ready, 0 pods", manifest(workers(), network=DNS, suspend=True)),
@@ -274,30 +290,17 @@ PATHS = (
         frozenset({"JobSetNodeFailure", "JobSetAvoidNodes"}),
         timers=True,
     ),
-    Path(
-        "spares",
-        "3 Jobs, 3 ready, 3 pods, 1 restarts",
-        with_spare(failurePolicy={**restarting(), **NODES}),
-        (hold_place, start_on_no_node, replace_by_held_back, bind_first_pod),
-        SPARES,
-        timers=True,
-    ),
-    Path(
+    takes_place("spares", hold_place, start_on_no_node, *TAKES_PLACE),
+    takes_place(
         "spares-domain",
-        "3 Jobs, 3 ready, 6 pods, 1 restarts",
-        with_spare(2, failurePolicy={**restarting(), **NODES}),
-        (hold_domain, start_domain_on_no_node, replace_domain_by_held_back, *TAKES_DOMAIN),
-        SPARES,
-        timers=True,
+        hold_domain,
+        start_domain_on_no_node,
+        replace_domain_by_held_back,
+        *TAKES_DOMAIN,
+        pods_per_job=2,
     ),
-    Path(
-        "spares-gang",
-        "3 Jobs, 3 ready, 3 pods, 1 restarts",
-        with_spare(scheduling=CUBES, failurePolicy={**restarting(), **NODES}),
-        (hold_place, start_on_no_node, replace_by_held_back, bind_first_pod),
-        SPARES | GANGS,
-        timers=True,
-    ),
+    takes_place("spares-gang", hold_place, start_on_no_node, *TAKES_PLACE, scheduling=CUBES),
+    takes_place("spares-gang-domains", hold_place, start_alone_on_no_node, *TAKES_PLACE, scheduling=DOMAINS),
     Path(
         "spares-gang-unschedulable",
         "3 Jobs, 3 ready, 3 pods",

@@ -104,6 +104,12 @@ async def start_on_no_node(world: PlayedCluster, seen: Snapshot) -> None:
     await _start_pod(world, seen.one(JOBS, FIRST), nodeName="gone")
 
 
+async def start_alone_on_no_node(world: PlayedCluster, seen: Snapshot) -> None:
+    """As `start_on_no_node`, and the Jobs that come in place of the first one are ready only with a pod that runs."""
+    world.make_wait_for_pods(FIRST)
+    await start_on_no_node(world, seen)
+
+
 async def start_on_node(world: PlayedCluster, seen: Snapshot) -> None:
     """The pods of both Jobs come up, that of the first one on a node that exists. It may be drained a second later."""
     await world.create(NODES, {"metadata": {"name": world.node}})

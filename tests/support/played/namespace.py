@@ -149,11 +149,16 @@ class PlayedCluster:
         self._transport = transport
         self._client = Client(transport)
         self._together: set[tuple[str, str]] = set()
+        self._starting: set[str] = set()
         self._objects: dict[str, list[Object]] = {kind.plural: [] for kind in (*KINDS, NODES)}
 
     def at_once(self, resource: Resource, *names: str) -> None:
         """The next changes of these objects are seen together: watches report the first only with the last."""
         self._together = {(resource.plural, name) for name in names}
+
+    def make_wait_for_pods(self, *jobs: str) -> None:
+        """From now on Jobs of these names are ready only once they have a pod that runs; all others need no pods."""
+        self._starting.update(jobs)
 
     def withholds(self, plural: str, obj: Object) -> bool:
         """Whether a watch has to wait with this object, the last it received, for others."""
@@ -218,9 +223,11 @@ class PlayedCluster:
 
     def _work(self, seen: Snapshot) -> Move | None:
         pend = {ref["uid"] for pod in seen.of(PODS) if pod["status"].get("phase") == "Pending" for ref in _owners(pod)}
+        running = {ref["uid"] for pod in seen.of(PODS) if pod["status"]["phase"] == "Running" for ref in _owners(pod)}
         for job in seen.of(JOBS):
-            status = job_status.next_status(job, NOW)
-            if status is not None and status.get("ready", 0) and job["metadata"]["uid"] in pend:
+            status, uid = job_status.next_status(job, NOW), job["metadata"]["uid"]
+            starts = _name(job) in self._starting and uid not in running
+            if status is not None and status.get("ready", 0) and (starts or uid in pend):
                 continue
             if status is not None and "deletionTimestamp" not in job["metadata"]:
                 return lambda name=job["metadata"]["name"], status=status: self.patch(

@@ -1,4 +1,4 @@
-"""What a cause answers: findings about the set, or about Jobs that later causes then leave out. Pure."""
+"""The answers of causes. A cause is a function that looks for one kind of reason why a JobSet waits. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,15 +9,16 @@ from diagnose.finding import Finding, Level, join_names, pluralize
 from diagnose.states import State
 
 MAX_FINDINGS = 8
-"""Different findings of one cause; the Jobs or groups of further ones are counted."""
+"""At most this many different findings of one cause. Of further findings, only the Jobs or groups are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A finding and the Jobs that it explains; later causes leave these out. `state` is that of the set.
+    """A finding and the names of the Jobs that it explains. Later causes leave these Jobs out.
 
-    `headline` follows the state in the first line. `ends`: no further causes are tried. `follows`: it is printed after
-    the findings about other Jobs.
+    - `state`: the state of the set, if the finding decides it; `headline` follows the state in the first line.
+    - `ends`: no further causes are tried.
+    - `follows`: the finding is printed after the findings about other Jobs.
     """
 
     finding: Finding
@@ -30,9 +31,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class KeyedFinding:
-    """The finding of a cause about one Job or one group, by name. Those with the same `key` share the first one.
+    """The finding of a cause about the Job or group `name`. Objects with the same `key` share the first finding.
 
-    `finding`: or a function that computes it, if that takes long.
+    `finding` may be a function that computes the finding, if the computation takes long.
     """
 
     name: str
@@ -41,39 +42,41 @@ class KeyedFinding:
 
 
 Cause = Callable[[Case, frozenset[str]], Iterable[Answer]]
-"""Gets the names of the Jobs that no cause before it has explained; answers about those, or about the set."""
+"""Takes the case and the names of the Jobs that no earlier cause has explained. Answers about these Jobs or the set."""
 
 
 def about_jobs(find: Callable[[Case, frozenset[str]], Iterable[KeyedFinding]]) -> Cause:
-    """A cause that finds something about single Jobs: one answer for all Jobs with the same key."""
+    """Decorator that makes a cause of a function with findings about single Jobs: one answer for each key."""
 
     @wraps(find)
-    def cause(case: Case, left: frozenset[str]) -> Iterable[Answer]:
-        findings = merge_findings(find(case, left), "Job", "Job {}")
+    def cause(case: Case, unexplained: frozenset[str]) -> Iterable[Answer]:
+        findings = merge_findings(find(case, unexplained), "Job", "Job {}")
         return [Answer(finding, frozenset(jobs)) for finding, jobs in findings]
 
     return cause
 
 
 def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}") -> list[tuple[Finding, list[str]]]:
-    """One finding for each key, about the first object that has it; the others are listed as "likewise".
+    """One finding for each key, about the first object with this key. Further objects get a finding "likewise".
 
-    Each comes with the names of the objects that it is about. `title` is a template for the name of one object.
+    Each finding comes with the names of its objects. `title` is a template for the name of one object.
     """
     by_key: dict[object, list[KeyedFinding]] = {}
     for keyed in findings:
         by_key.setdefault(keyed.key, []).append(keyed)
-    found: list[tuple[Finding, list[str]]] = []
-    for same in list(by_key.values())[:MAX_FINDINGS]:
-        shared_finding, likewise = same[0].finding, [keyed.name for keyed in same[1:]]
-        first = shared_finding if isinstance(shared_finding, Finding) else shared_finding()
-        found.append((first, [same[0].name]))
+    merged: list[tuple[Finding, list[str]]] = []
+    for same_key in list(by_key.values())[:MAX_FINDINGS]:
+        shared_finding, likewise = same_key[0].finding, [keyed.name for keyed in same_key[1:]]
+        finding = shared_finding if isinstance(shared_finding, Finding) else shared_finding()
+        merged.append((finding, [same_key[0].name]))
         if likewise:
             subject = f"{len(likewise)} more {noun}s ({likewise[0]} … {likewise[-1]})"
             message = f"{title.format(likewise[0]) if len(likewise) == 1 else subject}: likewise"
-            found.append((Finding(first.level, first.cause, message), likewise))
-    uncounted = list(dict.fromkeys(keyed.name for same in list(by_key.values())[MAX_FINDINGS:] for keyed in same))
-    if uncounted:
-        more = f"{pluralize(len(uncounted), f'more {noun}')} ({join_names(uncounted, 2)})"
-        found.append((Finding(Level.WAITS, "more", f"{more}: waiting for reasons of this kind, too"), uncounted))
-    return found
+            merged.append((Finding(finding.level, finding.cause, message), likewise))
+    further_names = list(
+        dict.fromkeys(keyed.name for same_key in list(by_key.values())[MAX_FINDINGS:] for keyed in same_key)
+    )
+    if further_names:
+        more = f"{pluralize(len(further_names), f'more {noun}')} ({join_names(further_names, 2)})"
+        merged.append((Finding(Level.WAITS, "more", f"{more}: waiting for reasons of this kind, too"), further_names))
+    return merged

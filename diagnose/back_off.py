@@ -1,4 +1,4 @@
-"""The cause that pods of a Job have failed, and the Job controller waits before it creates the next one. Pure."""
+"""Causes about failed pods of Jobs that go on: the Job controller creates another pod, after a back-off. Pure."""
 
 from collections.abc import Iterator
 
@@ -17,32 +17,32 @@ _PAUSE = "the Job controller makes the next pod after a pause: 10 s, doubled wit
 
 
 @about_jobs
-def back_off(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Jobs that lack pods after one of them has failed, unless the next pod was refused."""
-    for child in case.unready_jobs(left):
+def back_off(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+    """Jobs that lack pods after a pod of the Job has failed, unless the creation of the next pod was refused."""
+    for child in case.unready_jobs(unexplained):
         uid = child.job.metadata.uid
         last = _last_failed(case, uid)
         if last is None or not lacking(child.job):
             continue
         ended = seconds_since(last.ended_at, case.facts.now)
-        refused = (seconds_since(event.last, case.facts.now) for event in case.refusals(uid))
-        if not any(ended is None or (since is not None and since < ended) for since in refused):
-            how, (failures, final) = how_it_failed(last), _failures(case, child, last)
+        refusal_ages = (seconds_since(event.last, case.facts.now) for event in case.refusals(uid))
+        if not any(ended is None or (since is not None and since < ended) for since in refusal_ages):
+            how, (failures, is_final) = how_it_failed(last), _failures(case, child, last)
             logs = f"{logs_of(case.facts.jobset, child.name)} shows what it wrote"
             remedy = known_remedy(how, last.metadata.namespace, last.name, last.spec.node_name)
-            fix = "; ".join(filter(None, [remedy, logs, "" if final else _PAUSE]))
+            fix = "; ".join(filter(None, [remedy, logs, "" if is_final else _PAUSE]))
             message = f"{ready_count(child.job)}; pod {last.name} has failed: {how}; {failures}"
             finding = Finding(Level.FAULT, "pod-failed", f"Job {child.name}: {message}", fix=fix, since=last.ended_at)
             yield KeyedFinding(child.name, how, finding)
 
 
-def failures(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """Jobs that run again after pods of them have failed: the next failures may end them."""
+def failures(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+    """A note about Jobs that have all pods again after failures, of which backoffLimit allows only so many."""
     jobs = [job for job in case.facts.jobs or () if job.status.failed and not (job.outcome or lacking(job))]
-    jobs = [job for job in jobs if job.metadata.name not in left and job.spec.backoff_limit_per_index is None]
+    jobs = [job for job in jobs if job.metadata.name not in unexplained and job.spec.backoff_limit_per_index is None]
     if jobs:
-        first = max(jobs, key=lambda job: (job.status.failed, job.metadata.name))
-        name, number, limit = first.metadata.name, first.status.failed, first.spec.backoff_limit
+        most_failed = max(jobs, key=lambda job: (job.status.failed, job.metadata.name))
+        name, number, limit = most_failed.metadata.name, most_failed.status.failed, most_failed.spec.backoff_limit
         more = f"; {pluralize(len(jobs) - 1, 'more Job', 'has', 'have')} failures, too" if len(jobs) > 1 else ""
         message = f"Job {name}: {pluralize(number, 'failure')} so far, backoffLimit allows {limit}{more}"
         fix = f"{logs_of(case.facts.jobset, name)} shows what its pods wrote"
@@ -55,7 +55,7 @@ def _last_failed(case: Case, uid: str) -> SeenPod | None:
 
 
 def failed_before(case: Case, child: Child) -> str:
-    """How often pods of a Job have failed and been replaced, and how the last one failed; empty without failures."""
+    """How often pods of a Job have failed and been replaced, and how the last pod failed; empty without failures."""
     job = case.jobs.get(child.job.metadata.uid)
     if job is None or not job.status.failed:
         return ""
@@ -71,13 +71,13 @@ def ready_count(job: Job) -> str:
 
 
 def _failures(case: Case, child: Child, pod: SeenPod) -> tuple[str, bool]:
-    """The number of failures and its limit, and whether the failed pod will not be replaced."""
+    """The number of failures and its limit as a text, and whether these failures are too many to replace the pod."""
     job = case.jobs.get(child.job.metadata.uid)
     if job is None:
         return "", False
-    if (most := job.spec.backoff_limit_per_index) is not None:
+    if (limit := job.spec.backoff_limit_per_index) is not None:
         index = pod.metadata.annotations.index
         failures = (integer(pod.metadata.annotations.index_failures) or 0) + 1
-        text = f"{pluralize(failures, 'failure')} of index {index}, backoffLimitPerIndex allows {most}"
-        return text, failures > most
+        text = f"{pluralize(failures, 'failure')} of index {index}, backoffLimitPerIndex allows {limit}"
+        return text, failures > limit
     return f"{pluralize(job.status.failed, 'failure')}, backoffLimit allows {job.spec.backoff_limit}", False

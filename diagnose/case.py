@@ -1,4 +1,4 @@
-"""The facts about one JobSet, sorted for the causes. Pure."""
+"""The facts about one JobSet, sorted for the causes of `diagnose/reasons.py`. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,22 +18,21 @@ from kube.model.requests import sum_requests
 from policy.judged import JudgedJobSet
 
 RECENT_WARNING = 600.0
-"""Seconds for which a Warning of a kubelet counts: it tries again every 2 min, and writes every 5 min at least."""
+"""Seconds for which a Warning of a kubelet counts. The kubelet repeats it every 5 min at least."""
 LEASE_MARGIN = 5.0
-"""Seconds, on top of its duration, after which a lease that was not renewed means that no manager runs: the clocks of
-two machines differ."""
+"""Seconds for which a lease still counts after its duration, since the clocks of two machines differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The facts with the Jobs sorted, and with the pods by the UID of their Job.
+    """The facts about one JobSet, with its Jobs and pods sorted. Pods are by the UID of their Job.
 
-    - `jobs`: by UID. `unready`: by name, those that run and are not ready.
-    - `leaders`: pods with index 0; `followers`: other pods that live; `failed`: pods that failed and are not deleted.
-    - `pod_warnings`: by the name of the pod, those that kubelets still repeat.
-    - `forest`: the groups of spec.scheduling; None without such groups, or if the Jobs are not known.
-    - `shortage`: the resource of which its pods request more than all nodes have together, if known.
-    - `in_use`: a cache of findings about nodes in use, by the shape of a pod and its resource.
+    - `jobs`: all Jobs by UID. `unready`: Jobs that run and are not ready, by name.
+    - `leaders`: pods with index 0; `followers`: other live pods; `failed`: failed pods that are not being deleted.
+    - `pod_warnings`: Warnings that kubelets still repeat, by the name of the pod.
+    - `forest`: the groups of spec.scheduling; None without groups, or if the Jobs are not known.
+    - `shortage`: a finding about a resource of which the set requests more than all nodes have; None if unknown, too.
+    - `in_use`: a cache of findings about nodes in use, by the shape of a pod and the name of the resource.
     """
 
     facts: Facts
@@ -50,10 +49,10 @@ class Case:
 
     @property
     def manager_missing(self) -> bool:
-        """Whether no manager holds the lease, as far as is known.
+        """Whether no manager runs, as far as is known.
 
-        A manager without leader election takes no lease: if there never was a holder, one runs if something was done
-        about the set.
+        Without a holder of the lease a manager may still run without leader election. It does if the lease never had a
+        holder, and the set has Jobs or a status.
         """
         lease, js = self.facts.lease, self.facts.jobset
         runs_without = never_held(lease) and (bool(self.facts.jobs) or was_reconciled(js))
@@ -61,7 +60,10 @@ class Case:
 
     @property
     def recent_warnings(self) -> list[SeenEvent]:
-        """Warnings about it that are recent and still hold, newest first; none about an earlier set of its name."""
+        """Warnings about the JobSet that are recent and still hold, newest first.
+
+        Warnings about an earlier JobSet of this name are left out.
+        """
         uid = self.facts.jobset.metadata.uid
         return [
             event
@@ -73,25 +75,25 @@ class Case:
         ]
 
     def without_effect(self, gate: str) -> bool:
-        """Whether the manager has warned that the gate of a field is off."""
+        """Whether the manager has warned that this feature gate, which a field of the set needs, is off."""
         return any(event.reason == "FeatureGateDisabled" and gate in event.note for event in self.recent_warnings)
 
     @property
     def ends(self) -> list[SeenEvent]:
-        """Events about pods that were ended from outside, newest first; cancelled deletions are left out.
+        """Events about preempted, evicted or not ready pods, newest first, without cancelled evictions.
 
-        Events that are older than the JobSet are about pods of an earlier one.
+        Events that are older than the JobSet are left out: they are about pods of an earlier JobSet of this name.
         """
         return [event for event in self.facts.ends if not event.note.startswith("Cancelling") and self._newer(event)]
 
     def _newer(self, event: SeenEvent) -> bool:
         """Whether the event last happened after the JobSet was created."""
-        other = seconds_since(self.facts.jobset.metadata.creation_timestamp or "", self.facts.now)
-        ago = seconds_since(event.last, self.facts.now)
-        return other is None or ago is None or ago <= other
+        jobset_age = seconds_since(self.facts.jobset.metadata.creation_timestamp or "", self.facts.now)
+        event_age = seconds_since(event.last, self.facts.now)
+        return jobset_age is None or event_age is None or event_age <= jobset_age
 
     def refusals(self, uid: str) -> list[SeenEvent]:
-        """Warnings that pods of the Job with this UID were refused, newest first."""
+        """Warnings that the creation of a pod of the Job with this UID was refused, newest first."""
         return [
             event for event in self.facts.job_warnings if event.regarding.uid == uid and event.reason == "FailedCreate"
         ]
@@ -100,15 +102,15 @@ class Case:
         """Warnings about a pod that still hold, newest first."""
         return self.pod_warnings.get(pod.name, [])
 
-    def unready_jobs(self, left: frozenset[str]) -> list[Child]:
-        """Those of `unready` that are in `left`."""
-        return [child for name, child in self.unready.items() if name in left]
+    def unready_jobs(self, unexplained: frozenset[str]) -> list[Child]:
+        """Jobs that are not ready and that no earlier cause has explained."""
+        return [child for name, child in self.unready.items() if name in unexplained]
 
     def pods_where(
-        self, left: frozenset[str], holds: Callable[[SeenPod], bool]
+        self, unexplained: frozenset[str], holds: Callable[[SeenPod], bool]
     ) -> Iterator[tuple[Child, list[SeenPod]]]:
-        """The Jobs of `unready_jobs` with such pods, and these pods."""
-        for child in self.unready_jobs(left):
+        """The Jobs of `unready_jobs` that have pods for which `holds` is true, with these pods."""
+        for child in self.unready_jobs(unexplained):
             if pods := [pod for pod in self.pods_of(child) if holds(pod)]:
                 yield child, pods
 
@@ -138,25 +140,25 @@ def unheld(lease: SeenLease | None, now: datetime) -> bool:
     )
 
 
-def case(facts: Facts) -> Case:
-    """Sort the facts. The leader is the newest live pod with index 0; without one, the newest."""
-    known = facts.jobs is not None
+def sort_facts(facts: Facts) -> Case:
+    """The case with these facts. The leader of a Job is its newest pod with index 0; live pods go first."""
     survey = survey_jobs(facts.jobset, facts.jobs) if facts.jobs is not None else Survey()
     jobs = {job.metadata.uid: job for job in facts.jobs or ()}
     unready = {child.name: child for child in survey.unready}
-    found = Case(facts, survey, jobs, unready, forest(facts.jobset) if known else None, _shortage(facts, survey))
+    groups = forest(facts.jobset) if facts.jobs is not None else None
+    sorted_facts = Case(facts, survey, jobs, unready, groups, _shortage(facts, survey))
     for event in facts.pod_warnings:
         age = seconds_since(event.last, facts.now)
         if age is not None and age <= RECENT_WARNING:
-            found.pod_warnings.setdefault(event.regarding.name, []).append(event)
+            sorted_facts.pod_warnings.setdefault(event.regarding.name, []).append(event)
     for pod in sorted(facts.pods or (), key=lambda pod: (pod.live, pod.metadata.creation_timestamp or "", pod.name)):
         if pod.status.phase == "Failed" and pod.metadata.deletion_timestamp is None:
-            found.failed.setdefault(pod.job_uid, []).append(pod)
+            sorted_facts.failed.setdefault(pod.job_uid, []).append(pod)
         if pod.metadata.leads:
-            found.leaders[pod.job_uid] = pod
+            sorted_facts.leaders[pod.job_uid] = pod
         elif pod.live:
-            found.followers.setdefault(pod.job_uid, []).append(pod)
-    return found
+            sorted_facts.followers.setdefault(pod.job_uid, []).append(pod)
+    return sorted_facts
 
 
 def _shortage(facts: Facts, survey: Survey) -> Finding | None:

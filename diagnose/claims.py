@@ -1,4 +1,4 @@
-"""Why a claim of a pod has no volume. Pure."""
+"""Why a PersistentVolumeClaim of a pod has no volume. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from diagnose.remedies import recreate
 from kube.model.suggest import nearest
 
 _Classes = Sequence[SeenStorageClass] | None
-"""The StorageClasses of the cluster; None: not known."""
+"""The StorageClasses of the cluster; None if they are not known."""
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _CREATE = "kubectl get pv lists the volumes; have an administrator of the cluster"
@@ -24,7 +24,7 @@ _INSTALL = (
 
 
 def unbound(case: Case, pod: SeenPod) -> Finding | None:
-    """The first claim of the pod that is missing or pending, and the StorageClass that it lacks; None if none is known.
+    """The finding about the first claim of the pod that is missing or not bound; None if no such claim is known.
 
     The `message` of the finding is a sentence about the claim.
     """
@@ -47,15 +47,17 @@ def unbound(case: Case, pod: SeenPod) -> Finding | None:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where a claim comes from. `path`: of its template in the JobSet; empty: the claim is the user's own.
+    """Where a claim comes from.
 
-    `kept`: the claim outlives the set. `maker`: creates a claim with a template.
+    - `path`: the path of its template in the JobSet; empty if the user creates the claim.
+    - `is_retained`: whether the claim outlives the set.
+    - `maker`: the component that creates a claim from the template.
     """
 
     name: str
     js: JobSet
     path: str
-    kept: bool = False
+    is_retained: bool = False
     maker: str = "the manager"
 
     @property
@@ -64,7 +66,7 @@ class _Source:
 
     @property
     def field_path(self) -> str:
-        """Where its spec is written, in words."""
+        """The path of the claim's spec, or words that describe the path."""
         return f"{self.path}.spec" if self.path.startswith("spec.") else self.path
 
     @property
@@ -75,14 +77,17 @@ class _Source:
         return f"create PersistentVolumeClaim {self.name}: kubectl get pvc {self.arguments} lists those there are"
 
     def with_class(self, old: str | None, meant: str) -> str:
-        """How to get the claim with another StorageClass; `meant`: the one that was likely meant, if any."""
+        """How to replace the claim by a claim of another StorageClass.
+
+        `old`: the present class. `meant`: the class that the user likely meant; empty if unknown.
+        """
         if not self.path:
             return f"kubectl delete pvc {self.name} {self.arguments} and create it with another class"
-        if old and meant and not self.kept:
+        if old and meant and not self.is_retained:
             return recreate(self.js, f"storageClassName: {old}$", f"storageClassName: {meant}")
         change = f"storageClassName: {meant}" if meant else "another storageClassName"
         drop = f" (delete the claim between both, which stays: kubectl delete pvc {self.name} {self.arguments})"
-        return f"write {change} at {self.field_path} in a new JobSet{drop if self.kept else ''}"
+        return f"write {change} at {self.field_path} in a new JobSet{drop if self.is_retained else ''}"
 
 
 def _source(js: JobSet, name: str, pod: SeenPod) -> _Source:
@@ -97,7 +102,7 @@ def _source(js: JobSet, name: str, pod: SeenPod) -> _Source:
 
 
 def _pending(source: _Source, claim: SeenClaim, classes: _Classes) -> tuple[str, str]:
-    """The fault of a claim that has no volume, and what to do."""
+    """The message about a claim that has no volume, and its fix."""
     wanted = claim.spec.storage_class_name
     message = f"claim {source.name} is {claim.status.phase or 'Pending'}"
     if wanted:
@@ -123,8 +128,8 @@ def _pending(source: _Source, claim: SeenClaim, classes: _Classes) -> tuple[str,
 
 
 def _class_causes(source: _Source, claim: SeenClaim, wanted: str, classes: _Classes) -> tuple[str, str]:
-    """Causes for a pending claim that names a StorageClass."""
-    provisioner = "" if classes is None else {known.metadata.name: known.provisioner for known in classes}.get(wanted)
+    """Why a claim that names the StorageClass `wanted` has no volume, and the fix."""
+    provisioner = "" if classes is None else {item.metadata.name: item.provisioner for item in classes}.get(wanted)
     if classes is not None and provisioner is None:
         meant = nearest(wanted, _names(classes))
         there = f"there are: {join_names(_names(classes))}" if classes else "there is none at all"

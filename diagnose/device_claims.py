@@ -12,28 +12,28 @@ from diagnose.pod_causes import SCHEDULER_SECONDS, pods_are
 from diagnose.times import seconds_since
 
 _NOT_MADE = "FailedResourceClaimCreation"
-"""Reason of Warnings of kube-controller-manager about pods for which it cannot make a claim."""
+"""Reason of the Warning of kube-controller-manager about a pod for which it cannot create a ResourceClaim."""
 _NO_TEMPLATE = re.compile(r'resourceclaimtemplate\S* "([^"]+)" not found')
 _RETRIED = "Kubernetes tries again by itself"
 
 
 @about_jobs
-def without_device_claim(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Pods without a node whose claim, or the template of it, is missing: the scheduler ignores them."""
-    for child, pods in case.pods_where(left, lambda pod: pod.unseen and bool(pod.spec.resource_claims)):
+def without_device_claim(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+    """Pods that the scheduler ignores because their ResourceClaim, or the template of the claim, is missing."""
+    for child, pods in case.pods_where(unexplained, lambda pod: pod.unseen and bool(pod.spec.resource_claims)):
         words, fix = _missing_claim(case, pods[0])
         if words:
             created = pods[0].metadata.creation_timestamp or ""
-            late = (seconds_since(created, case.facts.now) or 0) > SCHEDULER_SECONDS
+            is_late = (seconds_since(created, case.facts.now) or 0) > SCHEDULER_SECONDS
             message = f"Job {child.name}: {pods_are(pods)} not scheduled: {words}"
-            level = Level.FAULT if late else Level.WAITS
+            level = Level.FAULT if is_late else Level.WAITS
             yield KeyedFinding(
                 child.name, words.replace(pods[0].name, ""), Finding(level, "device-claim", message, (), fix, created)
             )
 
 
 def _missing_claim(case: Case, pod: SeenPod) -> tuple[str, str]:
-    """The missing device, and what to do; both empty if unknown."""
+    """The missing object in words, and the fix; both empty if it is not known."""
     namespace = pod.metadata.namespace
     names = (claim.resource_claim_name for claim in pod.spec.resource_claims)
     missing = next((name for name in names if case.facts.device_claims.get(name) is False), "")
@@ -48,5 +48,5 @@ def _missing_claim(case: Case, pod: SeenPod) -> tuple[str, str]:
 
 
 def _fix(kind: str, name: str, namespace: str) -> str:
-    classes = f"kubectl get {kind.lower()}s -n {namespace} lists those there are"
-    return f"create {kind} {name}, or see why what makes it, such as a ComputeDomain, has not: {_RETRIED}; {classes}"
+    listing = f"kubectl get {kind.lower()}s -n {namespace} lists those there are"
+    return f"create {kind} {name}, or see why what makes it, such as a ComputeDomain, has not: {_RETRIED}; {listing}"

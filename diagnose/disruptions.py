@@ -1,6 +1,6 @@
-"""Disrupted pods (drained, preempted, evicted or deleted) without an event about it, and how not to count them. Pure.
+"""Disrupted pods (drained, preempted, evicted or deleted) without events, and how not to count their failures. Pure.
 
-A disrupted pod is often gone when its Job has failed: then the history has no pod, node and exit code.
+A disrupted pod is often gone when its Job has failed. The history then has no pod, node or exit code.
 """
 
 from api.jobset import JobSet, ReplicatedJob
@@ -20,7 +20,7 @@ def rjob_of(js: JobSet, job: str) -> ReplicatedJob | None:
 
 
 def disruption_in_history(js: JobSet, failed: FailedAttempt) -> str:
-    """How an attempt in the history shows that a pod was disrupted; empty if that is not likely."""
+    """A clause that says how the pod of a failed attempt was disrupted; empty if a disruption is not likely."""
     if DISRUPTED in failed.message:
         return "its pod was drained, preempted or evicted"
     if failed.failed_job and not failed.pod and failed.message.startswith(FAILED_PODS):
@@ -35,15 +35,16 @@ def disruption_in_history(js: JobSet, failed: FailedAttempt) -> str:
 
 
 def _restarts_containers(js: JobSet, job: str) -> bool:
-    """Whether failed containers of a Job run again in their pod."""
+    """Whether the kubelet restarts failed containers of this Job in their pod."""
     rjob = rjob_of(js, job)
     return rjob is not None and rjob.pod_spec.get("restartPolicy") == "OnFailure"
 
 
 def not_counted(js: JobSet, job: str, location: str = f" {IN_A_NEW}") -> str:
-    """How to configure that disrupted pods of a Job do not count against maxRestarts.
+    """How to write a JobSet in which disrupted pods of this Job do not count against maxRestarts.
 
-    Empty for a set that has a rule of that kind. Kubernetes allows podFailurePolicy with restartPolicy Never only.
+    Empty for a set with a rule whose action ignores maxRestarts. Kubernetes allows podFailurePolicy only with
+    restartPolicy Never. `location` says where to write it.
     """
     rules = js.spec.failure_policy.rules if js.spec.failure_policy is not None else ()
     if any(rule.action.endswith("IgnoreMaxRestarts") for rule in rules):

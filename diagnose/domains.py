@@ -1,4 +1,8 @@
-"""Who holds the domains that a leader waits for. Pure."""
+"""Which Jobs hold the domains of exclusive placement that a leader waits for. Pure.
+
+A domain is all nodes with one value of the topology label. A Job with exclusive placement has a domain for itself. Its
+leader, the pod with index 0, gets the domain first.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +15,7 @@ from diagnose.taints import numbers, remedy
 from diagnose.wording import ANTI_AFFINITY
 
 KEPT_OUT = "kept-out"
-"""The cause of findings about exclusive Jobs that keep other pods out."""
+"""The cause of findings about exclusive Jobs that keep other pods out of their domains."""
 GUIDE = "docs/concepts/exclusive-placement.md"
 _WORDS = {"kubernetes.io/hostname": "node"}
 _VOWELS = "aeiou"
@@ -19,7 +23,7 @@ _PLURAL = re.compile(r"[^aisu]s$")
 
 
 def noun(topology: str) -> str:
-    """The noun for a domain: the last part of the label's key, in the singular."""
+    """The noun for a domain, such as "rack": the last part of the label's key, in the singular."""
     word = topology.rpartition("/")[2]
     return _WORDS.get(topology) or (word[:-1] if _PLURAL.search(word) else word)
 
@@ -29,14 +33,14 @@ def article(word: str) -> str:
 
 
 def domain_of_job(pods: Iterable[SeenPod], topology: str) -> str:
-    """`rack r3, where its Job is`: where a follower was sent to; empty if none of these pods has a domain."""
+    """The domain that followers are sent to, as in `rack r3, where its Job is`; empty if no pod has a domain."""
     domains = (pod.spec.node_selector.get(topology) for pod in pods if not pod.metadata.leads)
-    found = next(filter(None, domains), "")
-    return f"{noun(topology)} {found}, where its Job is" if found else ""
+    domain = next(filter(None, domains), "")
+    return f"{noun(topology)} {domain}, where its Job is" if domain else ""
 
 
 def domain_findings(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...]:
-    """For a leader without a node: how many domains there are and who holds them."""
+    """How many domains there are and which Jobs hold them, for a leader without a node."""
     nodes, word = case.facts.nodes, noun(topology)
     if nodes is None:
         return (_nodes_not_listed(topology, word),)
@@ -52,27 +56,27 @@ def domain_findings(case: Case, leader: SeenPod, topology: str) -> tuple[Finding
 
 
 def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
-    """Which exclusive Jobs keep a pod that is not exclusive out of their domains; None if none do, or if unknown.
+    """The finding about exclusive Jobs that keep a pod without exclusive placement out of their domains, if any.
 
-    `in_group`: for a pod in a group the scheduler may not mention them, as it may report the first placement only. Then
-    the Jobs on nodes that could take the pod count.
+    `in_group`: the pod belongs to a group. The scheduler may report only the first placement of a group, without these
+    Jobs. So the Jobs count that are on nodes with enough resources for the pod.
     """
     condition, nodes = pod.scheduling_failure, case.facts.node_offers
     is_anti_affinity = condition is not None and ANTI_AFFINITY.search(condition.message) is not None
     if condition is None or not (is_anti_affinity or (in_group and nodes is not None)):
         return None
     takers = None if is_anti_affinity or nodes is None else nodes.takers(pod.spec)
-    mine, own = pod.priority, {job.metadata.uid for job in case.facts.jobs or ()}
-    there = (held for held in case.facts.holders or () if held.metadata.topology and held.priority == mine)
-    holders = [holder for holder in there if takers is None or holder.spec.node_name in takers]
+    priority, own_jobs = pod.priority, {job.metadata.uid for job in case.facts.jobs or ()}
+    equals = (pod for pod in case.facts.holders or () if pod.metadata.topology and pod.priority == priority)
+    holders = [holder for holder in equals if takers is None or holder.spec.node_name in takers]
     if not holders:
         return None
     jobs = pluralize(len(holders), "exclusive Job", "keeps", "keep")
     location = "its domain" if len(holders) == 1 else "their domains"
     holder_names = join_names(sorted(holder.job_label for holder in holders))
-    message = f"{jobs} other pods of priority {mine} out of {location}: {holder_names}"
+    message = f"{jobs} other pods of priority {priority} out of {location}: {holder_names}"
     fix = f"give its ReplicatedJob a priorityClassName of another priority in a new JobSet ({GUIDE})"
-    if own.issuperset(holder.job_uid for holder in holders):
+    if own_jobs.issuperset(holder.job_uid for holder in holders):
         message, fix = f"{message}, all of its own JobSet", f"add nodes for it, or {fix}"
     else:
         fix = f"wait until one ends, add nodes, or {fix}"
@@ -80,7 +84,7 @@ def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | N
 
 
 def _nodes_not_listed(topology: str, word: str) -> Finding:
-    """For a user who may not list nodes: how to find out about the domains."""
+    """The finding for a user who may not list nodes."""
     fix = (
         f"jobset validate FILE --server and the warnings when a JobSet is created say if no node has the label"
         f" {topology}: correct the annotation exclusive-topology in a new JobSet; else wait until a Job ends that holds"
@@ -97,7 +101,7 @@ def _no_domains(topology: str, word: str, nodes: int) -> Finding:
 
 
 def _too_few(case: Case, topology: str, word: str, domains: int) -> tuple[Finding, ...]:
-    """A set needs more domains than there are, so it never runs completely."""
+    """At most one finding: the set has more exclusive Jobs than there are domains, so it never runs completely."""
     jobs = (job for job in case.facts.jobs or () if topology_of(job.metadata.annotations) == topology)
     wanted = sum(job.outcome is None for job in jobs)
     if wanted <= domains:
@@ -109,25 +113,31 @@ def _too_few(case: Case, topology: str, word: str, domains: int) -> tuple[Findin
 
 
 def _by_holders(case: Case, leader: SeenPod, domains: Mapping[str, str], word: str) -> Iterator[Finding]:
-    """Findings about the domains, grouped by who holds them. `domains`: the domain of each node."""
+    """One finding for each cause of `_HOLDER_TEXTS` for which the leader cannot have domains.
+
+    `domains`: the domain of each node. `word`: the noun for a domain.
+    """
     pods_by_domain: dict[str, list[SeenPod]] = {domain: [] for domain in sorted(set(domains.values()))}
     for pod in case.facts.holders or ():
         if pod.spec.node_name in domains and pod.job_uid != leader.job_uid:
             pods_by_domain[domains[pod.spec.node_name]].append(pod)
     groups: dict[str, dict[str, Sequence[SeenPod]]] = {cause: {} for cause in _HOLDER_TEXTS}
     for domain, pods in pods_by_domain.items():
-        cause, matter = _cause(leader, pods)
-        groups[cause][domain] = matter
+        cause, blocking_pods = _cause(leader, pods)
+        groups[cause][domain] = blocking_pods
     for cause, holders in ((cause, holders) for cause, holders in groups.items() if holders):
         jobs = {(pod.metadata.namespace, pod.job_uid or pod.name): pod for pods in holders.values() for pod in pods}
-        says, fix = _HOLDER_TEXTS[cause]
-        says = says.format(
+        holder_text, fix = _HOLDER_TEXTS[cause]
+        holder_text = holder_text.format(
             domains=join_names([*holders]),
             jobs=join_names(sorted(pod.job_label for pod in jobs.values())),
             priorities=", ".join(map(str, sorted({pod.priority for pod in jobs.values()}))),
         )
         verb = "holds" if len(holders) == 1 else "hold"
-        message, fix = f"{len(holders)} of {pluralize(len(pods_by_domain), word)} {verb} {says}", fix.format(word=word)
+        message, fix = (
+            f"{len(holders)} of {pluralize(len(pods_by_domain), word)} {verb} {holder_text}",
+            fix.format(word=word),
+        )
         nodes = case.facts.node_offers if cause == "free" else None
         taints = {} if nodes is None else nodes.blocking_taints(leader.spec)
         if hinders := {name: taint for name, taint in taints.items() if domains.get(name) in holders}:
@@ -137,7 +147,7 @@ def _by_holders(case: Case, leader: SeenPod, domains: Mapping[str, str], word: s
 
 
 def _cause(leader: SeenPod, pods: Sequence[SeenPod]) -> tuple[str, Sequence[SeenPod]]:
-    """Why the leader cannot have a domain with these pods, and the pods that prevent it."""
+    """Why a domain with these pods is not free, as a key of `_HOLDER_TEXTS`, and the pods that keep the leader out."""
     if same := [pod for pod in pods if pod.priority == leader.priority]:
         return "equal-priority", same
     if above := [pod for pod in pods if pod.priority > leader.priority]:
@@ -160,11 +170,11 @@ _HOLDER_TEXTS = {
         "the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE",
     ),
 }
-"""The holders of domains in words, and what to do, by cause, in the order of the messages."""
+"""By cause, in the order of the findings: the text about the Jobs that hold the domains, and the fix."""
 
 
 def _preemption(leader: SeenPod) -> str:
-    """What happens to Jobs of lower priority."""
+    """The fix if Jobs of lower priority hold the domains: whether the scheduler preempts them."""
     if leader.spec.preemption_policy == "Never":
         return "its priority class has preemptionPolicy: Never, so they are not preempted: wait, or use another class"
     if nominated := leader.status.nominated_node_name:

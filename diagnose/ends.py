@@ -1,4 +1,4 @@
-"""Causes about disrupted pods, and about nodes that do not answer. Pure."""
+"""Findings about pods that were preempted or evicted, on nodes that do not answer, or that take long to end. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -16,14 +16,14 @@ from diagnose.states import RECENT
 from diagnose.times import age, seconds_since
 
 WAITS_FOR_NODE = "restart-waits-for-node"
-"""Cause of a finding about deleted pods whose node does not end them."""
+"""The cause of findings about pods that are being deleted, but that their node does not end."""
 _OVERDUE = 10.0
-"""Seconds that a kubelet may take after the grace period of a pod until the pod is gone."""
+"""Seconds after the end of the grace period until which a pod that still exists is not overdue."""
 _OF_JOBS = "batch.kubernetes.io/"
-"""Prefix of the finalizer of the Job controller, which removes it itself."""
+"""Prefix of the finalizer of the Job controller, which removes its finalizer without help."""
 _HELD_BY_FINALIZER = "look at the controller that the finalizer is named after: it has to remove it"
 _MARGIN = 60.0
-"""Seconds that the manager may take to act on a failed node after the policy's time."""
+"""Seconds that the manager may take to act on a failed node once `afterSeconds` of the policy are over."""
 _WITH_GATE = f"start the manager with --feature-gates={GATE}=true"
 _STATES = {
     UNREACHABLE: "unreachable",
@@ -33,7 +33,7 @@ _STATES = {
 
 
 def end_words(event: SeenEvent) -> str:
-    """`preempted by pod team-b/urgent-0`, behind `was`."""
+    """What has happened to the pod of the event, such as `preempted by pod team-b/urgent-0`, to follow `was`."""
     match event.reason:
         case "Preempted":
             preemptor = event.related
@@ -54,19 +54,19 @@ def _note(word: str, event: SeenEvent) -> str:
     return f"{word}: {event.note.rstrip('. ')}" if event.note else word
 
 
-def ended_from_outside(case: Case, left: frozenset[str]) -> list[Answer]:
-    """Pods that were preempted or evicted within the last hour, of Jobs that are not ready."""
-    found: dict[str, list[SeenEvent]] = {}
-    seen: set[str] = set()
+def ended_from_outside(case: Case, unexplained: frozenset[str]) -> list[Answer]:
+    """Pods of unready Jobs that were preempted or evicted within the last hour: one finding for each reason."""
+    events_by_words: dict[str, list[SeenEvent]] = {}
+    pod_names: set[str] = set()
     for event in case.ends:
         since = seconds_since(event.last, case.facts.now)
         name = event.regarding.name
-        mine = name.rsplit("-", 2)[0] in left or name.rsplit("-", 1)[0] in left  # of an Indexed or a NonIndexed Job
-        if mine and since is not None and since <= RECENT:
-            if name not in seen:
-                found.setdefault(end_words(event), []).append(event)
-            seen.add(name)
-    return [Answer(_ended_pods(case, words, events)) for words, events in found.items()]
+        indexed_job, non_indexed_job = name.rsplit("-", 2)[0], name.rsplit("-", 1)[0]
+        is_unexplained = indexed_job in unexplained or non_indexed_job in unexplained
+        if is_unexplained and since is not None and since <= RECENT and name not in pod_names:
+            events_by_words.setdefault(end_words(event), []).append(event)
+            pod_names.add(name)
+    return [Answer(_ended_pods(case, words, events)) for words, events in events_by_words.items()]
 
 
 def _ended_pods(case: Case, words: str, events: list[SeenEvent]) -> Finding:
@@ -84,9 +84,9 @@ def _ended_pods(case: Case, words: str, events: list[SeenEvent]) -> Finding:
 
 
 @about_jobs
-def node_fails(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
+def node_fails(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods with status Running on nodes that are gone, unreachable, out of service or not ready."""
-    for child in case.unready_jobs(left):
+    for child in case.unready_jobs(unexplained):
         for pod in case.pods_of(child):
             if pod.silent and (node := pod.spec.node_name) in case.facts.nodes_by_name:
                 state, since = _state(case.facts.nodes_by_name[node])
@@ -99,7 +99,7 @@ def node_fails(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
 
 
 def _state(node: SeenNode | None) -> tuple[str, str]:
-    """The fault of a node, as a relative clause, and its time; both empty if it has none."""
+    """The fault of a node, as a relative clause, and since when; both empty if the node has no fault."""
     if node is None:
         return "which does not exist any more", ""
     times = {taint.key: taint.time_added or "" for taint in node.spec.taints}
@@ -107,7 +107,7 @@ def _state(node: SeenNode | None) -> tuple[str, str]:
 
 
 def _end_pods_on(case: Case, node: str) -> str:
-    """The command that ends all pods of the set on a node: a Job may have more than one there."""
+    """The command that deletes all pods of the set on a node."""
     meta = case.facts.jobset.metadata
     return (
         f"kubectl delete pods -n {meta.namespace} -l {keys.JOBSET_NAME}={meta.name}"
@@ -116,29 +116,29 @@ def _end_pods_on(case: Case, node: str) -> str:
 
 
 def _handling(case: Case, since: str) -> tuple[Finding, ...]:
-    """How the failure policy handles it."""
+    """The finding about what the failure policy does about a node that has failed at `since`."""
     policy, fix = policy_of(case.facts.jobset), ""
-    left = _time_left(case, since)
+    seconds_left = _time_left(case, since)
     limit = f"spec.failurePolicy.nodeFailure.afterSeconds is {policy.after_seconds if policy else 0}"
     if policy is None:
         message = "spec.failurePolicy.nodeFailure is not set: nothing is done about it"
     elif case.without_effect(GATE):
         message, fix = f"nothing is done about it: the manager runs without the feature gate {GATE}", _WITH_GATE
-    elif left is None:
+    elif seconds_left is None:
         message, fix = f"no manager has acted on it: {limit}", _WITH_GATE
-    elif left > 0:
+    elif seconds_left > 0:
         in_place = case.facts.jobset.restarts_in_place
         ends = "its Job fails, or in place the pod is replaced," if in_place else "its Job fails"
-        message = f"{ends} in {age(left)}: {limit}"
+        message = f"{ends} in {age(seconds_left)}: {limit}"
     else:
         message = f"the failure policy decides: {limit}"
     return (Finding(Level.NOTE, "node-failure-policy", message, fix=fix),)
 
 
 def _time_left(case: Case, since: str) -> float | None:
-    """Seconds until the policy acts on a node that has failed since then; 0: it acts now; None: it should have acted.
+    """Seconds until the failure policy acts on a node that has failed at `since`; 0: the policy acts now.
 
-    Also None if it is not known since when the node has failed.
+    None: the policy should have acted, or there is no policy, or `since` is not known.
     """
     policy, waited = policy_of(case.facts.jobset), seconds_since(since, case.facts.now)
     if policy is None or waited is None or waited >= policy.after_seconds + _MARGIN:
@@ -147,25 +147,25 @@ def _time_left(case: Case, since: str) -> float | None:
 
 
 def held_up(case: Case) -> tuple[Finding, ...]:
-    """Why a restart is delayed: nodes that do not end pods of an earlier attempt, and pods that take long to end."""
-    return (*_nodes_of(case, case.facts.ending), *_ending(case, case.facts.ending))
+    """Findings about pods of an earlier attempt that delay a restart: on nodes that do not end them, or slow to end."""
+    return (*_node_findings(case, case.facts.ending), *_ending(case, case.facts.ending))
 
 
 def _ending(case: Case, pods: Iterable[SeenPod]) -> Iterator[Finding]:
-    """Pods that are being deleted on working nodes: how long that may take, or how overdue they are."""
+    """Up to two findings about pods that working nodes end: the overdue pods, and the pods that still have time."""
     nodes, now = case.facts.nodes_by_name, case.facts.now
     on_nodes = [pod for pod in pods if (name := pod.spec.node_name) not in nodes or _may_end(case, nodes[name], pod)]
     seconds_over = {pod.name: seconds_since(pod.metadata.deletion_timestamp or "", now) or 0.0 for pod in on_nodes}
     overdue = [pod for pod in on_nodes if seconds_over[pod.name] > _OVERDUE]
-    for found in (overdue, [pod for pod in on_nodes if seconds_over[pod.name] <= _OVERDUE]):
-        if not found:
+    for group in (overdue, [pod for pod in on_nodes if seconds_over[pod.name] <= _OVERDUE]):
+        if not group:
             continue
-        pod = min(found, key=lambda pod: (-seconds_over[pod.name], pod.name))
-        one, meta = len(found) == 1, pod.metadata
-        subject = f"pod {pod.name} on node {pod.spec.node_name} is" if one else _several(found, pod)
-        grace = f"{'its' if one else 'the'} grace period of {meta.deletion_grace_period_seconds or 0} s"
+        pod = min(group, key=lambda pod: (-seconds_over[pod.name], pod.name))
+        is_single, meta = len(group) == 1, pod.metadata
+        subject = f"pod {pod.name} on node {pod.spec.node_name} is" if is_single else _several(group, pod)
+        grace = f"{'its' if is_single else 'the'} grace period of {meta.deletion_grace_period_seconds or 0} s"
         holders = [name for name in meta.finalizers if not name.startswith(_OF_JOBS)]
-        if found is not overdue:
+        if group is not overdue:
             message = f"{subject} being deleted: {grace} ends in {age(-seconds_over[pod.name])}"
             yield Finding(Level.WAITS, "pod-ending", message, fix="wait until then")
         else:
@@ -197,29 +197,29 @@ def _overdue_fix(pod: SeenPod) -> str:
 
 
 def held_by_earlier(case: Case, job: str) -> tuple[Finding, ...]:
-    """As `held_up`, for Jobs of an earlier JobSet of the same name, whose policy is unknown."""
+    """Findings about pods that delay the deletion of a Job of an earlier JobSet, whose failure policy is unknown."""
     owners = ((pod, pod.metadata.controller()) for pod in case.facts.earlier)
     pods = [pod for pod, owner in owners if owner is not None and owner.name == job]
-    found = _nodes_of(case, pods)
     return tuple(
         replace(
             finding, cause="earlier-waits-for-node", level=Level.FAULT if finding.because else finding.level, because=()
         )
-        for finding in found
+        for finding in _node_findings(case, pods)
     )
 
 
-def _nodes_of(case: Case, pods: Iterable[SeenPod]) -> tuple[Finding, ...]:
+def _node_findings(case: Case, pods: Iterable[SeenPod]) -> tuple[Finding, ...]:
+    """Findings about nodes that do not end these pods, one for each node."""
     by_node: dict[str, list[SeenPod]] = {}
     for pod in pods:
         if pod.spec.node_name in case.facts.nodes_by_name:
             by_node.setdefault(pod.spec.node_name, []).append(pod)
-    found = (_held_up(case, name, case.facts.nodes_by_name[name], pods) for name, pods in by_node.items())
-    return tuple(finding for finding in found if finding is not None)
+    findings = (_held_by_node(case, name, case.facts.nodes_by_name[name], pods) for name, pods in by_node.items())
+    return tuple(finding for finding in findings if finding is not None)
 
 
-def _held_up(case: Case, name: str, node: SeenNode | None, pods: list[SeenPod]) -> Finding | None:
-    """The finding about pods on a node; None if the node may still end them."""
+def _held_by_node(case: Case, name: str, node: SeenNode | None, pods: list[SeenPod]) -> Finding | None:
+    """The finding about pods that are being deleted on one node; None if the node may still end them."""
     subject = f"pod {pods[0].name} is" if len(pods) == 1 else f"pod {pods[0].name} and {len(pods) - 1} more are"
     names = " ".join(pod.name for pod in pods[:MAX_NAMES])
     force = f"kubectl delete pod -n {pods[0].metadata.namespace} {names} --grace-period=0 --force"
@@ -243,10 +243,10 @@ def _held_up(case: Case, name: str, node: SeenNode | None, pods: list[SeenPod]) 
 
 
 def _taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]:
-    """The taint that explains why the node does not end the pod, and its time; both may be empty.
+    """The key of the taint for which the node does not end the pod, and since when it is there; both may be empty.
 
-    A kubelet may still end pods while its node is not ready, or has a taint set by others: such taints count only once
-    the pod is overdue.
+    The kubelet of a node that is not ready, or that has any other taint with the effect NoExecute, may still end pods.
+    So these taints count only once the grace period of the pod is over.
     """
     overdue = (seconds_since(pod.metadata.deletion_timestamp or "", case.facts.now) or 0) > 0
     times = {taint.key: taint.time_added or "" for taint in node.spec.taints}
@@ -255,16 +255,16 @@ def _taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]:
 
 
 def _forced_deletion(case: Case, since: str) -> tuple[Level, tuple[Finding, ...]]:
-    """Whether the manager ends the pods of a node that has failed since then."""
-    policy, left = policy_of(case.facts.jobset), _time_left(case, since)
+    """A level and a finding on whether the manager deletes the pods of a node that has failed at `since`."""
+    policy, seconds_left = policy_of(case.facts.jobset), _time_left(case, since)
     field, level, fix = "spec.failurePolicy.nodeFailure.forceDeletePods", Level.FAULT, ""
     if policy is None or not policy.force_delete_pods:
         message = f"{field} is not set: the manager does not delete it"
     elif case.without_effect(GATE):
         message, fix = f"the manager does not delete it: it runs without the feature gate {GATE}", _WITH_GATE
-    elif left is None:
+    elif seconds_left is None:
         message, fix = f"no manager has deleted it: {field} is true", _WITH_GATE
     else:
-        level, when = Level.WAITS, f"in {age(left)}" if left else "now"
+        level, when = Level.WAITS, f"in {age(seconds_left)}" if seconds_left else "now"
         message = f"the manager deletes it {when}: {field} is true"
     return level, (Finding(Level.NOTE, "node-failure-policy", message, fix=fix),)

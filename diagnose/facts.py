@@ -1,4 +1,4 @@
-"""The facts that explain a JobSet: records of the fields that matter. Pure; writes nothing."""
+"""The facts that explain a JobSet: records with the fields of Kubernetes objects that findings need. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,26 +37,26 @@ class SeenJob(Job, frozen=True, kw_only=True):
 
     @property
     def may_hide_failures(self) -> bool:
-        """Whether other pods of it run while the Job controller waits before it replaces a failed one."""
+        """Whether pods of the Job may run while the Job controller waits before it replaces a failed pod."""
         retries = self.spec.backoff_limit != 0 or self.spec.backoff_limit_per_index is not None
         return retries and self.status.active > 1 and bool(self.status.ready)
 
-    def with_failures(self, more: int) -> "SeenJob":
-        """The Job with that many more failed pods counted."""
-        active = max(self.status.active - more, 0)
+    def with_failures(self, failures: int) -> "SeenJob":
+        """The Job with this number of failed pods added to its status."""
+        active = max(self.status.active - failures, 0)
         ready = min(self.status.ready or 0, active)
-        status = replace(self.status, active=active, ready=ready, failed=self.status.failed + more)
-        return replace(self, status=status) if more else self
+        status = replace(self.status, active=active, ready=ready, failed=self.status.failed + failures)
+        return replace(self, status=status) if failures else self
 
 
 class TrackedPod(OwnedObject, frozen=True, kw_only=True):
-    """A pod that has ended, of which only metadata was sent."""
+    """The metadata of a pod that has ended."""
 
     metadata: ObjectMeta
 
     @property
     def is_uncounted(self) -> bool:
-        """Whether its Job does not count it yet: the Job controller removes the finalizer of counted pods."""
+        """Whether its Job has not counted the pod. The Job controller removes the finalizer of a counted pod."""
         return keys.JOB_TRACKING in self.metadata.finalizers
 
 
@@ -76,7 +76,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def job_label(self) -> str:
-        """Its Job, for a list of those that hold nodes: `team-a/train-workers-0 (ending, not exclusive)`."""
+        """Its Job in a list of Jobs that hold nodes: `team-a/train-workers-0 (ending, not exclusive)`."""
         owner, ending = self.metadata.controller(), self.metadata.deletion_timestamp is not None
         marks = [
             mark for mark, holds in (("ending", ending), ("not exclusive", self.metadata.topology is None)) if holds
@@ -90,12 +90,12 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def gated(self) -> bool:
-        """Whether it is held back by any scheduling gate."""
+        """Whether the pod has a scheduling gate."""
         return bool(self.spec.scheduling_gates) and not self.spec.node_name
 
     @property
     def scheduling_failure(self) -> PodCondition | None:
-        """The condition with the scheduler's reason why it found no node; None without one, and for gated pods."""
+        """The condition in which the scheduler says why it found no node; None if there is none or the pod is gated."""
         if self.spec.node_name or self.gated:
             return None
         scheduled = self.status.condition("PodScheduled")
@@ -103,26 +103,26 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def unseen(self) -> bool:
-        """Whether it waits for a scheduler and none has handled it yet."""
+        """Whether the pod has neither a node nor a message of a scheduler, and no scheduling gate."""
         waits = self.live and not self.spec.node_name and not self.gated
         return waits and self.status.condition("PodScheduled") is None
 
     @property
     def _ends(self) -> Iterator[tuple[str, Terminated]]:
-        """Its containers that have ended, by name: the containers first."""
+        """Names and ends of its containers that have ended; init containers come last."""
         for status in (*self.status.container_statuses, *self.status.init_container_statuses):
             if status.state.terminated is not None:
                 yield status.name, status.state.terminated
 
     @property
     def failed_container(self) -> tuple[str, Terminated] | None:
-        """The container that failed first (exit code other than 0), with its name."""
+        """The name and the end of the container that failed first, with an exit code other than 0; None without one."""
         failed = (end for end in self._ends if end[1].exit_code)
         return min(failed, key=lambda end: end[1].finished_at or "", default=None)
 
     @property
     def ended_at(self) -> str:
-        """When the last of its containers ended, as RFC 3339; empty if none has."""
+        """When its last container ended, as RFC 3339; empty if no container has ended."""
         return max((end.finished_at or "" for _, end in self._ends), default="")
 
     @property
@@ -132,26 +132,26 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a container of it waits, or has failed and not started again."""
+        """Whether a container of the pod waits, or has failed and not started again."""
         states = (status.state for status in (*self.status.init_container_statuses, *self.status.container_statuses))
         return any(state.waiting or (state.terminated and state.terminated.exit_code) for state in states)
 
     @property
     def silent(self) -> bool:
-        """Whether it is Running and not ready without a reason of a container: its node may be gone."""
+        """Whether the pod is Running and not ready, although all containers run: its node may be gone."""
         runs = self.status.phase == "Running" and bool(self.spec.node_name)
         return runs and not self.ready and not self.is_stopped
 
     @property
     def initializing(self) -> str:
-        """The name of the running init container; empty without one."""
+        """The name of the running init container; empty if no init container runs."""
         inits = (status for status in self.status.init_container_statuses if status.name not in self.spec.sidecars)
-        first = next((status for status in inits if status.state.terminated is None), None)
-        return first.name if first is not None and first.state.waiting is None and self.spec.node_name else ""
+        current = next((status for status in inits if status.state.terminated is None), None)
+        return current.name if current is not None and current.state.waiting is None and self.spec.node_name else ""
 
     @property
     def trouble(self) -> Trouble | None:
-        """Why one of its containers does not run, init containers first; None if all run."""
+        """Why a container of the pod does not run, with init containers looked at first; None if all run."""
         return first_trouble(self)
 
 
@@ -168,7 +168,7 @@ class _ClaimStatus(Base, frozen=True, kw_only=True):
 class SeenClaim(Base, frozen=True, kw_only=True):
     """core/v1 PersistentVolumeClaim.
 
-    An absent class means that there is no default class; an empty one asks for volumes without a class.
+    `storage_class_name` is None if the cluster had no default class, and empty if the claim wants a volume without one.
     """
 
     spec: _ClaimSpec = _ClaimSpec()
@@ -176,7 +176,7 @@ class SeenClaim(Base, frozen=True, kw_only=True):
 
     @property
     def asks(self) -> str:
-        """`ReadWriteOnce, 1Gi`: what a volume has to provide."""
+        """What a volume has to provide, such as `ReadWriteOnce, 1Gi`."""
         size = self.spec.resources.requests.get("storage")
         return ", ".join([*self.spec.access_modes, *([str(size)] if size else [])])
 
@@ -194,7 +194,7 @@ class _QuotaStatus(Base, frozen=True, kw_only=True):
 
 
 class SeenQuota(Base, frozen=True, kw_only=True):
-    """core/v1 ResourceQuota: what it allows and what is used, as quantities by resource."""
+    """core/v1 ResourceQuota: the allowed and the used quantities by resource."""
 
     status: _QuotaStatus = _QuotaStatus()
 
@@ -204,7 +204,7 @@ class _Conditions(Base, frozen=True, kw_only=True):
 
 
 class SeenConditions(Base, frozen=True, kw_only=True):
-    """A core/v1 Namespace: why its deletion takes long. Or a Workload: whether Kueue has admitted it."""
+    """The conditions of a core/v1 Namespace or of a Workload of Kueue."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: _Conditions = _Conditions()
@@ -217,7 +217,7 @@ class _LeaseSpec(Base, frozen=True, kw_only=True):
 
 
 class SeenLease(Base, frozen=True, kw_only=True):
-    """The lease of the manager; one without a holder has been given back, or never taken."""
+    """The lease of the manager. Without a holder the lease has been released, or was never acquired."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _LeaseSpec = _LeaseSpec()
@@ -225,7 +225,7 @@ class SeenLease(Base, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class SeenGroups:
-    """The groups of a set: `there` by name, and how many pods have a node (`bound`), by the UID of their Job."""
+    """The stored groups of a set by name (`there`), and by the UID of each Job how many pods have a node (`bound`)."""
 
     there: Mapping[str, StoredGroup]
     bound: Mapping[str, int]
@@ -233,36 +233,44 @@ class SeenGroups:
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """All that was read; `gather` fills it in. None: not known; `unseen` says why, and what is left out because of it.
+    """All facts about one JobSet, which `diagnose/gather.py` reads. None means not known.
 
-    - `jobs`: those that the JobSet owns. `foreign`: names that its missing Jobs should have, and who owns those.
-    - `namespace`: its own, looked up where Jobs are missing that may start, or are being deleted.
-    - `leftover_pods`: pods of earlier attempts by the name of their Job, which is gone. `ending`: pods of earlier
-      attempts that are being deleted on a node, those first that are most likely to stay. `earlier`: the same of Jobs
-      that an earlier JobSet of this name has left and that have names of missing Jobs.
-    - `warnings`: about the JobSet. `job_warnings`: about its Jobs. Newest first.
-    - `service_made`: whether its Service is there, looked up where a Warning says that it could not be created.
-    - `pod_warnings`: about pods that have a node and are not ready, or have claims and no scheduler has looked at them.
-      Newest first.
-    - `pods`: of Jobs that are not ready: those with completion index 0, and others that pend, are not ready, or have
+    Most facts are read only if the set is in a state in which a finding may need them.
+
+    - `jobs`: the Jobs that the JobSet owns.
+    - `foreign`: the owners of Jobs of others that have names of its missing Jobs, by name.
+    - `namespace`: the namespace of the set, read if Jobs that may start are missing, or are being deleted.
+    - `leftover_pods`: names of pods of earlier attempts, by the name of their Job, which is gone.
+    - `ending`: pods of earlier attempts that are being deleted on a node; pods that most likely stay come first.
+    - `earlier`: pods that are being deleted, of Jobs of an earlier JobSet of this name, if a missing Job needs the name
+      of such a Job.
+    - `warnings`: events of type Warning about the JobSet, newest first. `job_warnings`: about its Jobs.
+    - `service_made`: whether the Service of the set exists, read if a Warning says that it could not be created.
+    - `pod_warnings`: Warnings about pods that have a node and are not ready, or have ResourceClaims and no message of a
+      scheduler; newest first.
+    - `pods`: pods of Jobs that are not ready: those with completion index 0, and pods that are pending, not ready or
       failed.
-    - `gated`: pods that await their leader, by the UID of their Job.
-    - `nodes`: the topology labels of every node, by its name. `node_offers`: where the scheduler misses something on
-      nodes, what each has. `holders`: a pod of each Job of all JobSets that is on a node.
-    - `placed`: pods of all JobSets that are on nodes, looked up where nodes could take a pod and too little is free.
-    - `late_agents`: pods without the attempt in place that workers wait for, looked up where all Jobs are ready.
-    - `lease`: the manager's; without holder where there is none.
-    - `manager`: the pod that holds the lease, looked up where Jobs are missing and nothing says why.
-    - `managers`: the manager's pods, looked up where none holds the lease.
-    - `quotas`: those that have refused Jobs or pods, by name; None for one that is gone.
-    - `webhooks`: whether the mutating webhooks are called, looked up for a set that lacks their defaults.
-    - `claims`: of pods that have no node because of them. `storage_classes`: all of the cluster.
-    - `device_claims`: whether ResourceClaims exist, of pods at which no scheduler has looked.
-    - `nodes_by_name`: of pods that run and are not ready, and of `ending` and `earlier`; None for one that is gone.
-    - `kueue`: whether Kueue is in the cluster, looked up for a suspended set of a queue.
-    - `workloads`: Kueue's of such a set; empty where they cannot be read.
-    - `ends`: events about pods that were ended from outside. Newest first.
-    - `groups`: of a set with `spec.scheduling` that has Jobs that are not ready.
+    - `gated`: the number of followers that wait for their leader, by the UID of their Job.
+    - `nodes`: the topology labels of every node, by the name of the node.
+    - `node_offers`: what each node has, read if the scheduler misses something on nodes.
+    - `holders`: one pod of each Job of all JobSets that has a pod on a node.
+    - `placed`: pods of all JobSets that are on nodes, read if nodes could take a pod and too little is free.
+    - `late_agents`: pods whose agents have not reached the attempt in place, read if all Jobs are ready.
+    - `lease`: the lease of the manager; an empty record if the lease does not exist.
+    - `manager`: the pod that holds the lease, read if no Job has been created and the status is empty.
+    - `managers`: the pods of the manager, read if no manager holds the lease.
+    - `quotas`: quotas that have refused Jobs or pods, by name; None for a quota that is gone.
+    - `webhooks`: whether the mutating webhooks are called, read if the set lacks their defaults.
+    - `claims`: PersistentVolumeClaims of pods that have no node because of them, by name; None for a missing claim.
+    - `storage_classes`: all StorageClasses of the cluster.
+    - `device_claims`: whether ResourceClaims exist, by name, for pods without a message of a scheduler.
+    - `nodes_by_name`: nodes of pods that run and are not ready, and of `ending` and `earlier`; None for a node that is
+      gone.
+    - `kueue`: whether Kueue is in the cluster, read if the set has a queue and is suspended.
+    - `workloads`: the Workloads of Kueue for such a set; empty if they cannot be read.
+    - `ends`: events about pods that were preempted, evicted or marked as not ready, newest first.
+    - `groups`: the groups of a set with `spec.scheduling` that has Jobs that are not ready.
+    - `unseen`: sentences about facts that could not be read, and why.
     """
 
     now: datetime

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 MAX_NAMES = 5
-"""Objects that one sentence names; the rest is counted."""
+"""At most this many objects are named in one sentence. The number of the others is added."""
 
 WAIT_FOR_PODS = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
 """The fix if pods have to end first."""
@@ -18,14 +18,17 @@ class Level(enum.Enum):
     NOTE = "note"
     """Information; nothing waits because of it."""
     WAITS = "waits"
-    """Waits for something that is expected to happen."""
+    """The set waits for something that is expected to happen."""
     FAULT = "fault"
-    """Blocks until it is corrected."""
+    """The set does not go on until a user corrects the fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One statement. `cause` names its kind for programs; `since` is RFC 3339 or empty; `fix` has no full stop."""
+    """One statement about a set, because of the findings `because`.
+
+    `cause` names its kind for programs. `since` is RFC 3339 or empty. `fix` has no full stop.
+    """
 
     level: Level
     cause: str
@@ -35,24 +38,24 @@ class Finding:
     since: str = ""
 
     def walk(self) -> Iterator["Finding"]:
-        """The finding and all below it."""
+        """The finding and all findings below it."""
         yield self
-        for below in self.because:
-            yield from below.walk()
+        for finding in self.because:
+            yield from finding.walk()
 
     @property
     def worst_level(self) -> Level:
-        """The worst level of the finding and all below it."""
+        """The worst level of the finding and of all findings below it."""
         return max((finding.level for finding in self.walk()), key=list(Level).index)
 
 
-def join_names(names: Sequence[str], most: int = MAX_NAMES) -> str:
-    """`a, b, c and 4 more`."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
+def join_names(names: Sequence[str], limit: int = MAX_NAMES) -> str:
+    """At most `limit` of the names, such as `a, b, c and 4 more`."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return f"{', '.join(names[:limit])}{more}"
 
 
 def pluralize(number: int, noun: str, singular: str = "", plural: str = "") -> str:
-    """`1 Job`, `3 Jobs`; with a verb in both numbers `1 Job is`, `3 Jobs are`."""
+    """The number with its noun, as in `1 Job`, `3 Jobs`; with a verb in both numbers `1 Job is`, `3 Jobs are`."""
     noun, verb = (noun, singular) if number == 1 else (f"{noun}s", plural)
     return f"{number} {noun} {verb}".rstrip()

@@ -1,7 +1,7 @@
-"""Reads the facts to explain one JobSet from a cluster: with the rights of the user, page by page.
+"""Reads the facts that explain one JobSet from a cluster, page by page, with the rights of the user.
 
-A set may have 10,000 Jobs and 100,000 pods: pods are read only while Jobs are not ready, and then the leaders, pending
-pods, and those of a few Jobs. A missing right is noted, and its facts are left out. Writes and decides nothing.
+A set may have 10,000 Jobs and 100,000 pods. Pods are read only while Jobs are not ready: the leaders, the pending pods,
+and further pods of a few Jobs. If the user lacks a right, this is noted, and the facts are left out.
 """
 
 from collections import Counter
@@ -38,20 +38,20 @@ from kube.reader import MAX_EXAMPLES, MAX_PAGES, PAGE, Reader
 from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, NODES, POD_GROUPS, PODS
 
 REPLACED = 10.0
-"""A pod that is created more than this many seconds after its Job's start replaces another one."""
+"""A pod that is created more than this number of seconds after the start of its Job replaces another pod."""
 FAILED = "status.phase=Failed"
 FEW_PAGES = 4
-"""Number of pages that are read of pods that seldom matter."""
+"""At most this many pages are read of pods that are seldom needed."""
 
 
 async def gather(client: Client, namespace: str, name: str, now: datetime) -> Facts:
-    """The facts about a JobSet. Raises errors about the JobSet itself, and all others except missing rights."""
+    """The facts about a JobSet. Raises all errors, but for rights that the user lacks beyond reading the JobSet."""
     js = await client.get(JOBSETS, name, namespace=namespace, type=JobSet, timeout=COMMAND_TIMEOUT)
     return await gather_about(client, js, now)
 
 
 async def gather_about(client: Client, js: JobSet, now: datetime) -> Facts:
-    """The facts about a JobSet that has just been read. Raises all errors except missing rights."""
+    """The facts about a JobSet that has just been read. Raises all errors but missing rights."""
     facts = Facts(now=now, jobset=js)
     if not js.status.terminal_state and js.is_ours:
         await _Gatherer(client, facts).fill()
@@ -59,7 +59,7 @@ async def gather_about(client: Client, js: JobSet, now: datetime) -> Facts:
 
 
 class _Gatherer:
-    """Reads about one JobSet, once."""
+    """Reads the facts about one JobSet once."""
 
     def __init__(self, client: Client, facts: Facts) -> None:
         self._client = client
@@ -70,7 +70,6 @@ class _Gatherer:
         self._read = Reader(client, self._namespace)
 
     async def fill(self) -> None:
-        """Fill in the facts."""
         facts, js = self._facts, self._js
         facts.jobs = await self._jobs()
         facts.warnings = await self._warnings(f"regarding.kind={keys.KIND},regarding.name={js.metadata.name}")
@@ -106,7 +105,7 @@ class _Gatherer:
             facts.ends = await look_up.ends(self._read, js)
 
     async def _fill_about_waiting(self, survey: Survey) -> None:
-        """Read the facts about Jobs that are not settled."""
+        """Read the facts for a set with Jobs that are missing, or neither ready nor finished."""
         facts, js, read = self._facts, self._js, self._read
         facts.lease = await look_up.lease(read)
         uids = await self._fill_foreign(survey)
@@ -115,16 +114,16 @@ class _Gatherer:
             facts.namespace = await look_up.namespace(read, self._namespace)
         facts.earlier = await look_up.deleted_pods(read, [one_of(keys.JOB_UID, uids)] if uids else [])
         facts.nodes_by_name |= await look_up.nodes(read, facts.earlier)
-        nothing_done = len(survey.missing) == survey.total and not js.status.replicated_jobs_status
-        if nothing_done and facts.lease is not None:
+        is_untouched = len(survey.missing) == survey.total and not js.status.replicated_jobs_status
+        if is_untouched and facts.lease is not None:
             facts.manager = await look_up.manager(read, facts.lease)
         if survey.missing and js.status.restarts:
             facts.leftover_pods = await self._leftover_pods(survey)
         if survey.previous or facts.leftover_pods:
             facts.ending = await look_up.ending_pods(read, js, survey.previous)
-        ends = [child.job for child in survey.unready if child.deleting or child.job.status.terminating]
-        if ends:
-            labels = one_of(keys.JOB_UID, [job.metadata.uid for job in ends[:MAX_EXAMPLES]])
+        ending_jobs = [child.job for child in survey.unready if child.deleting or child.job.status.terminating]
+        if ending_jobs:
+            labels = one_of(keys.JOB_UID, [job.metadata.uid for job in ending_jobs[:MAX_EXAMPLES]])
             facts.ending += await look_up.deleted_pods(read, [labels])
         facts.nodes_by_name |= await look_up.nodes(read, facts.ending)
         if any(lacking(child.job) for child in survey.unready):
@@ -171,7 +170,7 @@ class _Gatherer:
             facts.groups = await self._groups()
 
     async def _groups(self) -> SeenGroups | None:
-        """The groups that the set owns, and how many of its pods have a node."""
+        """The groups that the set owns, and how many of its pods have a node; None without the rights."""
         wanted = forest(self._js)
         kinds = [POD_GROUPS, *([COMPOSITE_POD_GROUPS] if wanted is not None and wanted.needs_composites else [])]
         stored: dict[str, StoredGroup] = {}
@@ -181,12 +180,12 @@ class _Gatherer:
             try:
                 groups = await self._read.collect(resource, StoredGroup, resource.plural, note, **options)
             except NotFound:
-                continue  # not served: the condition says so
+                continue  # the API is not served, which the condition GroupsReady says
             if groups is None:
                 return None
-            mine = (group for group in groups if group.metadata.controlled_by(self._js.metadata.uid))
-            stored |= {group.metadata.name: group for group in mine}
-        with self._read.noting():  # `_pods` has noted it
+            own_groups = (group for group in groups if group.metadata.controlled_by(self._js.metadata.uid))
+            stored |= {group.metadata.name: group for group in own_groups}
+        with self._read.noting():  # `_pods` has noted the missing right
             placed: ListOptions = {"label_selector": self._of_set, "field_selector": PLACED, "accept": METADATA_LIST}
             return SeenGroups(
                 stored, await _count_by_job(self._read.some(PODS, OwnedObject, "pods with a node", **placed))
@@ -196,19 +195,19 @@ class _Gatherer:
     async def _jobs(self) -> tuple[SeenJob, ...] | None:
         with self._read.noting(f"Jobs and pods: you may not list jobs in namespace {self._namespace}"):
             jobs = self._read.all(JOBS, SeenJob, label_selector=self._of_set)
-            mine = tuple([job async for job in jobs if job.metadata.controlled_by(self._js.metadata.uid)])
-            return mine if self._js.spec.suspend else await self._with_uncounted(mine)
+            own_jobs = tuple([job async for job in jobs if job.metadata.controlled_by(self._js.metadata.uid)])
+            return own_jobs if self._js.spec.suspend else await self._with_uncounted(own_jobs)
         return None
 
     async def _with_uncounted(self, jobs: tuple[SeenJob, ...]) -> tuple[SeenJob, ...]:
-        """The Jobs, with failed pods added that the Job controller has not counted yet.
+        """The Jobs, with failed pods added that the Job controller has not counted.
 
-        While it waits before it creates the next pod, several releases of Kubernetes 1.32 to 1.36 do not count: the API
-        server refuses the status that they write of a Job of which other pods are ready.
+        In several releases of Kubernetes 1.32 to 1.36, the Job controller does not count a failed pod while it waits
+        before it creates the next one, if other pods are ready: the API server refuses the status that it writes.
         """
         if not any(job.may_hide_failures and not lacking(job) for job in jobs):
             return jobs
-        with self._read.noting():  # `_pods` notes it where it matters
+        with self._read.noting():  # `_pods` notes that the right is missing
             failed: ListOptions = {"label_selector": self._of_set, "field_selector": FAILED, "accept": METADATA_LIST}
             pods = self._read.some(PODS, TrackedPod, "failed pods", pages=FEW_PAGES, **failed)
             counts = await _count_by_job(pod async for pod in pods if pod.is_uncounted)
@@ -216,19 +215,16 @@ class _Gatherer:
         return jobs
 
     async def _fill_foreign(self, survey: Survey) -> list[str]:
-        """Read who uses the names of the first missing Jobs.
-
-        Returns the UIDs of Jobs of an earlier JobSet of this name.
-        """
+        """Read who owns Jobs with names of missing Jobs. Returns the UIDs of Jobs of an earlier JobSet of this name."""
         foreign: dict[str, Owner] = {}
         earlier = []
-        old = {child.name for child in survey.previous}
+        previous_jobs = {child.name for child in survey.previous}
         due = (position for position in survey.missing if position.replicated_job.name not in survey.stages)
-        free = [position.name for position in due if position.name not in old]
+        names = [position.name for position in due if position.name not in previous_jobs]
         with self._read.noting(
             f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}"
         ):
-            for name in free[:MAX_EXAMPLES]:
+            for name in names[:MAX_EXAMPLES]:
                 job = await self._read.get(JOBS, OwnedObject, name)
                 if job is not None and not job.metadata.controlled_by(self._js.metadata.uid):
                     foreign[name] = job.metadata.owner
@@ -238,9 +234,9 @@ class _Gatherer:
         return earlier
 
     async def _leftover_pods(self, survey: Survey) -> Mapping[str, tuple[str, ...]]:
-        """Pods of earlier attempts that have outlived their Jobs, which large sets delete in the background."""
+        """The names of pods of earlier attempts by the name of their Job, which has been deleted before its pods."""
         earlier_jobs = {child.name for child in survey.previous}
-        found: dict[str, tuple[str, ...]] = {}
+        names_by_job: dict[str, tuple[str, ...]] = {}
         job_of = job_waiting_for(self._js)
         with self._read.noting(f"pods of earlier attempts: you may not list pods in namespace {self._namespace}"):
             labels = other_attempts_selector(self._js)
@@ -249,21 +245,24 @@ class _Gatherer:
             )
             async for pod in pods:
                 if (job := job_of(pod)) and job not in earlier_jobs:
-                    found[job] = (*found.get(job, ()), pod.metadata.name)
-        return found
+                    names_by_job[job] = (*names_by_job.get(job, ()), pod.metadata.name)
+        return names_by_job
 
     async def _warnings(
         self, fields: str, names: set[str] | None = None, pages: int = MAX_PAGES
     ) -> tuple[SeenEvent, ...]:
-        """Warnings, newest first; only those about `names`, if given."""
+        """Warnings with these values of event fields, newest first; if `names` is given, only about these objects."""
         note = f"events: you may not list events.events.k8s.io in namespace {self._namespace}"
         options: ListOptions = {"field_selector": f"{fields},type=Warning"}
-        found = await self._read.collect(EVENTS, SeenEvent, "events", note, pages=pages, **options) or ()
-        matching = (event for event in found if names is None or event.regarding.name in names)
+        events = await self._read.collect(EVENTS, SeenEvent, "events", note, pages=pages, **options) or ()
+        matching = (event for event in events if names is None or event.regarding.name in names)
         return tuple(sorted(matching, key=lambda event: event.last, reverse=True))
 
     async def _pods(self, survey: Survey) -> tuple[SeenPod, ...] | None:
-        """Leaders and pending pods of the unready Jobs; of a few other Jobs, running pods that are not ready."""
+        """Leaders and pending pods of the Jobs that are not ready, and more pods of a few of these Jobs.
+
+        The latter are running pods that are not ready, of Jobs for which no other pod says why they wait.
+        """
         uids = {child.job.metadata.uid for child in survey.unready}
         leads, awaits = f"{keys.COMPLETION_INDEX}=0", keys.AWAITS_LEADER
         pending = f"{self._of_set},{keys.COMPLETION_INDEX}!=0,!{awaits}"
@@ -276,7 +275,7 @@ class _Gatherer:
             for uid in unexplained[:MAX_EXAMPLES]:
                 running = await self._page("Running", f"{keys.JOB_UID}={uid}")
                 pods += [pod for pod in running if not pod.ready and not pod.metadata.leads]
-            # A replaced leader has to join its followers: one of them has the domain.
+            # A replaced leader has to go to the domain of its followers, which one running follower shows.
             started = {child.job.metadata.uid for child in survey.unready if child.job.status.ready}
             leading = (pod for pod in pods if pod.metadata.leads and pod.metadata.topology and pod.job_uid in started)
             for uid in [pod.job_uid for pod in leading if pod.scheduling_failure][:MAX_EXAMPLES]:
@@ -285,7 +284,7 @@ class _Gatherer:
         return None
 
     async def _failed_pods(self, survey: Survey, jobs: Sequence[SeenJob]) -> tuple[SeenPod, ...]:
-        """Failed pods of the unready Jobs that lack pods, but those with index 0, which are known."""
+        """Failed pods with an index above 0, of Jobs that are not ready and lack pods."""
         uids = {job.metadata.uid for job in jobs if job.status.failed and lacking(job)}
         uids &= {child.job.metadata.uid for child in survey.unready}
         if not uids:
@@ -294,7 +293,7 @@ class _Gatherer:
         return tuple(pod for pod in pods if pod.job_uid in uids)
 
     async def _page(self, phase: str, selector: str) -> list[SeenPod]:
-        """The first pods of a phase: enough to name, however many there are."""
+        """The first page of pods in this phase. If there are more pods, this is noted."""
         page = await self._client.list(
             PODS,
             type=SeenPod,
@@ -309,14 +308,14 @@ class _Gatherer:
         return page.items or []
 
     async def _gated_followers(self) -> Mapping[str, int]:
-        """How many pods of each Job await their leader."""
+        """The number of followers that wait for their leader, by the UID of their Job."""
         selector = f"{self._of_set},{keys.AWAITS_LEADER}"
-        with self._read.noting():  # `_pods` has noted it
+        with self._read.noting():  # `_pods` has noted the missing right
             return await _count_by_job(self._read.all(PODS, OwnedObject, label_selector=selector, accept=METADATA_LIST))
         return {}
 
     async def _offers(self, misfits: list[SeenPod], topologies: set[str]) -> Nodes | None:
-        """The offers of the nodes for the resources that pods request; None unless all nodes are known."""
+        """What the nodes have for pods that do not fit; None without the right to read nodes, or for too many nodes."""
         nodes = Nodes(labels=frozenset(topologies).union(*(pod.spec.label_keys for pod in misfits)))
         with self._read.noting("nodes: you may not list nodes, so what they offer is not known"):
             async for node in self._read.all(NODES, SeenNode, namespace=None):
@@ -328,7 +327,7 @@ class _Gatherer:
         return None
 
     async def _nodes(self, topologies: set[str]) -> Mapping[str, Mapping[str, str]] | None:
-        """These labels of every node, by its name."""
+        """The labels of these keys of every node, by the name of the node; None without the right to read nodes."""
         names = ", ".join(sorted(topologies))
         with self._read.noting(f"nodes: you may not list nodes, so which values of {names} there are is not known"):
             nodes = self._read.all(NODES, NodeMetadata, namespace=None, accept=METADATA_LIST)
@@ -339,19 +338,19 @@ class _Gatherer:
         return None
 
     async def _holders(self, waiting: list[SeenPod]) -> Sequence[SeenPod] | None:
-        """The pods with index 0 of the Jobs of all JobSets that have a node.
+        """The pods with index 0 of all JobSets that are on a node, and other pods that hold domains.
 
-        If the holder of a domain is still unknown, also another pod there, with the priority of a waiting leader: pods
-        of Jobs that are not exclusive, or have lost their leader, also keep it out.
+        A domain without a pod with index 0 may hold other pods that keep leaders out, of a Job that is not exclusive
+        or has lost its leader. For such a domain one pod with the priority of a waiting leader is added.
         """
-        first, subject = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0", "pods of other JobSets"
+        leaders, subject = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0", "pods of other JobSets"
         nodes = (self._facts.nodes or {}) if waiting else {}
         with self._read.noting(
             "pods of other namespaces: you may not list them, so which Jobs hold the domains is not known"
         ):
-            holders = [pod async for pod in look_up.placed_pods(self._read, first, subject)]
-            wanted = {pod.priority for pod in waiting}
-            spots = {spot for node in nodes for spot in _spots(node, nodes, wanted)}
+            holders = [pod async for pod in look_up.placed_pods(self._read, leaders, subject)]
+            priorities = {pod.priority for pod in waiting}
+            spots = {spot for node in nodes for spot in _spots(node, nodes, priorities)}
             spots -= {spot for pod in holders for spot in _spots(pod.spec.node_name, nodes, {pod.priority})}
             if spots:
                 other_pods = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}!=0{_priority_selector(waiting)}"
@@ -370,14 +369,14 @@ def _has_pods(job: SeenJob) -> bool:
 
 
 def _has_replacement(survey: Survey, pods: Sequence[SeenPod]) -> bool:
-    """Whether a pod replaces another one: it is newer than its Job's start."""
+    """Whether a pod was created later than the first pods of its Job, so that it replaces another pod."""
     starts = {child.job.metadata.uid: child.job.status.start_time for child in survey.unready}
     times = ((starts.get(pod.job_uid), pod.metadata.creation_timestamp) for pod in pods)
     return any(start and created and seconds_between(start, created) > REPLACED for start, created in times)
 
 
 async def _count_by_job(pods: AsyncIterator[OwnedObject]) -> Counter[str]:
-    """How many of the pods each Job has, by its UID."""
+    """The number of pods by the UID of their Job."""
     counts: Counter[str] = Counter()
     async for pod in pods:
         owner = pod.metadata.controller()
@@ -386,11 +385,14 @@ async def _count_by_job(pods: AsyncIterator[OwnedObject]) -> Counter[str]:
 
 
 def _priority_selector(waiting: list[SeenPod]) -> str:
-    """The part of a selector that chooses pods of their priorities; empty (all pods) if a leader lacks the label."""
+    """The part of a label selector that selects pods with priorities of these leaders.
+
+    Empty, so that it selects all pods, if a leader lacks the label.
+    """
     labels = {pod.metadata.labels.priority for pod in waiting}
     return "" if "" in labels else f",{keys.PRIORITY} in ({','.join(sorted(labels))})"
 
 
 def _spots(node: str, nodes: Mapping[str, Mapping[str, str]], priorities: set[int]) -> set[tuple[str, str, int]]:
-    """The domains that a node is in, each with these priorities."""
+    """Each domain of a node (label key and value) with each of the priorities."""
     return {(key, value, priority) for key, value in nodes.get(node, {}).items() for priority in priorities}

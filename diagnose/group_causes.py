@@ -1,4 +1,7 @@
-"""Causes that are about groups (`spec.scheduling`): missing objects, trees that do not fit, stalled trees. Pure."""
+"""Causes about groups of `spec.scheduling`: missing groups, trees that do not fit, stalled trees. Pure.
+
+A group is a PodGroup (of pods) or a CompositePodGroup (of groups). A tree is a root group with all groups below it.
+"""
 
 from collections.abc import Iterator
 from functools import partial
@@ -33,21 +36,23 @@ _DEFAULT_FIX = (
 _FAULTS = {"FeatureGateDisabled", "APIUnavailable", "CompositePodGroupUnavailable", "FieldDropped", "NameConflict"}
 
 
-def objects(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """The groups cannot be created, or those of an earlier attempt have to be deleted first: no Job starts."""
+def objects(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+    """No Job starts, as groups cannot be created, or groups of an earlier attempt have to be deleted first."""
     condition = find(case.facts.jobset.status.conditions, keys.GROUPS_READY)
     if case.facts.jobs is None or condition is None or condition.status != "False" or condition.reason == "Suspended":
         return
     message = f"the groups that spec.scheduling asks for are not there: {condition.reason}: {condition.message}"
-    level, fix, held = Level.NOTE, "", frozenset[str]()
+    level, fix, waiting_jobs = Level.NOTE, "", frozenset[str]()
     if not _run_without_groups(case):
         level = Level.FAULT if condition.reason in _FAULTS else Level.WAITS
-        fix, held = _FIXES.get(condition.reason, _DEFAULT_FIX), left & _not_started(case)
-    yield Answer(Finding(level, "groups-not-ready", message, fix=fix, since=condition.last_transition_time), held)
+        fix, waiting_jobs = _FIXES.get(condition.reason, _DEFAULT_FIX), unexplained & _not_started(case)
+    yield Answer(
+        Finding(level, "groups-not-ready", message, fix=fix, since=condition.last_transition_time), waiting_jobs
+    )
 
 
 def _run_without_groups(case: Case) -> bool:
-    """Whether Jobs run without the groups that they should be in: scheduling.whenUnavailable is or was Ignore."""
+    """Whether Jobs run without their groups, since scheduling.whenUnavailable is or was Ignore."""
     wanted = case.forest
     running = (job for job in case.facts.jobs or () if not job.spec.suspend and job.outcome is None)
     return wanted is not None and any(
@@ -55,24 +60,24 @@ def _run_without_groups(case: Case) -> bool:
     )
 
 
-def tree_restarts(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """Jobs of a tree do not start before all Jobs of an earlier attempt in it are gone."""
-    old = case.facts.leftover_pods.keys() | {child.name for child in case.survey.previous}
-    idle = left & _not_started(case)
+def tree_restarts(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+    """Jobs of a tree wait until all Jobs of an earlier attempt in the tree are gone."""
+    old_jobs = case.facts.leftover_pods.keys() | {child.name for child in case.survey.previous}
+    idle = unexplained & _not_started(case)
     for root in _roots(case):
-        going, held = sorted(old & _jobs(root)), idle & _jobs(root)
-        if going and held:
+        ending_jobs, waiting = sorted(old_jobs & _jobs(root)), idle & _jobs(root)
+        if ending_jobs and waiting:
             message = (
-                f"{_title(root)}: {pluralize(len(held), 'Job', 'waits', 'wait')} until all of an earlier attempt are"
-                f" gone ({join_names(going)}): the scheduler counts pods that are ending as members"
+                f"{_title(root)}: {pluralize(len(waiting), 'Job', 'waits', 'wait')} until all of an earlier attempt are"
+                f" gone ({join_names(ending_jobs)}): the scheduler counts pods that are ending as members"
             )
-            yield Answer(Finding(Level.WAITS, "tree-restarts", message, fix=WAIT_FOR_PODS), held)
+            yield Answer(Finding(Level.WAITS, "tree-restarts", message, fix=WAIT_FOR_PODS), waiting)
 
 
-def waits(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """Pods of a tree have no node: which level waits for how many, with the scheduler's message, or why there is none.
+def waits(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+    """Pods of a tree have no node. The findings say what each group waits for, or why the scheduler reports nothing.
 
-    Later causes explain Jobs that lack pods.
+    Jobs that lack pods are left to later causes.
     """
     if case.facts.groups is None or case.facts.pods is None:
         return
@@ -80,12 +85,12 @@ def waits(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     explained: set[str] = set()
     for root in _roots(case):
         tree = _WaitingTree(case, case.facts.groups, root)
-        jobs_in_tree = {child.name for child in tree.unready} & left
+        jobs_in_tree = {child.name for child in tree.unready} & unexplained
         if jobs_in_tree and tree.pods_without_node:
-            findings.append(KeyedFinding(_title(root), tree.key(root), tree.whole))
+            findings.append(KeyedFinding(_title(root), tree.key(root), tree.root_finding))
             explained |= jobs_in_tree - {child.name for child in tree.unready if lacking(child.job)}
-    for number, (finding, _) in enumerate(merge_findings(findings, "group")):
-        yield Answer(finding, frozenset() if number else frozenset(explained))
+    for position, (finding, _) in enumerate(merge_findings(findings, "group")):
+        yield Answer(finding, frozenset() if position else frozenset(explained))
 
 
 def _roots(case: Case) -> tuple[Group, ...]:
@@ -97,7 +102,7 @@ def _jobs(group: Group) -> set[str]:
 
 
 def _not_started(case: Case) -> frozenset[str]:
-    """Jobs that may wait for groups: neither running nor of a later stage."""
+    """The names of Jobs that may wait for groups: missing or suspended Jobs that are not of a later stage."""
     missing = (
         position.name for position in case.survey.missing if position.replicated_job.name not in case.survey.stages
     )
@@ -106,12 +111,12 @@ def _not_started(case: Case) -> frozenset[str]:
 
 
 class _WaitingTree:
-    """One tree with pods that wait, as it was read once."""
+    """One tree that may have pods without a node. It is computed once, from the facts."""
 
     def __init__(self, case: Case, groups: SeenGroups, root: Group) -> None:
         self._case, self._groups, self._root = case, groups, root
         leaves = {job: group.name for group in root.walk() for job, _ in group.jobs}
-        # Jobs that run without groups are handled like all others.
+        # Other causes explain Jobs that run without groups.
         self.unready = sorted(
             (
                 child
@@ -131,7 +136,7 @@ class _WaitingTree:
 
     @property
     def pods_without_node(self) -> list[SeenPod]:
-        """Its known pods that live and have no node."""
+        """The known live pods of the tree that have no node."""
         return [pod for pods in self._waiting_pods.values() for pod in pods]
 
     @property
@@ -147,8 +152,8 @@ class _WaitingTree:
         of_tree = tuple(problem.message for problem in self._never) if group is self._root else ()
         return group.template, self._bound_pods(group), self._words(group), problem, of_tree, below
 
-    def whole(self) -> Finding:
-        """The tree from its root."""
+    def root_finding(self) -> Finding:
+        """The finding about the root, with findings about the groups below it."""
         level, because = Level.WAITS, tuple(self._ignored_groups())
         if self._is_unreported and not because:
             reason = why_stalled(self._tree)
@@ -175,56 +180,58 @@ class _WaitingTree:
         )
 
     def _below(self, group: Group) -> list[Finding]:
-        """The findings below a group: those of its waiting children, or the scheduler's message about a PodGroup."""
+        """Findings below a group: about waiting children of a CompositePodGroup, or by the scheduler on a PodGroup."""
         if not group.composite:
             return self._scheduler_findings(group)
         waiting = [child for child in group.children if self._pods(child)]
-        findings = (KeyedFinding(_title(child), self.key(child), partial(self._child, child)) for child in waiting)
+        findings = (
+            KeyedFinding(_title(child), self.key(child), partial(self._child_finding, child)) for child in waiting
+        )
         return [finding for finding, _ in merge_findings(findings, "group")]
 
-    def _child(self, child: Group) -> Finding:
+    def _child_finding(self, child: Group) -> Finding:
         return self._finding(child, tuple(self._below(child)), cause="group-waits")
 
     def _scheduler_findings(self, group: Group) -> list[Finding]:
-        found = []
-        own_messages, other_messages = self._words(group)
-        for text in filter(None, (own_messages, *other_messages)):
+        findings = []
+        group_message, pod_messages = self._words(group)
+        for text in filter(None, (group_message, *pod_messages)):
             level, fix = Level.WAITS, ""
             if text == NO_DOMAIN and not self._never and (labels := levels(self._path[group.name])):
                 level, fix = Level.FAULT, self._no_domain(labels)
             message = f"the scheduler says: {text}{self._level(group, text)}"
-            found.append(Finding(level, "scheduler-said", message, fix=fix))
+            findings.append(Finding(level, "scheduler-said", message, fix=fix))
         for problem, pods in self._misfits(group):
             message = f"{pods_are(pods)} not scheduled: {problem.message}"
-            found.append(Finding(problem.level, problem.cause, message, fix=problem.fix))
-        # The holders of domains tell more than the scheduler, which may mention one domain only.
-        return sorted(found, key=lambda finding: finding.cause != KEPT_OUT)
+            findings.append(Finding(problem.level, problem.cause, message, fix=problem.fix))
+        # The scheduler may mention one domain only, so the finding about the holders of domains comes first.
+        return sorted(findings, key=lambda finding: finding.cause != KEPT_OUT)
 
     def _misfits(self, group: Group) -> list[tuple[Finding, list[SeenPod]]]:
-        """Requirements of pods of a PodGroup that no node meets, with those pods."""
+        """At most two findings about requirements of pods of a PodGroup that no node meets, with the pods of each."""
         by_message: dict[str, tuple[Finding, list[SeenPod]]] = {}
         for pod in () if group.composite else sorted(self._pods(group), key=lambda pod: pod.name):
             problem = unbound(self._case, pod) or misfit(self._case, pod, in_group=True)
-            keeps = (
+            exclusion = (
                 None
                 if problem is not None and problem.level is Level.FAULT
                 else kept_out(self._case, pod, in_group=True)
             )
-            for finding in filter(None, (keeps, problem)):
-                # Waiting until something ends does not help a tree that never fits.
+            for finding in filter(None, (exclusion, problem)):
+                # A tree that never fits does not fit after a wait either, so findings that only wait are left out.
                 if finding.level is Level.FAULT or not self._never:
                     by_message.setdefault(finding.message, (finding, []))[1].append(pod)
         return list(by_message.values())[:2]
 
     def _why_never(self) -> list[Finding]:
-        """The resources that the nodes lack for the group, if the scheduler has tried to place it."""
+        """Findings about why the tree never fits on the nodes; empty if the scheduler has not tried to place it."""
         nodes = self._case.facts.node_offers
         if nodes is None or self._is_unreported:
             return []
         return why_never(self._root, nodes, {job: pods[0].spec for job, pods in self._waiting_pods.items() if pods})
 
     def _no_domain(self, labels: list[str]) -> str:
-        """What to do if no domain is possible, and no label is known to be missing."""
+        """The fix if no domain is possible, and no label is known to be missing. `labels`: keys of the levels."""
         if self._case.facts.node_offers is not None:
             return f"kubectl get nodes -L {','.join(labels)} shows the domains: none has a node that its pods may use"
         wanted = " ".join(f"{key}=VALUE" for key in labels)
@@ -240,22 +247,25 @@ class _WaitingTree:
         messages = (
             without_repetition(pod.scheduling_failure.message) for pod in self._pods(group) if pod.scheduling_failure
         )
-        other_messages = dict.fromkeys(
+        pod_messages = dict.fromkeys(
             text for text in messages if not (message and (text == message or is_about_group(text)))
         )
-        return message, tuple(other_messages)[:2]
+        return message, tuple(pod_messages)[:2]
 
     def _level(self, group: Group, text: str) -> str:
-        """Which level of the tree lacks members; empty unless exactly one needs the number that the scheduler names."""
+        """A clause about the group on the path that lacks members, and how many have room.
+
+        Empty unless exactly one group needs the number that the scheduler names in `text`.
+        """
         missing = shortfall(text)
-        meant = [
+        lacking_groups = [
             above
             for above in self._path[group.name]
             if missing and str(required_members(self._tree, above)) == missing.wanted
         ]
-        if missing is None or len(meant) != 1:
+        if missing is None or len(lacking_groups) != 1:
             return ""
-        [above] = meant
+        [above] = lacking_groups
         members = "groups" if above.composite else "pods"
         domains = above.topology and missing.placements
         location = f" in the first of {missing.placements} {noun(above.topology)}s" if domains else ""
@@ -263,7 +273,7 @@ class _WaitingTree:
         return f"; that is: {_title(above)} needs {missing.wanted} {members} at once, and {room}"
 
     def _ignored_groups(self) -> list[Finding]:
-        """The scheduler has bound pods and ignored their groups."""
+        """At most one finding: the scheduler has given pods nodes and ignored their groups."""
         leaves = [group for group in self._root.walk() if not group.composite and self._bound_pods(group)]
         if not leaves or any(self._condition(group) for group in self._root.walk()):
             return []
@@ -276,8 +286,8 @@ class _WaitingTree:
         return [Finding(Level.FAULT, "scheduler-ignores-groups", message, fix=fix)]
 
     def _condition(self, group: Group) -> Condition | None:
-        found = self._groups.there.get(group.name)
-        return None if found is None else find(found.status.conditions or (), INITIALLY_SCHEDULED)
+        stored_group = self._groups.there.get(group.name)
+        return None if stored_group is None else find(stored_group.status.conditions or (), INITIALLY_SCHEDULED)
 
     def _pods(self, group: Group) -> list[SeenPod]:
         return [pod for below in group.walk() for job, _ in below.jobs for pod in self._waiting_pods.get(job, ())]
@@ -328,5 +338,5 @@ def _rule(group: Group, wanted: int) -> str:
         return f"{word}s are scheduled one by one{location}"
     if members == 1:
         return f"its one {word} has to fit{location}"
-    some = f"all {members}" if wanted >= members else f"{wanted} of {members}"
-    return f"{some} {word}s have to fit at once{location}"
+    share = f"all {members}" if wanted >= members else f"{wanted} of {members}"
+    return f"{share} {word}s have to fit at once{location}"

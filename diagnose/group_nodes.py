@@ -1,4 +1,4 @@
-"""Labels and sufficiently large domains that the nodes lack for a tree of groups. Pure."""
+"""Why a tree of groups never fits on the nodes: missing labels, or domains that are too small. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -12,7 +12,7 @@ from kube.model.requests import sum_requests
 
 
 def why_never(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> list[Finding]:
-    """Why a tree never gets nodes; empty if unknown. `pods`: one pod without a node for each Job."""
+    """Findings about why a tree never gets nodes; empty if unknown. `pods`: one pod without a node for each Job."""
     return _labels(root, nodes) or _small_domains(root, nodes, pods)
 
 
@@ -24,12 +24,12 @@ def paths(group: Group, above: Sequence[Group] = ()) -> Iterator[list[Group]]:
 
 
 def levels(path: Sequence[Group]) -> list[str]:
-    """The topology keys of a group and those above it, from the root."""
+    """The topology keys of the groups on a path, from the root."""
     return list(dict.fromkeys(group.topology for group in path if group.topology))
 
 
 def _labels(root: Group, nodes: Nodes) -> list[Finding]:
-    """Labels of its levels that no node has, or that no node has all of."""
+    """Findings about topology labels that no node has, or about labels of one path that no node has together."""
     keys = dict.fromkeys(group.topology for group in root.walk() if group.topology)
     missing = [(key, missing_label) for key in keys if (missing_label := nodes.missing_label(key)) is not None]
     if missing:
@@ -41,20 +41,20 @@ def _labels(root: Group, nodes: Nodes) -> list[Finding]:
 
 
 def _no_label(message: str, instead: str, *keys: str) -> Finding:
-    """`instead`: the beginning of the fix, ending in a comma."""
+    """The finding about labels that nodes lack. `instead`: the beginning of the fix, ending in a comma, or empty."""
     label = f"kubectl label node NODE {' '.join(f'{key}=VALUE' for key in keys)}"
     fix = f"{instead}{'or ' if instead else ''}{label}; kubectl get nodes --show-labels shows the labels of the nodes"
     return Finding(Level.FAULT, "no-such-label", message, fix=fix)
 
 
 def _small_domains(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> list[Finding]:
-    """Levels with more pods than their largest domain takes while idle; one finding for each kind of group."""
-    found: dict[str, Finding] = {}
+    """Findings about groups with more pods than the largest idle domain takes: one for each template of groups."""
+    findings: dict[str, Finding] = {}
     for path in paths(root):
         group = path[-1]
-        if group.topology and group.template not in found and (finding := _too_small(path, nodes, pods)) is not None:
-            found[group.template] = finding
-    return list(found.values())
+        if group.topology and group.template not in findings and (finding := _too_small(path, nodes, pods)) is not None:
+            findings[group.template] = finding
+    return list(findings.values())
 
 
 def _too_small(path: Sequence[Group], nodes: Nodes, pods: Mapping[str, SeenSpec]) -> Finding | None:
@@ -67,23 +67,23 @@ def _too_small(path: Sequence[Group], nodes: Nodes, pods: Mapping[str, SeenSpec]
                 kind = shape_of(spec)
                 kinds[kind] = (spec, kinds.get(kind, (spec, 0))[1] + number)
     for spec, number in kinds.values():
-        # Other pods of the group may be of another kind.
+        # Pods of other kinds may be among the pods that have to be placed at once.
         wanted, room = at_once - (group.pods - number), nodes.largest(spec, tuple(keys))
         if room < wanted:
             holds = (
                 f"the largest {noun(group.topology)} holds {room}" if room else f"no {noun(group.topology)} holds any"
             )
-            some = "" if number == group.pods else " of one kind"
-            return _finding(path, f"{holds} of its {pluralize(number, 'pod')}{some}")
+            kind_text = "" if number == group.pods else " of one kind"
+            return _finding(path, f"{holds} of its {pluralize(number, 'pod')}{kind_text}")
     return _too_much(path, nodes, kinds.values()) if at_once == group.pods else None
 
 
 def _too_much(path: Sequence[Group], nodes: Nodes, kinds: Iterable[tuple[SeenSpec, int]]) -> Finding | None:
-    """Pods of several kinds that request more together than any domain has."""
+    """The finding about a resource of which all pods together request more than any domain has; None without one."""
     for name, total in sum_requests((spec.requests(), number) for spec, number in kinds).items():
-        if (most := nodes.most(name, levels(path))) < total:
-            some = f"need {format_amount(total, name)} in all, the largest {noun(path[-1].topology)} has"
-            return _finding(path, f"its {pluralize(path[-1].pods, 'pod')} {some} {format_number(most, name)}")
+        if (largest := nodes.most(name, levels(path))) < total:
+            comparison = f"need {format_amount(total, name)} in all, the largest {noun(path[-1].topology)} has"
+            return _finding(path, f"its {pluralize(path[-1].pods, 'pod')} {comparison} {format_number(largest, name)}")
     return None
 
 
@@ -101,7 +101,7 @@ def _finding(path: Sequence[Group], message: str) -> Finding:
 
 
 def _pods_at_once(group: Group) -> int:
-    """How many pods below the group have to be in its domain together; all pods of basic PodGroups count."""
+    """How many pods of the group have to be in its domain at once; of a PodGroup without a gang, all pods."""
     if not group.composite:
         return group.pods if group.gang is None else group.gang
     fewest = sorted(map(_pods_at_once, group.children))

@@ -1,4 +1,4 @@
-"""Causes about Jobs that do not exist, may not start yet, or have no pods. Pure."""
+"""Causes about Jobs that do not exist, may not start, are suspended or deleted, or lack pods. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,26 +30,26 @@ from diagnose.wording import NO_RIGHT
 from kube.model.meta import Owner, find
 
 _HOLD_JOBS_BACK = (JOB_CREATION_FAILED, SERVICE_CREATION_FAILED, "PVCCreationFailed", "SchedulingObjectsFailed")
-"""Reasons of Warnings about refused objects that are created before Jobs, so that Jobs are missing."""
+"""Reasons of Warnings that a Job, or an object that has to be created before Jobs, was refused."""
 _OF_OTHERS = "exists already and belongs to"
-"""Part of the note about a Service of another owner, which does not delay Jobs."""
+"""Part of the note of a Warning about a Service of another owner. Such a Service does not delay Jobs."""
 BEGIN_SECONDS = 30.0
-"""Seconds after the end of a Job within which the Jobs of the next stage are created."""
+"""Seconds after the completion of a Job within which missing Jobs of the next stage are normal."""
 _Refused = tuple[Child, SeenEvent, QuotaRefusal]
-"""A Job, the Warning that its pods are refused, and the quota that refuses them."""
+"""A Job, the Warning that its pods are refused, and the refusal by a quota that the Warning reports."""
 
 
-def later_stage(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """ReplicatedJobs that wait for others (dependsOn, startupPolicy InOrder, executionPolicy)."""
+def later_stage(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+    """ReplicatedJobs that wait for other ReplicatedJobs (dependsOn, startupPolicy InOrder, executionPolicy)."""
     survey = case.survey
-    in_turn = survey.waiting_for_settled_jobs(_beginning(case))
+    next_ones = survey.waiting_for_settled_jobs(_beginning(case))
     for name, reason in survey.stages.items():
         missing = [position.name for position in survey.missing if position.replicated_job.name == name]
         halted = [child.name for child in survey.halted if child.replicated_job == name]
-        if jobs := left & {*missing, *halted}:
+        if jobs := unexplained & {*missing, *halted}:
             message = f"ReplicatedJob {name} ({pluralize(len(jobs), 'Job')}): waits for {reason}"
             finding = (
-                _waits_for_earlier_jobs(case, name, message) if name in in_turn else _behind_waiting(case, message)
+                _waits_for_earlier_jobs(case, name, message) if name in next_ones else _behind_waiting(case, message)
             )
             yield Answer(finding, jobs, follows=True)
 
@@ -60,9 +60,9 @@ def _behind_waiting(case: Case, message: str) -> Finding:
 
 
 def _waits_for_earlier_jobs(case: Case, name: str, message: str) -> Finding:
-    """The Jobs that have to end before a ReplicatedJob starts, if they run normally.
+    """The finding about a ReplicatedJob that waits only for Jobs that run normally.
 
-    Servers do not end, so it also names the field to wait until they are ready instead.
+    The fix also names the field with which the ReplicatedJob waits until Jobs are ready instead, for Jobs of servers.
     """
     survey = case.survey
     awaited = {unmet.replicated_job for unmet in survey.unmet[name]} - survey.unmet.keys()
@@ -81,7 +81,7 @@ def _waits_for_earlier_jobs(case: Case, name: str, message: str) -> Finding:
 
 
 def _attempt_start(js: JobSet) -> str:
-    """Since when the attempt runs: the latest of the set's creation, its last resumption and its last restart."""
+    """When the attempt began: the latest of the set's creation, its last resumption and its last restart."""
     resumed = find(js.status.conditions, SUSPENDED)
     restart = js.status.last_restart
     return max(
@@ -92,10 +92,10 @@ def _attempt_start(js: JobSet) -> str:
 
 
 @about_jobs
-def failed_jobs(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Failed Jobs of a set that has not decided about them yet."""
+def failed_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+    """Failed Jobs to which the manager has not applied the failure policy yet."""
     fix = "the manager decides by spec.failurePolicy; if it does not, see the Warnings of the JobSet"
-    for child in (child for child in case.survey.failed if child.name in left):
+    for child in (child for child in case.survey.failed if child.name in unexplained):
         failure = child.job.failure
         since = failure.last_transition_time if failure else ""
         reason = f"{failure.reason}: {failure.message}" if failure else "it says no reason"
@@ -103,12 +103,12 @@ def failed_jobs(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
         yield KeyedFinding(child.name, reason, Finding(Level.FAULT, "job-failed", message, fix=fix, since=since))
 
 
-def behind(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """Jobs of a large set that are created or resumed after the Job controller has taken up earlier ones."""
+def behind(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+    """Jobs that are created or resumed only after the Job controller has started earlier Jobs of the set."""
     survey = case.survey
     queued = [child.name for child in survey.unready if child.job.queued and not child.deleting]
     absent = {position.name for position in survey.missing} - case.facts.foreign.keys()
-    waiting = left & (absent | {child.name for child in survey.halted})
+    waiting = unexplained & (absent | {child.name for child in survey.halted})
     if survey.is_queue_full and waiting:
         finding = Finding(
             Level.WAITS,
@@ -120,9 +120,9 @@ def behind(case: Case, left: frozenset[str]) -> Iterator[Answer]:
         yield Answer(finding, waiting)
 
 
-def missing(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """Jobs that do not exist: their name is taken, they were refused, or they are about to be created."""
-    names = [position.name for position in case.survey.missing if position.name in left]
+def missing(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+    """Jobs that do not exist: another Job has the name, they were refused, or they are about to be created."""
+    names = [position.name for position in case.survey.missing if position.name in unexplained]
     for name in names:
         if name in case.facts.foreign:
             yield Answer(_name_conflict(case, name), frozenset({name}))
@@ -157,7 +157,7 @@ def _absent_jobs(case: Case, names: list[str]) -> Finding:
 
 
 def _refused_jobs(case: Case, refusal: SeenEvent, number: int, message: str) -> Finding:
-    """Jobs that do not exist because the API server, a webhook or a quota has refused them."""
+    """The finding about `number` Jobs that the API server, a webhook or a quota has refused."""
     quota = quota_refusal(refusal.note)
     if quota is None:
         fix = "fix what the message names: the manager tries again by itself"
@@ -173,12 +173,12 @@ def _refused_jobs(case: Case, refusal: SeenEvent, number: int, message: str) -> 
 
 
 def holds_back(event: SeenEvent) -> bool:
-    """Whether a Warning explains why Jobs are missing."""
+    """Whether the Warning explains why Jobs are missing."""
     return event.reason in _HOLD_JOBS_BACK and _OF_OTHERS not in event.note
 
 
 def _beginning(case: Case) -> frozenset[str]:
-    """ReplicatedJobs that may start and have no Jobs yet, if Jobs of the set have completed just now."""
+    """Names of ReplicatedJobs that may start and have no Jobs yet; empty unless Jobs of the set completed recently."""
     jobs, now = case.facts.jobs or (), case.facts.now
     ends = (find(job.status.conditions, JOB_COMPLETE) for job in jobs)
     ages = (seconds_since(end.last_transition_time or "", now) for end in ends if end is not None)
@@ -189,44 +189,45 @@ def _beginning(case: Case) -> frozenset[str]:
 
 
 def _begin(case: Case, names: frozenset[str]) -> bool:
-    """Whether all these missing Jobs belong to ReplicatedJobs that are beginning."""
-    owners = {position.replicated_job.name for position in case.survey.missing if position.name in names}
+    """Whether all these missing Jobs belong to ReplicatedJobs of `_beginning`."""
+    replicated_jobs = {position.replicated_job.name for position in case.survey.missing if position.name in names}
     beginning = _beginning(case)
-    return bool(beginning) and owners <= beginning
+    return bool(beginning) and replicated_jobs <= beginning
 
 
 @about_jobs
-def halted_jobs(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Jobs that are still suspended although the set is not."""
+def halted_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+    """Jobs that are still suspended although the set is not suspended."""
     fix = "the manager resumes it by itself; a Job that another controller suspends needs that one"
     if case.facts.jobset.metadata.annotations.get(SKIP_SUSPEND) == "true":
         fix = f"the controller that has suspended it resumes it: annotation {SKIP_SUSPEND} of the JobSet"
-    again = next((event for event in case.recent_warnings if event.reason == JOBS_SUSPENDED_AGAIN), None)
-    for child in (child for child in case.survey.halted if child.name in left):
+    suspended_again = next((event for event in case.recent_warnings if event.reason == JOBS_SUSPENDED_AGAIN), None)
+    for child in (child for child in case.survey.halted if child.name in unexplained):
         ending = child.job.status.active
         reason = f": {pluralize(ending, 'pod')} of the time before have to end first" if ending else ""
         finding = Finding(Level.WAITS, "halted", f"Job {child.name}: is still suspended{reason}", fix=fix)
-        if again is not None:
-            message, _, fix_of_event = again.note.partition(". ")
+        if suspended_again is not None:
+            message, _, fix_of_event = suspended_again.note.partition(". ")
             warning = Finding(Level.FAULT, "warning", message)
             finding = replace(
-                finding, level=Level.FAULT, because=(warning,), fix=fix_of_event or fix, since=again.first
+                finding, level=Level.FAULT, because=(warning,), fix=fix_of_event or fix, since=suspended_again.first
             )
         yield KeyedFinding(child.name, bool(ending), finding)
 
 
-def being_deleted(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """Jobs that are being deleted; the manager creates new ones when they are gone."""
-    if names := [child.name for child in case.unready_jobs(left) if child.deleting]:
-        message, held = f"{pluralize(len(names), 'Job', 'is', 'are')} being deleted: {join_names(names)}", held_up(case)
-        found = Finding(Level.WAITS, "job-deleted", message, held, "" if held else WAIT_FOR_PODS)
-        yield Answer(found, frozenset(names))
+def being_deleted(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+    """Jobs that are being deleted; the manager creates new Jobs when these Jobs are gone."""
+    if names := [child.name for child in case.unready_jobs(unexplained) if child.deleting]:
+        message = f"{pluralize(len(names), 'Job', 'is', 'are')} being deleted: {join_names(names)}"
+        delays = held_up(case)
+        finding = Finding(Level.WAITS, "job-deleted", message, delays, "" if delays else WAIT_FOR_PODS)
+        yield Answer(finding, frozenset(names))
 
 
 @about_jobs
-def without_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Jobs that run and lack pods: admission has refused them, or the Job controller does not create them."""
-    for child in case.unready_jobs(left):
+def without_pods(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+    """Jobs that run and lack pods: admission has refused the pods, or the Job controller does not create them."""
+    for child in case.unready_jobs(unexplained):
         event, missing = next(iter(case.refusals(child.job.metadata.uid)), None), lacking(child.job)
         if event is None and missing and not child.job.status.active:
             yield _no_pods(case, child)
@@ -239,10 +240,7 @@ def without_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
 
 
 def _no_pods(case: Case, child: Child) -> KeyedFinding:
-    """The finding about a Job without pods and refusals.
-
-    Pods of an earlier attempt have to end first, or the Job controller has to act.
-    """
+    """The finding about a Job without pods and without refusals: its old pods end, or no Warning says why."""
     meta, ending = child.job.metadata, child.job.status.terminating
     if ending:
         number = pluralize(ending, "pod", "has", "have")
@@ -251,42 +249,41 @@ def _no_pods(case: Case, child: Child) -> KeyedFinding:
         force = f"kubectl delete pods {pods} --force"
         fix = f"kubectl get pods {pods} -o wide shows where; if a node is off for good: {force}"
         delays = held_up(case)
-        found = Finding(Level.WAITS, "pods-ending", message, delays, "" if delays else fix)
-        return KeyedFinding(child.name, "ending", found)
+        return KeyedFinding(
+            child.name, "ending", Finding(Level.WAITS, "pods-ending", message, delays, "" if delays else fix)
+        )
     message = f"Job {child.name}: has no pods (yet), and no Warning says why"
-    fix, since = (
-        "look again in a moment; if it stays so, does kube-controller-manager run?",
-        meta.creation_timestamp or "",
-    )
-    return KeyedFinding(child.name, None, Finding(Level.WAITS, "no-pods", message, fix=fix, since=since))
+    fix = "look again in a moment; if it stays so, does kube-controller-manager run?"
+    finding = Finding(Level.WAITS, "no-pods", message, fix=fix, since=meta.creation_timestamp or "")
+    return KeyedFinding(child.name, None, finding)
 
 
-def quota_refusals(case: Case, left: frozenset[str]) -> Iterator[Answer]:
+def quota_refusals(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """Jobs whose pods a quota refuses: one finding for each quota and resource."""
     refused: dict[tuple[str, str], list[_Refused]] = {}
-    for child in case.unready_jobs(left):
+    for child in case.unready_jobs(unexplained):
         event = next(iter(case.refusals(child.job.metadata.uid)), None)
         if lacking(child.job) and event is not None and (quota := quota_refusal(event.note)):
             refused.setdefault((quota.quota, quota.resource), []).append((child, event, quota))
-    for same in refused.values():
-        jobs = [child for child, _, _ in same]
+    for refused_jobs in refused.values():
+        jobs = [child for child, _, _ in refused_jobs]
         names, missing = [child.name for child in jobs], sum(lacking(child.job) for child in jobs)
         subject = f"Job {names[0]}: lacks" if len(names) == 1 else f"{len(names)} Jobs ({join_names(names)}): lack"
         subject += f" {missing} of {pluralize(sum(pods_at_once(child.job.spec) for child in jobs), 'pod')}"
         total = sum(case.survey.pods[name] for name in {child.replicated_job for child in jobs})
-        _, event, noted = same[0]
-        level, quota, fix = _quota(case, noted, missing, total, "the Job controller")
+        _, event, refusal = refused_jobs[0]
+        level, quota, fix = _quota(case, refusal, missing, total, "the Job controller")
         refusal_note = Finding(Level.NOTE, "refused", f"{event.reason}: {event.note}")
         message = f"{subject}: {quota.words(missing)}{quota.never_fits(total, 'pods')}"
         yield Answer(Finding(level, "quota", message, (refusal_note,), fix, event.first), frozenset(names))
 
 
-def _quota(case: Case, noted: QuotaRefusal, number: int, total: int, subject: str) -> tuple[Level, QuotaRefusal, str]:
-    """The current quota in words, whether `number` of `total` objects only wait for it, and what to do.
+def _quota(case: Case, refusal: QuotaRefusal, number: int, total: int, subject: str) -> tuple[Level, QuotaRefusal, str]:
+    """Level, refusal with the present state of the quota, and fix, for `number` of `total` objects that it refuses.
 
     `subject`: the component that retries.
     """
-    quota = update_refusal(noted, case.facts.quotas)
+    quota = update_refusal(refusal, case.facts.quotas)
     if quota.allowed and not quota.is_too_small(total):
         return Level.WAITS, quota, f"wait: {subject} tries again by itself soon; the pause grows with each refusal"
     return Level.FAULT, quota, quota.fix(case.facts.jobset.metadata.namespace, number, total)

@@ -1,7 +1,6 @@
-"""Causes about the JobSet as a whole. Pure."""
+"""Causes about the JobSet as a whole, such as its end, its suspension or its deadline. Pure."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from operator import itemgetter
 
 import msgspec
@@ -11,7 +10,6 @@ from api.avoided_nodes import nodes_to_avoid, policy_of, recent_failures
 from api.jobset import JobSet
 from api.spares import has_nodes_of, running_part, spares_of
 from controllers.planning import finished
-from controllers.planning.maintenance import REASON as MAINTENANCE
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import LOOKS
 from diagnose.answers import Answer
@@ -24,7 +22,7 @@ from diagnose.job_causes import holds_back
 from diagnose.kubelet import known_remedy
 from diagnose.kueue import workloads_of
 from diagnose.remedies import UNVERSIONED, logs_of, make_again
-from diagnose.restart_causes import attempt, decisive_container, too_slow, why_it_failed
+from diagnose.restart_causes import attempt_finding, decisive_container, too_slow, why_it_failed
 from diagnose.states import State
 from diagnose.times import age, clock, seconds_since
 from kube.model.jsontree import dig
@@ -32,7 +30,7 @@ from kube.model.meta import Condition, find
 from manifests.installed.webhook_switch import State as Webhooks
 
 _DECISION = "FailurePolicy"
-"""Part of the reasons of Warnings about a restart."""
+"""Part of the reasons of Warnings about a restart, which other causes explain."""
 _WAITS_FOR_NODE = "RestartWaitsForNode"
 _WHILE_WAITING = {
     *(_WAITS_FOR_NODE, "LostPodsReplaced", "PVCCreationFailed", "FailedResourcePropagation", "GangWaiting"),
@@ -46,13 +44,13 @@ _WEBHOOKS = {
     Webhooks.MISSING: "first have the webhooks back, which are not there: jobset webhooks status says how; then ",
     None: "once jobset webhooks status says that they are on, ",
 }
-"""What to do before a set is created again with defaults, by the state of the webhooks; None: not known."""
+"""The beginning of the fix for a set without defaults, by the state of the webhooks; None: not known."""
 FOREGROUND = "foregroundDeletion"
 _FIX_DEADLINE = "find out what took so long, delete the JobSet and create it again, if need be with more seconds"
 
 
-def final_state(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """Completed or Failed: why, by which Job, and after which attempts."""
+def final_state(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """The set is Completed or Failed: why, by which Job, and after which attempts."""
     js, status = case.facts.jobset, case.facts.jobset.status
     if not status.terminal_state:
         return
@@ -62,31 +60,34 @@ def final_state(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     if status.terminal_state == keys.COMPLETED:
         yield Answer(Finding(Level.FINE, "completed", reason, since=since), state=State.COMPLETED, ends=True)
         return
-    too_long = condition is not None and condition.reason == finished.EXCEEDED
+    is_too_long = condition is not None and condition.reason == finished.EXCEEDED
     message = ": ".join(filter(None, [reason, decisive_container(status, reason)]))
-    because = tuple(attempt(js, failed) for failed in reversed(status.attempt_history))
-    fix = _FIX_DEADLINE if too_long else _failure_remedy(js, reason)
+    because = tuple(attempt_finding(js, failed) for failed in reversed(status.attempt_history))
+    fix = _FIX_DEADLINE if is_too_long else _failure_remedy(js, reason)
     yield Answer(Finding(Level.FAULT, "failed", message, because, fix, since), state=State.FAILED, ends=True)
 
 
 def _failure_remedy(js: JobSet, message: str) -> str:
-    """Where to see why it failed, and how to run it again or allow more restarts. `message`: its message."""
+    """How to see why the set failed, and how to run it again or allow more restarts.
+
+    `message`: reason and message of the condition Failed.
+    """
     last = js.status.attempt_history[-1] if js.status.attempt_history else None
-    most = js.spec.failure_policy.max_restarts if js.spec.failure_policy is not None else 0
+    max_restarts = js.spec.failure_policy.max_restarts if js.spec.failure_policy is not None else 0
     logs = f"{logs_of(js, last.failed_job if last else '')} shows what the failed pod wrote"
     if last and (remedy := known_remedy(why_it_failed(last), js.metadata.namespace, last.pod, last.node)):
         logs = f"{remedy}; {logs}"
     if last and (slow := too_slow(js, last)):
         return f"{slow}; {logs}; to run it again: {make_again(js)}"
-    retries = "" if most else "spec.failurePolicy.maxRestarts allows retries"
-    if most and message.startswith("ReachedMaxRestarts"):
-        retries = f"a spec.failurePolicy.maxRestarts above {most} allows more retries"
+    retries = "" if max_restarts else "spec.failurePolicy.maxRestarts allows retries"
+    if max_restarts and message.startswith("ReachedMaxRestarts"):
+        retries = f"a spec.failurePolicy.maxRestarts above {max_restarts} allows more retries"
     rule = not_counted(js, last.failed_job, "") if last and disruption_in_history(js, last) else ""
     return "; ".join(filter(None, [logs, f"fix it and run it again: {make_again(js)}", retries, rule]))
 
 
-def deletion(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """It is being deleted: why that takes long."""
+def deletion(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """The set is being deleted: why its deletion takes long."""
     meta, jobs = case.facts.jobset.metadata, case.facts.jobs
     if meta.deletion_timestamp is None:
         return
@@ -103,32 +104,35 @@ def deletion(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
             fix = "look at the controller that the finalizer is named after"
             because.append(Finding(Level.WAITS, "finalizer", message, fix=fix))
     message = "it has been deleted, and stays until nothing holds it any more"
-    found = Finding(Level.WAITS, "deleted", message, tuple(because), since=meta.deletion_timestamp)
-    yield Answer(found, state=State.DELETED, ends=True)
+    finding = Finding(Level.WAITS, "deleted", message, tuple(because), since=meta.deletion_timestamp)
+    yield Answer(finding, state=State.DELETED, ends=True)
 
 
-def namespace_deleted(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """Its namespace is being deleted: nothing can be created there, and it is deleted as well."""
+def namespace_deleted(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """The namespace is being deleted: nothing can be created there, and the set is deleted, too."""
     meta, namespace = case.facts.jobset.metadata, case.facts.namespace
     name = meta.namespace
     if namespace is None or namespace.metadata.deletion_timestamp is None:
         return
-    keeps = (condition for condition in namespace.status.conditions if condition.status == "True" and condition.message)
-    found = Finding(
+    remaining = (
+        condition for condition in namespace.status.conditions if condition.status == "True" and condition.message
+    )
+    finding = Finding(
         Level.WAITS,
         "namespace-deleted",
         f"its namespace {name} is being deleted with all that is in it, and nothing can be created there",
-        because=tuple(Finding(Level.NOTE, "namespace-condition", condition.message) for condition in keeps),
+        because=tuple(Finding(Level.NOTE, "namespace-condition", condition.message) for condition in remaining),
         fix=f"to run it later, keep it: kubectl get jobset {meta.name} -n {name} -o yaml | sed '{UNVERSIONED}' >"
         f" {meta.name}.yaml; once the namespace is gone, kubectl create namespace {name} and kubectl create -f"
         f" {meta.name}.yaml",
         since=namespace.metadata.deletion_timestamp,
     )
-    yield Answer(found, state=State.DELETED, ends=True)
+
+    yield Answer(finding, state=State.DELETED, ends=True)
 
 
-def managed_elsewhere(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """Another controller manages it."""
+def managed_elsewhere(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """Another controller manages the set."""
     js = case.facts.jobset
     if not js.is_ours:
         message = f"spec.managedBy is {js.spec.managed_by}: that controller creates its Jobs, this one leaves it alone"
@@ -137,25 +141,25 @@ def managed_elsewhere(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 
 def missing_defaults(js: JobSet) -> list[tuple[str, str]]:
-    """The fields that lack the defaults of the webhooks, each with the effect on the set."""
+    """Paths of the fields that lack a default of the webhooks, each with the effect on the set."""
     return [(str(path), means) for path, means in stored_defaults.missing_defaults(msgspec.to_builtins(js.spec))]
 
 
-def without_defaults(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """It was stored while no webhook was called, so it runs without defaults that it needs."""
+def without_defaults(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """The set was stored while no webhook was called, so it lacks defaults."""
     meta = case.facts.jobset.metadata
     if missing := missing_defaults(case.facts.jobset):
         meanings = " and ".join(dict.fromkeys(means for _, means in missing))
         paths = join_names([path for path, _ in missing])
         message = f"stored without defaults, as no webhook was called: {meanings} ({paths})"
         get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml"
-        again = f"{get} | sed '{UNVERSIONED}' | kubectl replace --force -f -"
-        fix = f"{_WEBHOOKS[case.facts.webhooks]}make it again: {again}"
+        recreation = f"{get} | sed '{UNVERSIONED}' | kubectl replace --force -f -"
+        fix = f"{_WEBHOOKS[case.facts.webhooks]}make it again: {recreation}"
         yield Answer(Finding(Level.NOTE, "without-defaults", message, fix=fix))
 
 
-def suspension(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """The user, or a queue, has suspended it."""
+def suspension(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """The user, or a queue, has suspended the set."""
     js = case.facts.jobset
     if not js.spec.suspend:
         return
@@ -186,13 +190,13 @@ def suspension(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 
 def _admission(case: Case) -> Condition | None:
-    """The condition by which Kueue reports that it has admitted the set."""
+    """The condition in which Kueue says that it has admitted the set; None without one."""
     conditions = (find(workload.status.conditions, "Admitted") for workload in case.facts.workloads)
     return next((condition for condition in conditions if condition and condition.status == "True"), None)
 
 
 def _queue_of_template(js: JobSet) -> tuple[str, str] | None:
-    """The first ReplicatedJob with a label of a queue on its Job or pod template, and the queue."""
+    """The name of the first ReplicatedJob whose Job or pod template has the label of a queue, and the queue."""
     for rjob in js.spec.replicated_jobs:
         for template in (rjob.template, rjob.job_spec.get("template")):
             if queue := dig(template, "metadata", "labels", keys.QUEUE_NAME):
@@ -200,35 +204,35 @@ def _queue_of_template(js: JobSet) -> tuple[str, str] | None:
     return None
 
 
-def active_deadline(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """How long it may still run, or that its deadline has no effect."""
+def active_deadline(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """A note on how long the set may still run, or that its deadline has no effect."""
     js, now = case.facts.jobset, case.facts.now
     seconds = js.spec.active_deadline_seconds
     if seconds is None or not js.status.replicated_jobs_status or case.without_effect(finished.GATE):
         return
     start = js.status.start_time
-    left = finished.time_left(seconds, start, now.isoformat())
+    seconds_left = finished.time_left(seconds, start, now.isoformat())
     fix = ""
-    if left is None:
+    if seconds_left is None:
         message = f"spec.activeDeadlineSeconds is {seconds}, and no manager counts them"
         fix = f"start the manager with --feature-gates={finished.GATE}=true"
-    elif left > 0:
-        message = f"it fails in {age(left)} unless it completes before: spec.activeDeadlineSeconds is {seconds}"
+    elif seconds_left > 0:
+        message = f"it fails in {age(seconds_left)} unless it completes before: spec.activeDeadlineSeconds is {seconds}"
     else:
         message = f"it has run for longer than spec.activeDeadlineSeconds, which is {seconds}: the manager ends it"
     yield Answer(Finding(Level.NOTE, "active-deadline", message, fix=fix, since=start))
 
 
-def start_timeout(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """How long the first pending pod may still take; or that no manager enforces the time limit."""
+def start_timeout(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """A note on how long the oldest pending pod may still take, or that no manager enforces startTimeoutSeconds."""
     policy, now = case.facts.jobset.spec.failure_policy, case.facts.now
     seconds = policy.start_timeout_seconds if policy is not None else None
     pods = [] if seconds is None else case.facts.pods or ()
-    waits = ((pod, seconds_since(pod.metadata.creation_timestamp or "", now)) for pod in pods if _pending(pod))
-    found = max(((pod, waited) for pod, waited in waits if waited is not None), key=itemgetter(1), default=None)
-    if seconds is None or found is None or case.without_effect(START_TIMEOUT_GATE):
+    pod_ages = ((pod, seconds_since(pod.metadata.creation_timestamp or "", now)) for pod in pods if _pending(pod))
+    oldest = max(((pod, waited) for pod, waited in pod_ages if waited is not None), key=itemgetter(1), default=None)
+    if seconds is None or oldest is None or case.without_effect(START_TIMEOUT_GATE):
         return
-    pod, waited = found
+    pod, waited = oldest
     limit, fix = f"spec.failurePolicy.startTimeoutSeconds is {seconds}", ""
     if waited < seconds:
         message = f"pod {pod.name} fails its Job in {age(seconds - waited)} unless it runs before: {limit}"
@@ -245,27 +249,27 @@ def _pending(pod: SeenPod) -> bool:
     return pod.status.phase == "Pending" and not pod.gated and pod.metadata.deletion_timestamp is None
 
 
-def avoided_nodes(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """The nodes that failed the set: which of them its new pods keep away from, and for how long."""
+def avoided_nodes(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """A note on nodes that failed the set: whether new pods avoid them, and for how long."""
     js, now = case.facts.jobset, case.facts.now.isoformat()
-    policy, away = policy_of(js), {node.name for node in nodes_to_avoid(js, now)}
+    policy, avoided = policy_of(js), {node.name for node in nodes_to_avoid(js, now)}
     if policy is None:
         return
     because = []
     for node in reversed(recent_failures(js, now)):
-        left = age(policy.for_seconds - (seconds_since(node.last_time, case.facts.now) or 0))
+        time_left = age(policy.for_seconds - (seconds_since(node.last_time, case.facts.now) or 0))
         domain = f" and its domain {node.domain}" if node.domain else ""
-        state = f"avoided for {left} more" if node.name in away else "not avoided"
+        state = f"avoided for {time_left} more" if node.name in avoided else "not avoided"
         message = f"node {node.name}{domain}: {state}, failed {pluralize(node.failures, 'time')}; {node.reason}"
         because.append(Finding(Level.NOTE, "failed-node", message, since=node.last_time))
     if not because:
         return
-    message = f"{pluralize(len(away), 'node', 'is', 'are')} avoided by pods of Jobs that are created now"
+    message = f"{pluralize(len(avoided), 'node', 'is', 'are')} avoided by pods of Jobs that are created now"
     yield Answer(Finding(Level.NOTE, "avoided-nodes", message, because=tuple(because)))
 
 
-def maintenance_notice(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """The nodes that the set will leave, and when."""
+def maintenance_notice(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """A note on nodes that the set will leave for their maintenance, and when."""
     status = case.facts.jobset.status
     notice = status.maintenance
     if notice is None or not notice.move_time or status.terminal_state:
@@ -278,8 +282,8 @@ def maintenance_notice(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     yield Answer(Finding(Level.NOTE, "maintenance-notice", message, since=notice.notice_time))
 
 
-def reduced_replicas(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """The ReplicatedJobs that run with fewer Jobs than wanted until there is room for more."""
+def reduced_replicas(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """Notes on ReplicatedJobs that run with fewer Jobs than the spec has, until there is room for more."""
     js = case.facts.jobset
     if js.status.terminal_state:
         return
@@ -294,8 +298,8 @@ def reduced_replicas(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         yield Answer(Finding(Level.NOTE, "reduced-replicas", message, since=entry.since))
 
 
-def missing_spares(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """The groups of spares in which some spare is not ready."""
+def missing_spares(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """Notes on ReplicatedJobs of spares that hold no places, or in which a spare is not ready."""
     js = case.facts.jobset
     groups = {rjob.name: rjob for rjob in spares_of(js)}
     for entry in js.status.spares:
@@ -316,8 +320,8 @@ def missing_spares(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
             yield Answer(Finding(Level.NOTE, "missing-spares", message))
 
 
-def unreadable_jobs(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """The Jobs may not be read: what the status says about them."""
+def unreadable_jobs(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """What the status says about the Jobs, if the user may not list Jobs."""
     if case.facts.jobs is not None:
         return
     js = running_part(case.facts.jobset).with_current_replicas
@@ -332,68 +336,21 @@ def unreadable_jobs(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         yield Answer(Finding(Level.WAITS if settled < rjob.replicas else Level.FINE, "status", message))
 
 
-def restarting(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """Jobs of an earlier attempt have to be deleted before those of this one are created."""
-    js, old = case.facts.jobset, case.survey.previous
-    if old:
-        policy, names = js.spec.failure_policy, [child.name for child in old]
-        limit = f" of at most {policy.max_restarts}" if policy is not None else ""
-        going = sum(child.deleting for child in old)
-        last = js.status.last_restart
-        planned = last is not None and last.reason == MAINTENANCE
-        message = (
-            f"it {'leaves nodes, as planned,' if planned else 'restarts'}"
-            f" ({js.status.restarts_count_towards_max}{limit} restarts counted):"
-            f" {pluralize(len(old), 'Job')} of an earlier attempt still {'exists' if len(old) == 1 else 'exist'},"
-            f" {going} in deletion ({join_names(names)})"
-        )
-        fix = WAIT_FOR_PODS if going else "the manager deletes them"
-        yield _restart_waits(case, left, Finding(Level.WAITS, "restarting", message, fix=fix), names, "has to go first")
-
-
-def old_pods(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """Pods of an earlier attempt have outlived their Jobs: a Job is created again when its leftover pods are gone."""
-    if old := case.facts.leftover_pods:
-        names = sorted(name for pods in old.values() for name in pods)
-        message = (
-            f"{pluralize(len(names), 'pod')} of an earlier attempt {'is' if len(names) == 1 else 'are'} still ending"
-            f" ({join_names(names)}), and {pluralize(len(old), 'Job')} cannot be created again yet"
-        )
-        found = Finding(Level.WAITS, "old-pods", message, fix=WAIT_FOR_PODS)
-        yield _restart_waits(case, left, found, old, "waits for its own")
-
-
-def _restart_waits(case: Case, left: frozenset[str], found: Finding, old: Iterable[str], each: str) -> Answer:
-    """The finding about a restart that waits for the Jobs `old`: for what each of them waits, and on which node.
-
-    With BlockingRecreate all missing Jobs wait for all old ones; else each Job waits for its own.
-    """
-    policy, last = case.facts.jobset.spec.failure_policy, case.facts.jobset.status.last_restart
-    wait = f"each {each}"
-    if policy is not None and policy.restart_strategy == "BlockingRecreate":
-        old = [position.name for position in case.survey.missing]
-        wait = "none is created before all of those are gone (BlockingRecreate)"
-    delays, since = held_up(case), last.start_time if last else ""
-    message, fix = f"{found.message}; {wait}", "" if delays else found.fix
-    found = replace(found, message=message, because=delays, fix=fix, since=since)
-    return Answer(found, left.intersection(old), state=State.RESTARTING)
-
-
-def warnings(case: Case, _left: frozenset[str]) -> list[Answer]:
-    """Recent Warnings of the controller that no earlier cause explains."""
-    blind = case.facts.jobs is None or (bool(case.survey.unready) and case.facts.pods is None)
-    about_pods = set() if blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
-    nodes = {_WAITS_FOR_NODE} if any(delay.cause == WAITS_FOR_NODE for delay in held_up(case)) else set()
-    over = set() if blind or case.survey.waiting else _WHILE_WAITING
-    halted = {keys.JOBS_SUSPENDED_AGAIN} if case.survey.halted else set()
-    elsewhere = {keys.JOB_CREATION_FAILED, *about_pods, *nodes, *over, *halted}
+def warnings(case: Case, _unexplained: frozenset[str]) -> list[Answer]:
+    """Recent Warnings of the manager that no other cause explains, one for each reason."""
+    is_blind = case.facts.jobs is None or (bool(case.survey.unready) and case.facts.pods is None)
+    about_pods = set() if is_blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
+    about_nodes = {_WAITS_FOR_NODE} if any(delay.cause == WAITS_FOR_NODE for delay in held_up(case)) else set()
+    obsolete = set() if is_blind or case.survey.waiting else _WHILE_WAITING
+    about_halted_jobs = {keys.JOBS_SUSPENDED_AGAIN} if case.survey.halted else set()
+    left_out = {keys.JOB_CREATION_FAILED, *about_pods, *about_nodes, *obsolete, *about_halted_jobs}
     absent = any(
         position.name not in case.facts.foreign and position.replicated_job.name not in case.survey.stages
         for position in case.survey.missing
     )
     by_reason: dict[str, Finding] = {}
     for event in case.recent_warnings:
-        if event.reason in elsewhere or _DECISION in event.reason or (absent and holds_back(event)):
+        if event.reason in left_out or _DECISION in event.reason or (absent and holds_back(event)):
             continue
         text = f"Warning {event.reason}, last at {clock(event.last, case.facts.now)}: {event.note}"
         by_reason.setdefault(event.reason, Finding(Level.NOTE, "warning", text))

@@ -1,6 +1,6 @@
-"""Why a pod that has a node does not run, is not ready, or has failed: by its status and the events about it. Pure.
+"""Why a pod that has a node does not run, is not ready, or has failed. Pure.
 
-It matches messages of the kubelet and of container runtimes.
+The functions match messages of the kubelet and of container runtimes in the status of the pod and in its events.
 """
 
 import re
@@ -28,7 +28,7 @@ _EXIT_CODES = {
 _NOT_FOR_MEMORY = "killed, SIGKILL; the kubelet does not say OOMKilled"
 _PROBE = re.compile("(Startup|Liveness|Readiness) probe (failed|errored)")
 _ENDS = re.compile("^Unhealthy: (Startup|Liveness) probe|^FailedPostStartHook")
-"""Reasons and notes of Warnings about what made a kubelet end a container."""
+"""Reasons and notes of Warnings about probes and hooks that made a kubelet end a container."""
 _OF_CONTAINER = re.compile(r"spec\.\w+\{(.+)\}")
 _BEFORE_START = re.compile("^Failed(Mount|AttachVolume|MapVolume|CreatePod)|^NetworkNotReady|^HostPortConflict")
 """Reasons of Warnings about pods whose containers the kubelet cannot create yet."""
@@ -108,11 +108,14 @@ _REMEDIES: dict[str, str] = {
     ),
     "Pod was rejected|Predicate .* failed": _REFUSED,
 }
-"""Patterns of messages of a kubelet, and what to do. The first match counts."""
+"""Patterns of messages of a kubelet, each with its fix. The first match counts."""
 
 
 class Reason(NamedTuple):
-    """Why a pod is not ready. `kind` is equal for pods with the same problem. `starts`: it may still become ready."""
+    """Why a pod is not ready.
+
+    `kind` is equal for pods with the same problem. `starts`: the pod may become ready without a correction.
+    """
 
     kind: tuple[str, ...]
     words: str
@@ -122,13 +125,14 @@ class Reason(NamedTuple):
 
 def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
     """Why a live pod is not ready, by its containers and the newest Warnings about it; None if unknown."""
-    found, probe = pod.trouble, next((event for event in warnings if _PROBE.search(event.note)), None)
-    if found is not None:
+    problem, probe = pod.trouble, next((event for event in warnings if _PROBE.search(event.note)), None)
+    if problem is not None:
         enders = (event for event in warnings if _ENDS.search(f"{event.reason}: {event.note}"))
-        ended_by = next(enders, None) if found.end else None
-        reason_text = _words(ended_by) if ended_by else str(found)
-        words = f"{found}; {reason_text}" if ended_by else reason_text
-        return Reason((found.container, found.reason, found.end), words, _remedy(pod, reason_text, found.container))
+        ended_by = next(enders, None) if problem.end else None
+        reason_text = _words(ended_by) if ended_by else str(problem)
+        words = f"{problem}; {reason_text}" if ended_by else reason_text
+        kind = (problem.container, problem.reason, problem.end)
+        return Reason(kind, words, _remedy(pod, reason_text, problem.container))
     blocking = next((event for event in warnings if _BEFORE_START.search(event.reason)), None)
     if pod.status.phase == "Pending" and blocking is not None:
         words = f"{blocking.reason}: {clean_words(blocking.note)}"
@@ -140,7 +144,7 @@ def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
 
 
 def crash_loop(pod: SeenPod) -> Trouble | None:
-    """The container of a ready pod that has failed repeatedly; None without one."""
+    """The last failure of a container of a ready pod; None without a failure, or if the pod is not ready."""
     statuses = (replace(status, ready=False) for status in pod.status.container_statuses if status.restart_count)
     return next(filter(None, map(trouble, statuses)), None) if pod.ready else None
 
@@ -152,30 +156,33 @@ def _words(event: SeenEvent) -> str:
 
 
 def _remedy(pod: SeenPod, words: str, container: str = "") -> str:
-    """What to do about a message of the kubelet about a live pod, or about a container of it."""
+    """The fix for a message of the kubelet about a live pod, or about a container of the pod."""
     pod_arguments = f"-n {pod.metadata.namespace} {pod.name}"
     logs = f"kubectl logs {pod_arguments}" + (f" -c {container} --previous" if container else "")
-    known = known_remedy(words, pod.metadata.namespace, pod.name, pod.spec.node_name, logs)
-    return known or f"{logs}, kubectl describe pod {pod_arguments}"
+    remedy = known_remedy(words, pod.metadata.namespace, pod.name, pod.spec.node_name, logs)
+    return remedy or f"{logs}, kubectl describe pod {pod_arguments}"
 
 
 def known_remedy(words: str, namespace: str, pod: str, node: str, logs: str = "") -> str:
-    """What to do about a message of the kubelet about a pod; empty if unknown. `logs`: command that shows its logs."""
+    """The fix for a message of the kubelet about a pod; empty for unknown messages.
+
+    `logs`: a command that shows the logs of the pod.
+    """
     describe = f"kubectl describe pod -n {namespace} {pod}"
     values = {"namespace": namespace, "node": node or "NODE", "describe": describe}
     return find_fix(_REMEDIES, words, logs=logs, **values).removesuffix("; ")
 
 
-def meaning_of(code: int | None, *, seen: bool) -> str:
-    """The meaning of an exit code, in words; may be empty.
+def meaning_of(code: int | None, *, is_from_kubelet: bool) -> str:
+    """The meaning of an exit code; empty if the code has no general meaning.
 
-    `seen`: whether the kubelet gave a reason without a message.
+    `is_from_kubelet`: the kubelet reported the end of the container, so it would have said OOMKilled.
     """
-    return _NOT_FOR_MEMORY if seen and code == _KILLED else _EXIT_CODES.get(code or 0, "")
+    return _NOT_FOR_MEMORY if is_from_kubelet and code == _KILLED else _EXIT_CODES.get(code or 0, "")
 
 
 def how_it_failed(pod: SeenPod) -> str:
-    """`container main, exit code 137 (OOMKilled)`; for a pod that its kubelet ended or refused, its message."""
+    """How a pod failed, such as `container main, exit code 137 (OOMKilled)`, or the kubelet's message about the pod."""
     status, target = pod.status, pod.status.condition("DisruptionTarget")
     if status.reason:
         return clean_words(": ".join(filter(None, [status.reason, status.message]))).rstrip(". ")
@@ -184,6 +191,6 @@ def how_it_failed(pod: SeenPod) -> str:
     if pod.failed_container is None:
         return "no container of it says why"
     name, end = pod.failed_container
-    reason = meaning_of(end.exit_code, seen=bool(end.reason)) if end.reason in {"", "Error"} else end.reason
+    reason = meaning_of(end.exit_code, is_from_kubelet=bool(end.reason)) if end.reason in {"", "Error"} else end.reason
     message = f": {clean_words(end.message)}" if end.message.strip() else ""
     return f"container {name}, exit code {end.exit_code}" + (f" ({reason})" if reason else "") + message

@@ -1,6 +1,6 @@
-"""Reads objects that single causes need beside Jobs and pods: claims, nodes, events, the manager's pod.
+"""Reads objects that only some causes need, such as claims, nodes, events and the pods of the manager.
 
-Each function reads a bounded number of objects. Missing rights are noted, and the facts are left out.
+Each function reads a bounded number of objects. If the user lacks a right, this is noted in the `Reader`.
 """
 
 from collections.abc import AsyncIterator, Container, Iterable, Sequence
@@ -46,17 +46,17 @@ from manifests.installed.webhook_switch import State, look
 from manifests.naming import MUTATING_CONFIGURATION
 
 ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
-"""Reasons of events about pods that are ended from outside."""
+"""Reasons of events about pods that were preempted or evicted, or whose node is not ready."""
 _BOUND = "spec.nodeName!="
 """Field selector of pods that are on a node."""
 PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that are on a node and have not ended."""
 _RESTARTED_ALONE = 50
-"""Jobs whose pods are read where a rule restarts single Jobs: their UIDs are in the URL."""
+"""At most this many Jobs that restart alone have their pods read, since the UIDs of the Jobs are in the URL."""
 
 
 async def lease(read: Reader) -> SeenLease | None:
-    """The manager's lease; None if it may not be read."""
+    """The manager's lease, or an empty record if it does not exist; None if it may not be read."""
     with read.noting(f"the manager: you may not get leases in namespace {keys.MANAGER_NAMESPACE}"):
         return await read.get(LEASES, SeenLease, LEASE, keys.MANAGER_NAMESPACE) or SeenLease()
     return None
@@ -86,24 +86,26 @@ async def service_made(read: Reader, js: JobSet, warnings: Iterable[SeenEvent]) 
 
 
 async def quotas(read: Reader, refusals: Iterable[SeenEvent]) -> dict[str, SeenQuota | None]:
-    """The first quotas that these Warnings name: None for one that does not exist."""
+    """The first quotas that these Warnings name, by name; None for a quota that does not exist."""
     names = (refusal.quota for event in refusals if (refusal := quota_refusal(event.note)))
     note = "quotas: you may not get resourcequotas, so whether they still refuse what they refused is not known"
     return await read.by_name(RESOURCE_QUOTAS, SeenQuota, names, note)
 
 
 async def kueue_workloads(read: Reader, js: JobSet) -> Sequence[SeenConditions]:
-    """Kueue's Workloads of a JobSet; empty where the API server does not serve them in this version."""
+    """Kueue's Workloads of a JobSet; empty if the API server does not serve this version of the API."""
     note = f"Kueue: you may not list workloads.{kueue.GROUP}, so whether it has admitted the JobSet is not known"
     selector = f"{kueue.JOB_UID}={js.metadata.uid}"
     with suppress(NotFound):
-        found = await read.collect(KUEUE_WORKLOADS, SeenConditions, "Workloads", note, pages=1, label_selector=selector)
-        return found or ()
+        return (
+            await read.collect(KUEUE_WORKLOADS, SeenConditions, "Workloads", note, pages=1, label_selector=selector)
+            or ()
+        )
     return ()
 
 
 async def claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenClaim | None]:
-    """The first claims of these pods: None for one that does not exist."""
+    """The first PersistentVolumeClaims of these pods, by name; None for a claim that does not exist."""
     names = (name for pod in pods for name in pod.spec.claims_of(pod.name))
     note = "claims: you may not get persistentvolumeclaims, so what is wrong with them is not known"
     return await read.by_name(PERSISTENT_VOLUME_CLAIMS, SeenClaim, names, note)
@@ -113,13 +115,14 @@ async def device_claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, bool
     """Whether the first ResourceClaims that these pods name exist; empty if the API server does not serve them."""
     names = dict.fromkeys(claim.resource_claim_name for pod in pods for claim in pod.spec.resource_claims)
     note = "resource claims: you may not list resourceclaims, so whether they exist is not known"
-    found: dict[str, bool] = {}
+    exists: dict[str, bool] = {}
     with suppress(NotFound):
         for name in list(filter(None, names))[:MAX_EXAMPLES]:
             options: ListOptions = {"field_selector": f"metadata.name={name}"}
             claims = await read.collect(RESOURCE_CLAIMS, OwnedObject, "resource claims", note, pages=1, **options)
-            found |= {} if claims is None else {name: any(claim.metadata.name == name for claim in claims)}
-    return found
+            exists |= {} if claims is None else {name: any(claim.metadata.name == name for claim in claims)}
+
+    return exists
 
 
 async def storage_classes(read: Reader) -> Sequence[SeenStorageClass] | None:
@@ -129,7 +132,7 @@ async def storage_classes(read: Reader) -> Sequence[SeenStorageClass] | None:
 
 
 async def nodes(read: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenNode | None]:
-    """The nodes of the first of these pods: None for one that does not exist."""
+    """The nodes of the first of these pods, by name; None for a node that does not exist."""
     note = "nodes: you may not get nodes, so whether those of pods that are not ready or end work is not known"
     return await read.by_name(NODES, SeenNode, (pod.spec.node_name for pod in pods), note)
 
@@ -137,7 +140,7 @@ async def nodes(read: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenNode | N
 async def placed_pods(
     read: Reader, selector: str = keys.JOBSET_NAME, subject: str = "pods of JobSets", pages: int = MAX_PAGES
 ) -> AsyncIterator[SeenPod]:
-    """Pods of JobSets of all namespaces that are on nodes, without their status: many are kept."""
+    """Pods of JobSets of all namespaces that are on nodes, without their status, which would take much memory."""
     options: ListOptions = {"namespace": None, "label_selector": selector, "field_selector": PLACED}
     async for pod in read.some(PODS, SeenPod, subject, pages=pages, **options):
         yield replace(pod, status=PodStatus())
@@ -152,9 +155,9 @@ async def pods_in_use(read: Reader) -> Sequence[SeenPod] | None:
 
 
 async def ending_pods(read: Reader, js: JobSet, previous: Sequence[Child]) -> tuple[SeenPod, ...]:
-    """Pods of earlier attempts that are being deleted on a node: of the Jobs `previous`, and of Jobs that are gone.
+    """Pods of earlier attempts that are being deleted on a node, of the Jobs `previous` and of Jobs that are gone.
 
-    Sorted: pods that are not ready first, such as all pods of an unreachable node, then by the time of their deletion.
+    Pods that are not ready come first, such as all pods of an unreachable node. Otherwise the time of deletion decides.
     """
     attempt = str(js.status.restarts)
     alone = [child.job.metadata for child in previous if child.job.metadata.labels.get(keys.RESTART_ATTEMPT) == attempt]
@@ -164,26 +167,24 @@ async def ending_pods(read: Reader, js: JobSet, previous: Sequence[Child]) -> tu
 
 
 async def deleted_pods(read: Reader, selectors: Sequence[str]) -> tuple[SeenPod, ...]:
-    """Pods with these labels that are being deleted on a node, in the order of `ending_pods`."""
-    found: list[SeenPod] = []
-    note, subject = (
-        "pods that are ending: you may not list pods, so the nodes that they are on are not known",
-        "pods that are ending",
-    )
+    """Pods for these label selectors that are being deleted on a node, in the order of `ending_pods`."""
+    pods: list[SeenPod] = []
+    subject = "pods that are ending"
+    note = "pods that are ending: you may not list pods, so the nodes that they are on are not known"
     for labels in selectors:
         options: ListOptions = {"label_selector": labels, "field_selector": _BOUND}
-        found += await read.collect(PODS, SeenPod, subject, note, pages=1, **options) or ()
-    ending = (pod for pod in found if pod.metadata.deletion_timestamp is not None)
+        pods += await read.collect(PODS, SeenPod, subject, note, pages=1, **options) or ()
+    ending = (pod for pod in pods if pod.metadata.deletion_timestamp is not None)
     return tuple(sorted(ending, key=lambda pod: (pod.ready, pod.metadata.deletion_timestamp or "", pod.name)))
 
 
 async def late_agents(read: Reader, js: JobSet, jobs: Container[str]) -> tuple[Pod, ...]:
-    """Pods of the Jobs with these UIDs that run without the attempt in place that workers wait for."""
+    """Running pods of the Jobs with these UIDs whose agents have not reported the attempt that workers wait for."""
     if not js.restarts_in_place or keys.DISABLE_IN_PLACE_RESTART in js.metadata.annotations:
         return ()
     labels = f"{keys.JOBSET_NAME}={js.metadata.name}"
-    if early := jobs_without_agent(js):
-        labels += f",{keys.REPLICATED_JOB_NAME} notin ({','.join(sorted(early))})"
+    if without_agent := jobs_without_agent(js):
+        labels += f",{keys.REPLICATED_JOB_NAME} notin ({','.join(sorted(without_agent))})"
     note = "agents: you may not list pods, so whether workers wait for one is not known"
     options: ListOptions = {"label_selector": labels, "field_selector": "status.phase=Running"}
     pods = await read.collect(PODS, Pod, "agents", note, **options) or ()
@@ -198,20 +199,21 @@ async def late_agents(read: Reader, js: JobSet, jobs: Container[str]) -> tuple[P
 
 
 async def ends(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
-    """Events about pods of the set that were ended from outside, newest first."""
-    found: list[SeenEvent] = []
+    """Events with a reason of `ENDS` about pods of the set, newest first."""
+    end_events: list[SeenEvent] = []
     with read.noting():  # a missing right is noted where the Warnings are read
         for reason in ENDS:
             fields = f"regarding.kind=Pod,reason={reason}"
             events = read.some(EVENTS, SeenEvent, f"events {reason}", pages=4, field_selector=fields)
-            found += [event async for event in events if event.regarding.name.startswith(f"{js.metadata.name}-")]
-        found.sort(key=lambda event: event.last, reverse=True)
-        return tuple([await _with_preemptor(read, event) for event in found[:MAX_EXAMPLES]] + found[MAX_EXAMPLES:])
+            end_events += [event async for event in events if event.regarding.name.startswith(f"{js.metadata.name}-")]
+        end_events.sort(key=lambda event: event.last, reverse=True)
+        first, further = end_events[:MAX_EXAMPLES], end_events[MAX_EXAMPLES:]
+        return tuple([await _with_preemptor(read, event) for event in first] + further)
     return ()
 
 
 async def _with_preemptor(read: Reader, event: SeenEvent) -> SeenEvent:
-    """The event of a preemption with the name of the preempting pod: its note only has the UID and the node."""
+    """The event; that of a preemption with the name of the preempting pod, since its note only has UID and node."""
     preemption = PREEMPTED.search(event.note)
     if preemption is None or event.related is not None:
         return event
@@ -228,14 +230,14 @@ async def _with_preemptor(read: Reader, event: SeenEvent) -> SeenEvent:
 
 
 async def manager(read: Reader, lease: SeenLease) -> SeenPod | None:
-    """The pod that holds the lease; None if it runs outside the cluster or may not be read."""
+    """The pod of the manager that holds the lease; None if it runs outside the cluster or may not be read."""
     name = (lease.spec.holder_identity or "").partition("_")[0]
     note = f"the manager's pod: you may not get pods in namespace {keys.MANAGER_NAMESPACE}"
     return await read.find(PODS, SeenPod, name, note, keys.MANAGER_NAMESPACE) if name else None
 
 
 async def managers(read: Reader) -> tuple[SeenPod, ...]:
-    """The manager's pods that have not ended, by name; none if they run outside the cluster or may not be read."""
+    """The live pods of the manager, sorted by name; empty if they run outside the cluster or may not be read."""
     namespace = keys.MANAGER_NAMESPACE
     note, subject = f"the manager's pods: you may not list pods in namespace {namespace}", "the manager's pods"
     options: ListOptions = {"namespace": namespace, "label_selector": keys.MANAGER_SELECTOR}

@@ -21,10 +21,10 @@ from kube.model.meta import find
 from manifests.naming import OTHER_MANAGER, THIS_ONE_AGAIN
 
 IDLE_SECONDS = 60.0
-"""Seconds within which a manager begins with a set."""
+"""Seconds without Jobs and status after which a manager that holds the lease counts as idle."""
 _NONE, _NOT_READY = "no-manager", "manager-not-ready"
 UNMANAGED = (_NONE, _NOT_READY)
-"""Causes of findings that no manager holds the lease: the same for all JobSets."""
+"""Causes of findings that no manager holds the lease. These findings are the same for all JobSets."""
 _FLAGS = f"-n {keys.MANAGER_NAMESPACE}"
 _START = (
     f"kubectl {_FLAGS} get deployments,pods shows what there is; a Deployment with 0 replicas is started by kubectl"
@@ -37,33 +37,33 @@ _START = (
 _NOT_DONE = "neither created nor restarted nor placed"
 _ITS_LOG = "the message says what to do, or the log of that manager; jobset cluster status asks one on your own machine"
 NOTE_SECONDS = 60.0
-"""Seconds for which a note counts: a running manager writes it every half minute."""
+"""Seconds for which the note of a manager at the lease counts. A manager writes it every half minute."""
 _NOTE = re.compile(r"(?P<time>\S+) (?P<manager>\S+): (?P<why>.+)", re.DOTALL)
 _NO_RIGHT = re.compile("403 Forbidden|the manager may not")
 RIGHTS = "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"
 
 
-def no_manager(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """Nothing is created, restarted or placed while no manager runs."""
-    if not case.manager_missing or not left:
+def no_manager(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+    """No manager runs, so nothing is created, restarted or placed."""
+    if not case.manager_missing or not unexplained:
         return
     created = case.facts.jobset.metadata.creation_timestamp or ""
     yield Answer(missing_manager(case.facts.lease, case.facts.managers, case.facts.now, created))
 
 
-def unready_leader(case: Case, left: frozenset[str]) -> Iterator[Answer]:
-    """The leading manager has reported that it is not ready."""
-    noted = None if case.manager_missing or not left else _readiness_note(case.facts.lease, case.facts.now)
-    if noted is None:
+def unready_leader(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+    """The manager that holds the lease has reported that it is not ready."""
+    note = None if case.manager_missing or not unexplained else _readiness_note(case.facts.lease, case.facts.now)
+    if note is None:
         return
-    name, reason, ago = noted
+    name, reason, ago = note
     message = f"manager {name} holds the lease and is not ready: {reason} (said {age(ago)} ago)"
     fix = RIGHTS if _NO_RIGHT.search(reason) else _ITS_LOG
     yield Answer(Finding(Level.FAULT, "leader-not-ready", message, fix=fix))
 
 
-def other_manager(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """The set has fields that the Go JobSet's CRD does not store, and a status that this program has not written."""
+def other_manager(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """The set has fields that the Go JobSet does not store, and a status that this program has not written."""
     js = case.facts.jobset
     if js.status.ready_jobs or not js.status.replicated_jobs_status or case.manager_missing:
         return
@@ -79,14 +79,14 @@ def _is_set(spec: Any, fields: Fields) -> bool:
 
 
 def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetime, created: str = "") -> Finding:
-    """The finding if no manager holds the lease: one that is not ready does not take it.
+    """The finding that no manager holds the lease. A manager that is not ready does not acquire the lease.
 
-    `created`: RFC 3339, creation of the JobSet, before which it cannot have waited.
+    `created`: the creation of the JobSet as RFC 3339, if the finding is about one JobSet.
     """
     renewed = (lease.spec.renew_time if lease else None) or ""
     since = max(renewed, created) if renewed else ""
-    if noted := _readiness_note(lease, now):
-        name, reason, ago = noted
+    if note := _readiness_note(lease, now):
+        name, reason, ago = note
         message = (
             f"manager {name} runs and is not ready: {reason} (said {age(ago)} ago); until then Jobs are {_NOT_DONE}"
         )
@@ -99,8 +99,8 @@ def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: d
         )
         return Finding(Level.FAULT, _NOT_READY, message, fix=fix, since=since)
     message = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
-    none = "none runs, or one that runs may not take it"
-    message = f"{message} in namespace {keys.MANAGER_NAMESPACE} ({none}): Jobs are {_NOT_DONE}"
+    reasons = "none runs, or one that runs may not take it"
+    message = f"{message} in namespace {keys.MANAGER_NAMESPACE} ({reasons}): Jobs are {_NOT_DONE}"
     cause, fix = _NONE, _START
     pod = None if any(manager.ready for manager in managers) else next(iter(managers), None)
     if pod is not None and pod.status.phase == "Running" and not pod.is_stopped:
@@ -114,12 +114,12 @@ def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: d
 
 
 def _readiness_note(lease: SeenLease | None, now: datetime) -> tuple[str, str, float] | None:
-    """The note at the lease that a manager is not ready: its name, the reason, age in seconds; None without one."""
+    """The note at the lease that a manager is not ready: name, reason, age in seconds; None without a recent note."""
     note = lease.metadata.annotations.get(keys.NOT_READY, "") if lease else ""
-    if (found := _NOTE.fullmatch(note)) is None:
+    if (match := _NOTE.fullmatch(note)) is None:
         return None
-    ago = seconds_since(found["time"], now)
-    return (found["manager"], found["why"], ago) if ago is not None and ago <= NOTE_SECONDS else None
+    ago = seconds_since(match["time"], now)
+    return (match["manager"], match["why"], ago) if ago is not None and ago <= NOTE_SECONDS else None
 
 
 def _ask_manager(pod: str) -> str:
@@ -129,7 +129,7 @@ def _ask_manager(pod: str) -> str:
 
 
 def idle_manager(case: Case) -> Finding | None:
-    """A manager holds the lease and has done nothing about the set since it was created: no Jobs, no status."""
+    """The finding that a manager holds the lease, but the set has neither Jobs nor a status; None if it has."""
     js, lease = case.facts.jobset, case.facts.lease
     waited = seconds_since(js.metadata.creation_timestamp or "", case.facts.now)
     if lease is None or case.manager_missing or waited is None or waited < IDLE_SECONDS:
@@ -147,12 +147,12 @@ def idle_manager(case: Case) -> Finding | None:
 
 
 END_WRITE_SECONDS = 30.0
-"""Seconds within which a manager writes that a set has ended."""
+"""Seconds within which a manager writes into the status that a set has ended."""
 _LOGS = f"kubectl logs -n {keys.MANAGER_NAMESPACE} deployment/jobset-controller-manager says why it does not write it"
 
 
 def all_completed(survey: Survey, jobs: Iterable[Job]) -> str:
-    """When the last Job of a set completed, as RFC 3339; empty if not all have."""
+    """When the last Job of a set completed, as RFC 3339; empty if not all Jobs have completed."""
     ends = [_completion_time(job) for job in jobs]
     return max(ends) if survey.total and not survey.waiting and all(ends) and len(ends) >= survey.total else ""
 
@@ -162,8 +162,8 @@ def _completion_time(job: Job) -> str:
     return complete.last_transition_time or "" if complete is not None and complete.status == "True" else ""
 
 
-def unwritten_status(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """All Jobs have completed, and no manager has written that into the status."""
+def unwritten_status(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """All Jobs have completed, and no manager has written the end of the set into the status."""
     survey, jobs = case.survey, case.facts.jobs or ()
     since = all_completed(survey, jobs)
     ago = seconds_since(since, case.facts.now)

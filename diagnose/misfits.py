@@ -1,4 +1,4 @@
-"""Why no node takes a pod: what the nodes lack, a feature that none declares, or who uses the resources. Pure."""
+"""Why no node takes a pod: nodes lack something or do not declare a feature, or JobSets use the resources. Pure."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -16,28 +16,30 @@ from kube.model.requests import Amount
 
 
 def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
-    """The requirement of the pod that the nodes do not meet.
+    """The finding about a requirement of the pod that the nodes do not meet.
 
-    None if the scheduler has another reason, or nodes are unknown.
+    None if the scheduler has another reason, or the nodes are not known.
 
-    `in_group`: the scheduler need not report it, as it may only report that the group does not fit.
+    `in_group`: the pod belongs to a group, so the scheduler may only report that the group does not fit.
     """
     condition, nodes = pod.scheduling_failure, case.facts.node_offers
     if (problem := undeclared_feature(case, pod)) is not None:
         return problem
     if condition is None or nodes is None or not (in_group or MISFIT.search(condition.message)):
         return None
-    found = nodes.why_none(pod.spec, recreate(case.facts.jobset, "{old}", "{new}"))
-    if found is None or found.level is Level.FAULT:
-        return found
-    insufficient = "Insufficient" in condition.message
-    if not insufficient and not in_group:
+    in_use = nodes.why_none(pod.spec, recreate(case.facts.jobset, "{old}", "{new}"))
+    if in_use is None or in_use.level is Level.FAULT:
+        return in_use
+    is_insufficient = "Insufficient" in condition.message
+    if not is_insufficient and not in_group:
         return None
-    return case.shortage or _too_many(case, pod, nodes) or (with_holders(case, pod, found) if insufficient else None)
+    return (
+        case.shortage or _too_many(case, pod, nodes) or (with_holders(case, pod, in_use) if is_insufficient else None)
+    )
 
 
 def _too_many(case: Case, pod: SeenPod, nodes: Nodes) -> Finding | None:
-    """A finding that pods of its own ReplicatedJob hold the nodes; None if all of them fit at once."""
+    """The finding that the pods of its ReplicatedJob do not all fit on the nodes at once; None if they fit."""
     children = (child for child in case.survey.unready if child.job.metadata.uid == pod.job_uid)
     rjob = next((child.replicated_job for child in children), None)
     if rjob is None:
@@ -53,10 +55,7 @@ _SHOW = (
 
 
 def undeclared_feature(case: Case, pod: SeenPod) -> Finding | None:
-    """The feature that the pod needs and no node declares.
-
-    None if the scheduler has another reason, or it is not known.
-    """
+    """The finding about a feature that the pod needs and no node declares; None if the scheduler has another reason."""
     condition, nodes = pod.scheduling_failure, case.facts.node_offers
     if condition is None or not FEATURES.search(condition.message):
         return None
@@ -80,7 +79,7 @@ _MAX_HOLDERS = 3
 
 
 def with_holders(case: Case, pod: SeenPod, in_use: Finding) -> Finding:
-    """The finding that nodes are in use, with the largest users of the resource that the pod lacks, if known."""
+    """The finding `in_use`, with the JobSets that use most of the resource that the pod lacks, if known."""
     nodes, resource = case.facts.node_offers, lacking_resource(pod)
     if nodes is None or not resource:
         return in_use
@@ -99,17 +98,15 @@ def _with_holders(case: Case, nodes: Nodes, pod: SeenPod, resource: str, in_use:
             amounts["this JobSet" if jobset == (own.namespace, own.name) else "/".join(jobset)] += amount
     if not amounts:
         return in_use
-    most = sorted(amounts.items(), key=lambda pod: (-pod[1], pod[0]))
-    holder_names = join_names([f"{name} ({format_number(amount, resource)})" for name, amount in most], _MAX_HOLDERS)
-    total, offered = (
-        format_number(sum(amounts.values()), resource),
-        format_amount(nodes.offered_amount(pod.spec, resource), resource),
-    )
-    return replace(in_use, message=f"{in_use.message}; JobSets hold {total} of their {offered}: {holder_names}")
+    largest_first = sorted(amounts.items(), key=lambda item: (-item[1], item[0]))
+    shares = join_names([f"{name} ({format_number(amount, resource)})" for name, amount in largest_first], _MAX_HOLDERS)
+    total = format_number(sum(amounts.values()), resource)
+    offered = format_amount(nodes.offered_amount(pod.spec, resource), resource)
+    return replace(in_use, message=f"{in_use.message}; JobSets hold {total} of their {offered}: {shares}")
 
 
 def lacking_resource(pod: SeenPod) -> str:
-    """The requested resource that most nodes have too little of; empty without one."""
+    """The requested resource of which too little is free on most nodes, as the scheduler says; empty without one."""
     condition, needs = pod.scheduling_failure, pod.spec.requests()
-    found = insufficient(condition.message) if condition is not None else []
-    return max(((nodes, "/" in name, name) for nodes, name in found if name in needs), default=(0, False, ""))[2]
+    shortages = insufficient(condition.message) if condition is not None else []
+    return max(((nodes, "/" in name, name) for nodes, name in shortages if name in needs), default=(0, False, ""))[2]

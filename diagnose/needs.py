@@ -1,4 +1,4 @@
-"""The requirements of a pod on its node: records of its spec. Pure."""
+"""Records of a pod's spec with the fields that decide which nodes it fits on, or why it waits. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -45,7 +45,7 @@ class _Container(Base, frozen=True, kw_only=True):
 
 
 class SeenAffinity(Affinity, frozen=True, kw_only=True):
-    """core/v1 Affinity with what it asks of nodes."""
+    """core/v1 Affinity with the node affinity."""
 
     node_affinity: NodeAffinity = NodeAffinity()
 
@@ -55,7 +55,7 @@ class _ClaimSource(Base, frozen=True, kw_only=True):
 
 
 class _Volume(Base, frozen=True, kw_only=True):
-    """core/v1 Volume: with a claim, with a claim that is created for the pod, or without."""
+    """core/v1 Volume: with an existing claim, with a claim that is created for the pod, or without a claim."""
 
     name: str = ""
     persistent_volume_claim: _ClaimSource = _ClaimSource()
@@ -63,14 +63,14 @@ class _Volume(Base, frozen=True, kw_only=True):
 
 
 class _DeviceClaim(Base, frozen=True, kw_only=True):
-    """core/v1 PodResourceClaim: an existing claim, or a template of one."""
+    """core/v1 PodResourceClaim: an existing ResourceClaim, or a ResourceClaimTemplate."""
 
     resource_claim_name: str = ""
     resource_claim_template_name: str = ""
 
 
 class SeenSpec(PodSpec, frozen=True, kw_only=True):
-    """core/v1 PodSpec: what it needs of a node."""
+    """core/v1 PodSpec: the requirements of the pod on its node."""
 
     affinity: SeenAffinity = SeenAffinity()
     containers: tuple[_Container, ...] = ()
@@ -91,15 +91,19 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
 
     @property
     def features(self) -> Mapping[str, str]:
-        """Known features that nodes have to declare for it, each with the field of its spec that needs it."""
+        """The features of Kubernetes that a node has to declare for this pod, each with the field that needs it."""
         containers = (*self.containers, *self.init_containers)
-        all_again = any(
+        restarts_all = any(
             rule.action == "RestartAllContainers" for container in containers for rule in container.restart_policy_rules
         )
-        users = self.host_network and self.host_users is False
+        has_user_namespace = self.host_network and self.host_users is False
         needed = (
-            ("RestartAllContainersOnContainerExits", "restartPolicyRules with action RestartAllContainers", all_again),
-            ("UserNamespacesHostNetworkSupport", "hostNetwork with hostUsers: false", users),
+            (
+                "RestartAllContainersOnContainerExits",
+                "restartPolicyRules with action RestartAllContainers",
+                restarts_all,
+            ),
+            ("UserNamespacesHostNetworkSupport", "hostNetwork with hostUsers: false", has_user_namespace),
         )
         return {name: field for name, field, needs in needed if needs}
 
@@ -114,22 +118,22 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
 
     @property
     def sidecars(self) -> frozenset[str]:
-        """Names of the init containers that run beside the others."""
+        """Names of the init containers with restartPolicy Always, which run beside the containers."""
         return frozenset(container.name for container in self.init_containers if container.restart_policy == "Always")
 
     @property
     def label_keys(self) -> frozenset[str]:
-        """Labels of nodes that it requires."""
+        """Keys of the node labels that the node selector and the required node affinity name."""
         return frozenset((*self.node_selector, *(expression.key for expression in self._expressions)))
 
     @property
     def affinity_words(self) -> str:
-        """Its required node affinity: `pool In [a, b]`, terms joined by `or`; empty without one."""
+        """The required node affinity as text, such as `pool In [a, b]`, its terms joined by `or`; empty without one."""
         return " or ".join(map(str, self.affinity.node_affinity.terms))
 
     @property
     def demands(self) -> Iterator[Requirement]:
-        """The labels that its required node affinity demands, with one of these values (In) or with any (Exists)."""
+        """Labels that the required node affinity demands, with one of some values (In) or with any value (Exists)."""
         for expression in self._expressions:
             if expression.operator == "In" and expression.values:
                 yield expression
@@ -140,5 +144,5 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
         return any(toleration.tolerates(key, value, effect) for toleration in self.tolerations)
 
     def requests(self) -> Amounts:
-        """Amounts above 0 by resource, of the whole pod, as kube-scheduler counts them."""
+        """The requests of the whole pod by resource, as kube-scheduler counts them, without amounts of 0."""
         return {name: amount for name, amount in pod_requests(msgspec.to_builtins(self)).items() if amount > 0}

@@ -1,4 +1,4 @@
-"""Why no node takes a pod: from what the nodes offer, not from the scheduler's counts. Pure."""
+"""Why no node takes a pod, computed from the labels, taints and resources of the nodes. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -17,11 +17,11 @@ from kube.model.requests import Amount, Amounts, exceeding, sum_requests
 from kube.model.suggest import nearest
 
 _PODS = 110
-"""Pods on a node that reports no number: the kubelet's default."""
+"""The limit of pods on a node that does not report one; the default of the kubelet."""
 
 
 FITS_NOWHERE = frozenset({"no-such-label", "no-such-resource", "too-large"})
-"""Causes of findings about a pod that fits on no present node, even an idle one."""
+"""Causes of findings about a pod that fits on none of the present nodes, even if they are idle."""
 _OTHER_LABEL = "write another one in a new JobSet, "
 """The beginning of a fix if no similar label is known."""
 
@@ -36,7 +36,7 @@ class _Status(Base, frozen=True, kw_only=True):
 
 
 class SeenNode(Base, frozen=True, kw_only=True):
-    """core/v1 Node: its labels, its taints, and what pods may request of it."""
+    """core/v1 Node: its labels, its taints, and its allocatable resources."""
 
     metadata: LabelledIdentity
     spec: _Spec = _Spec()
@@ -52,17 +52,17 @@ class _Node(NamedTuple):
     offers: Amounts
 
     def takes(self, needs: Amounts) -> bool:
-        """Whether the pod fits on it while it is idle."""
+        """Whether a pod that requests `needs` fits on the node while the node is idle."""
         return all(self.offers.get(name, 0) >= amount for name, amount in needs.items())
 
     def room(self, needs: Amounts) -> int:
-        """How many pods with these needs it takes while it is idle."""
+        """How many pods that request `needs` fit on the node while the node is idle."""
         numbers = (self.offers.get(name, 0) // amount for name, amount in needs.items())
         return int(min([self.offers.get("pods", _PODS), *numbers]))
 
 
 class Lack(NamedTuple):
-    """Labels that nodes have instead of a missing one, the beginning of a fix, and the value that was likely meant."""
+    """A sentence about a label that no node has, the beginning of a fix, and the value that was likely meant."""
 
     message: str = ""
     fix: str = ""
@@ -76,7 +76,7 @@ _R = TypeVar("_R")
 def _remember(
     question: Callable[Concatenate["Nodes", SeenSpec, _P], _R],
 ) -> Callable[Concatenate["Nodes", SeenSpec, _P], _R]:
-    """Cache an answer about the nodes for all pods that fit on the same ones."""
+    """Decorator that caches the answer of a method of `Nodes` for all pods of the same shape."""
 
     @wraps(question)
     def answer(nodes: "Nodes", spec: SeenSpec, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -90,10 +90,10 @@ def _remember(
 
 
 class Nodes:
-    """All nodes of a cluster, and which pods fit on them. `memory`: answers given before."""
+    """All nodes of a cluster. `memory`: a cache of answers."""
 
     def __init__(self, nodes: Iterable[SeenNode] = (), labels: frozenset[str] | None = None) -> None:
-        """`labels`: keys of labels to keep; None keeps all."""
+        """`labels`: keys of the labels to keep; None keeps all labels."""
         self.memory: dict[tuple[object, ...], Any] = {}
         self._nodes: list[_Node] = []
         self._keep = labels
@@ -106,14 +106,14 @@ class Nodes:
         return len(self._nodes)
 
     def add(self, node: SeenNode) -> None:
-        found, keep = node.metadata.labels, self._keep
-        self._label_keys |= dict.fromkeys(found)
+        labels, keep = node.metadata.labels, self._keep
+        self._label_keys |= dict.fromkeys(labels)
         self._features.update(node.status.declared_features)
-        labels = found if keep is None else {key: value for key, value in found.items() if key in keep}
+        labels = labels if keep is None else {key: value for key, value in labels.items() if key in keep}
         self._nodes.append(_Node(node.metadata.name, labels, node.spec.taints, offers_of(node.status.allocatable)))
 
     def labels(self, keys: Container[str]) -> Mapping[str, Mapping[str, str]]:
-        """These labels of every node, by its name."""
+        """The labels with these keys of every node, by the name of the node."""
         return {node.name: {key: value for key, value in node.labels.items() if key in keys} for node in self._nodes}
 
     def declare(self, feature: str) -> bool:
@@ -121,18 +121,18 @@ class Nodes:
         return feature in self._features
 
     def missing_label(self, key: str) -> Lack | None:
-        """The labels that nodes have instead of one that none has; None if a node has it, or without nodes."""
+        """The lack of a label that no node has, whatever its value; None if a node has it, or without nodes."""
         return self._missing_value(key, ()) if self._nodes else None
 
     def has_domains(self, keys: Sequence[str]) -> bool:
-        """Whether a node has all of these labels."""
+        """Whether a node has labels with all of these keys."""
         return any(node.labels.keys() >= set(keys) for node in self._nodes)
 
     @_remember
     def largest(self, spec: SeenSpec, keys: tuple[str, ...]) -> int:
-        """How many such pods the largest domain takes while it is idle and all of its nodes work.
+        """How many pods of this spec the largest domain takes while it is idle and all of its nodes work.
 
-        A domain: the nodes that have the same values of all of these labels.
+        A domain is all nodes that have the same values of the labels with these keys.
         """
         needs, room = spec.requests(), Counter[tuple[str, ...]]()
         for node in self._nodes:
@@ -141,7 +141,7 @@ class Nodes:
         return max(room.values(), default=0)
 
     def most(self, resource: str, keys: Sequence[str]) -> Amount:
-        """How much of a resource the largest domain offers; a domain as in `largest`."""
+        """How much of a resource the domain with most of it has; a domain as in `largest`."""
         key = resource, tuple(keys)
         if key not in self.memory:
             offered = defaultdict[tuple[str, ...], Amount](int)
@@ -154,16 +154,16 @@ class Nodes:
 
     @_remember
     def too_many(self, spec: SeenSpec, wanted: int, running: int) -> Finding | None:
-        """A finding that `wanted` such pods never fit on the nodes at once; `running` of them run. None if they fit.
+        """The finding that `wanted` pods of this spec, of which `running` run, do not fit on the nodes at once.
 
-        Each node may have too little for one more though all together have enough.
+        None if they fit. They may not fit although the nodes together have enough, if each node has too little left.
         """
         needs = spec.requests()
-        each = [room for node in self._nodes if _may_use(spec, node) and (room := node.room(needs))]
-        if sum(each) >= wanted:
+        capacities = [room for node in self._nodes if _may_use(spec, node) and (room := node.room(needs))]
+        if sum(capacities) >= wanted:
             return None
-        by_node = f" ({each[0]} per node)" if len(set(each)) == 1 else ""
-        fit = f"only {sum(each)} {'fits' if sum(each) == 1 else 'fit'} on the nodes at once{by_node}"
+        by_node = f" ({capacities[0]} per node)" if len(set(capacities)) == 1 else ""
+        fit = f"only {sum(capacities)} {'fits' if sum(capacities) == 1 else 'fit'} on the nodes at once{by_node}"
         own = f"; {pluralize(running, 'pod', 'of its own holds', 'of its own hold')} them now" if running else ""
         hinders = self.blocking_taints(spec)
         message = f"of the {wanted} pods of its ReplicatedJob {fit}{own}{kept_off(hinders)}"
@@ -174,17 +174,17 @@ class Nodes:
 
     @_remember
     def takers(self, spec: SeenSpec) -> frozenset[str]:
-        """The names of the nodes that take such a pod while they are idle."""
+        """The names of the nodes that take a pod of this spec while they are idle."""
         needs = spec.requests()
         return frozenset(node.name for node in self._nodes if _may_use(spec, node) and node.takes(needs))
 
     def offered_amount(self, spec: SeenSpec, resource: str) -> Amount:
-        """How much of a resource the nodes together have that take such a pod while they are idle."""
+        """How much of a resource the nodes of `takers` have together."""
         takers = self.takers(spec)
         return sum(node.offers.get(resource, 0) for node in self._nodes if node.name in takers)
 
     def blocking_taints(self, spec: SeenSpec) -> dict[str, Taint]:
-        """By name of each node that takes such a pod while idle, except for its taints: the first of these taints."""
+        """Nodes that would take a pod of this spec while idle but for their taints: the first such taint by node."""
         needs = spec.requests()
         return {
             node.name: taint
@@ -193,7 +193,7 @@ class Nodes:
         }
 
     def too_little(self, needs: Amounts) -> Finding | None:
-        """The first resource of which all nodes together have less than the pods of a set request; None without one."""
+        """The finding about the first resource of which all nodes have less than the pods of a set request, if any."""
         offered = sum_requests((node.offers, 1) for node in self._nodes)
         for name in exceeding(needs, offered)[:1]:
             need = f"the pods of its JobSet need {format_amount(needs[name], name)} in all"
@@ -204,10 +204,10 @@ class Nodes:
 
     @_remember
     def why_none(self, spec: SeenSpec, recreate: str) -> Finding | None:
-        """Why no node takes such a pod even when it is idle (FAULT), or how many do (WAITS); None without nodes.
+        """The finding about why no node takes a pod of this spec, even an idle node (FAULT); None without nodes.
 
-        `recreate`: a command that creates the set again with `{old}` replaced by `{new}`.
-        The message of the finding is a sentence about the pod.
+        If idle nodes would take the pod, the finding says how many (WAITS). The message is a sentence about the pod.
+        `recreate` is a command that creates the set again with `{old}` replaced by `{new}`.
         """
         needs = spec.requests()
         if not self._nodes:
@@ -233,7 +233,7 @@ class Nodes:
         return Finding(Level.WAITS, "in-use", message, fix=fix)
 
     def _not_offered(self, needs: Amounts, recreate: str) -> Finding | None:
-        """A resource that no node has."""
+        """The finding about a requested resource that no node has; None without one."""
         offered = dict.fromkeys(name for node in self._nodes for name in node.offers)
         missing = next((name for name in needs if name not in offered), None)
         if missing is None:
@@ -274,10 +274,10 @@ class Nodes:
         return Finding(Level.FAULT, "no-such-label", message, fix=fix)
 
     def _missing_value(self, key: str, wanted: Sequence[str]) -> Lack | None:
-        """The labels that nodes have instead of one with one of these values, or with any; None if a node has it."""
+        """The lack of a label with one of the `wanted` values, or any value if empty; None if a node has the label."""
         values = sorted({node.labels[key] for node in self._nodes if key in node.labels})
         if not values:
-            # Two keys with the same prefix need similar names.
+            # Keys are similar only if the parts behind their prefixes are similar, too.
             meant = nearest(key, self._label_keys)
             meant = meant if nearest(key.rpartition("/")[2], [meant.rpartition("/")[2]]) else ""
             message = f"no node has a label {key} at all" + (f": did you mean {meant}?" if meant else "")
@@ -290,18 +290,18 @@ class Nodes:
         return Lack(has, f"choose a value of {key} that nodes have ({join_names(values)}) in a new JobSet, ", meant)
 
     def _too_large(self, needs: Amounts, chosen: Sequence[_Node]) -> Finding:
-        """A finding that the pod requests more than any chosen node has: of one resource, or of all together."""
-        narrowed = len(chosen) < len(self._nodes)
-        location = f" of the {pluralize(len(chosen), 'node')} that its labels choose" if narrowed else " node"
+        """The finding that no chosen node has as much as the pod requests: of one resource, or of all together."""
+        is_narrowed = len(chosen) < len(self._nodes)
+        location = f" of the {pluralize(len(chosen), 'node')} that its labels choose" if is_narrowed else " node"
         for name, amount in needs.items():
-            most, node = max((node.offers.get(name, 0), node.name) for node in chosen)
-            if most < amount:
-                has = f"has {format_number(most, name)} ({node})" if most else "has none"
+            largest, node = max((node.offers.get(name, 0), node.name) for node in chosen)
+            if largest < amount:
+                has = f"has {format_number(largest, name)} ({node})" if largest else "has none"
                 message = f"it needs {format_amount(amount, name)}, the largest{location} {has}"
                 fix = f"request less in a new JobSet, or add larger nodes; {_offers(name)}"
                 return Finding(Level.FAULT, "too-large", message, fix=fix)
         amounts = " and ".join(format_amount(amount, name) for name, amount in needs.items())
-        message = f"it needs {amounts}, {'none' if narrowed else 'no'}{location} has all of that"
+        message = f"it needs {amounts}, {'none' if is_narrowed else 'no'}{location} has all of that"
         fix = "request less in a new JobSet, or add larger nodes; kubectl describe nodes shows what each has"
         return Finding(Level.FAULT, "too-large", message, fix=fix)
 
@@ -324,12 +324,12 @@ def _may_use(spec: SeenSpec, node: _Node) -> bool:
 
 
 def _keeps_out(spec: SeenSpec, node: _Node) -> bool:
-    """Whether a taint that is not about the state of the node keeps the pod out."""
+    """Whether a taint keeps the pod out, other than taints that are about the state of the node."""
     return hindering(spec, (taint for taint in node.taints if not taint.passes)) is not None
 
 
 def _taint_finding(hinders: Mapping[str, Taint]) -> Finding:
-    """A finding that every node with room for the pod has a taint that it does not tolerate."""
+    """The finding that every node with room for the pod has a taint that the pod does not tolerate."""
     message = (
         f"it does not tolerate the taints of {pluralize(len(hinders), 'node')} that could hold it: {numbers(hinders)}"
     )

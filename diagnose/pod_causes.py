@@ -1,4 +1,4 @@
-"""Causes about pods: a leader without a domain, followers that wait for it, pods that cannot run. Pure."""
+"""Causes about pods: a leader without a domain, followers that wait for their leader, pods that cannot run. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,14 +23,14 @@ from diagnose.remedies import logs_of, recreate, scheduling_remedy, unknown_sche
 from diagnose.times import seconds_since
 
 SCHEDULER_SECONDS = 30.0
-"""Seconds within which a scheduler handles a pod."""
+"""Seconds after which a pod without any message of a scheduler is a fault."""
 _PLACED = "the leader is placed"
 
 
 @about_jobs
-def leader_waits(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """The leader of an exclusive Job has no node: the scheduler's reason, and who holds the domains."""
-    for child, topology, leader in _exclusive_jobs(case, left):
+def leader_waits(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+    """The leader of an exclusive Job has no node: the scheduler's reason, and the Jobs that hold the domains."""
+    for child, topology, leader in _exclusive_jobs(case, unexplained):
         if condition := leader.scheduling_failure:
             key = topology, _domain_of_followers(case, child, topology), condition.message, leader.spec.priority
             yield KeyedFinding(child.name, key, partial(_leader_waits, case, child, leader, condition))
@@ -44,16 +44,16 @@ def _domain_of_followers(case: Case, child: Child, topology: str) -> str:
 def _leader_waits(case: Case, child: Child, leader: SeenPod, condition: PodCondition) -> Finding:
     topology, gated = leader.metadata.topology or "", _gated_followers(case, child)
     problem = misfit(case, leader)
-    behind = f"; {pluralize(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
+    waiting_text = f"; {pluralize(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
     word, home = noun(topology), _domain_of_followers(case, child, topology)
-    nowhere = problem is not None and problem.cause in FITS_NOWHERE
-    holders = () if home or nowhere else domain_findings(case, leader, topology)
-    if nowhere and gated:
+    fits_nowhere = problem is not None and problem.cause in FITS_NOWHERE
+    holders = () if home or fits_nowhere else domain_findings(case, leader, topology)
+    if fits_nowhere and gated:
         holders = (_pods_for_autoscaler(gated, topology),)
     pod = Finding(
         Level.WAITS,
         "leader-unscheduled",
-        f"leader pod {leader.name}: not scheduled: {_scheduler_message(condition)}{behind}",
+        f"leader pod {leader.name}: not scheduled: {_scheduler_message(condition)}{waiting_text}",
         because=(*([problem] if problem else []), *holders),
         since=condition.since,
     )
@@ -62,7 +62,7 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod, condition: PodCondi
 
 
 def _pods_for_autoscaler(gated: int, topology: str) -> Finding:
-    """Autoscalers ignore pods with a scheduling gate."""
+    """The finding that an autoscaler ignores the followers, since they have a scheduling gate."""
     message = f"an autoscaler sees 1 of its {gated + 1} pods: the followers are gated until the leader has a node"
     fix = (
         f"for nodes that are made on demand, leave out the annotation for {topology}, and choose the pool by"
@@ -72,9 +72,9 @@ def _pods_for_autoscaler(gated: int, topology: str) -> Finding:
 
 
 @about_jobs
-def leader_without_domain(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """The leader is bound, but its node has no domain, so followers cannot be placed."""
-    for child, topology, leader in _exclusive_jobs(case, left):
+def leader_without_domain(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+    """The leader is on a node without a domain, so its followers cannot be placed."""
+    for child, topology, leader in _exclusive_jobs(case, unexplained):
         if _gated_followers(case, child) and (fault := _fault_of_node(case, topology, leader)):
             message = f"Job {child.name}: its followers do not know where to go: {fault}"
             fix = f"kubectl label node NODE {topology}=VALUE, or delete the leader pod: its Job makes a new one"
@@ -83,7 +83,7 @@ def leader_without_domain(case: Case, left: frozenset[str]) -> Iterator[KeyedFin
 
 
 def _fault_of_node(case: Case, topology: str, leader: SeenPod) -> str:
-    """The fault of the leader's node; empty if it has none, or if unknown."""
+    """Why the leader's node has no domain; empty if it has one, or if this is not known."""
     node, nodes = leader.spec.node_name, case.facts.nodes
     if not node or nodes is None or topology in nodes.get(node, {}):
         return ""
@@ -93,20 +93,20 @@ def _fault_of_node(case: Case, topology: str, leader: SeenPod) -> str:
 
 
 @about_jobs
-def followers_wait(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Followers are gated though no leader waits for the scheduler."""
-    no_manager = case.manager_missing
-    for child in case.unready_jobs(left):
+def followers_wait(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+    """Followers are gated although their leader does not wait for the scheduler."""
+    is_manager_missing = case.manager_missing
+    for child in case.unready_jobs(unexplained):
         if number := _gated_followers(case, child):
             state, fix = _leader_state(case, child), "look again in a moment"
             if state == _PLACED:
                 fix = (
                     "a manager lifts the gate"
-                    if no_manager
+                    if is_manager_missing
                     else "the manager lifts the gate; if it does not, see its log"
                 )
             message = f"Job {child.name}: {pluralize(number, 'follower', 'is', 'are')} gated: {state}"
-            level = Level.FAULT if no_manager else Level.WAITS
+            level = Level.FAULT if is_manager_missing else Level.WAITS
             yield KeyedFinding(child.name, state, Finding(level, "followers-gated", message, fix=fix))
 
 
@@ -131,9 +131,9 @@ _GATES = {
 
 
 @about_jobs
-def gated_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Pods with scheduling gates other than the one for followers."""
-    for child, pods in case.pods_where(left, lambda pod: pod.gated):
+def gated_pods(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+    """Pods with scheduling gates, but for the gate of followers."""
+    for child, pods in case.pods_where(unexplained, lambda pod: pod.gated):
         gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
         fix = _GATES.get(gates, "the controller that the gate is named after has to lift it")
         message = f"Job {child.name}: {pods_are(pods)} held back by scheduling gate {gates}"
@@ -141,22 +141,25 @@ def gated_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
 
 
 @about_jobs
-def unscheduled_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
+def unscheduled_pods(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods for which the scheduler finds no node."""
-    for child, pods in case.pods_where(left, lambda pod: pod.scheduling_failure is not None):
+    for child, pods in case.pods_where(unexplained, lambda pod: pod.scheduling_failure is not None):
         if condition := pods[0].scheduling_failure:
             problem, domain = _misfit(case, pods[0]), domain_of_job([pods[0]], pods[0].metadata.topology or "")
             location = f" in {domain}" if domain else ""
-            found = _why_unscheduled(child, pods[0], problem, condition.message, _scheduler_message(condition))
-            message = f"Job {child.name}: {pods_are(pods)} not scheduled{location}: {found.message}"
+            finding = _why_unscheduled(child, pods[0], problem, condition.message, _scheduler_message(condition))
+            message = f"Job {child.name}: {pods_are(pods)} not scheduled{location}: {finding.message}"
             key = condition.message, problem.message if problem else "", location
-            yield KeyedFinding(child.name, key, replace(found, message=message, since=condition.since))
+            yield KeyedFinding(child.name, key, replace(finding, message=message, since=condition.since))
 
 
 def _misfit(case: Case, pod: SeenPod) -> Finding | None:
-    """The claim that is not bound, what the nodes lack, or whose pods hold the domain; permanent reasons come first."""
-    if (claim := unbound(case, pod)) is not None:
-        return claim
+    """The finding about an unbound claim, about what nodes lack, or about exclusive Jobs that keep the pod out.
+
+    A fault comes before reasons that go away.
+    """
+    if (claim_finding := unbound(case, pod)) is not None:
+        return claim_finding
     problem = misfit(case, pod)
     return problem if problem is not None and problem.level is Level.FAULT else kept_out(case, pod) or problem
 
@@ -173,46 +176,47 @@ def _why_unscheduled(child: Child, pod: SeenPod, problem: Finding | None, messag
 
 
 @about_jobs
-def nobody_schedules(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """Pods that no scheduler has handled: it does not run, or no scheduler of that name exists."""
-    for child, pods in case.pods_where(left, lambda pod: pod.unseen):
+def nobody_schedules(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+    """Pods without a message of their scheduler, which does not run or does not exist."""
+    for child, pods in case.pods_where(unexplained, lambda pod: pod.unseen):
         scheduler, created = unknown_scheduler(pods[0]), pods[0].metadata.creation_timestamp or ""
-        late = (seconds_since(created, case.facts.now) or 0) > SCHEDULER_SECONDS
+        is_late = (seconds_since(created, case.facts.now) or 0) > SCHEDULER_SECONDS
         subject = "kube-scheduler has not looked at it"
         fix = "kubectl get pods -n kube-system -l component=kube-scheduler shows whether it runs"
         if scheduler:
-            again = recreate(case.facts.jobset, f"schedulerName: {scheduler}", f"schedulerName: {DEFAULT_SCHEDULER}")
-            subject, fix = f"no scheduler {scheduler} looks at it", f"start scheduler {scheduler}, or {again}"
-        if scheduler or late:
-            message, level = (
-                f"Job {child.name}: {pods_are(pods)} not scheduled: {subject}",
-                Level.FAULT if late else Level.WAITS,
+            recreation = recreate(
+                case.facts.jobset, f"schedulerName: {scheduler}", f"schedulerName: {DEFAULT_SCHEDULER}"
             )
-            yield KeyedFinding(
-                child.name, scheduler, Finding(level, "nobody-schedules", message, fix=fix, since=created)
-            )
+            subject, fix = f"no scheduler {scheduler} looks at it", f"start scheduler {scheduler}, or {recreation}"
+        if scheduler or is_late:
+            message = f"Job {child.name}: {pods_are(pods)} not scheduled: {subject}"
+            level = Level.FAULT if is_late else Level.WAITS
+            finding = Finding(level, "nobody-schedules", message, fix=fix, since=created)
+            yield KeyedFinding(child.name, scheduler, finding)
 
 
 @about_jobs
-def failing_containers(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
+def failing_containers(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods with a container that cannot start or keeps failing: one finding for each Job and reason."""
-    for child, pods in case.pods_where(left, lambda pod: pod.live and bool(pod.spec.node_name) and not pod.ready):
+    for child, pods in case.pods_where(
+        unexplained, lambda pod: pod.live and bool(pod.spec.node_name) and not pod.ready
+    ):
         kinds: dict[tuple[str, ...], list[tuple[SeenPod, Reason]]] = {}
         for pod in pods:
             reason = why_unready(pod, case.warnings_about(pod))
             if reason is not None and not reason.starts:
                 kinds.setdefault(reason.kind, []).append((pod, reason))
-        for kind, found in kinds.items():
-            pod, reason = found[0]
-            message = f"Job {child.name}: {pods_are([pod for pod, _ in found])} not ready: {reason.words}"
+        for kind, failing in kinds.items():
+            pod, reason = failing[0]
+            message = f"Job {child.name}: {pods_are([pod for pod, _ in failing])} not ready: {reason.words}"
             cause = "container" if pod.trouble else "pod-not-started"
             yield KeyedFinding(child.name, kind, Finding(Level.FAULT, cause, message, fix=reason.fix))
 
 
 @about_jobs
-def unready(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
-    """All other Jobs that are not ready: their pods start, or run and are not ready."""
-    for child in case.unready_jobs(left):
+def unready(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+    """Jobs that are not ready for no other cause: their pods start, or run and are not ready."""
+    for child in case.unready_jobs(unexplained):
         pods = [pod for pod in case.pods_of(child) if pod.live and not pod.ready]
         starting = [pod for pod in pods if pod.status.phase == "Pending"]
         failed = failed_before(case, child)
@@ -238,24 +242,24 @@ def unready(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
 
 
 def _missing_for_readiness(pod: SeenPod) -> str:
-    """What a running pod needs to become ready, without a reason of its kubelet or its containers."""
+    """The fix for a running pod that is not ready, if neither its kubelet nor its containers have a reason."""
     ready = {status.name for status in pod.status.container_statuses if status.ready}
-    left = [container for container in pod.spec.containers if container.name not in ready]
-    if starting := [container.name for container in left if container.startup_probe is not None]:
+    unready_containers = [container for container in pod.spec.containers if container.name not in ready]
+    if starting := [container.name for container in unready_containers if container.startup_probe is not None]:
         return f"wait: the startup probe of container {starting[0]} has not succeeded yet"
-    if any(container.readiness_probe is not None for container in left):
+    if any(container.readiness_probe is not None for container in unready_containers):
         return "see the readiness probes of its containers"
     gates = (gate.condition_type for gate in pod.spec.readiness_gates)
     conditions = {name: pod.status.condition(name) for name in gates}
-    closed = next((name for name, found in conditions.items() if found is None or found.status != "True"), "")
+    closed = next((name for name, state in conditions.items() if state is None or state.status != "True"), "")
     if closed:
         return f"its readinessGate {closed} is not True: look at the controller that sets this condition of pods"
     return f"look again in a moment; kubectl describe pod -n {pod.metadata.namespace} {pod.name} shows its conditions"
 
 
-def _exclusive_jobs(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, str, SeenPod]]:
-    """Exclusive Jobs that have a leader, with their topology key."""
-    for child in case.unready_jobs(left):
+def _exclusive_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[tuple[Child, str, SeenPod]]:
+    """Jobs with exclusive placement that are not ready and have a live leader: Job, topology key, leader."""
+    for child in case.unready_jobs(unexplained):
         topology = topology_of(child.job.metadata.annotations)
         leader = case.leaders.get(child.job.metadata.uid)
         if topology is not None and leader is not None and leader.metadata.topology == topology and leader.live:
@@ -267,10 +271,9 @@ def _gated_followers(case: Case, child: Child) -> int:
 
 
 def _scheduler_message(condition: PodCondition) -> str:
-    """The scheduler's message, without the full stop."""
     return (condition.message or condition.reason).rstrip(". ")
 
 
 def pods_are(pods: Sequence[SeenPod]) -> str:
-    """`pod a is`, `pod a and 3 more are`."""
+    """The subject and verb of a sentence about these pods, as in `pod a is` or `pod a and 3 more are`."""
     return f"pod {pods[0].name} is" if len(pods) == 1 else f"pod {pods[0].name} and {len(pods) - 1} more are"

@@ -1,4 +1,4 @@
-"""Refusals by a quota: parsed from the message of the API server, and updated with the current quota. Pure."""
+"""Refusals by a ResourceQuota, parsed from messages of the API server and updated with the present quota. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,9 +12,11 @@ from kube.model.quantity import parse_quantity
 
 @dataclass(frozen=True, slots=True)
 class QuotaRefusal:
-    """The quota, the first resource that it refused, what one object needs of it, and how much of the limit is free.
+    """The refusal of objects by a quota.
 
-    `gone`: the quota has been deleted.
+    - `resource`: the first resource that the quota refused. `needs`: how much of it one object needs.
+    - `left`: how much of the `limit` is free.
+    - `gone`: the quota has been deleted.
     """
 
     quota: str
@@ -25,7 +27,7 @@ class QuotaRefusal:
     gone: bool = False
 
     def words(self, objects: int = 1) -> str:
-        """`need 24 cpu, quota compute has 2 left of 26`, for that many objects together."""
+        """The refusal as a clause about this number of objects: `need 24 cpu, quota compute has 2 left of 26`."""
         if self.gone:
             return f"quota {self.quota} refused them, and has been deleted since"
         need = "needs" if objects == 1 else "need"
@@ -35,11 +37,14 @@ class QuotaRefusal:
         return f"{needs}, quota {self.quota} has {left} left of {limit}{now}"
 
     def is_too_small(self, objects: int) -> bool:
-        """Whether the quota is too small for that many objects, even if nothing else uses it."""
+        """Whether the quota is too small for this number of objects, even if nothing else uses the quota."""
         return not self.gone and self.needs * objects > self.limit
 
     def never_fits(self, objects: int, noun: str) -> str:
-        """`; its 8 pods need 8 nvidia.com/gpu in all: they never run all at once`; empty if they may."""
+        """A clause if the quota is too small for all objects, else empty.
+
+        An example: `; its 8 pods need 8 nvidia.com/gpu in all: they never run all at once`.
+        """
         if not self.is_too_small(objects):
             return ""
         needs = format_amount(self.needs * objects, self._short_resource)
@@ -51,11 +56,11 @@ class QuotaRefusal:
 
     @property
     def allowed(self) -> bool:
-        """Whether there is enough left for one object."""
+        """Whether the quota has enough left for one object."""
         return self.gone or self.needs <= self.left
 
     def fix(self, namespace: str, objects: int, total: int) -> str:
-        """How to make room for that many objects. `total`: how many the set has when all of them exist."""
+        """The fix for `objects` that are refused. `total`: the number of such objects when the set is complete."""
         enough = self._number(self.limit - self.left + self.needs * objects)
         patch = f'{{"spec":{{"hard":{{"{self.resource}":"{enough}"}}}}}}'
         raised = f"kubectl patch quota {self.quota} -n {namespace} --type=merge -p '{patch}'"
@@ -74,8 +79,8 @@ class QuotaRefusal:
 
 def quota_refusal(message: str) -> QuotaRefusal | None:
     """The refusal that a message of the API server reports; None if it names no quota."""
-    found = exceeded_quota(message)
-    return QuotaRefusal(*found) if found else None
+    refusal = exceeded_quota(message)
+    return QuotaRefusal(*refusal) if refusal else None
 
 
 def update_refusal(refusal: QuotaRefusal, quotas: Mapping[str, SeenQuota | None]) -> QuotaRefusal:

@@ -1,7 +1,7 @@
-"""From facts to an explanation: the causes, and the order in which they are tried. Pure.
+"""Computes the explanation of a JobSet from facts, by all causes in their order. Pure.
 
-To add a cause, write a function of the type `Cause` and add it to `CAUSES`. Each gets the Jobs that no earlier cause
-has explained; findings are listed in this order.
+To add a cause, write a function of the type `Cause` and add it to `CAUSES`. A cause gets the names of the Jobs that no
+earlier cause has explained. The findings are listed in the order of the causes.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from diagnose import (
     restart_causes,
 )
 from diagnose.answers import Answer, Cause
-from diagnose.case import Case, case
+from diagnose.case import Case, sort_facts
 from diagnose.facts import Facts
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.remedies import IN_A_NEW, make_again
@@ -45,8 +45,8 @@ CAUSES: tuple[Cause, ...] = (
     restart_causes.keeps_failing,
     restart_causes.jobs_keep_failing,
     restart_causes.escalations,
-    jobset_causes.restarting,
-    jobset_causes.old_pods,
+    restart_causes.restarting,
+    restart_causes.old_pods,
     group_causes.objects,
     group_causes.tree_restarts,
     job_causes.failed_jobs,
@@ -79,11 +79,13 @@ CAUSES: tuple[Cause, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a JobSet is in its state.
+    """The explanation why a JobSet is in its state.
 
-    `root` describes the state of the whole set. `headline` follows the state in the first line; may be empty. The
-    root's level is the worst one below it, its `since` the earliest of the findings that the set waits for.
-    `new_jobset`: commands that create the set again with a change, if a fix needs that; else empty.
+    - `headline`: follows the state in the first line; may be empty.
+    - `root`: the finding about the whole set. Its level is the worst level below it. Its `since` is the earliest of
+      the findings that are more than a note.
+    - `unseen`: sentences about facts that could not be read.
+    - `new_jobset`: commands that create the set again with a change; empty if no fix needs a new set.
     """
 
     namespace: str
@@ -96,44 +98,46 @@ class Explanation:
 
 
 def explain(facts: Facts) -> Explanation:
-    """The explanation by all facts: a finding follows those that it waits for; the last recovery comes at the end."""
-    looked_at = case(facts)
-    answers = sorted(_answers(looked_at), key=lambda answer: answer.follows)
-    answers += restart_causes.last_recovery(looked_at)
+    """The explanation of a JobSet. Its last recovery comes after all other findings."""
+    case = sort_facts(facts)
+    answers = sorted(_answers(case), key=lambda answer: answer.follows)
+    answers += restart_causes.last_recovery(case)
     meta = facts.jobset.metadata
-    tree = [below for answer in answers for below in answer.finding.walk()]
-    level = max((below.level for below in tree), key=list(Level).index, default=Level.FINE)
+    findings = [finding for answer in answers for finding in answer.finding.walk()]
+    level = max((finding.level for finding in findings), key=list(Level).index, default=Level.FINE)
     first = next((answer for answer in answers if answer.state), None)
-    runs = level in {Level.FINE, Level.NOTE}
-    state = (first and first.state) or (State.RUNNING if runs else State.WAITING)
+    is_running = level in {Level.FINE, Level.NOTE}
+    state = (first and first.state) or (State.RUNNING if is_running else State.WAITING)
     headline = first.headline if first else ""
     beginning = f"{state.phrase}: {headline};" if headline else f"{state.phrase},"
-    counts = "" if any(answer.ends for answer in answers) else _counts(looked_at)
+    counts = "" if any(answer.ends for answer in answers) else _counts(case)
     root = Finding(
         level,
         state.phrase.replace(" ", "-"),
         f"JobSet {meta.namespace}/{meta.name}: {beginning} {counts}".rstrip(",; "),
         because=tuple(answer.finding for answer in answers),
-        since=min((below.since for below in tree if below.since and below.level is not Level.NOTE), default=""),
+        since=min(
+            (finding.since for finding in findings if finding.since and finding.level is not Level.NOTE), default=""
+        ),
     )
-    new = make_again(facts.jobset) if any(IN_A_NEW in below.fix for below in tree) else ""
-    return Explanation(meta.namespace, meta.name, state, headline, root, facts.unseen, new)
+    recreation = make_again(facts.jobset) if any(IN_A_NEW in finding.fix for finding in findings) else ""
+    return Explanation(meta.namespace, meta.name, state, headline, root, facts.unseen, recreation)
 
 
-def _answers(looked_at: Case) -> Iterator[Answer]:
-    """The answers of the causes, up to the first that explains everything."""
-    left = frozenset(looked_at.survey.waiting)
+def _answers(case: Case) -> Iterator[Answer]:
+    """The answers of the causes in their order, up to the first answer with `ends`."""
+    unexplained = frozenset(case.survey.waiting)
     for cause in CAUSES:
         explained = frozenset[str]()
-        for answer in cause(looked_at, left):
+        for answer in cause(case, unexplained):
             yield answer
             if answer.ends:
                 return
             explained |= answer.jobs
-        left -= explained
+        unexplained -= explained
 
 
-def _counts(looked_at: Case) -> str:
-    survey = looked_at.survey
-    known = looked_at.facts.jobs is not None
-    return f"{survey.settled} of {pluralize(survey.total, 'Job')} ready or done" if known else ""
+def _counts(case: Case) -> str:
+    survey = case.survey
+    is_known = case.facts.jobs is not None
+    return f"{survey.settled} of {pluralize(survey.total, 'Job')} ready or done" if is_known else ""

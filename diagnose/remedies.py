@@ -1,6 +1,6 @@
-"""What to do about a pod that finds no node or whose container does not start, by the scheduler's and kubelet's words.
+"""Fixes for pods that are refused or get no node, by the messages of kube-scheduler and of admission. Pure.
 
-It matches messages of kube-scheduler's plug-ins and of the kubelet's image manager. Pure.
+It also has commands that many fixes share, such as the command that creates a set again.
 """
 
 import re
@@ -19,7 +19,7 @@ SCHEDULER_SAYS = (
 """The fix for an unknown reason."""
 
 _WARNED = "jobset validate FILE --server and the warnings when a JobSet is created"
-"""Where a user without the right to list nodes finds out what the nodes lack."""
+"""The beginning of fixes for a user without the right to list nodes."""
 
 
 _FIXES: dict[str, str] = {
@@ -112,9 +112,11 @@ _FIXES: dict[str, str] = {
     ),
     "unschedulable": "all nodes that fit are cordoned: have an administrator of the cluster run kubectl uncordon NODE",
 }
-"""Patterns of messages of the scheduler, and what to do. The first match counts. Claims come first: without them the
-scheduler checks no node. Of several reasons, the one that the scheduler checks last counts, since those nodes have
-passed all earlier checks: devices, other pods, volumes, resources, then ports, affinity, taints and cordons."""
+"""Patterns of messages of the scheduler, each with its fix. The first match counts.
+
+Claims come first, since the scheduler checks no node for a pod with a missing claim. The other patterns follow in the
+reverse order of the scheduler's checks, since nodes that fail a late check have passed all earlier checks.
+"""
 _RETRIED = "the Job controller tries again"
 _REFUSALS: dict[str, str] = {
     r'serviceaccount "([^"]+)" not found': f"kubectl create serviceaccount {{name}} -n {{namespace}}: {_RETRIED}",
@@ -137,34 +139,37 @@ _REFUSALS: dict[str, str] = {
         "set resources.requests and resources.limits of each container that the message names: {again}"
     ),
 }
-"""Patterns of messages of admission about pods, and what to do. `again`: a command that creates the set again.
-`by_policy`: the policy that has set the value, if one has."""
+"""Patterns of messages of admission about pods, each with its fix. The first match counts.
+
+`again` is a command that creates the set again. `by_policy` names the policy that has set the value, if there is one.
+"""
 
 
 def find_fix(fixes: Mapping[str, str], message: str, **words: str) -> str:
-    """The fix of the first pattern that matches a message, filled in; empty for other messages.
+    """The fix of the first pattern that matches the message, filled in; empty if no pattern matches.
 
-    `name` in a fix is the last group of its pattern, `kind` the first.
+    `words` fill the fix. `{name}` in a fix is the last group of its pattern, `{kind}` the first group.
     """
     for pattern, fix in fixes.items():
-        if found := re.search(pattern, message):
-            return fix.format(name=found[found.lastindex or 0], kind=found[1 if found.lastindex else 0], **words)
+        if match := re.search(pattern, message):
+            return fix.format(name=match[match.lastindex or 0], kind=match[1 if match.lastindex else 0], **words)
     return ""
 
 
 def refusal_remedy(js: JobSet, message: str) -> str:
-    """What to do about refused pods of a set. `message`: of the API server."""
+    """The fix for refused pods of a set. `message`: the message of the API server."""
     again, policy = make_again(js), set_by(js.metadata.annotations, "priorityClassName")
     by_policy = f"policy {policy} has set it, where the author names none; " if policy else ""
     fix = find_fix(_REFUSALS, message, namespace=js.metadata.namespace, again=again, by_policy=by_policy)
-    causes = "fix what the message names (quota, policy, webhook, service account)"
-    return fix or f"{causes}: {_RETRIED}; if it is the pod template: {again}"
+    general_fix = "fix what the message names (quota, policy, webhook, service account)"
+    return fix or f"{general_fix}: {_RETRIED}; if it is the pod template: {again}"
 
 
 def scheduling_remedy(pod: SeenPod, message: str) -> str:
-    """What to do about a pod that is not scheduled. `message`: that of its condition PodScheduled.
+    """The fix for a pod that is not scheduled. `message`: the message of its condition PodScheduled.
 
-    Fixes about labels, taints and resources of nodes are for users who may not list nodes: for others they are known.
+    Fixes about labels, taints and resources of nodes are for users who may not list nodes. For all other users,
+    `diagnose/nodes.py` finds what the nodes lack.
     """
     port, field = "hostPort", "hostPort"
     if pod.spec.host_network:
@@ -174,35 +179,37 @@ def scheduling_remedy(pod: SeenPod, message: str) -> str:
 
 
 UNVERSIONED = "/^  resourceVersion:/d"
-"""A sed script. `kubectl replace` stores its input for a later `kubectl apply`, which must not remove a
-resourceVersion."""
+"""A sed script that deletes the resourceVersion.
+
+`kubectl replace` stores its input in an annotation, by which a later `kubectl apply` would remove the resourceVersion.
+"""
 
 
 def recreate(js: JobSet, old: str, new: str) -> str:
-    """A command that creates a set again with one text replaced: `old`, a regular expression, by `new`."""
+    """The command that creates a set again with all matches of `old`, a regular expression, replaced by `new`."""
     name = f"{js.metadata.name} -n {js.metadata.namespace}"
     return f"kubectl get jobset {name} -o yaml | sed '{UNVERSIONED}; s#{old}#{new}#' | kubectl replace --force -f -"
 
 
 IN_A_NEW = "in a new JobSet"
-"""Part of a fix that changes a template: the explanation says once how to create such a set."""
+"""Part of a fix that changes a template. The explanation says once how to create a set with the change."""
 
 
 def make_again(js: JobSet) -> str:
-    """Commands that create a set again with a change, since the templates of an existing one are immutable."""
+    """Commands that create a set again with a change. The templates of an existing set are immutable."""
     meta = js.metadata
-    file = f"{meta.name}-new.yaml"  # the author may have one with the name of the set
+    file = f"{meta.name}-new.yaml"  # the author may have a file with the name of the set
     get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml | sed '{UNVERSIONED}' > {file}"
     return f"{get}, change {file}, and kubectl replace --force -f {file} deletes the JobSet and creates it again"
 
 
 def unknown_scheduler(pod: SeenPod) -> str:
-    """The scheduler in the spec of a pod that has not handled it; empty for the default one."""
+    """The scheduler in the spec of a pod without a node; empty for the default scheduler."""
     name = pod.spec.scheduler_name
     return "" if pod.spec.node_name or name == DEFAULT_SCHEDULER else name
 
 
 def logs_of(js: JobSet, job: str = "", container: str = "") -> str:
-    """The command that shows the logs of a set, of one Job, of one container."""
-    of_job = (f" --job {job}" if job else "") + (f" -c {container}" if container else "")
-    return f"jobset logs {js.metadata.name} -n {js.metadata.namespace}{of_job}"
+    """The command that shows the logs of a set, or of one of its Jobs or containers."""
+    selection = (f" --job {job}" if job else "") + (f" -c {container}" if container else "")
+    return f"jobset logs {js.metadata.name} -n {js.metadata.namespace}{selection}"

@@ -1,6 +1,7 @@
-"""Causes about restarts: a set or Jobs that keep failing, and the duration of the last recovery. Pure."""
+"""Causes about restarts: a restart that goes on, a set or Jobs that keep failing, the last recovery. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from api.jobset import JobSet
@@ -8,13 +9,14 @@ from api.jobset_status import AttemptTimes, FailedAttempt, JobSetStatus, Recover
 from api.pending import clean_words
 from api.policies import FailurePolicyRule
 from controllers.planning import escalation
+from controllers.planning.maintenance import REASON as MAINTENANCE
 from controllers.planning.recovery import goodput
 from diagnose import states
 from diagnose.answers import Answer
 from diagnose.case import Case
 from diagnose.disruptions import disruption_in_history, not_counted, rjob_of
-from diagnose.ends import end_words
-from diagnose.finding import Finding, Level, join_names, pluralize
+from diagnose.ends import end_words, held_up
+from diagnose.finding import WAIT_FOR_PODS, Finding, Level, join_names, pluralize
 from diagnose.kubelet import known_remedy, meaning_of
 from diagnose.remedies import IN_A_NEW
 from diagnose.states import State, failed_lately
@@ -25,7 +27,7 @@ _MAX_ATTEMPTS = 3
 
 
 def attempt_words(failed: FailedAttempt) -> str:
-    """The Job, container, pod, node and exit code that ended an attempt, and the message."""
+    """A sentence on how an attempt ended: Job, container, pod, node and exit code, and the message."""
     location, reason = _location_of(failed), failed.message or failed.reason
     return f"{location}: {reason}" if location else reason
 
@@ -44,21 +46,21 @@ def _describe_pod(failed: FailedAttempt) -> str:
 
 
 def why_it_failed(failed: FailedAttempt) -> str:
-    """`OOMKilled`, `ValueError: no data`: the kubelet's reason, and the last line of the container."""
+    """The kubelet's reason and the last line of the container's message, as in `OOMKilled` or `ValueError: no data`."""
     lines = failed.termination_message.strip().splitlines()
     return ": ".join(filter(None, [failed.pod_reason, clean_words(lines[-1]) if lines else ""]))
 
 
 def decisive_container(status: JobSetStatus, message: str) -> str:
-    """Which container ended a failed set by which exit code, unless the message of its condition has that already."""
+    """The container and the exit code that failed a set; empty if `message` of the condition has them already."""
     last = status.attempt_history[-1] if status.attempt_history else FailedAttempt()
     if not last.pod or last.pod in message or f"(first failed job: {last.failed_job})" not in message:
         return ""
-    meaning = "" if why_it_failed(last) else meaning_of(last.exit_code, seen=bool(last.node))
+    meaning = "" if why_it_failed(last) else meaning_of(last.exit_code, is_from_kubelet=bool(last.node))
     return _describe_pod(last) + (f" ({meaning})" if meaning else "")
 
 
-def attempt(js: JobSet, failed: FailedAttempt) -> Finding:
+def attempt_finding(js: JobSet, failed: FailedAttempt) -> Finding:
     message = "; ".join(
         filter(None, [f"attempt {failed.attempt}: {attempt_words(failed)}", disruption_in_history(js, failed)])
     )
@@ -66,7 +68,7 @@ def attempt(js: JobSet, failed: FailedAttempt) -> Finding:
 
 
 def too_slow(js: JobSet, failed: FailedAttempt) -> str:
-    """How a Job that was active for longer than its own activeDeadlineSeconds gets more time; empty for other ends."""
+    """The fix if the attempt ended as a Job was active for longer than its activeDeadlineSeconds; else empty."""
     rjob = rjob_of(js, failed.failed_job)
     seconds = None if rjob is None else rjob.job_spec.get("activeDeadlineSeconds")
     if rjob is None or seconds is None or not failed.message.startswith(TOO_SLOW):
@@ -77,12 +79,12 @@ def too_slow(js: JobSet, failed: FailedAttempt) -> str:
     )
 
 
-def late_agents(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
+def late_agents(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     """All pods are ready, and workers wait for agents that have not reported the attempt."""
-    if late := case.facts.late_agents:
-        meta, names = case.facts.jobset.metadata, [pod.metadata.name for pod in late]
+    if pods := case.facts.late_agents:
+        meta, names = case.facts.jobset.metadata, [pod.metadata.name for pod in pods]
         message = (
-            f"{pluralize(len(late), 'pod', 'has', 'have')} not reported the attempt in place ({join_names(names)}):"
+            f"{pluralize(len(pods), 'pod', 'has', 'have')} not reported the attempt in place ({join_names(names)}):"
             " the workers of all pods wait for that"
         )
         fix = (
@@ -92,37 +94,89 @@ def late_agents(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         yield Answer(Finding(Level.WAITS, "agent-late", message, fix=fix), state=State.WAITING)
 
 
-def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
-    """Attempts of the last hour have failed: how many restarts are left, and how the last attempt ended.
+def restarting(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+    """Jobs of an earlier attempt have to be deleted before Jobs of this attempt are created."""
+    js, previous = case.facts.jobset, case.survey.previous
+    if previous:
+        policy, names = js.spec.failure_policy, [child.name for child in previous]
+        limit = f" of at most {policy.max_restarts}" if policy is not None else ""
+        jobs, deleting = pluralize(len(previous), "Job"), sum(child.deleting for child in previous)
+        last = js.status.last_restart
+        is_planned = last is not None and last.reason == MAINTENANCE
+        message = (
+            f"it {'leaves nodes, as planned,' if is_planned else 'restarts'}"
+            f" ({js.status.restarts_count_towards_max}{limit} restarts counted):"
+            f" {jobs} of an earlier attempt still {'exists' if len(previous) == 1 else 'exist'},"
+            f" {deleting} in deletion ({join_names(names)})"
+        )
+        fix = WAIT_FOR_PODS if deleting else "the manager deletes them"
+        finding = Finding(Level.WAITS, "restarting", message, fix=fix)
+        yield _restart_waits(case, unexplained, finding, names, "has to go first")
 
-    With two attempts or more the set keeps failing, whatever the state of its Jobs. One is a note.
+
+def old_pods(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+    """Pods of an earlier attempt have outlived their Jobs: a Job is created again when its leftover pods are gone."""
+    if leftover_pods := case.facts.leftover_pods:
+        names = sorted(name for pods in leftover_pods.values() for name in pods)
+        message = (
+            f"{pluralize(len(names), 'pod')} of an earlier attempt {'is' if len(names) == 1 else 'are'} still ending"
+            f" ({join_names(names)}), and {pluralize(len(leftover_pods), 'Job')} cannot be created again yet"
+        )
+        finding = Finding(Level.WAITS, "old-pods", message, fix=WAIT_FOR_PODS)
+        yield _restart_waits(case, unexplained, finding, leftover_pods, "waits for its own")
+
+
+def _restart_waits(
+    case: Case, unexplained: frozenset[str], finding: Finding, jobs: Iterable[str], wait_of_each: str
+) -> Answer:
+    """The answer with a finding about a restart, and why the restart is delayed.
+
+    `jobs`: names of the Jobs that cannot be created yet, and `wait_of_each` what each of them waits for. With
+    BlockingRecreate all missing Jobs wait instead, for all Jobs of the earlier attempt.
+    """
+    policy, last = case.facts.jobset.spec.failure_policy, case.facts.jobset.status.last_restart
+    wait = f"each {wait_of_each}"
+    if policy is not None and policy.restart_strategy == "BlockingRecreate":
+        jobs = [position.name for position in case.survey.missing]
+        wait = "none is created before all of those are gone (BlockingRecreate)"
+    delays, since = held_up(case), last.start_time if last else ""
+    message, fix = f"{finding.message}; {wait}", "" if delays else finding.fix
+    finding = replace(finding, message=message, because=delays, fix=fix, since=since)
+    return Answer(finding, unexplained.intersection(jobs), state=State.RESTARTING)
+
+
+def keeps_failing(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
+    """Attempts have failed within the last hour: how many restarts are left, and how the last attempt ended.
+
+    A set with two such attempts or more keeps failing, whatever the state of its Jobs. One attempt is a note.
     """
     recent = failed_lately(case.facts.jobset, case.facts.now)
     if not recent or not case.facts.jobset.status.restarts:
         return
     last = recent[-1]
     outside = _end_from_outside(case, last)
-    rule = not_counted(case.facts.jobset, last.failed_job) if outside else ""
+    fix = not_counted(case.facts.jobset, last.failed_job) if outside else ""
     location = "; ".join(filter(None, [_location_of(last) or last.message or last.reason, outside]))
     message = f"{_restarts(case, last)}; attempt {last.attempt}: {location}"
     slow = too_slow(case.facts.jobset, last)
-    rule = f"{slow} {IN_A_NEW}" if slow else rule
+    fix = f"{slow} {IN_A_NEW}" if slow else fix
     if not states.keeps_failing(case.facts.jobset, case.facts.now):
-        yield Answer(Finding(Level.NOTE, "restarted", message, fix=rule, since=last.time))
+        yield Answer(Finding(Level.NOTE, "restarted", message, fix=fix, since=last.time))
         return
-    found = Finding(
+    finding = Finding(
         Level.FAULT,
         "keeps-failing",
         f"{pluralize(len(recent), 'attempt')} failed within the last hour, last: {last.message or last.reason}",
-        because=tuple(attempt(case.facts.jobset, failed) for failed in reversed(recent[-_MAX_ATTEMPTS:])),
-        fix="; ".join(filter(None, [_logs(case, last), rule, _endless(case.facts.jobset, last)])),
+        because=tuple(attempt_finding(case.facts.jobset, failed) for failed in reversed(recent[-_MAX_ATTEMPTS:])),
+        fix="; ".join(filter(None, [_logs(case, last), fix, _endless(case.facts.jobset, last)])),
         since=recent[0].time,
     )
-    yield Answer(found, state=State.KEEPS_FAILING, headline=message)
+
+    yield Answer(finding, state=State.KEEPS_FAILING, headline=message)
 
 
 def _end_from_outside(case: Case, failed: FailedAttempt) -> str:
-    """Who ended the pod that failed the Job; empty if that is not known."""
+    """A clause on how the pod that failed the Job was preempted, evicted or deleted; empty if this is not known."""
     names = (failed.pod,) if failed.pod else ()
     events = (event for event in case.ends if event.regarding.name.startswith(names or f"{failed.failed_job}-"))
     ended = next((event for event in events if failed.failed_job), None)
@@ -134,25 +188,34 @@ def _end_from_outside(case: Case, failed: FailedAttempt) -> str:
 
 
 def _restarts(case: Case, last: FailedAttempt) -> str:
-    """`restarted 3 times, 17 of 20 restarts left`; which rule does not count them, if one has restarted it last."""
+    """How often the set restarted, as in `restarted 3 times, 17 of 20 restarts left`.
+
+    If a rule that does not count restarts has restarted the set last, the text names the rule and its own limit.
+    """
     js = case.facts.jobset
     policy, used = js.spec.failure_policy, js.status.restarts_count_towards_max
-    most = policy.max_restarts if policy is not None else 0
+    limit = policy.max_restarts if policy is not None else 0
     times = "once" if js.status.restarts == 1 else f"{js.status.restarts} times"
-    left = f"{max(most - used, 0)} of {pluralize(most, 'restart')} left"
-    found = _uncounted_rule(js, last)
-    if found is None:
-        return f"restarted {times}, {left}"
-    rule, action = found
-    done = next((entry.restarts for entry in js.status.failure_policy_restarts if entry.name == rule.name), 0)
-    own = rule.max_restarts
-    limit = "without a limit" if own is None else f"{max(own - done, 0)} of {own} left"
-    free = f"{js.status.restarts - used} not counted towards maxRestarts by rule {rule.name} ({action}, {limit})"
-    return f"restarted {times}, {free}" + (f", {left}" if used else "")
+    restarts_left = f"{max(limit - used, 0)} of {pluralize(limit, 'restart')} left"
+    uncounted = _uncounted_rule(js, last)
+    if uncounted is None:
+        return f"restarted {times}, {restarts_left}"
+    rule, action = uncounted
+    used_by_rule = next((entry.restarts for entry in js.status.failure_policy_restarts if entry.name == rule.name), 0)
+    rule_limit = rule.max_restarts
+    left_of_rule = (
+        "without a limit" if rule_limit is None else f"{max(rule_limit - used_by_rule, 0)} of {rule_limit} left"
+    )
+    by_rule = f"by rule {rule.name} ({action}, {left_of_rule})"
+    text = f"restarted {times}, {js.status.restarts - used} not counted towards maxRestarts {by_rule}"
+    return text + (f", {restarts_left}" if used else "")
 
 
 def _uncounted_rule(js: JobSet, failed: FailedAttempt) -> tuple[FailurePolicyRule, str] | None:
-    """The rule that restarted the set after this attempt without counting it, and its action; None if it counted."""
+    """The rule that restarted the set after this attempt without counting the restart, and its action.
+
+    None if the restart counted.
+    """
     policy = js.spec.failure_policy
     rules = policy.rules if policy is not None else ()
     rule = next((rule for rule in rules if failed.reason == f"FailurePolicy_{rule.name}"), None)
@@ -164,25 +227,25 @@ def _uncounted_rule(js: JobSet, failed: FailedAttempt) -> tuple[FailurePolicyRul
 
 
 def _endless(js: JobSet, failed: FailedAttempt) -> str:
-    """How to end restarts by a rule without a limit; empty for others."""
-    found = _uncounted_rule(js, failed)
-    if found is None or found[0].max_restarts is not None:
+    """The fix for restarts by a rule without a limit; empty if the rule has a limit or counts restarts."""
+    uncounted = _uncounted_rule(js, failed)
+    if uncounted is None or uncounted[0].max_restarts is not None:
         return ""
-    return f"restarts by rule {found[0].name} never end: give it a maxRestarts, or let it match less, {IN_A_NEW}"
+    return f"restarts by rule {uncounted[0].name} never end: give it a maxRestarts, or let it match less, {IN_A_NEW}"
 
 
 def _logs(case: Case, last: FailedAttempt) -> str:
-    """The meaning of the exit code and where to look: pods of an earlier attempt are gone, those of this one exist."""
+    """The meaning of the exit code, its fix, and the command for logs of the present attempt."""
     meta, code = case.facts.jobset.metadata, last.exit_code
-    meaning = why_it_failed(last) or meaning_of(code, seen=bool(last.node))
+    meaning = why_it_failed(last) or meaning_of(code, is_from_kubelet=bool(last.node))
     job = f" --job {last.failed_job}" if last.failed_job else ""
     look = f"jobset logs {meta.name} -n {meta.namespace}{job} shows what the present attempt writes"
     remedy = known_remedy(why_it_failed(last), meta.namespace, last.pod, last.node)
     return "; ".join(filter(None, [f"exit code {code}: {meaning}" if meaning and code else "", remedy, look]))
 
 
-def escalations(case: Case, _left: frozenset[str]) -> list[Answer]:
-    """Failure-policy rules with several actions: which action each takes now, and which comes next."""
+def escalations(case: Case, _unexplained: frozenset[str]) -> list[Answer]:
+    """Notes on failure-policy rules with several actions: the action that each rule takes now, and the next action."""
     policy = case.facts.jobset.spec.failure_policy
     steps = {step.name: step for step in case.facts.jobset.status.failure_policy_steps}
     return [
@@ -193,35 +256,35 @@ def escalations(case: Case, _left: frozenset[str]) -> list[Answer]:
 
 
 def _step(rule: FailurePolicyRule, at: RuleStep) -> str:
-    """`failure policy rule R takes RestartJob, step 1 of 3; after 1 of 2 restarts comes RestartJobSet`."""
+    """The current action of a rule with several actions, and when its next action comes."""
     step = min(max(at.step, 1), len(rule.then) + 1)
     message = f"failure policy rule {rule.name} takes {escalation.describe_step(rule, step)}"
     if step > len(rule.then):
         return message
     following = rule.then[step - 1]
     window = "" if following.within_seconds is None else f" within {following.within_seconds} s"
-    done = at.restarts if following.within_seconds is None else len(at.times)
-    return f"{message}; {following.action} comes after {following.after_restarts} restarts{window}, {done} so far"
+    restarts = at.restarts if following.within_seconds is None else len(at.times)
+    return f"{message}; {following.action} comes after {following.after_restarts} restarts{window}, {restarts} so far"
 
 
-def jobs_keep_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
+def jobs_keep_failing(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     """Jobs that a rule with the action RestartJob has restarted more than once, the last time within the last hour."""
     js, now = case.facts.jobset, case.facts.now
     created = {job.metadata.name: job.metadata.creation_timestamp or "" for job in case.facts.jobs or ()}
-    often = states.looping_jobs(js, created, now)
-    if not often:
+    restarts = states.looping_jobs(js, created, now)
+    if not restarts:
         return
-    ordered = sorted(often, key=lambda name: (-often[name], name))
-    names = join_names([f"{name} {often[name]} times" for name in ordered])
-    message = f"{pluralize(len(often), 'Job', 'was', 'were')} restarted more than once: {names}"
+    ordered = sorted(restarts, key=lambda name: (-restarts[name], name))
+    names = join_names([f"{name} {restarts[name]} times" for name in ordered])
+    message = f"{pluralize(len(restarts), 'Job', 'was', 'were')} restarted more than once: {names}"
     meta = js.metadata
     fix = f"jobset logs {meta.name} -n {meta.namespace} --job {ordered[0]} shows what it writes"
-    found = Finding(Level.FAULT, "job-keeps-failing", message, fix=fix, since=created[ordered[0]])
-    yield Answer(found, state=State.KEEPS_FAILING, headline=message)
+    finding = Finding(Level.FAULT, "job-keeps-failing", message, fix=fix, since=created[ordered[0]])
+    yield Answer(finding, state=State.KEEPS_FAILING, headline=message)
 
 
 def last_recovery(case: Case) -> Iterator[Answer]:
-    """The phases of the last recovery; nothing for a set that has never recovered, or whose times are not recorded."""
+    """The phases of the last recovery; no answer for a set without recorded recoveries."""
     recovery = case.facts.jobset.status.recovery
     entries = (
         [] if recovery is None else [times for times in recovery.attempts if times.detected_after_seconds is not None]
@@ -237,7 +300,7 @@ def last_recovery(case: Case) -> Iterator[Answer]:
 
 
 def _time_line(case: Case, entry: AttemptTimes) -> Iterator[str]:
-    """One line for each phase that was reached: when, how long after the failure, and what."""
+    """One line for each phase that the recovery has reached: when, how long after the failure, and what happened."""
     history = case.facts.jobset.status.attempt_history
     failed = next((attempt_words(attempt) for attempt in reversed(history) if attempt.attempt == entry.attempt - 1), "")
     phases = (
@@ -260,10 +323,10 @@ def _clock(since: str, seconds: int) -> str:
 
 
 def _share(case: Case, recovery: Recovery) -> str:
-    """The share of its time that the set has run, until now: the status has it until its last change."""
-    since = max(int(seconds_since(recovery.since, case.facts.now) or 0), 0)
-    running = recovery.running_seconds + (since if recovery.running else 0)
-    lost = recovery.lost_seconds + (0 if recovery.running else since)
-    spare_seconds = recovery.spare_seconds + since * sum(entry.ready for entry in case.facts.jobset.status.spares)
+    """The share of time for which the set has run until now: the counts of the status and the time since its change."""
+    unrecorded = max(int(seconds_since(recovery.since, case.facts.now) or 0), 0)
+    running = recovery.running_seconds + (unrecorded if recovery.running else 0)
+    lost = recovery.lost_seconds + (0 if recovery.running else unrecorded)
+    spare_seconds = recovery.spare_seconds + unrecorded * sum(entry.ready for entry in case.facts.jobset.status.spares)
     spares = f", {spare_seconds} s held by spares" if spare_seconds else ""
     return f"goodput {goodput(running, lost) or 'not known yet'}: {running} s running, {lost} s lost{spares}"

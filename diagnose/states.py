@@ -1,4 +1,4 @@
-"""The state of a whole JobSet: for the page and for `explain`. Pure."""
+"""The state of a whole JobSet, for the page in the browser and for `jobset explain`. Pure."""
 
 import enum
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from diagnose.times import seconds_since
 from kube.model.meta import NO_TEXTS, is_true
 
 RECENT = 3600.0
-"""Seconds for which a failed attempt or a Warning counts. A continuing series of events is written every half hour."""
+"""Seconds for which a failed attempt or a Warning is recent. A repeated event is written every half hour at least."""
 LOOP = 2
-"""Number of recent failed attempts, or of restarts of one Job, with which a set keeps failing."""
+"""A set keeps failing from this number of recent failed attempts, or of restarts of one Job, on."""
 
 
 class State(enum.Enum):
-    """State of a set: its word on the page, and its phrase in an explanation. The first that holds counts."""
+    """State of a set: its word on the page, and its phrase in an explanation. The first state that holds counts."""
 
     COMPLETED = "Completed", "completed"
     FAILED = "Failed", "failed"
@@ -36,9 +36,9 @@ class State(enum.Enum):
 
 
 def state_of(js: JobSet, now: datetime | None = None, created: Mapping[str, str] = NO_TEXTS) -> State:
-    """The state of a set, by its own object and `created`, the creation times of its Jobs by name.
+    """The state of a set. `created`: the creation times of its Jobs by name.
 
-    Without `now` it does not count as failing repeatedly.
+    Without `now` the state is never KEEPS_FAILING.
     """
     status = js.status
     holds = {
@@ -56,23 +56,23 @@ def state_of(js: JobSet, now: datetime | None = None, created: Mapping[str, str]
 
 
 def keeps_failing(js: JobSet, now: datetime) -> bool:
-    """Whether several attempts have failed recently."""
+    """Whether at least `LOOP` attempts have failed recently."""
     return bool(js.status.restarts) and len(failed_lately(js, now)) >= LOOP
 
 
 def looping_jobs(js: JobSet, created: Mapping[str, str], now: datetime) -> dict[str, int]:
-    """Jobs that were restarted alone more than once, the last time recently, and how often, by name.
+    """The number of restarts, by name, of Jobs that restarted alone more than once, the last time recently.
 
-    `created`: their creation times, by name.
+    `created`: the creation times of Jobs by name.
     """
-    often: dict[str, int] = {}
+    restarts_by_job: dict[str, int] = {}
     for counts in js.status.replicated_jobs_status:
         for index, restarts in enumerate(counts.job_restarts):
             name = f"{js.metadata.name}-{counts.name}-{index}"
             age = seconds_since(created.get(name, ""), now) if restarts >= LOOP else None
             if age is not None and age <= RECENT:
-                often[name] = restarts
-    return often
+                restarts_by_job[name] = restarts
+    return restarts_by_job
 
 
 def failed_lately(js: JobSet, now: datetime) -> list[FailedAttempt]:
@@ -82,7 +82,7 @@ def failed_lately(js: JobSet, now: datetime) -> list[FailedAttempt]:
 
 
 def _is_settled(js: JobSet) -> bool:
-    """Whether every Job of the set is ready or has succeeded, as its status says."""
+    """Whether every Job of the set is ready or has succeeded, by the counts of the status."""
     counts = {counts.name: counts.ready + counts.succeeded for counts in js.status.replicated_jobs_status}
     return all(
         counts.get(rjob.name, 0) >= rjob.replicas

@@ -1,6 +1,6 @@
-"""Sorts the Jobs of a JobSet: those that are ready or completed, those that are not, and those of later stages. Pure.
+"""Sorts the Jobs of a JobSet by what they wait for. Pure.
 
-It calls the manager's own functions, so "ready" and "may start" mean the same in both.
+The functions of the manager decide which Jobs are ready or may start, so `explain` and the manager agree.
 """
 
 from collections import Counter
@@ -22,15 +22,18 @@ from controllers.planning.stages import Stages, Unmet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The Jobs of the current attempt, each tuple by global index. By default Jobs are not known.
+    """The Jobs of the current attempt. Tuples are sorted by global index. A default `Survey` means: not known.
 
-    - `total`: Jobs that the spec asks for. `settled`: of those, the ready and the completed ones.
-    - `missing`: neither exist nor have completed. `halted`: suspended though the set is not. `unready`: run, not ready.
-    - `failed`; `previous`: Jobs of an earlier attempt that still exist.
-    - `queued`: how many Jobs the Job controller has still to take up.
-    - `unmet`: by name of a ReplicatedJob that may not start yet, those that it waits for. `stages`: the same in words:
-      `driver to be ready (0 of 1)`. `stage`: with `spec.executionPolicy`, which one runs: `1 of 3`; else empty.
-    - `pods`: how many pods are to run at once now, by ReplicatedJob; none of those that may not start yet.
+    - `total`: the number of Jobs in the spec. `settled`: the number of Jobs that are ready or completed.
+    - `missing`: Jobs that neither exist nor have completed.
+    - `halted`: Jobs that are suspended although the set is not.
+    - `unready`: Jobs that run and are not ready.
+    - `failed`: failed Jobs. `previous`: Jobs of an earlier attempt that still exist.
+    - `queued`: the number of Jobs that the Job controller has not started yet.
+    - `unmet`: what a ReplicatedJob that may not start yet waits for, by its name.
+    - `stages`: the same in words, such as `driver to be ready (0 of 1)`.
+    - `stage`: the running stage of `spec.executionPolicy`, such as `1 of 3`; else empty.
+    - `pods`: the number of pods that should run at once now, by ReplicatedJob, but for ReplicatedJobs in `unmet`.
     """
 
     total: int = 0
@@ -48,7 +51,7 @@ class Survey:
 
     @property
     def is_queue_full(self) -> bool:
-        """Whether the manager creates no further Jobs before the Job controller has taken up some."""
+        """Whether the manager creates no further Jobs before the Job controller has started some."""
         return self.queued >= DEFAULT_LIMITS.queued_jobs
 
     def waiting_for_settled_jobs(self, beginning: Container[str]) -> frozenset[str]:
@@ -60,11 +63,13 @@ class Survey:
             *(position.replicated_job.name for position in self.missing),
             *(child.replicated_job for child in self._unsettled_jobs),
         )
-        waiting, found = {name for name in names if name not in beginning}, set[str]()
-        for name, unmet in self.unmet.items():  # in the order of the spec: each comes after those that it waits for
-            if all(condition.replicated_job not in waiting or condition.replicated_job in found for condition in unmet):
-                found.add(name)
-        return frozenset(found)
+        unsettled, next_in_order = {name for name in names if name not in beginning}, set[str]()
+        # In the order of the spec, a ReplicatedJob comes after the ReplicatedJobs that it waits for.
+        for name, unmet in self.unmet.items():
+            awaited = {condition.replicated_job for condition in unmet}
+            if awaited & unsettled <= next_in_order:
+                next_in_order.add(name)
+        return frozenset(next_in_order)
 
     @property
     def _unsettled_jobs(self) -> tuple[Child, ...]:
@@ -78,12 +83,12 @@ class Survey:
 
 
 def lacking(job: Job) -> int:
-    """How many of the pods that a Job should have do not exist yet."""
+    """How many pods of a Job do not exist yet."""
     return max(pods_at_once(job.spec) - job.status.active - job.status.succeeded, 0)
 
 
 def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
-    """Sort the Jobs that `js` owns. The manager's feature gates show in what it wrote."""
+    """The survey of the Jobs that `js` owns. The status shows whether the manager runs with the gate RestartJob."""
     gates = FeatureGates({"RestartJob": any(counts.job_restarts for counts in js.status.replicated_jobs_status)})
     part, jobs = running_part(js), tuple(jobs)
     if part is not js:
@@ -98,7 +103,7 @@ def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
     active = [child for child in children.active if child.job.spec.suspend or not job_ready(child.job)]
     missing = _missing_jobs(js, layout, children)
     total = layout.global_replicas
-    unmet = {rjob.name: found for rjob in js.spec.replicated_jobs if (found := order.unmet(rjob))}
+    unmet = {rjob.name: conditions for rjob in js.spec.replicated_jobs if (conditions := order.unmet(rjob))}
     return Survey(
         total=total,
         settled=total - len(missing) - len(active) - len(children.failed),
@@ -116,13 +121,13 @@ def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
 
 
 def _missing_jobs(js: JobSet, layout: Layout, children: ChildJobs) -> tuple[JobPosition, ...]:
-    """The Jobs that neither exist nor have completed, and those whose name a Job of an earlier attempt has."""
-    old = {child.name for child in children.previous}
+    """The Jobs that neither exist nor have completed, or whose name a Job of an earlier attempt still has."""
+    previous_jobs = {child.name for child in children.previous}
     return tuple(
         position
         for jobs in layout.ranges
         for position in jobs.positions(js.metadata.name)
-        if position.name in old
+        if position.name in previous_jobs
         or (
             position.job_index not in children.existing[jobs.replicated_job.name]
             and position.job_index not in children.completed[jobs.replicated_job.name]
@@ -133,15 +138,15 @@ def _missing_jobs(js: JobSet, layout: Layout, children: ChildJobs) -> tuple[JobP
 def _pods_at_once(
     js: JobSet, children: ChildJobs, missing: Iterable[JobPosition], unmet: Container[str]
 ) -> Counter[str]:
-    """Pods of the Jobs that run, as many as they still need, and of those that may be created."""
+    """The number of pods by ReplicatedJob that running Jobs still need, and that missing Jobs may start."""
     at_once = {rjob.name: max(pods_at_once(rjob), 0) for rjob in js.spec.replicated_jobs if rjob.name not in unmet}
     pods = Counter[str]()
     for position in missing:
         pods[position.replicated_job.name] += at_once.get(position.replicated_job.name, 0)
     for child in children.active:
         spec, succeeded = child.job.spec, child.job.status.succeeded
-        left = pods_at_once(spec) if spec.completions is None else min(pods_at_once(spec), spec.completions - succeeded)
-        pods[child.replicated_job] += 0 if spec.suspend else max(left, 0)
+        to_complete = pods_at_once(spec) if spec.completions is None else spec.completions - succeeded
+        pods[child.replicated_job] += 0 if spec.suspend else max(min(pods_at_once(spec), to_complete), 0)
     return pods
 
 

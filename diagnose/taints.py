@@ -1,4 +1,4 @@
-"""Taints that keep pods off nodes: of cordoned nodes, of nodes that do not work, and of nodes for other pods. Pure."""
+"""Taints that keep pods off nodes: nodes that are cordoned, do not work, or are reserved for other pods. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ _STATES = {
     "node.kubernetes.io/not-ready": "not ready",
     "node.kubernetes.io/unreachable": "unreachable",
 }
-"""Taints of Kubernetes itself, and what they mean."""
+"""Keys of taints about the state of a node, which Kubernetes sets, and their meaning."""
 
 
 class Taint(Base, frozen=True, kw_only=True):
@@ -30,31 +30,31 @@ class Taint(Base, frozen=True, kw_only=True):
 
     @property
     def passes(self) -> bool:
-        """Whether it is temporary: it is about the state of the node, and does not reserve it for certain pods."""
+        """Whether the taint is about the state of the node, so that it may go away, and does not reserve the node."""
         return self.key in _STATES
 
 
 def hindering(spec: SeenSpec, taints: Iterable[Taint]) -> Taint | None:
-    """The first taint of a node that keeps the pod out."""
+    """The first taint of a node that keeps the pod out; None without one."""
     hindrances = (taint for taint in taints if taint.effect in _HINDERS)
     return next((taint for taint in hindrances if not spec.tolerates(taint.key, taint.value, taint.effect)), None)
 
 
 def numbers(hinders: Mapping[str, Taint]) -> str:
-    """`cordoned (18), gpu=only:NoSchedule (2)`: number of nodes with each taint, the most common first."""
+    """Taints with the number of nodes, the most common first, as in `cordoned (18), gpu=only:NoSchedule (2)`."""
     counts = Counter(map(str, hinders.values()))
     return join_names([f"{taint} ({number})" for taint, number in counts.most_common()])
 
 
 def kept_off(hinders: Mapping[str, Taint]) -> str:
-    """The end of a sentence: how many more nodes would hold a pod but for these taints; empty without such nodes."""
+    """The end of a sentence on how many more nodes would hold a pod without these taints; empty without such nodes."""
     if not hinders:
         return ""
     return f"; {pluralize(len(hinders), 'more node')} could hold it but for taints: {numbers(hinders)}"
 
 
 def remedy(hinders: Mapping[str, Taint]) -> str:
-    """What to do about the most common of these taints, by the names of their nodes."""
+    """The fix for the most common of these taints. `hinders`: the taint that keeps a pod out, by node."""
     ((commonest, _),) = Counter(map(str, hinders.values())).most_common(1)
     nodes = [name for name, taint in hinders.items() if str(taint) == commonest]
     taint = hinders[nodes[0]]

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 _UNITS = ((86400, "d", 3600), (3600, "h", 60), (60, "min", 1), (1, "s", 1))
-"""Seconds, name, seconds of the next smaller unit."""
+"""Units: seconds of the unit, its name, seconds of the next smaller unit."""
 _SMALLER_UNITS = {"d": "h", "h": "min"}
 
 
@@ -16,7 +16,7 @@ def seconds_since(moment: str, now: datetime) -> float | None:
 
 
 def clock(moment: str, now: datetime) -> str:
-    """`14:05:03Z`, with the date if it was another day; empty for a text that is not an RFC 3339 moment."""
+    """The time of day, as in `14:05:03Z`, with the date if it is not today; empty for a text that is not RFC 3339."""
     if seconds_since(moment, now) is None:
         return ""
     when = datetime.fromisoformat(moment).astimezone(UTC)
@@ -24,9 +24,9 @@ def clock(moment: str, now: datetime) -> str:
 
 
 def age(seconds: float) -> str:
-    """`12 min`, `1 h 5 min`, `2 d 3 h`; never negative, as clocks differ."""
+    """A duration with at most two units, as in `12 min`, `1 h 5 min` or `2 d 3 h`; negative seconds count as 0."""
     whole_seconds = max(int(seconds), 0)
     size, unit, smaller = next((step for step in _UNITS if whole_seconds >= step[0]), _UNITS[-1])
-    number, left = divmod(whole_seconds, size)
-    remainder = left // smaller if unit in {"d", "h"} else 0
+    number, rest = divmod(whole_seconds, size)
+    remainder = rest // smaller if unit in {"d", "h"} else 0
     return f"{number} {unit} {remainder} {_SMALLER_UNITS[unit]}" if remainder else f"{number} {unit}"

@@ -1,6 +1,6 @@
-"""Parses messages of the API server, kube-scheduler and the Job controller; no other module does. Pure.
+"""Patterns and parsers for messages of the API server, kube-scheduler and the Job controller. Pure.
 
-`remedies` has the fixes, also by patterns of these messages.
+Each constant and function names the component that writes the message. `diagnose/remedies.py` has fixes by message.
 """
 
 import re
@@ -11,9 +11,9 @@ from typing import NamedTuple
 from kube.model.quantity import parse_quantity
 
 MISFIT = re.compile("Insufficient|node affinity/selector|untolerated taint|were unschedulable|required features")
-"""kube-scheduler: nodes lack something that a pod requests."""
+"""kube-scheduler: nodes lack something that the pod requires."""
 ANTI_AFFINITY = re.compile("existing pods anti-affinity")
-"""kube-scheduler: pods that run keep a pod away by their own anti-affinity."""
+"""kube-scheduler: running pods keep the pod out by their anti-affinity."""
 CLAIMS = re.compile(
     r"unbound immediate PersistentVolumeClaims|persistentvolumeclaim \"|storageclass\S* \"|persistent volumes to bind"
 )
@@ -21,17 +21,17 @@ CLAIMS = re.compile(
 FEATURES = re.compile("Pod's required features")
 """kube-scheduler: nodes lack a feature of Kubernetes."""
 PREEMPTED = re.compile(r"Preempted by pod (\S+) on node (\S+)")
-"""kube-scheduler, of a pod that it preempts: the UID of the other pod, and the node."""
+"""kube-scheduler, about a pod that it preempts: the UID of the preempting pod, and the node."""
 NO_RIGHT = re.compile(r'User "[^"]+" cannot create resource')
 """API server: the manager lacks a right."""
 DISRUPTED = "has condition DisruptionTarget"
-"""Job controller: a podFailurePolicy has seen the condition."""
+"""Job controller: a podFailurePolicy has matched the condition DisruptionTarget of a pod."""
 FAILED_PODS = "BackoffLimitExceeded"
 """Job controller: too many pods have failed."""
 TOO_SLOW = "DeadlineExceeded"
 """Job controller: the Job was active for longer than its spec.activeDeadlineSeconds."""
 NO_DOMAIN = "no feasible placements found"
-"""kube-scheduler, of a group: no domain is possible."""
+"""kube-scheduler, about a group: no domain is possible."""
 _INSUFFICIENT = re.compile(r"(\d+) Insufficient ([^\s,]*[^\s,.])")
 _GROUP = "pod group is unschedulable, "
 _PREEMPTION = ", pod group preemption:"
@@ -41,7 +41,7 @@ _EXCEEDED = re.compile(f"exceeded quota: ([^\\s,]+), requested: {_AMOUNTS}, used
 
 
 def insufficient(message: str) -> list[tuple[int, str]]:
-    """kube-scheduler: on how many nodes too little of which resource is free."""
+    """kube-scheduler: resources of which too little is free, each after the number of nodes."""
     return [(int(nodes), resource) for nodes, resource in _INSUFFICIENT.findall(message)]
 
 
@@ -54,14 +54,14 @@ def without_repetition(message: str) -> str:
 
 
 def is_about_group(text: str) -> bool:
-    """Whether kube-scheduler only reports about a pod that its group does not fit."""
+    """Whether kube-scheduler only says that the group of the pod does not fit."""
     return text.startswith(_GROUP[:-2])
 
 
 class Shortfall(NamedTuple):
-    """kube-scheduler: a level of a group `wanted` that many members, and only `fit` had room in the first placement.
+    """kube-scheduler: a group needs `wanted` members, and only `fit` of them had room in the first placement.
 
-    `placements`: how many were tried; empty if not reported.
+    `placements`: the number of placements that were tried; empty if not reported.
     """
 
     placements: str
@@ -70,21 +70,21 @@ class Shortfall(NamedTuple):
 
 
 def shortfall(text: str) -> Shortfall | None:
-    """The shortfall of a level of a group; None if kube-scheduler has another reason."""
+    """kube-scheduler: the shortfall of a group; None if the message has another reason."""
     match = _SHORT.search(text)
     return None if match is None else Shortfall(match[1] or "", match[2], match[3])
 
 
 def exceeded_quota(message: str) -> tuple[str, str, Fraction, Fraction, Fraction] | None:
     """API server: a quota, the first resource that it refuses, what is needed, what is left, and the limit."""
-    found = _EXCEEDED.search(message)
-    if found is None:
+    match = _EXCEEDED.search(message)
+    if match is None:
         return None
-    requested, used, limited = (_amounts(text) for text in found.groups()[1:])
+    requested, used, limited = (_amounts(text) for text in match.groups()[1:])
     for resource, needs in requested.items():
         used_up, limit = used.get(resource, Fraction()), limited.get(resource)
         if limit is not None and used_up + needs > limit:
-            return found[1], resource, needs, limit - used_up, limit
+            return match[1], resource, needs, limit - used_up, limit
     return None
 
 

@@ -247,7 +247,7 @@ class JobSetReconciler:
         """`jobs`: how many the set has. Those of a large set stay sorted from plan to plan."""
         limits, suspended = self._options.limits, self._options.create_suspended
         memory.sorted_jobs = None if jobs < limits.sorted_jobs_from else memory.sorted_jobs or SortedJobs()
-        return Planning(self._gates, limits, create_suspended=suspended, known=memory.sorted_jobs)
+        return Planning(self._gates, limits, create_suspended=suspended, sorted_jobs=memory.sorted_jobs)
 
     def _look_after_pods(self, js: JobSet, decided: Plan) -> None:
         """Follow or leave pods of earlier attempts. A plan that has failed may have deleted Jobs, too."""

@@ -1,4 +1,4 @@
-"""The parts of a plan: writes, a status, events, and queries about pods."""
+"""Plans and what they consist of: actions (writes of objects), a status, events, and queries about pods."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from kube.model.meta import JSON
 
 @dataclass(frozen=True, slots=True)
 class CreateJob:
-    """Create a child Job. Its body is built when it is sent, to save memory with thousands of Jobs."""
+    """Create a child Job. The body is built when it is sent, to save memory if there are thousands of Jobs."""
 
     name: str
     build: Callable[[], JSON]
@@ -24,10 +24,10 @@ class CreateJob:
 
 @dataclass(frozen=True, slots=True)
 class DeleteJob:
-    """Delete a child Job and, before it, its pods (foreground). The UID guards a newer Job of the same name.
+    """Delete a child Job and, before it, its pods (foreground). The UID protects a newer Job of the same name.
 
-    `resource_version`, if given: of the Job that the decision was made from. A process that has just become the leader
-    deletes nothing that has changed since.
+    `resource_version`: if set, the deletion fails if the Job has another version. The cache of a process that has just
+    become the leader may be behind.
     """
 
     name: str
@@ -37,10 +37,10 @@ class DeleteJob:
 
 @dataclass(frozen=True, slots=True)
 class DeleteJobs:
-    """Delete Jobs of earlier attempts in one call; their pods go after them (background).
+    """Delete Jobs of earlier attempts in one call, and afterwards their pods (background).
 
-    `selector` selects exactly these Jobs, given as (name, UID). Their names are free at once, but a Job is not created
-    again before its old pods are gone (`Observed.leftovers`).
+    `selector` selects exactly `jobs`, which are (name, UID). The names are free at once, but a Job is not created again
+    before its old pods are gone (`Observed.leftovers`).
     """
 
     selector: str
@@ -49,11 +49,11 @@ class DeleteJobs:
 
 @dataclass(frozen=True, slots=True)
 class PatchJob:
-    """Patch a child Job. The patch names the UID of the Job that was planned on, and its version if that matters.
+    """Patch a child Job. The patch names the UID of the Job that the plan was made from, and its version if needed.
 
-    `template_changed`: the pod template changes: servers older than 1.36 accept that on a Job that has started only
-    after its start time is cleared. `resources`: the patch changes containers, so it is a strategic merge patch; else
-    it is a merge patch.
+    `template_changed`: the patch changes the pod template. API servers older than 1.36 accept that for a Job that has
+    started only after its start time is cleared. `resources`: the patch changes containers, so it is a strategic merge
+    patch; else it is a merge patch.
     """
 
     name: str
@@ -64,11 +64,11 @@ class PatchJob:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete a pod without waiting for its node (grace period 0). The UID guards a newer pod of the same name.
+    """Delete a pod without waiting for its node (grace period 0). The UID protects a newer pod of the same name.
 
-    `replaced`: its Job continues and creates another pod instead. The Job must not count it as failed: it would wait
-    for the end of the pod, which its unreachable kubelet does not report, and then for its back-off. `graceful`: its
-    node works, so the pod gets its grace period.
+    `replaced`: the pod's Job continues and creates another pod instead. The Job must not count the pod as failed, since
+    it would wait for the end of the pod, which an unreachable kubelet does not report, and then for its back-off.
+    `graceful`: the node works, so the pod gets its grace period.
     """
 
     name: str
@@ -79,11 +79,12 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class GivePlace:
-    """Nominate a pod to the node of a spare, then delete the spare without a grace period.
+    """Nominate a pod to the node of a spare pod, then delete the spare pod without a grace period.
 
-    `gated`: the pod is held back until then. The UIDs guard newer pods of the same names. For a leader in exclusive
-    placement, `keepers`, as (name, UID), are the other pods of that spare: they take the key of the leader's Job, and
-    keep all other Jobs out of the domain. `ended_job`: the Job of the spare, which is deleted before the spare.
+    `gated`: a scheduling gate holds the pod back until then. The UIDs protect newer pods of the same names. For a
+    leader in exclusive placement, `keepers`, as (name, UID), are the other pods of the spare Job: they take the key of
+    the leader's Job, and keep all other Jobs out of the domain. `ended_job`: the spare Job, if it is deleted before its
+    pod.
     """
 
     pod: str
@@ -130,7 +131,7 @@ class CreateClaim:
 
 @dataclass(frozen=True, slots=True)
 class CreateGroup:
-    """Create a Workload, CompositePodGroup or PodGroup; those of a lower `level` first. Built when it is sent."""
+    """Create a Workload, CompositePodGroup or PodGroup; lower levels first. The body is built when it is sent."""
 
     kind: str
     name: str
@@ -145,9 +146,9 @@ class CreateGroup:
 
 @dataclass(frozen=True, slots=True)
 class PatchGroup:
-    """Merge patch of a group object, conditional on the observed version.
+    """Merge-patch a group object, conditional on the observed version.
 
-    `replacement`: the body to create in its place if the patch is refused.
+    `replacement`: if the patch is refused, the group is deleted and created again with this body.
     """
 
     kind: str
@@ -160,7 +161,7 @@ class PatchGroup:
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Delete a group object. The UID guards a newer one of the same name."""
+    """Delete a group object. The UID protects a newer object of the same name."""
 
     kind: str
     name: str
@@ -172,7 +173,7 @@ GroupAction = CreateGroup | PatchGroup | DeleteGroup
 
 @dataclass(frozen=True, slots=True)
 class DeleteJobSet:
-    """Delete the JobSet itself: it is finished and its time to live is over."""
+    """Delete the JobSet itself, which has finished and whose time to live is over."""
 
 
 Action = (
@@ -195,7 +196,7 @@ Action = (
 class Event:
     """An event about the JobSet: type Normal or Warning.
 
-    `distinct`: events that differ in the note are different events.
+    `distinct`: events with different notes are not combined into one event with a count.
     """
 
     type: str
@@ -206,7 +207,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class FailedPodQuery:
-    """Failed Jobs, as (name, UID), whose failed pods the plan needs.
+    """Asks for the failed pods of `jobs`, which are (name, UID).
 
     `needed`: whether decisions depend on the answer; else only events and `status.attemptHistory` use it.
     """
@@ -229,7 +230,7 @@ class NodeQuery:
 
 @dataclass(frozen=True, slots=True)
 class PoolQuery:
-    """Asks for the spares of the set, and its pods that have no node: an earlier process may have given places."""
+    """Asks for the set's spare pods and its pods without a node, since an earlier process may have given places."""
 
 
 PodQuery = FailedPodQuery | PendingPodQuery | NodeQuery | PoolQuery
@@ -252,15 +253,16 @@ class Partial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Partial):
-    """What to do now. An empty plan means that nothing has to be done.
+    """What to do about one JobSet now. An empty plan means that nothing has to be done.
 
-    `status` is written after the actions, or before them with `status_first`; `events` are recorded after the status
-    is stored. If an action fails, `counters` is written in place of `status`: it has what was counted, and nothing that
-    was decided. `warnings` are recorded whatever happens, once for as long as they stay the same. A plan with a
-    `pod_query` is provisional: answer it and plan again, never carry it out. `follow_pods`: from now on
-    `Observed.leftovers` has to be known, and every change of it is a reason to plan again. `reported_group`: see
-    `Observed`. `queued`: how many Jobs the Job controller has still to take up before the plan is carried out.
-    `counts_wait`: the status differs from the stored one, and is written later.
+    - `status` is written after the actions, or before them with `status_first`. `events` are recorded after the status
+      is stored. If an action fails, `counters` is written instead of `status`: it has the new counts, and no decision.
+    - `warnings` are recorded in any case, once for as long as they stay the same.
+    - A plan with a `pod_query` is not carried out: answer the query and plan again.
+    - `follow_pods`: from now on `Observed.leftovers` has to be known, and each change of it is a reason to plan again.
+    - `reported_group`: see `Observed`.
+    - `queued`: how many Jobs the Job controller has still to take up before the plan is carried out.
+    - `counts_wait`: the status differs from the stored status, and is written later.
     """
 
     counters: JobSetStatus | None = None
@@ -268,18 +270,18 @@ class Plan(Partial):
     counts_wait: bool = False
 
 
-def creates_only(decided: Plan) -> bool:
-    """Whether the plan changes and deletes no existing objects. Names guard creations: nothing is created twice."""
-    return all(isinstance(action, CreateJob | CreateService | CreateClaim | CreateGroup) for action in decided.actions)
+def creates_only(planned: Plan) -> bool:
+    """Whether the plan only creates objects. An old cache does no harm then, as no name can be created twice."""
+    return all(isinstance(action, CreateJob | CreateService | CreateClaim | CreateGroup) for action in planned.actions)
 
 
 def delete(children: Iterable[Child]) -> tuple[DeleteJob, ...]:
-    """Delete the Jobs that are not being deleted yet."""
+    """Actions that delete those of the Jobs that are not being deleted yet."""
     return tuple(DeleteJob(child.name, child.job.metadata.uid) for child in children if not child.deleting)
 
 
 def delete_unfinished(jobs: Iterable[Job]) -> tuple[DeleteJob, ...]:
-    """Delete unfinished Jobs that are not being deleted yet, unless they have changed since."""
+    """Actions that delete those of the Jobs that are unfinished and not being deleted, unless they have changed."""
     return tuple(
         DeleteJob(job.metadata.name, job.metadata.uid, job.metadata.resource_version)
         for job in jobs

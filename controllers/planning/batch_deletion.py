@@ -27,7 +27,7 @@ def may_leave_pods(js: JobSet, children: ChildJobs, layout: Layout, gates: Featu
     return has_earlier_attempt(js, children) or any(
         index not in children.existing[rjob.name]
         for rjob in js.spec.replicated_jobs
-        if rjob.name not in children.whole
+        if rjob.name not in children.fully_existing
         for index in children.completed[rjob.name].missing(rjob.replicas)
     )
 

@@ -2,8 +2,8 @@
 
 See docs/reference/lifecycle.md#sorting-of-jobs.
 
-A Job that completed in this attempt stays completed, also when its object is gone: `status.completedIndexes` records
-it, and until that is stored, the deleted Jobs that the watch has seen are sorted as well
+A Job that completed in this attempt stays completed even if its object is deleted. `status.completedIndexes` records
+its index. Until that is stored, deleted Jobs that the watch has seen are sorted together with the existing Jobs
 (defect 17 in docs/reference/defects.md).
 """
 
@@ -29,9 +29,9 @@ _GO_INTEGER = re.compile(rf"[+-]?[0-9]{{1,{_DIGITS}}}", re.ASCII)
 
 
 class Child(msgspec.Struct, frozen=True):
-    """A child Job with the indexes that its labels give it.
+    """A child Job with the indexes of its labels.
 
-    `gone`: deleted after it had finished or was bound to fail.
+    `gone`: the Job was deleted after it had finished or was bound to fail.
     """
 
     job: Job
@@ -50,7 +50,7 @@ class Child(msgspec.Struct, frozen=True):
 
 
 def as_failed(child: Child, reason: str, message: str, now: str) -> Child:
-    """The Job as if it already had the condition Failed."""
+    """A copy of the Job that has the condition Failed."""
     failure = Condition(type=keys.JOB_FAILED, status="True", reason=reason, message=message, last_transition_time=now)
     others = (condition for condition in child.job.status.conditions if condition.type != keys.JOB_FAILED)
     status = msgspec.structs.replace(child.job.status, conditions=(*others, failure))
@@ -58,12 +58,13 @@ def as_failed(child: Child, reason: str, message: str, now: str) -> Child:
 
 
 class Tally(NamedTuple):
-    """Active Jobs of one ReplicatedJob.
+    """Counts of the active Jobs of one ReplicatedJob.
 
-    - `ready`: every pod that the Job wants at once is ready or has succeeded. `with_pods`: it has a pod.
-    - `suspended`: `spec.suspend` is set. `halting`: those of them whose pods are still ready, but will end.
-    - `there`: not suspended, with a pod or ready. `running`: not suspended.
-    - `queued`: the Job controller has still to take them up.
+    - `ready`: Jobs of which all pods that may run at the same time are ready or have succeeded. `with_pods`: Jobs with
+      a pod.
+    - `suspended`: Jobs with `spec.suspend`. `halting`: suspended Jobs whose pods are still ready, but will end.
+    - `running`: Jobs that are not suspended. `there`: running Jobs that have a pod or are ready.
+    - `queued`: Jobs that the Job controller has still to take up.
     """
 
     ready: int = 0
@@ -99,15 +100,15 @@ def tally(children: Iterable[Child]) -> Mapping[str, Tally]:
     for child in children:
         key = child.replicated_job, tally_of(child)
         equal_tallies[key] = equal_tallies.get(key, 0) + 1
-    found: dict[str, Tally] = {}
-    for (name, part), number in equal_tallies.items():
-        before = found.get(name, NONE)
-        found[name] = Tally(*[count + number * more for count, more in zip(before, part, strict=True)])
-    return found
+    sums: dict[str, Tally] = {}
+    for (name, job_tally), number in equal_tallies.items():
+        pairs = zip(sums.get(name, NONE), job_tally, strict=True)
+        sums[name] = Tally(*[count + number * more for count, more in pairs])
+    return sums
 
 
-def exchange(counts: Tally, old: Tally, new: Tally) -> Tally:
-    """The counts after one Job has changed."""
+def replace_counts(counts: Tally, old: Tally, new: Tally) -> Tally:
+    """`counts`, in which the counts `old` are replaced by `new`."""
     return Tally(*(before - was + now for before, was, now in zip(counts, old, new, strict=True)))
 
 
@@ -115,16 +116,18 @@ def exchange(counts: Tally, old: Tally, new: Tally) -> Tally:
 class ChildJobs:
     """Child Jobs by state, each tuple by ascending global index.
 
-    - `active`, `failed`: of the current attempt; with failOn FailureTarget, Jobs that are bound to fail have failed.
-      `completed`: indexes by ReplicatedJob, of Jobs that exist and of those that the status records.
-    - `previous`: of an earlier attempt. `surplus`: with an index that the spec no longer has.
-    - `redundant`: run although their index has completed: created by a process that did not know that.
-    - `unrecognized`: owned, but with labels that cannot be read or that do not fit the name. They are left alone while
-      the set runs, so that one bad object cannot stop the rest.
-    - `existing`: indexes by ReplicatedJob whose name is in use by a Job of this set. `whole`: whether all are.
-    - `unrecorded`: completed Jobs in deletion or gone that the status does not record yet.
-    - `newer`: of a later attempt than the status has: the JobSet was read from a cache that is behind that of Jobs.
-    - `tallies`: counts of `active`, by ReplicatedJob; only those with active Jobs.
+    - `active`, `failed`: Jobs of the current attempt. With failOn FailureTarget, a Job that is bound to fail counts as
+      failed. `completed`: by ReplicatedJob, the indexes of completed Jobs, whether they exist or the status records
+      them.
+    - `previous`: Jobs of an earlier attempt. `surplus`: Jobs with an index that the spec no longer has.
+    - `redundant`: Jobs that run although their index has completed. A process that did not know that created them.
+    - `unrecognized`: Jobs that the set owns, with labels that cannot be parsed or that do not fit the name. They are
+      left alone while the set runs, so that one bad object cannot stop the rest.
+    - `existing`: by ReplicatedJob, the indexes whose Job names are in use by Jobs of this set. `fully_existing`: the
+      ReplicatedJobs of which all Jobs exist.
+    - `unrecorded`: completed Jobs that are being deleted or are gone, and that the status does not record yet.
+    - `newer`: Jobs of a later attempt than that of the status: the cache of JobSets is behind the cache of Jobs.
+    - `tallies`: counts of the active Jobs by ReplicatedJob, for each that has active Jobs.
     """
 
     active: tuple[Child, ...]
@@ -135,7 +138,7 @@ class ChildJobs:
     redundant: tuple[Child, ...]
     unrecognized: tuple[Job, ...]
     existing: Mapping[str, set[int]]
-    whole: frozenset[str]
+    fully_existing: frozenset[str]
     unrecorded: tuple[Job, ...]
     newer: tuple[Job, ...]
     tallies: Mapping[str, Tally]
@@ -146,7 +149,7 @@ class ChildJobs:
 
 
 def integer(text: str | None) -> int | None:
-    """A label's decimal value: an optional sign and ASCII digits only; anything else is None."""
+    """The decimal value of a label; None if the label is not an optional sign and ASCII digits."""
     if text is not None and len(text) <= _DIGITS and text.isdigit() and text.isascii():
         return int(text)  # the usual case, three times as fast
     return int(text) if text is not None and _GO_INTEGER.fullmatch(text) else None
@@ -154,7 +157,10 @@ def integer(text: str | None) -> int | None:
 
 @dataclass(slots=True)
 class _JobGroup:
-    """One ReplicatedJob while its Jobs are sorted. `recorded`: completed indexes of the status; `completed`: others."""
+    """One ReplicatedJob while its Jobs are sorted.
+
+    `recorded`: completed indexes that the status records. `completed`: completed indexes that it does not record.
+    """
 
     jobs: JobRange
     prefix: str
@@ -165,11 +171,6 @@ class _JobGroup:
     completed: set[int] = field(default_factory=set)
     existing: set[int] = field(default_factory=set)
 
-    @property
-    def whole(self) -> bool:
-        """Whether every Job exists."""
-        return all_exist(self.existing, self.replicas)
-
 
 def all_exist(indexes: set[int], replicas: int) -> bool:
     """Whether there is a Job for every index."""
@@ -177,7 +178,7 @@ def all_exist(indexes: set[int], replicas: int) -> bool:
 
 
 by_index = attrgetter("global_index", "replicated_job")
-"""The order of children. The index is not unique: a surplus Job may have that of another ReplicatedJob's Job."""
+"""The sort key of children. A surplus Job may have the same global index as a Job of another ReplicatedJob."""
 
 
 def fails_when_doomed(js: JobSet) -> bool:
@@ -188,7 +189,10 @@ def fails_when_doomed(js: JobSet) -> bool:
 def sort_jobs(
     js: JobSet, jobs: Iterable[Job], layout: Layout, gates: FeatureGates, departed: Iterable[Job] = ()
 ) -> ChildJobs:
-    """Sort `jobs` of `js` and those that departed. Labels identify a Job; its conditions are its outcome."""
+    """Sort the Jobs of `js`: those that exist (`jobs`) and those that were deleted (`departed`).
+
+    Labels identify a Job; its conditions are its outcome.
+    """
     sorting = _Sorting(js, layout, gates)
     # Departed Jobs first: if one of them has completed, a Job that exists at its index is redundant.
     for job in departed:
@@ -258,21 +262,22 @@ class _Sorting:
         self._previous.append(Child(job, name, number, group.jobs.global_offset + number))
 
     def _add_current(self, group: _JobGroup, child: Child, job: Job, *, newer: bool) -> None:
-        """`newer`: the status is older than the Job, so it records the end of an earlier Job."""
+        """Sort a Job with an index of the spec. `newer`: the Job is of a later attempt than that of the status.
+
+        The status then says nothing about this Job: it records the ends of earlier Jobs.
+        """
         index = child.job_index
         if not child.gone:
             group.existing.add(index)
-        # A Job without the label was created while the gate was off: it was never restarted alone.
-        own, wanted = (
-            integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)) or 0,
-            _restarts_of_job(group.restarts, index),
-        )
         if self._restart_job:
-            if own < wanted:
+            # A Job without the label was created while the gate was off: it was never restarted alone.
+            labeled_restarts = integer(job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT)) or 0
+            stored_restarts = _restarts_of_job(group.restarts, index)
+            if labeled_restarts < stored_restarts:
                 if not child.gone:
                     self._previous.append(child)
                 return
-            newer |= own > wanted
+            newer |= labeled_restarts > stored_restarts
         if newer and not child.gone:
             self._newer.append(job)
         recorded = group.any_recorded and index in group.recorded
@@ -294,7 +299,7 @@ class _Sorting:
                 self._unrecorded.append(job)
 
     def _outcome(self, job: Job) -> str | None:
-        """`Complete` or `Failed`; None while it runs. With failOn FailureTarget a doomed Job has failed."""
+        """`Complete` or `Failed`; None while the Job runs. With failOn FailureTarget, a doomed Job counts as failed."""
         if not job.status.conditions:
             return None  # most Jobs
         return job.outcome or (keys.JOB_FAILED if self._doomed_fail and job.doomed else None)
@@ -311,7 +316,9 @@ class _Sorting:
             redundant=tuple(self._redundant),
             unrecognized=tuple(sorted(self._unrecognized, key=lambda job: job.metadata.name)),
             existing={name: group.existing for name, group in self._groups.items()},
-            whole=frozenset(name for name, group in self._groups.items() if group.whole),
+            fully_existing=frozenset(
+                name for name, group in self._groups.items() if all_exist(group.existing, group.replicas)
+            ),
             unrecorded=tuple(self._unrecorded),
             newer=tuple(self._newer),
             tallies=tally(self._active),
@@ -319,7 +326,7 @@ class _Sorting:
 
 
 def _restarts_of_job(restarts: tuple[int, ...], index: int) -> int:
-    """How often the Job of that index was restarted alone (gate RestartJob)."""
+    """How often the Job with this index was restarted alone (gate RestartJob)."""
     return restarts[index] if index < len(restarts) else 0
 
 

@@ -29,7 +29,7 @@ from controllers.planning.status import StatusDraft
 class Context:
     """One JobSet as it was observed. From step to step only `status` and `job_budget` change.
 
-    - `now`: RFC 3339 in UTC, seconds.
+    - `now`: RFC 3339 in UTC, whole seconds.
     - `js`: the JobSet as stored, with the current number of Jobs if it is elastic. `children`: its Jobs by state.
       `counts`: for each ReplicatedJob, how many of its Jobs are in each state.
     - `stages`: which ReplicatedJobs may start. `groups`: what to do about groups, and which Jobs wait for them.
@@ -40,7 +40,7 @@ class Context:
     - `restarts_in_place`: whether agents in the pods restart the workers (gate InPlaceRestart).
     - `counted`: the stored status with the new counts, before any step has decided.
     - `status`: the status as the steps so far have decided it.
-    - `queued`: Jobs that the Job controller has still to take up.
+    - `queued`: how many Jobs the Job controller has still to take up.
     - `job_budget`: how many more Jobs may be created or resumed now; may be negative.
     """
 
@@ -84,16 +84,16 @@ def context(
     limits: Limits,
     *,
     create_suspended: bool = True,
-    known: SortedJobs | None = None,
+    sorted_jobs: SortedJobs | None = None,
 ) -> Context:
-    """Sort and count what was observed. Without `create_suspended`, nothing is created for a suspended set.
+    """The context of the first step. Without `create_suspended`, nothing is created for a suspended set.
 
-    `known`: the sorted Jobs of the previous plan, so that only changes have to be sorted.
+    `sorted_jobs`: the Jobs as the previous plan sorted them, so that only Jobs that changed have to be sorted.
     """
     js = observed.jobset.with_current_replicas if gates[elastic.GATE] else observed.jobset
     layout = layout_of(js)
     ranges = layout.by_name()
-    sort = sort_jobs if known is None else known.sort
+    sort = sort_jobs if sorted_jobs is None else sorted_jobs.sort
     children = sort(js, observed.jobs, layout, gates, observed.departed)
     counts = counters.count(js, children)
     stages = Stages(js, counts, children)

@@ -1,30 +1,30 @@
-"""The bounds of one plan, as data."""
+"""The limits of one plan."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of one plan. Tests and benchmarks pass their own.
+    """Limits of one plan. Tests and benchmarks pass their own.
 
-    - `queued_jobs`: most running Jobs of one set that the Job controller has not taken up yet, while it has Jobs of
-      another set to take up. It processes Jobs in their order of arrival: a small set would have to wait for thousands
-      of Jobs of a large one. See controllers/planning/job_window.py for a set that is alone.
-    - `suspended_jobs`: Jobs that are created in one plan for a suspended set; the next plan creates more.
-    - `new_groups`: groups for kube-scheduler that are created in one plan; the next plan creates more.
-    - `judged_jobs`: failed Jobs that are looked at in one plan, the earliest first.
-    - `judgements`: comparisons of a failed Job with a rule or pattern of the failure policy, in one plan. Where there
-      are many rules and patterns, fewer Jobs are looked at.
-    - `batch_deletion_from`: a set with this many Jobs or more deletes those of earlier attempts many at a time. In a
-      smaller set that would cost more calls than it saves: it takes two more to look for their pods.
-    - `jobs_per_deletion`: Jobs that one such call deletes. The API server deletes the Jobs of one call one after the
-      other, and handles several calls at the same time.
-    - `sorted_jobs_from`: a set with this many Jobs or more keeps them sorted between plans. In a smaller set that would
-      save little, and it takes a quarter of a KiB for each Job.
-    - `foreign_retry`: seconds until the next check whether the name that another owner's object holds is free.
-    - `cache_lag`: seconds that the cache of JobSets may be behind that of Jobs.
-    - `named_objects`: objects that one warning names; the rest is counted.
-    - `quoted_characters`: characters of the scheduler's message that a condition repeats.
+    - `queued_jobs`: how many running Jobs of one set may wait for the Job controller, while Jobs of another set also
+      wait for it. The Job controller processes Jobs in their order of arrival, so a small set would have to wait for
+      thousands of Jobs of a large set. `controllers/planning/job_window.py` has the limit for a set that is alone.
+    - `suspended_jobs`: how many Jobs one plan creates for a suspended set; the next plan creates more.
+    - `new_groups`: how many groups for kube-scheduler one plan creates; the next plan creates more.
+    - `judged_jobs`: how many failed Jobs one plan decides about, the earliest first.
+    - `judgements`: how many times one plan compares a failed Job with a rule or pattern of the failure policy. The more
+      rules and patterns a policy has, the fewer Jobs a plan decides about.
+    - `batch_deletion_from`: a set with this many Jobs or more deletes Jobs of earlier attempts in batches. For a
+      smaller set, batches cost more calls than they save, since two calls look for the pods of the deleted Jobs.
+    - `jobs_per_deletion`: how many Jobs one call deletes. The API server deletes the Jobs of one call one after
+      another, and handles several calls at the same time.
+    - `sorted_jobs_from`: the Jobs of a set with this many Jobs or more stay sorted between plans. For a smaller set
+      that saves little time, and it takes a quarter of a KiB for each Job.
+    - `foreign_retry`: seconds until the next check whether a name that another owner's object has is free.
+    - `cache_lag`: how many seconds the cache of JobSets may be behind the cache of Jobs.
+    - `named_objects`: how many objects one warning names; it counts the rest.
+    - `quoted_characters`: how many characters of kube-scheduler's message a condition quotes.
     """
 
     queued_jobs: int = 40

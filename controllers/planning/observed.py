@@ -1,4 +1,4 @@
-"""The input of a plan: one JobSet, its children, and data about them beyond the caches. Records only."""
+"""The observed state of one JobSet, which a plan is made from. This module has records only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ from kube.model.meta import Owner
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A container that ended with an exit code other than 0. `at` is RFC 3339, empty when it is not known.
+    """A container that ended with an exit code other than 0. `at` is RFC 3339, empty if it is not known.
 
-    `message`: the end of its termination message. `why`: the reason of its end, if it has one other than Error.
+    `message`: the last part of its termination message. `why`: the reason for its end, unless that is Error.
     """
 
     container: str
@@ -31,15 +31,16 @@ class Ended:
 class FailedPod:
     """A pod of phase Failed.
 
-    - `ends`: containers first, then init containers, each in the order of the pod. So if both end in the same second,
-      the container counts as the first: the init container is a sidecar that ended with it. `ended_at`: when the last
-      container had ended, RFC 3339, may be empty. `conditions`: (type, status).
-    - `deleting`: it is being deleted, which may be why it failed.
-    - `index_failures`: how often its index had failed before it; 0 where the Job does not count that.
-    - `reasons`: that of its status, and those with which its containers ended. `topology`, `domain`: in exclusive
-      placement, the label of nodes by which its Job was placed, and the value of it; of a leader only the label.
-    - `why`: reason and message of its status: its kubelet has evicted or refused it. `deletion_asked`: when its
-      deletion was asked for, RFC 3339; empty if it is not known.
+    - `ends`: first the containers, then the init containers, in the order of the pod's spec. If a container and an init
+      container end in the same second, the container counts as the first to end: the init container is a sidecar that
+      ended with it. `ended_at`: when the last container ended, RFC 3339, may be empty. `conditions`: (type, status).
+    - `deleting`: the pod is being deleted, which may be why it failed.
+    - `index_failures`: how often the pod's completion index had failed before; 0 if the Job does not count failures by
+      index.
+    - `reasons`: the reason in the pod's status, and the reasons for which its containers ended. `topology`, `domain`:
+      in exclusive placement, the key and value of the node label by which the Job was placed; a leader has no `domain`.
+    - `why`: reason and message of the pod's status if the kubelet has evicted or refused it. `deletion_asked`: when the
+      pod's deletion was asked for, RFC 3339; empty if it is not known.
     """
 
     name: str
@@ -58,10 +59,10 @@ class FailedPod:
 
 @dataclass(frozen=True, slots=True)
 class PendingPod:
-    """A pod of phase Pending without a scheduling gate. `created`: RFC 3339. `why`: the reason why it does not run.
+    """A pod of phase Pending without a scheduling gate. `created`: RFC 3339. `why`: why it does not run.
 
-    `unschedulable`: of the pods of the same Job the one that was created first of those for which the scheduler has
-    found no node; None if there is none. `nodeless`: the same of those for which one more node may be of use.
+    `unschedulable`: the oldest pod of the same Job for which kube-scheduler has found no node; None if there is no such
+    pod. `nodeless`: the oldest pod of the same Job that one more node may help; None if there is no such pod.
     """
 
     name: str
@@ -76,15 +77,15 @@ class PendingPod:
 class PodOnTaintedNode:
     """A pod on a node that was deleted, or that has a taint or an evicted pod for which the set has a policy.
 
-    - `job_uid`: of the Job that controls it. `created`: RFC 3339.
-    - `taint`: the key; empty if the node does not exist, or has none and pods on it are evicted. `since`: RFC 3339,
-      when the taint was added. If the API server does not say when, or the node does not exist: when this process first
-      saw it so. For `maintenance` it is empty then.
-    - `deleting`: it has a deletion timestamp. `ended`: its phase is Succeeded or Failed. `evicted`: it is being deleted
-      because somebody evicts it, and has not succeeded; only of a node of maintenance. `tracked`: its Job will count it
+    - `job_uid`: the UID of the Job that controls the pod. `created`: RFC 3339.
+    - `taint`: the key of the taint; empty if the node does not exist, or has no taint and pods on it are evicted.
+      `since`: when the taint was added, RFC 3339. If the API server does not say when, or the node does not exist,
+      `since` is when this process first saw that; for `maintenance` it is then empty.
+    - `deleting`: the pod has a deletion timestamp. `ended`: its phase is Succeeded or Failed. `evicted`: it is being
+      deleted by an eviction, and has not succeeded; only for nodes in maintenance. `tracked`: its Job will count it
       when it has ended.
-    - `topology`, `domain`: in exclusive placement, the label of nodes by which its Job was placed, and the value of it,
-      empty if it is not known.
+    - `topology`, `domain`: in exclusive placement, the key and value of the node label by which the Job was placed; the
+      value is empty if it is not known.
     """
 
     name: str
@@ -103,15 +104,15 @@ class PodOnTaintedNode:
 
 
 FailedPodsByJob = Mapping[str, tuple[FailedPod, ...]]
-"""Failed pods by the UID of their Job. A Job that was looked up and has none has an empty tuple."""
+"""Failed pods by the UID of their Job. A Job that was looked up and has no failed pods has an empty tuple."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownGroups:
-    """The groups that a set owns, and data about the scheduling API.
+    """The scheduling groups that a set owns, and data about the scheduling API.
 
-    `required`: whether its Jobs wait when the API server lacks something; else they run without groups. `error`:
-    why a group could not be created a moment ago, as reason and message.
+    `served`: what the API server serves of that API. `required`: whether the set's Jobs wait if the API server lacks
+    something that groups need; else they run without groups. `error`: reason and message of the last failed creation.
     """
 
     served: Served = NOT_KNOWN
@@ -124,7 +125,7 @@ class KnownGroups:
 
 @dataclass(frozen=True, slots=True)
 class Spares:
-    """One ReplicatedJob of spares, and its Jobs that exist."""
+    """One ReplicatedJob of spares, and the Jobs of it that exist."""
 
     group: ReplicatedJob
     jobs: tuple[Job, ...] = ()
@@ -134,36 +135,38 @@ class Spares:
 class Observed:
     """Everything that a plan may read.
 
-    - `jobs`: Jobs whose controlling owner has the JobSet's UID, those in deletion included.
-    - `departed`: Jobs of that UID that were deleted finished, or bound to fail, and that the status may not record yet.
-    - `foreign`: names of Jobs that others own, of those that carry this JobSet's name, with their owner.
-    - `unreadable`: names of Jobs of its namespace that exist and that this program cannot read, with what is wrong.
+    - `jobs`: Jobs whose controlling owner has the JobSet's UID, including Jobs that are being deleted.
+    - `departed`: Jobs of the JobSet that were deleted after they had finished or were bound to fail. The status may
+      not record their end yet.
+    - `foreign`: Jobs that are labeled with this JobSet's name and have another owner: their owner by name.
+    - `unreadable`: Jobs of the namespace that this program cannot decode: what is wrong by name.
     - `service`: the Service of the wanted name, whoever owns it.
-    - `claims`: names of volume claims that exist, of those that the set wants.
-    - `pods`: pods of `jobs`; looked up for in-place restart only. `last_ends`: how a container of them last failed, as
-      far as this process saw it, by UID of the pod.
-    - `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known.
-    - `priorities`: the cluster's priority classes; None: pods are not labelled with their priority.
-    - `groups`: what is known of scheduling groups; None: the set wants none and has none.
+    - `claims`: names of the volume claims that the set wants and that exist.
+    - `pods`: pods of `jobs`, looked up for in-place restart only. `last_ends`: by UID of the pod, how a container of it
+      last failed, as far as this process has seen.
+    - `leftovers`: names of Jobs of which pods of earlier attempts still exist; None: not known.
+    - `priorities`: the cluster's priority classes; None: pods are not labeled with their priority.
+    - `groups`: the scheduling groups; None: the set wants none and has none.
     - `reported_group`: the PodGroup that the last plan of this process reported as unschedulable; empty: not known.
-    - `failed_pods`: the answers to `Plan.pod_query` so far.
-    - `pending_pods`: by the UID of their Job, the one of each that was created first; None: they were not looked up.
-      `next_start_check`: before this moment (RFC 3339, empty: any) no check can find a pod that has been pending too
+    - `failed_pods`: the answers to `FailedPodQuery` so far.
+    - `pending_pods`: by UID of the Job, its oldest pending pod; None: pending pods were not looked up.
+      `next_start_check`: before this time (RFC 3339; empty: any) no check can find a pod that has been pending for too
       long.
-    - `pods_on_failed_nodes`: as the caches of pods and nodes have them; empty unless the set asks for `nodeFailure`.
-      `read_nodes`: names of the nodes that were read for this plan, with the pods on them.
-    - `pods_to_move`: those on nodes with a taint of the set's `maintenance`, or with a pod of the set that is evicted.
-      `nodes_in_maintenance`: the names of these nodes, and of those that the status names and that have such a taint.
-    - `job_window`: how many Jobs may wait for the Job controller, as measured; 0: not known. `others_wait`: whether
-      another set has Jobs that wait for it, or some to create or resume.
-    - `held_back`: UIDs of Jobs that must not be resumed yet, with the seconds until then: they are suspended by others.
-    - `spares`: the groups of spares, which are then no part of `jobset`, and their Jobs, which are not among `jobs`.
-    - `placeholders`: Jobs that hold room for those which the set goes without; they are not among `jobs`.
-    - `spare_pods`: ready spares, and pods without a node that they stand in for. `pool_is_read`: whether this process
-      has read them. `served_pods`: UIDs of those that were given a place a moment ago.
-    - `now`: RFC 3339 in UTC, whole seconds. `second_passed`: the part of that second, below 1, that has passed.
-    - `since_status_write`: seconds since the last status write, None if there was none in this process.
-    - `counts_waited`: seconds since the counts were first seen to differ from the stored ones; None: not known.
+    - `pods_on_failed_nodes`: from the caches of pods and nodes; empty unless the set has `nodeFailure`. `read_nodes`:
+      names of the nodes that were read, together with the pods on them, for this plan.
+    - `pods_to_move`: pods on nodes with a taint of the set's `maintenance`, or with an evicted pod of the set.
+      `nodes_in_maintenance`: names of these nodes, and of the nodes that the status names and that still have such a
+      taint.
+    - `job_window`: the measured limit of Jobs that may wait for the Job controller; 0: not known. `others_wait`:
+      whether another set has Jobs that wait for the Job controller, or Jobs to create or resume.
+    - `held_back`: UIDs of Jobs that another client keeps suspending: the seconds until such a Job may be resumed.
+    - `spares`: the groups of spares and their Jobs, once `separate_spares` has removed both from `jobset` and `jobs`.
+    - `placeholders`: Jobs that hold room for the Jobs that an elastic set runs without; they are not among `jobs`.
+    - `spare_pods`: ready pods of spares, and pods without a node that may take their places. `pool_is_read`: whether
+      this process has read them. `served_pods`: UIDs of the pods that were given a place a moment ago.
+    - `now`: RFC 3339 in UTC, whole seconds. `second_passed`: the fraction of that second that has passed.
+    - `since_status_write`: seconds since the last write of the status; None: this process has not written it.
+    - `counts_waited`: seconds since the counts began to differ from the stored counts; None: not known.
     """
 
     jobset: JobSet

@@ -1,4 +1,4 @@
-"""The results of steps, and their combination to one plan."""
+"""Makes the results of steps, and combines them into one plan."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,38 +18,41 @@ class Stop(Partial):
 NOTHING = Partial()
 
 
-def draft_result(draft: StatusDraft, *actions: Action, kind: type[Partial] = Partial, **others: Any) -> Partial:
-    """The result of a step that has changed the status; `others`: further fields of `Partial`."""
+def draft_result(draft: StatusDraft, *actions: Action, kind: type[Partial] = Partial, **fields: Any) -> Partial:
+    """The result of a step that has changed the status, with further `fields` of `Partial`."""
     return kind(
         actions=actions,
         status=draft.status,
         events=tuple(draft.events),
         warnings=tuple(draft.warnings),
-        **others,
+        **fields,
     )
 
 
 def combine(partials: Iterable[Partial]) -> Plan:
-    """One plan of all results: actions, events and warnings in order, the last status, the soonest requeue."""
+    """One plan of all partials, with their actions, events and warnings in order, the last status, the soonest requeue.
+
+    Of several pod queries or reported groups, the first counts.
+    """
     actions: list[Action] = []
     events: list[Event] = []
     warnings: list[Event] = []
     changes: dict[str, Any] = {}
-    for part in partials:
-        actions += part.actions
-        events += part.events
-        warnings += part.warnings
-        wait, soonest = part.requeue_after, changes.get("requeue_after")
+    for partial in partials:
+        actions += partial.actions
+        events += partial.events
+        warnings += partial.warnings
+        wait, soonest = partial.requeue_after, changes.get("requeue_after")
         if wait is not None and (soonest is None or wait < soonest):
             changes["requeue_after"] = wait
-        if part.status is not None:
-            changes["status"] = part.status
-        if part.status_first:
+        if partial.status is not None:
+            changes["status"] = partial.status
+        if partial.status_first:
             changes["status_first"] = True
-        if part.follow_pods:
+        if partial.follow_pods:
             changes["follow_pods"] = True
-        if part.pod_query is not None:
-            changes.setdefault("pod_query", part.pod_query)
-        if part.reported_group:
-            changes.setdefault("reported_group", part.reported_group)
+        if partial.pod_query is not None:
+            changes.setdefault("pod_query", partial.pod_query)
+        if partial.reported_group:
+            changes.setdefault("reported_group", partial.reported_group)
     return Plan(actions=tuple(actions), events=tuple(events), warnings=tuple(warnings), **changes)

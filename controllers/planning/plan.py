@@ -1,9 +1,9 @@
-"""Decides what to do about one JobSet: a pure function from an observation to a plan.
+"""Decides what to do about one JobSet. A pure function makes a plan from the observed state.
 
 See docs/reference/lifecycle.md#order-of-a-reconcile.
 
-`STEPS` is the life of a JobSet, in the order in which it is decided. No clock, no network, no randomness: time is a
-field of the observation. Once a plan has been carried out, the next one is empty; the property tests check that.
+`STEPS` lists the steps in the order in which they decide. They use no clock, no network and no randomness: the time is
+a field of the observed state. Once a plan has been carried out, the next plan is empty; property tests check that.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ from controllers.planning.steps.watch_nodes import watch_nodes
 from controllers.planning.steps.watch_start import watch_start
 
 Step = Callable[[Context], Partial]
-"""One decision. It sees the status as the steps before it have decided; a `Stop` ends the plan."""
+"""Makes one decision. A step sees the status as the steps before it have changed it. No step runs after a `Stop`."""
 
 STEPS: tuple[Step, ...] = (
     watch_nodes,
@@ -82,17 +82,17 @@ def plan(
     limits: Limits = DEFAULT_LIMITS,
     *,
     create_suspended: bool = True,
-    known: SortedJobs | None = None,
+    sorted_jobs: SortedJobs | None = None,
 ) -> Plan:
-    """What to do now; see `Planning`."""
-    return Planning(gates, limits, create_suspended=create_suspended, known=known).decide(observed)
+    """The plan for the observed state; see `Planning`."""
+    return Planning(gates, limits, create_suspended=create_suspended, sorted_jobs=sorted_jobs).decide(observed)
 
 
 class Planning:
-    """Decides about one observation, and again whenever it has the answer to what the plan asks for.
+    """Plans for one observed state, and again each time the plan's `pod_query` has been answered.
 
-    `create_suspended` off: nothing is created for a set while it is suspended. `known`: results of earlier plans about
-    the Jobs of a large set. They only save time.
+    Without `create_suspended`, nothing is created for a suspended set. `sorted_jobs`: the Jobs of a large set as the
+    previous plan sorted them. It only saves time.
     """
 
     def __init__(
@@ -101,16 +101,16 @@ class Planning:
         limits: Limits = DEFAULT_LIMITS,
         *,
         create_suspended: bool = True,
-        known: SortedJobs | None = None,
+        sorted_jobs: SortedJobs | None = None,
     ) -> None:
         self._gates = gates
         self._limits = limits
         self._create_suspended = create_suspended
-        self._known = known
+        self._sorted_jobs = sorted_jobs
         self._context: Context | None = None
 
     def decide(self, observed: Observed) -> Plan:
-        """What to do now. After the first time `observed` is the same, with an answer: nothing is sorted again."""
+        """The plan for `observed`. Later calls pass the same state with one more answer, so nothing is sorted again."""
         js = observed.jobset
         if js.metadata.deletion_timestamp is not None:
             return Plan()
@@ -118,7 +118,11 @@ class Planning:
             return combine([expire(js, observed.now)])
         if self._context is None:
             self._context = context(
-                observed, self._gates, self._limits, create_suspended=self._create_suspended, known=self._known
+                observed,
+                self._gates,
+                self._limits,
+                create_suspended=self._create_suspended,
+                sorted_jobs=self._sorted_jobs,
             )
         else:
             self._context = replace(self._context, observed=observed)
@@ -136,49 +140,49 @@ def _take_steps(ctx: Context) -> Plan:
         if isinstance(partial, Stop):
             break
         ctx = ctx.after(partial)
-    decided = combine(partials)
-    return _close(ctx, decided) if decided.pod_query is None else decided
+    combined_plan = combine(partials)
+    return _close(ctx, combined_plan) if combined_plan.pod_query is None else combined_plan
 
 
-def _close(ctx: Context, decided: Plan) -> Plan:
+def _close(ctx: Context, combined_plan: Plan) -> Plan:
     """The final plan. A status in which only counts differ may wait for the next write."""
     stored, counted = ctx.js.status, ctx.counted
-    status = counted if decided.status is None else decided.status
-    requeue_after, differs = decided.requeue_after, status != stored
+    status = counted if combined_plan.status is None else combined_plan.status
+    requeue_after, differs = combined_plan.requeue_after, status != stored
     delay = _write_delay(ctx, status) if differs else 0
     is_due = differs and not delay
     is_queued = ctx.js.spec.suspend and not stored.replicated_jobs_status
-    write = is_due and not (is_queued and _creates_first_jobs(ctx, decided))
-    if differs and not write:
+    is_written = is_due and not (is_queued and _creates_first_jobs(ctx, combined_plan))
+    if differs and not is_written:
         requeue_after = delay if requeue_after is None else min(delay, requeue_after)
-    due = _with_notes(ctx, status) if is_due else None
-    counters = due
-    if decided.actions and not stored.replicated_jobs_status:
-        counters = _with_notes(ctx, counted)  # the first counts do not wait if something is refused
-    elif is_due and decided.actions and status != counted:
-        counters = _with_notes(ctx, counted) if counted != stored and not _write_delay(ctx, counted) else None
+    due_status = _with_late_fields(ctx, status) if is_due else None
+    counters = due_status
+    if combined_plan.actions and not stored.replicated_jobs_status:
+        counters = _with_late_fields(ctx, counted)  # the first counts do not wait if something is refused
+    elif is_due and combined_plan.actions and status != counted:
+        counters = _with_late_fields(ctx, counted) if counted != stored and not _write_delay(ctx, counted) else None
     return replace(
-        decided,
-        status=due if write else None,
+        combined_plan,
+        status=due_status if is_written else None,
         counters=counters,
-        events=decided.events if write else (),
+        events=combined_plan.events if is_written else (),
         requeue_after=requeue_after,
         queued=ctx.queued,
-        counts_wait=differs and not write,
+        counts_wait=differs and not is_written,
     )
 
 
-def _creates_first_jobs(ctx: Context, decided: Plan) -> bool:
+def _creates_first_jobs(ctx: Context, combined_plan: Plan) -> bool:
     """Whether the first Jobs of a set are created; the next plan, which follows at once, counts them.
 
-    So the status of a queued set is written once, with its Jobs, and not before as well. If one is refused, counters
-    are stored.
+    So the status of a queued set is written once, after its Jobs are created. If a creation is refused, `counters` are
+    stored.
     """
-    return not ctx.observed.jobs and any(isinstance(action, CreateJob) for action in decided.actions)
+    return not ctx.observed.jobs and any(isinstance(action, CreateJob) for action in combined_plan.actions)
 
 
-def _with_notes(ctx: Context, status: JobSetStatus) -> JobSetStatus:
-    """A status that is about to be written, with the fields that are only written along with others."""
+def _with_late_fields(ctx: Context, status: JobSetStatus) -> JobSetStatus:
+    """`status`, which is about to be written, with the fields whose changes alone are no reason to write it."""
     if ctx.gates[recovery.GATE] or status.recovery is not None:
         status = recovery.with_recovery(ctx, status)
     js = ctx.js
@@ -189,7 +193,7 @@ def _with_notes(ctx: Context, status: JobSetStatus) -> JobSetStatus:
 
 
 def _write_delay(ctx: Context, status: JobSetStatus) -> float:
-    """Seconds until a status is written; the end of a deleted Job is recorded at once."""
+    """Seconds until `status` is written; 0 if it records the end of a deleted Job."""
     if ctx.children.unrecorded:
         return 0
     jobs, agents = ctx.layout.global_replicas, counters.pods(ctx.js) if ctx.restarts_in_place else 0

@@ -1,9 +1,9 @@
-"""Sorts the Jobs of a large set again when some of them have changed, without reading the others.
+"""Sorts the Jobs of a large set again after some of them have changed, without reading the unchanged Jobs.
 
 `SortedJobs.sort` returns the same as `child_jobs.sort_jobs`. The list that a Job belongs to depends on that Job and the
-JobSet alone, so the entries of Jobs that changed or are gone are removed, and the entries of their current state are
-added. That holds for nearly all changes: Jobs that are created, pods that start and end, Jobs of an old attempt that
-are deleted. After another change all are sorted again.
+JobSet alone. So the entries of Jobs that changed or are gone are removed, and entries of their current state are added.
+That is correct for nearly all changes: Jobs that are created, pods that start and end, Jobs of an old attempt that are
+deleted. After any other change, all Jobs are sorted again.
 """
 
 import dataclasses
@@ -23,8 +23,8 @@ from controllers.planning.child_jobs import (
     Tally,
     all_exist,
     by_index,
-    exchange,
     fails_when_doomed,
+    replace_counts,
     sort_jobs,
 )
 
@@ -33,7 +33,7 @@ class SortedJobs:
     """The Jobs of one JobSet as they were sorted last."""
 
     def __init__(self) -> None:
-        self._circumstances: Hashable = None
+        self._sorting_input: Hashable = None
         self._jobs: tuple[Job, ...] = ()
         self._sorted: ChildJobs | None = None
 
@@ -41,31 +41,32 @@ class SortedJobs:
         self, js: JobSet, jobs: tuple[Job, ...], layout: Layout, gates: FeatureGates, departed: tuple[Job, ...] = ()
     ) -> ChildJobs:
         """The same result as `sort_jobs`."""
-        circumstances, found = _circumstances(js, gates), None
-        if self._sorted is not None and circumstances == self._circumstances and not departed:
-            found = self._again(self._sorted, js, jobs, layout, gates)
-        if found is None:
-            found = sort_jobs(js, jobs, layout, gates, departed)
+        sorting_input, children = _sorting_input(js, gates), None
+        if self._sorted is not None and sorting_input == self._sorting_input and not departed:
+            children = self._sort_changes(self._sorted, js, jobs, layout, gates)
+        if children is None:
+            children = sort_jobs(js, jobs, layout, gates, departed)
         # A departed Job is not in `jobs`, and its effects may end with the next plan.
-        self._sorted, self._circumstances, self._jobs = None if departed else found, circumstances, jobs
-        return found
+        self._sorted, self._sorting_input, self._jobs = None if departed else children, sorting_input, jobs
+        return children
 
-    def _again(
-        self, known: ChildJobs, js: JobSet, jobs: tuple[Job, ...], layout: Layout, gates: FeatureGates
+    def _sort_changes(
+        self, last_sorted: ChildJobs, js: JobSet, jobs: tuple[Job, ...], layout: Layout, gates: FeatureGates
     ) -> ChildJobs | None:
-        """`known`, with the changes since then; None if sorting all Jobs is necessary or quicker."""
+        """`last_sorted` with the changes since then; None if sorting all Jobs is necessary or quicker."""
         differences = _differences(self._jobs, jobs)
         if differences is None:
             return None
         before, after = differences
         if not before and not after:
-            return known
-        was, is_now = sort_jobs(js, before, layout, gates), sort_jobs(js, after, layout, gates)
-        return _exchange(known, was, is_now, layout)
+            return last_sorted
+        return _replace_jobs(
+            last_sorted, sort_jobs(js, before, layout, gates), sort_jobs(js, after, layout, gates), layout
+        )
 
 
-def _circumstances(js: JobSet, gates: FeatureGates) -> Hashable:
-    """Everything that the sorting depends on, except the Jobs."""
+def _sorting_input(js: JobSet, gates: FeatureGates) -> Hashable:
+    """Everything except the Jobs that the result of sorting depends on."""
     return (
         js.metadata.name,
         js.status.restarts,
@@ -78,10 +79,10 @@ def _circumstances(js: JobSet, gates: FeatureGates) -> Hashable:
 
 
 def _differences(before: tuple[Job, ...], now: tuple[Job, ...]) -> tuple[list[Job], tuple[Job, ...]] | None:
-    """The Jobs that are gone and those that are new. None if there are many, or if the order is not that of the cache.
+    """The Jobs that are gone, and the new Jobs. None if there are many, or if the order is not the order of the cache.
 
-    The cache keeps the order, and puts what changes at the end. So both are equal up to the next Job that is gone:
-    bisection finds it, and a comparison of both up to there proves it.
+    The cache keeps the order, and puts Jobs that change at the end. So `before` and `now` are equal up to the next Job
+    that is gone. Bisection finds that Job, and a comparison of the Jobs before it makes sure.
     """
     removed_jobs: list[Job] = []
 
@@ -100,8 +101,8 @@ def _differences(before: tuple[Job, ...], now: tuple[Job, ...]) -> tuple[list[Jo
     return None if len(removed_jobs) + len(new) > len(now) / 2 else (removed_jobs, new)
 
 
-def _exchange(known: ChildJobs, before: ChildJobs, after: ChildJobs, layout: Layout) -> ChildJobs | None:
-    """`known` with the Jobs in `after` instead of those in `before`; None if sorting all could give another result."""
+def _replace_jobs(known: ChildJobs, before: ChildJobs, after: ChildJobs, layout: Layout) -> ChildJobs | None:
+    """`known` with the Jobs of `after` instead of `before`; None if sorting all Jobs could give another result."""
     if _has_unplaced_jobs(before) or _has_unplaced_jobs(after):
         return None
     completed = _completed_indexes(known, before, after)
@@ -110,29 +111,32 @@ def _exchange(known: ChildJobs, before: ChildJobs, after: ChildJobs, layout: Lay
     existing = _existing(known, before, after)
     return dataclasses.replace(
         known,
-        active=_move(known.active, before.active, after.active),
-        failed=_move(known.failed, before.failed, after.failed),
-        previous=_move(known.previous, before.previous, after.previous),
-        surplus=_move(known.surplus, before.surplus, after.surplus),
-        redundant=_move(known.redundant, before.redundant, after.redundant),
+        active=_replace_children(known.active, before.active, after.active),
+        failed=_replace_children(known.failed, before.failed, after.failed),
+        previous=_replace_children(known.previous, before.previous, after.previous),
+        surplus=_replace_children(known.surplus, before.surplus, after.surplus),
+        redundant=_replace_children(known.redundant, before.redundant, after.redundant),
         completed=completed,
         existing=existing,
-        whole=known.whole if existing is known.existing else _whole(existing, layout),
+        fully_existing=known.fully_existing if existing is known.existing else _fully_existing(existing, layout),
         tallies=_recount(known.tallies, before.tallies, after.tallies),
     )
 
 
 def _has_unplaced_jobs(children: ChildJobs) -> bool:
-    """Whether there are Jobs without an index, Jobs in an order of their own, or Jobs of an unknown later JobSet."""
+    """Whether Jobs have no index, are not ordered by index, or belong to a later attempt than that of the status."""
     without_index = any(child.global_index < 0 for child in children.previous)
     return bool(without_index or children.unrecognized or children.unrecorded or children.newer)
 
 
-def _move(known: tuple[Child, ...], before: tuple[Child, ...], after: tuple[Child, ...]) -> tuple[Child, ...]:
-    """The known children, in which those of `before` are replaced by those of `after`, in order."""
+def _replace_children(
+    known: tuple[Child, ...], before: tuple[Child, ...], after: tuple[Child, ...]
+) -> tuple[Child, ...]:
+    """The known children without those of `before` and with those of `after`, in order."""
     if not before and not after:
         return known
-    changes = [(by_index(child), is_new, child) for is_new, some in enumerate((before, after)) for child in some]
+    changes = [(by_index(child), False, child) for child in before]
+    changes += [(by_index(child), True, child) for child in after]
     children: list[Child] = []
     start = 0
     for index, is_new, child in sorted(changes, key=itemgetter(0, 1)):
@@ -145,34 +149,34 @@ def _move(known: tuple[Child, ...], before: tuple[Child, ...], after: tuple[Chil
 
 def _completed_indexes(known: ChildJobs, before: ChildJobs, after: ChildJobs) -> Mapping[str, Indexes] | None:
     """The completed indexes by ReplicatedJob; None if an index may no longer be completed."""
-    found = dict(known.completed)
+    indexes = dict(known.completed)
     for name, completed in after.completed.items():
         if any(index in before.completed[name] and index not in completed for index in before.existing[name]):
             return None
-        found[name] = found[name].also(index for index in after.existing[name] if index in completed)
-    return found
+        indexes[name] = indexes[name].also(index for index in after.existing[name] if index in completed)
+    return indexes
 
 
 def _existing(known: ChildJobs, before: ChildJobs, after: ChildJobs) -> Mapping[str, set[int]]:
     """The indexes in use by ReplicatedJob."""
-    changed_ones = {
+    changed_indexes = {
         name: (known.existing[name] - before.existing[name]) | indexes
         for name, indexes in after.existing.items()
         if indexes != before.existing[name]
     }
-    return {**known.existing, **changed_ones} if changed_ones else known.existing
+    return {**known.existing, **changed_indexes} if changed_indexes else known.existing
 
 
-def _whole(existing: Mapping[str, set[int]], layout: Layout) -> frozenset[str]:
+def _fully_existing(existing: Mapping[str, set[int]], layout: Layout) -> frozenset[str]:
     """The ReplicatedJobs of which every Job exists."""
-    jobs = (each.replicated_job for each in layout.ranges)
-    return frozenset(job.name for job in jobs if all_exist(existing[job.name], job.replicas))
+    rjobs = (jobs.replicated_job for jobs in layout.ranges)
+    return frozenset(rjob.name for rjob in rjobs if all_exist(existing[rjob.name], rjob.replicas))
 
 
 def _recount(
     known: Mapping[str, Tally], before: Mapping[str, Tally], after: Mapping[str, Tally]
 ) -> Mapping[str, Tally]:
-    """The counts, without those of ReplicatedJobs that have no active Job."""
+    """The counts by ReplicatedJob, for each that has active Jobs."""
     names = before.keys() | after.keys()
-    new = {name: exchange(known.get(name, NONE), before.get(name, NONE), after.get(name, NONE)) for name in names}
+    new = {name: replace_counts(known.get(name, NONE), before.get(name, NONE), after.get(name, NONE)) for name in names}
     return {name: counts for name, counts in {**known, **new}.items() if counts.running + counts.suspended}

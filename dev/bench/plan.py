@@ -176,7 +176,7 @@ def best_time(history: Iterable[Observed], rounds: int, sorted_jobs: SortedJobs 
         gc.collect()
         gc.disable()
         started = time.process_time()
-        plan(state, GATES, known=sorted_jobs)
+        plan(state, GATES, sorted_jobs=sorted_jobs)
         times.append(time.process_time() - started)
         gc.enable()
     return min(times[uncounted:])

@@ -83,7 +83,7 @@ def _missing(
     """
     name, prefix = jobs.replicated_job.name, job_name_prefix(ctx.js.metadata.name, jobs.replicated_job.name)
     existing = ctx.children.existing[name]
-    if name in ctx.children.whole:
+    if name in ctx.children.fully_existing:
         return
     indexes = (i for i in ctx.children.completed[name].missing(jobs.replicated_job.replicas) if i not in existing)
     candidates = ((f"{prefix}{index}", index) for index in indexes if index not in indexes_in_use)

@@ -356,7 +356,7 @@ class JobSetReconciler:
         observed = spares.separate_spares(observed if nodes is None else _with_nodes(observed, nodes))
         if observed.spares and self._caches.spare_pods is not None:
             observed = with_spare_pods(observed, self._caches.spare_pods, memory, clock())
-        return placeholders.set_apart(observed, self._gates) if js.status.reduced_replicas else observed
+        return placeholders.separate_placeholders(observed, self._gates) if js.status.reduced_replicas else observed
 
     def _known_groups(self, js: JobSet, memory: Memory) -> KnownGroups | None:
         if self._caches.groups is None:

@@ -1,7 +1,7 @@
-"""Placeholders beside a set that runs with fewer Jobs than wanted. See docs/concepts/elastic.md.
+"""Placeholders: Jobs that wait for room in place of the missing Jobs of a set. See docs/concepts/elastic.md.
 
-Only the step `grow_back` sees them. They need no calls of this program: kube-scheduler binds them when there is room
-again, and the status of their Jobs shows it.
+Only the step `grow_back` uses them. kube-scheduler binds their pods when there is room again, which the status of the
+placeholders shows, so this program makes no calls to find room.
 """
 
 import dataclasses
@@ -18,24 +18,27 @@ from controllers.planning.observed import Observed
 from kube.model.meta import JSON
 
 
-def set_apart(observed: Observed, gates: FeatureGates) -> Observed:
-    """The observation with placeholders in a field of their own; the same object if there are none."""
+def separate_placeholders(observed: Observed, gates: FeatureGates) -> Observed:
+    """The observed state with the placeholders moved to their own field; the same object if there are none."""
     js = observed.jobset
-    found = placeholders_of(js, observed.jobs) if gates[elastic.GATE] else ()
-    if not found:
+    placeholders = placeholders_of(js, observed.jobs) if gates[elastic.GATE] else ()
+    if not placeholders:
         return observed
-    names, leftovers = {job.metadata.name for job in found}, observed.leftovers
+    names, leftovers = {job.metadata.name for job in placeholders}, observed.leftovers
     return dataclasses.replace(
         observed,
         jobs=tuple(job for job in observed.jobs if job.metadata.name not in names),
-        placeholders=found,
+        placeholders=placeholders,
         leftovers=None if leftovers is None else leftovers - names,
     )
 
 
 def placeholder_body(ctx: Context, layout: Layout, jobs: JobRange, index: int) -> JSON:
-    """The placeholder of a Job. `layout`, `jobs`: of the set with all its Jobs."""
+    """The body of the placeholder for the Job with this index. `layout`, `jobs`: of the set with all its Jobs.
+
+    A placeholder belongs to the previous attempt, so a restart deletes it like all Jobs of earlier attempts.
+    """
     js = ctx.observed.jobset
     status = msgspec.structs.replace(js.status, restarts=js.status.restarts - 1)
-    before = dataclasses.replace(ctx, js=msgspec.structs.replace(js, status=status), layout=layout)
-    return as_placeholder(job_body(before, jobs, index))
+    previous_attempt = dataclasses.replace(ctx, js=msgspec.structs.replace(js, status=status), layout=layout)
+    return as_placeholder(job_body(previous_attempt, jobs, index))

@@ -1,8 +1,9 @@
-"""Which Jobs in exclusive placement get the domains of spares. See docs/concepts/spares.md#domains.
+"""Decides which Jobs in exclusive placement get the domains of spares. See docs/concepts/spares.md#domains.
 
-A domain changes hands in two steps. First the leader of a Job gets the place of the leader of a spare, while the other
-pods of that spare take the key of the Job. So the leader can only go there, and the leaders of all other Jobs keep
-away. When the leader has a node, its followers get the places of these pods, one by one.
+A domain is handed over in two steps. First the leader of a Job gets the place of the leader of a spare Job, and the
+other pods of the spare Job (the keepers) are labeled with the key of the Job. So the leader can go to no other domain,
+and the leaders of other Jobs cannot go to this one. When the leader has a node, its followers get the places of the
+keepers.
 """
 
 from collections import defaultdict
@@ -21,80 +22,89 @@ from controllers.planning.spare_places import Place, free_places, places
 class Handover:
     """What to do about the pods of one ReplicatedJob.
 
-    `leaders`: those that get domains. `followers`: those that get places in the domain of their leader. `over`: spare
-    pods that hold a domain for no waiting Job. `let_go`: gated pods that get nothing.
+    - `leaders`: the places that leaders get, and thereby the domains.
+    - `followers`: the places that followers get in the domain of their leader.
+    - `ended_spares`: spare pods that keep a domain for no waiting Job.
+    - `released`: gated pods that get no place.
     """
 
     leaders: list[Place] = field(default_factory=list)
     followers: list[Place] = field(default_factory=list)
-    over: list[PoolPod] = field(default_factory=list)
-    let_go: list[PoolPod] = field(default_factory=list)
+    ended_spares: list[PoolPod] = field(default_factory=list)
+    released: list[PoolPod] = field(default_factory=list)
 
 
-def hand_over(ctx: Context, name: str) -> Handover:
-    """Decide about the Jobs of that ReplicatedJob.
+def decide_handover(ctx: Context, name: str) -> Handover:
+    """Decide which Jobs of ReplicatedJob `name` get domains of its spares.
 
-    Pods that do not have the key of their Job get nothing: they were created before the annotation was added of
-    exclusive placement to the set, or wrote the label.
+    Pods without the key of their Job get no place: they were created before the set had the annotation of exclusive
+    placement, or somebody has changed their label.
     """
-    found, wanting, active = Handover(), list[PoolPod](), set[str]()
-    held, waiting = _keepers(ctx, name), defaultdict[tuple[str, str], list[PoolPod]](list)
+    handover, waiting_leaders, active = Handover(), list[PoolPod](), set[str]()
+    keepers_by_key, pods_by_job = _keepers(ctx, name), defaultdict[tuple[str, str], list[PoolPod]](list)
     for pod in ctx.observed.spare_pods:
         if pod.group == name and not pod.is_spare:
-            waiting[pod.job_uid, pod.job_key].append(pod)
+            pods_by_job[pod.job_uid, pod.job_key].append(pod)
     for child in ctx.children.active:
         if child.replicated_job != name or child.deleting:
             continue
         key = _key(ctx, child.name)
         active.add(child.job.metadata.uid)
-        pods, keepers = waiting.pop((child.job.metadata.uid, key), []), held.pop(key, [])
+        pods, keepers = pods_by_job.pop((child.job.metadata.uid, key), []), keepers_by_key.pop(key, [])
         leader = next((pod for pod in pods if pod.leads), None)
         if leader is None:
-            _serve_followers(ctx, child, pods, keepers, found)
+            _serve_followers(ctx, child, pods, keepers, handover)
             continue
-        fails = leader.unschedulable and leader.uid not in ctx.observed.served_pods
-        if fails or not leader.nominated:  # the keepers would tie it to a domain that it cannot have
-            found.over.extend(keepers)
-        if (leader.gated or fails) and not child.job.status.ready:
-            wanting.append(leader)
-        elif leader.gated:  # it joins its followers
-            found.let_go.append(leader)
-    found.leaders.extend(places(wanting, free_places(ctx, name)))
-    served = {place.pod.uid for place in found.leaders}
-    found.let_go.extend(pod for pod in wanting if pod.gated and pod.uid not in served)
-    found.let_go.extend(pod for (uid, _), pods in waiting.items() if uid in active for pod in pods if pod.gated)
-    found.over.extend(pod for keepers in held.values() for pod in keepers)
-    return found
+        finds_no_node = leader.unschedulable and leader.uid not in ctx.observed.served_pods
+        if finds_no_node or not leader.nominated:  # the keepers would bind the leader to a domain that has no room
+            handover.ended_spares.extend(keepers)
+        if (leader.gated or finds_no_node) and not child.job.status.ready:
+            waiting_leaders.append(leader)
+        elif leader.gated:  # its followers run already, and it joins them
+            handover.released.append(leader)
+    handover.leaders.extend(places(waiting_leaders, free_places(ctx, name)))
+    served = {place.pod.uid for place in handover.leaders}
+    handover.released.extend(pod for pod in waiting_leaders if pod.gated and pod.uid not in served)
+    handover.released.extend(
+        pod for (uid, _), pods in pods_by_job.items() if uid in active for pod in pods if pod.gated
+    )
+    handover.ended_spares.extend(pod for keepers in keepers_by_key.values() for pod in keepers)
+    return handover
 
 
-def _serve_followers(ctx: Context, child: Child, pods: list[PoolPod], keepers: list[PoolPod], found: Handover) -> None:
-    """Followers get places when their leader has a node. Some may not exist yet: the other places wait for them."""
+def _serve_followers(
+    ctx: Context, child: Child, pods: list[PoolPod], keepers: list[PoolPod], handover: Handover
+) -> None:
+    """Give the places of keepers to followers whose leader has a node.
+
+    Some followers may not exist yet. Keepers hold places for them until the Job has all of its pods.
+    """
     new_places = places((pod for pod in pods if pod.gated or pod.uid not in ctx.observed.served_pods), keepers)
-    found.followers.extend(new_places)
+    handover.followers.extend(new_places)
     served = {uid for place in new_places for uid in (place.pod.uid, place.spare.uid)}
-    found.let_go.extend(pod for pod in pods if pod.gated and not pod.awaits_leader and pod.uid not in served)
+    handover.released.extend(pod for pod in pods if pod.gated and not pod.awaits_leader and pod.uid not in served)
     if child.job.status.active >= pods_at_once(child.job.spec):
-        found.over.extend(pod for pod in keepers if pod.uid not in served)
+        handover.ended_spares.extend(pod for pod in keepers if pod.uid not in served)
 
 
-def followers(ctx: Context, jobs: Collection[str]) -> dict[str, list[tuple[str, str]]]:
-    """The pods, as (name, UID), of the Jobs of these UIDs, without their leaders, by Job."""
-    found: dict[str, list[tuple[str, str]]] = {uid: [] for uid in jobs}
+def followers(ctx: Context, job_uids: Collection[str]) -> dict[str, list[tuple[str, str]]]:
+    """By UID of the Job, its pods except the leader, as (name, UID)."""
+    pods: dict[str, list[tuple[str, str]]] = {uid: [] for uid in job_uids}
     for pod in ctx.observed.spare_pods:
-        if pod.job_uid in found and not pod.leads:
-            found[pod.job_uid].append((pod.name, pod.uid))
-    return found
+        if pod.job_uid in pods and not pod.leads:
+            pods[pod.job_uid].append((pod.name, pod.uid))
+    return pods
 
 
 def _keepers(ctx: Context, name: str) -> dict[str, list[PoolPod]]:
-    """The pods of spares that have the keys of other Jobs, by key. One without a key keeps no Job out."""
+    """The keepers for ReplicatedJob `name` by the key of the Job for which they keep the domain."""
     groups = (spares for spares in ctx.observed.spares if spares.group.spare_for == name)
-    own = {job.metadata.uid: _key(ctx, job.metadata.name) for spares in groups for job in spares.jobs}
-    found = defaultdict[str, list[PoolPod]](list)
+    own_keys = {job.metadata.uid: _key(ctx, job.metadata.name) for spares in groups for job in spares.jobs}
+    keepers = defaultdict[str, list[PoolPod]](list)
     for pod in ctx.observed.spare_pods:
-        if pod.job_key and pod.job_uid in own and pod.job_key != own[pod.job_uid]:
-            found[pod.job_key].append(pod)
-    return found
+        if pod.job_key and pod.job_uid in own_keys and pod.job_key != own_keys[pod.job_uid]:
+            keepers[pod.job_key].append(pod)
+    return keepers
 
 
 def _key(ctx: Context, job: str) -> str:

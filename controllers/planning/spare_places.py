@@ -1,7 +1,10 @@
-"""Which pods get the places of spares. See docs/concepts/spares.md#when-a-place-is-given.
+"""Decides which pods get the places of spares. See docs/concepts/spares.md#when-a-place-is-given.
 
-A failure promises places to the replacements of lost pods. The status has the promise before anything is deleted, so
-admission gives these pods a scheduling gate until they have a place.
+- A place is the node of a ready spare pod. It is given when a pod is nominated to that node.
+- A rank is the name of a pod without its random suffix, which the replacement of the pod shares.
+- A promise says in the status that the pod of a rank gets a place. A failure promises places to the replacements of
+  lost pods before anything is deleted, so that admission gives these pods a scheduling gate until they have a place.
+- A note says in the status that a place was counted as used, so that another process does not count it again.
 """
 
 from collections import Counter, defaultdict
@@ -27,49 +30,53 @@ from controllers.planning.status import StatusDraft
 
 
 class Place(NamedTuple):
-    """The place of a spare, and the pod that gets it."""
+    """A pod, and the spare pod whose place it gets."""
 
     pod: PoolPod
     spare: PoolPod
 
 
 def places(waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]:
-    """Which pods get which places, each at most one: the oldest spares are used first.
+    """Which waiting pods get which places. A pod gets at most one place, and the oldest spares are used first.
 
-    A pod that is nominated to a node comes first, and gets the spare on that node or none; then gated pods; then the
-    oldest.
+    Pods that are nominated to a node come first: such a pod gets the place on that node or none. Gated pods follow,
+    then the oldest pods.
     """
-    free: dict[str, list[PoolPod]] = {}
+    spares_by_node: dict[str, list[PoolPod]] = {}
     for spare in sorted(spares, key=_age):
-        free.setdefault(spare.node, []).append(spare)
-    found = []
+        spares_by_node.setdefault(spare.node, []).append(spare)
+    given_places = []
     for pod in sorted(waiting, key=lambda pod: (not pod.nominated, not pod.gated, _age(pod))):
-        node = pod.nominated or next(iter(free), "")
-        if node in free:
-            found.append(Place(pod, free[node].pop(0)))
-            if not free[node]:
-                del free[node]
-    return found
+        node = pod.nominated or next(iter(spares_by_node), "")
+        if node in spares_by_node:
+            given_places.append(Place(pod, spares_by_node[node].pop(0)))
+            if not spares_by_node[node]:
+                del spares_by_node[node]
+    return given_places
 
 
 def places_by_job(ctx: Context, name: str, waiting: Iterable[PoolPod], spares: Iterable[PoolPod]) -> list[Place]:
-    """As `places`; where only the pods of one Job share a domain, from spares with the index of the pod's Job."""
+    """Which waiting pods get which places, as `places` decides.
+
+    If each Job has a domain of its own, a pod gets only places of spares with the index of its Job.
+    """
     indexes = _job_indexes(ctx, name)
     pods_by_index, spares_by_index = _by_index(waiting, indexes), _by_index(spares, indexes)
     return [place for index, pods in pods_by_index.items() for place in places(pods, spares_by_index[index])]
 
 
 def _by_index(pods: Iterable[PoolPod], indexes: Mapping[str, int]) -> defaultdict[int | None, list[PoolPod]]:
-    found = defaultdict[int | None, list[PoolPod]](list)
+    """The pods by the index of their Job; all at None if `indexes` is empty."""
+    pods_by_index = defaultdict[int | None, list[PoolPod]](list)
     for pod in pods:
-        found[indexes.get(pod.job_uid)].append(pod)
-    return found
+        pods_by_index[indexes.get(pod.job_uid)].append(pod)
+    return pods_by_index
 
 
 def _job_indexes(ctx: Context, name: str) -> dict[str, int]:
-    """By UID the indexes of the Jobs of that ReplicatedJob and of its spares, if a spare is for one Job only.
+    """By UID, the indexes of the Jobs of ReplicatedJob `name` and of its spares, if each Job has its own domain.
 
-    So it is where only the pods of one Job share a domain: it is for the Job of its index. Else empty.
+    A spare can then stand in only for the Job with its index. Empty if a spare can stand in for any Job.
     """
     scheduling = ctx.js.spec.scheduling
     if scheduling is None or not scheduling.job_topology(name):
@@ -87,10 +94,10 @@ def _age(pod: PoolPod) -> tuple[str, str]:
 
 
 def free_places(ctx: Context, name: str) -> list[PoolPod]:
-    """Ready spares for the ReplicatedJob of that name, on nodes that its pods may have, that work and do not go.
+    """Ready spare pods for ReplicatedJob `name`, on nodes that its pods may use and that are not failed or leaving.
 
-    In exclusive placement, leaders of spares whose pods are all ready and hold the domain for no other Job yet; and
-    those to whose nodes leaders are nominated that still have their gate.
+    In exclusive placement, only the leaders of spare Jobs whose pods are all ready and keep the domain for no Job yet,
+    and leaders of spare Jobs to whose node a gated leader is nominated.
     """
     observed = ctx.observed
     jobs = {
@@ -103,18 +110,18 @@ def free_places(ctx: Context, name: str) -> list[PoolPod]:
     away = observed.nodes_in_maintenance.union(
         (node.name for node in ctx.status.failed_nodes), (pod.node for pod in observed.pods_on_failed_nodes)
     )
-    found = [pod for pod in observed.spare_pods if pod.is_spare and pod.job_uid in jobs and pod.node not in away]
+    spare_pods = [pod for pod in observed.spare_pods if pod.is_spare and pod.job_uid in jobs and pod.node not in away]
     if not is_exclusive(ctx, name):
-        return found
-    own = {uid: job_key(ctx.js.metadata.namespace, job.metadata.name) for uid, job in jobs.items()}
-    there = Counter(pod.job_uid for pod in found if pod.job_key == own[pod.job_uid])
+        return spare_pods
+    own_keys = {uid: job_key(ctx.js.metadata.namespace, job.metadata.name) for uid, job in jobs.items()}
+    pod_counts = Counter(pod.job_uid for pod in spare_pods if pod.job_key == own_keys[pod.job_uid])
     nominated = {pod.nominated for pod in observed.spare_pods if pod.leads and pod.gated}
-    whole = {uid for uid, job in jobs.items() if there[uid] >= pods_at_once(job.spec)}
-    return [pod for pod in found if pod.leads and (pod.job_uid in whole or pod.node in nominated)]
+    ready_jobs = {uid for uid, job in jobs.items() if pod_counts[uid] >= pods_at_once(job.spec)}
+    return [pod for pod in spare_pods if pod.leads and (pod.job_uid in ready_jobs or pod.node in nominated)]
 
 
 def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTaintedNode]) -> None:
-    """Promise places to the replacements of `lost` pods, and of those that failed on avoided nodes."""
+    """Promise places to the replacements of `lost` pods, and of pods that failed on avoided nodes."""
     if not ctx.gates[GATE] or draft.status.terminal_state:
         return
     js = replace(ctx.js, status=draft.status)
@@ -128,75 +135,79 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
     jobs = {child.job.metadata.uid: child.replicated_job for child in children}
     for name in targets(ctx):
         rank = promised_rank if is_exclusive(ctx, name) else rank_of
-        free, indexes = free_places(ctx, name), _job_indexes(ctx, name)
+        indexes = _job_indexes(ctx, name)
         lost_ranks = sorted(rank(pod) for uid, pod in lost_pods if jobs.get(uid) == name)
         entry = _entry(ctx, draft, name)
         notes = [promise for promise in entry.promised_to if promise.startswith(COUNTED)]
         promises = [promise for promise in entry.promised_to if promise not in notes]
         ranks_by_index = defaultdict[int | None, list[str]](list)
-        for each in [*promises, *lost_ranks]:
-            ranks_by_index[_index_of(each) if indexes else None].append(each)
-        free_by_index = _by_index(free, indexes)
-        promised = [
-            each
+        for ranked in [*promises, *lost_ranks]:
+            ranks_by_index[_index_of(ranked) if indexes else None].append(ranked)
+        places_by_index = _by_index(free_places(ctx, name), indexes)
+        promises = [
+            promise
             for index, ranks in ranks_by_index.items()
-            for each in _first_promises(ranks, len(free_by_index[index]))
+            for promise in _first_promises(ranks, len(places_by_index[index]))
         ]
-        _put(draft, replace(entry, promised_to=(*promised, *notes)[:MAX_PROMISED]))
+        _put(draft, replace(entry, promised_to=(*promises, *notes)[:MAX_PROMISED]))
 
 
 def _index_of(rank: str) -> int | None:
-    """The index of the Job of a pod of that rank."""
+    """The job index in a rank."""
     return integer(rank.rpartition("-")[0].rpartition("-")[2])
 
 
-def _first_promises(ranks: Iterable[str], most: int) -> list[str]:
-    """The first `most` of these ranks, each once, behind those of followers, whose leader was given their domain."""
-    in_order = dict.fromkeys(ranks)
-    kept = [rank for rank in in_order if rank == followers_of(rank)]
-    return [*dict.fromkeys([*kept, *in_order])][: len(kept) + most]
+def _first_promises(ranks: Iterable[str], limit: int) -> list[str]:
+    """The promises to followers whose leader was given a domain, then the first `limit` other ranks, each once."""
+    unique_ranks = dict.fromkeys(ranks)
+    of_followers = [rank for rank in unique_ranks if rank == followers_of(rank)]
+    return [*dict.fromkeys([*of_followers, *unique_ranks])][: len(of_followers) + limit]
 
 
 def note_given(
-    ctx: Context, draft: StatusDraft, name: str, given_places: Iterable[Place], ended: Iterable[str]
+    ctx: Context, draft: StatusDraft, name: str, given_places: Iterable[Place], ended_ranks: Iterable[str]
 ) -> None:
-    """Count the places that are given, and end promises.
+    """Count the places that are given, and end the promises to `ended_ranks`.
 
-    A pod that is held back counts with its promise, which ends in the same write; one that is not held back is noted as
-    counted in the same write. So a manager that ends before the pod is nominated is followed by one that gives the
-    place without counting it again. Of the promise of a domain the part lasts that holds back followers.
+    A pod with a scheduling gate counts if it has a promise, which ends in the same write. A pod without the gate gets a
+    note in the same write. So if the manager ends before the pod is nominated, the next manager gives the place without
+    counting it again. When a leader gets its domain, the promise to its followers continues.
     """
-    entry, over = _entry(ctx, draft, name), frozenset(ended)
+    entry, ended = _entry(ctx, draft, name), frozenset(ended_ranks)
     pods = [place.pod for place in given_places if not place.pod.nominated]
     promised_to = frozenset(entry.promised_to)
     used = entry.used + sum(
         rank_of(pod.name) in promised_to if pod.gated else counted_place(pod.name) not in promised_to for pod in pods
     )
-    led = {rank: followers_of(rank) for place in given_places if place.pod.leads for rank in [rank_of(place.pod.name)]}
-    promised = [led.get(promise, promise) for promise in _without_served(ctx, entry)]
-    lasting = [promise for promise in promised if promise not in over]
-    lasting += [counted_place(pod.name) for pod in pods if not pod.gated]
-    _put(draft, replace(entry, used=used, promised_to=tuple(dict.fromkeys(lasting))[:MAX_PROMISED]))
+    leader_ranks = [rank_of(place.pod.name) for place in given_places if place.pod.leads]
+    follower_ranks = {rank: followers_of(rank) for rank in leader_ranks}
+    promises = [follower_ranks.get(promise, promise) for promise in _without_outdated_notes(ctx, entry)]
+    promises = [promise for promise in promises if promise not in ended]
+    promises += [counted_place(pod.name) for pod in pods if not pod.gated]
+    _put(draft, replace(entry, used=used, promised_to=tuple(dict.fromkeys(promises))[:MAX_PROMISED]))
 
 
-def _without_served(ctx: Context, entry: SpareStatus) -> Iterator[str]:
-    """The promises without the notes of pods that have their places. They go in a write that changes numbers."""
+def _without_outdated_notes(ctx: Context, entry: SpareStatus) -> Iterator[str]:
+    """The promises, and the notes about pods that have no place yet.
+
+    Outdated notes are removed only if other fields of the entry change: they alone are no reason to write the status.
+    """
     is_unchanged = entry in ctx.js.status.spares
-    unserved = {counted_place(pod.name) for pod in ctx.observed.spare_pods if not pod.nominated}
+    current_notes = {counted_place(pod.name) for pod in ctx.observed.spare_pods if not pod.nominated}
     return (
         promise
         for promise in entry.promised_to
-        if is_unchanged or promise in unserved or not promise.startswith(COUNTED)
+        if is_unchanged or promise in current_notes or not promise.startswith(COUNTED)
     )
 
 
 def has_notes(ctx: Context) -> bool:
-    """Whether a place was counted that may not have been given."""
+    """Whether the status has notes about counted places, which may not have been given."""
     return any(promise.startswith(COUNTED) for entry in ctx.status.spares for promise in entry.promised_to)
 
 
-def promised_pods(ctx: Context, name: str) -> tuple[str, ...]:
-    """The ranks with a promised place of a spare of that ReplicatedJob."""
+def promises_of(ctx: Context, name: str) -> tuple[str, ...]:
+    """The promises, as ranks, and the notes of ReplicatedJob `name`."""
     return _entry(ctx, ctx.draft(), name).promised_to
 
 
@@ -206,9 +217,9 @@ def targets(ctx: Context) -> Iterator[str]:
 
 
 def _entry(ctx: Context, draft: StatusDraft, name: str) -> SpareStatus:
-    """The entry of its first group of spares, which counts for all of them."""
-    first = next(spares.group.name for spares in ctx.observed.spares if spares.group.spare_for == name)
-    return next(entry for entry in draft.status.spares if entry.name == first)
+    """The status entry of the first ReplicatedJob of spares for `name`; it has the promises of all such spares."""
+    first_name = next(spares.group.name for spares in ctx.observed.spares if spares.group.spare_for == name)
+    return next(entry for entry in draft.status.spares if entry.name == first_name)
 
 
 def _put(draft: StatusDraft, entry: SpareStatus) -> None:
@@ -217,21 +228,21 @@ def _put(draft: StatusDraft, entry: SpareStatus) -> None:
 
 
 def promised_rank(pod: str) -> str:
-    """The rank to which a place is promised when that pod of an exclusive Job is lost: the Job moves as a whole."""
+    """The rank of the leader of a pod's Job. In exclusive placement a Job moves as a whole, led by its leader."""
     return leader_rank_of(rank_of(pod))
 
 
 def is_exclusive(ctx: Context, name: str) -> bool:
-    """Whether each Job of the group has a domain of its own, to which its leader leads the others."""
-    wanted = ctx.ranges.get(name)
-    placement = {} if wanted is None else placement_annotations(ctx.js, wanted.replicated_job)
+    """Whether ReplicatedJob `name` uses exclusive placement, in which the leader decides the domain of its Job."""
+    jobs = ctx.ranges.get(name)
+    placement = {} if jobs is None else placement_annotations(ctx.js, jobs.replicated_job)
     return EXCLUSIVE_TOPOLOGY in placement and NODE_SELECTOR_STRATEGY not in placement
 
 
 def is_steady(ctx: Context, name: str) -> bool:
-    """Whether every Job of the group is ready or has completed, and one of them runs."""
-    wanted = ctx.ranges.get(name)
-    if wanted is None:
+    """Whether every Job of ReplicatedJob `name` is ready or has completed, and at least one is ready."""
+    jobs = ctx.ranges.get(name)
+    if jobs is None:
         return False
     ready = ctx.children.tally(name).ready
-    return ready > 0 and ready + len(ctx.children.completed[name]) >= wanted.replicated_job.replicas
+    return ready > 0 and ready + len(ctx.children.completed[name]) >= jobs.replicated_job.replicas

@@ -1,8 +1,8 @@
-"""Step: elastic ReplicatedJobs run with as many Jobs as there is room for, up to `replicas`.
+"""Step: run elastic ReplicatedJobs with as many Jobs as there is room for, up to `replicas`.
 
-Gate JobSetElasticReplicas; see docs/concepts/elastic.md. `watch_start` has asked for the pending pods. The current
-number of Jobs is in the status, so that `spec.replicas` keeps the user's number. A suspension clears it, since a queue
-admits the full size. `grow_back` adds Jobs.
+Gate JobSetElasticReplicas; see docs/concepts/elastic.md. `watch_start` has asked for the pending pods. The status has
+the current number of Jobs, so that `spec.replicas` keeps the user's number. A suspension clears the current number,
+since a queue admits the full size. `grow_back` adds Jobs.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from controllers.planning.status import StatusDraft, list_some
 
 
 def adapt_replicas(ctx: Context) -> Partial:
-    """A planned restart with another number of Jobs: the user wants it, or pods have found no node for long enough."""
+    """Restart the set with another number of Jobs if the user has changed it, or if pods find no node for too long."""
     for rjob in ctx.js.spec.replicated_jobs:  # a loop for speed: every plan runs this
         if rjob.elastic is not None:
             return _adapt(ctx)
@@ -35,15 +35,15 @@ def _adapt(ctx: Context) -> Partial:
             draft.warn_of_gate("spec.failurePolicy.nodeFailure.whenNoCapacity", GATE)
         draft.update(reduced_replicas=())
         return draft_result(draft)
-    wanted = {rjob.name: rjob.replicas for rjob in ctx.observed.jobset.spec.replicated_jobs}
-    entries = () if ctx.js.spec.suspend else tuple(e for e in stored if e.replicas < wanted.get(e.name, 0))
+    full_sizes = {rjob.name: rjob.replicas for rjob in ctx.observed.jobset.spec.replicated_jobs}
+    entries = () if ctx.js.spec.suspend else tuple(e for e in stored if e.replicas < full_sizes.get(e.name, 0))
     if entries != stored:
         draft.update(reduced_replicas=entries)
     if ctx.js.spec.suspend or ctx.children.failed:
         return draft_result(draft)
     if _resize(ctx, draft):
         return draft_result(draft, kind=Stop)
-    if policy is None or _old_pods_may_be_left(ctx):
+    if policy is None or _may_have_old_pods(ctx):
         return draft_result(draft)
     pods = unschedulable(ctx.observed.pending_pods, policy.shrink_after_seconds, ctx.now)
     names = reducible(ctx.js) if pods else frozenset()
@@ -52,20 +52,23 @@ def _adapt(ctx: Context) -> Partial:
     if not without_node:
         return draft_result(draft)
     counts = Counter(child.replicated_job for child in without_node)
-    fewer = {rjob.name: _fewer(rjob, counts[rjob.name]) for rjob in ctx.js.spec.replicated_jobs if counts[rjob.name]}
-    _set_sizes(ctx, draft, fewer)
+    sizes = {
+        rjob.name: _reduced_size(rjob, counts[rjob.name]) for rjob in ctx.js.spec.replicated_jobs if counts[rjob.name]
+    }
+    _set_sizes(ctx, draft, sizes)
     pod = pods[without_node[0].job.metadata.uid]
-    sizes = [f"replicatedJob {name} continues with {fewer[name]} of {wanted[name]} Jobs" for name in fewer]
+    changes = [f"replicatedJob {name} continues with {size} of {full_sizes[name]} Jobs" for name, size in sizes.items()]
     cause = f"pod {pod.name} has found no node for {policy.shrink_after_seconds} s ({pod.why}); {PLANNED}"
-    restart_set(draft, REASON, list_some(sizes, cause, ctx.limits), counts=False, event_type="Normal")
+    restart_set(draft, REASON, list_some(changes, cause, ctx.limits), counts=False, event_type="Normal")
     return draft_result(draft, kind=Stop)
 
 
 def _resize(ctx: Context, draft: StatusDraft) -> bool:
-    """Tell the workers the new number of Jobs; False if they have it already.
+    """Follow a change of `spec.replicas` by the user. Returns False if the running Jobs already have that number.
 
-    With `whenNoCapacity` the set keeps its size until there is room for more. Else it restarts at once, and so does a
-    set in its first attempt: placeholders belong to the attempt before, so it cannot have any.
+    With `whenNoCapacity`, the set keeps its size until `grow_back` finds room for more Jobs. Without it, the set
+    restarts at once. So does a set in its first attempt: placeholders belong to the previous attempt, so it cannot have
+    any.
     """
     elastic = {rjob.name: rjob for rjob in ctx.js.spec.replicated_jobs if rjob.elastic is not None}
     reported_sizes: dict[str, set[int]] = {name: set() for name in elastic}
@@ -73,19 +76,16 @@ def _resize(ctx: Context, draft: StatusDraft) -> bool:
         if child.replicated_job in reported_sizes and _runs(child):
             number = integer(child.job.spec.template.metadata.labels.get(keys.REPLICATED_JOB_REPLICAS))
             reported_sizes[child.replicated_job] |= {number} if number is not None else set()
-    other = {name: numbers for name, numbers in reported_sizes.items() if numbers - {elastic[name].replicas}}
-    if not other:
+    old_sizes = {name: max(sizes) for name, sizes in reported_sizes.items() if sizes - {elastic[name].replicas}}
+    if not old_sizes:
         return False
-    waits = policy_of(ctx.js) is not None and ctx.status.restarts > 0
-    kept_sizes = {
-        name: max(numbers) for name, numbers in other.items() if waits and max(numbers) < elastic[name].replicas
-    }
-    if len(kept_sizes) == len(other):
-        _set_sizes(ctx, draft, kept_sizes)
+    waits_for_room = policy_of(ctx.js) is not None and ctx.status.restarts > 0
+    if waits_for_room and all(size < elastic[name].replicas for name, size in old_sizes.items()):
+        _set_sizes(ctx, draft, old_sizes)
         return True
-    sizes = [f"replicatedJob {name} continues with {elastic[name].replicas} Jobs" for name in other]
-    cause = f"their number has changed from {max(max(numbers) for numbers in other.values())}; {PLANNED}"
-    restart_set(draft, RESIZED, list_some(sizes, cause, ctx.limits), counts=False, event_type="Normal")
+    changes = [f"replicatedJob {name} continues with {elastic[name].replicas} Jobs" for name in old_sizes]
+    cause = f"their number has changed from {max(old_sizes.values())}; {PLANNED}"
+    restart_set(draft, RESIZED, list_some(changes, cause, ctx.limits), counts=False, event_type="Normal")
     return True
 
 
@@ -100,11 +100,12 @@ def _runs(child: Child) -> bool:
     return not (child.deleting or child.job.spec.suspend)
 
 
-def _old_pods_may_be_left(ctx: Context) -> bool:
-    """Whether pods of an earlier attempt may still use resources that the new ones wait for."""
+def _may_have_old_pods(ctx: Context) -> bool:
+    """Whether pods of an earlier attempt may still use resources that the new pods wait for."""
     return bool(ctx.children.previous) or ctx.leftovers != frozenset()
 
 
-def _fewer(rjob: ReplicatedJob, without_node: int) -> int:
-    least = rjob.elastic.min if rjob.elastic is not None else rjob.replicas
-    return max(least, rjob.replicas - without_node)
+def _reduced_size(rjob: ReplicatedJob, without_node: int) -> int:
+    """How many Jobs to continue with if pods of `without_node` Jobs find no node."""
+    min_replicas = rjob.elastic.min if rjob.elastic is not None else rjob.replicas
+    return max(min_replicas, rjob.replicas - without_node)

@@ -4,12 +4,12 @@
 restart, and `failure_record` writes that into the status.
 
 Failed Jobs are decided in the order of the rules that match them, then of the times of their failures (in whole
-seconds), then of their global indexes. After an action on a Job or a ReplicatedJob, the other failures are decided and
-counted in the same plan. An action on the set settles them all. Nothing is decided before the pods that a rule needs
-are known (onExitCodes, onPodReasons).
+seconds), then of their global indexes. After an action on a Job or a ReplicatedJob, the same plan decides about the
+other failures and counts them. An action on the set settles all failures. Nothing is decided before the pods that a
+rule needs are known (onExitCodes, onPodReasons).
 
-If very many Jobs have failed, a plan decides about the earliest failures, and the next plan about the others, as if
-they had failed later. So the time of a plan is bounded, however many Jobs, rules and patterns there are.
+If very many Jobs have failed, a plan decides about the earliest failures, and the next plan about later failures. So
+the time of a plan is bounded, however many Jobs, rules and patterns there are.
 """
 
 import heapq
@@ -38,32 +38,32 @@ def apply_failure_policy(ctx: Context) -> Partial:
     if not (ctx.children.failed or by_pods):
         return NOTHING
     draft, failed_pods = ctx.draft(), ctx.observed.failed_pods
-    by_others = (child for child in ctx.children.failed if child.job.metadata.uid not in by_pods)
-    all_failed = (*by_others, *(found.child for found in by_pods.values()))
-    failed = heapq.nsmallest(_most_judged(ctx), all_failed, key=_failure_order)
+    not_by_pods = (child for child in ctx.children.failed if child.job.metadata.uid not in by_pods)
+    all_failed = (*not_by_pods, *(failure.child for failure in by_pods.values()))
+    failed = heapq.nsmallest(_job_limit(ctx), all_failed, key=_failure_order)
     matcher = Matcher(ctx.js, failed_pods, by_pods)
-    asking = [
+    needing_pods = [
         child
         for child in failed
         if (child.job.metadata.uid not in by_pods and _asks_for_pods(ctx, child)) or matcher.needs_pods(child)
     ]
-    needed = _pod_query(asking, failed_pods, needed=True)
+    needed_query = _pod_query(needing_pods, failed_pods, needed=True)
     if matcher.has_unread_patterns:
         draft.warn(
             "TooManyPatterns",
             f"the failure policy has more than {MAX_PATTERNS} onJobFailureMessagePatterns: those after them match"
             " nothing. Join some with |",
         )
-    if needed is not None:
-        return draft_result(draft, kind=Stop, pod_query=needed)
+    if needed_query is not None:
+        return draft_result(draft, kind=Stop, pod_query=needed_query)
     _warn_of_pods_beyond_counting(draft, matcher, failed)
     pod_query = _pod_query(_Decisions(ctx, draft).decide(matcher.match(failed)), failed_pods, needed=False)
-    decided = draft.status is not ctx.status
-    if decided:
+    has_decided = draft.status is not ctx.status
+    if has_decided:
         failed_nodes.note(ctx, draft, failed)
         if ctx.observed.spares:
             spare_places.promise_places(ctx, draft, node_failure.lost_pods(ctx.js, ctx.gates, ctx.observed))
-    return draft_result(draft, kind=Stop if decided else Partial, pod_query=pod_query)
+    return draft_result(draft, kind=Stop if has_decided else Partial, pod_query=pod_query)
 
 
 def _asks_for_pods(ctx: Context, child: Child) -> bool:
@@ -71,12 +71,12 @@ def _asks_for_pods(ctx: Context, child: Child) -> bool:
     return failed_nodes.needs_pods(ctx, child) or node_failure.asks_for_pods(ctx.js, ctx.gates, child)
 
 
-def _most_judged(ctx: Context) -> int:
-    """How many failed Jobs one plan decides about: fewer where there are more rules and patterns."""
+def _job_limit(ctx: Context) -> int:
+    """How many failed Jobs one plan decides about. The more rules and patterns there are, the fewer Jobs."""
     policy = ctx.js.spec.failure_policy
     rules = policy.rules if policy is not None else ()
-    each = 1 + sum(1 + len(rule.on_job_failure_message_patterns) for rule in rules)
-    return max(1, min(ctx.limits.judged_jobs, ctx.limits.judgements // each))
+    comparisons_of_job = 1 + sum(1 + len(rule.on_job_failure_message_patterns) for rule in rules)
+    return max(1, min(ctx.limits.judged_jobs, ctx.limits.judgements // comparisons_of_job))
 
 
 def _failure_order(child: Child) -> tuple[str, int]:
@@ -84,14 +84,14 @@ def _failure_order(child: Child) -> tuple[str, int]:
     return (failure.last_transition_time if failure else "", child.global_index)
 
 
-def _pod_query(about: Sequence[Child], failed_pods: FailedPodsByJob, *, needed: bool) -> FailedPodQuery | None:
-    """A query about those of the Jobs that still exist and were not looked up; None if there are none."""
-    jobs = tuple((c.name, c.job.metadata.uid) for c in about if not c.gone and c.job.metadata.uid not in failed_pods)
+def _pod_query(children: Sequence[Child], failed_pods: FailedPodsByJob, *, needed: bool) -> FailedPodQuery | None:
+    """A query about those of the Jobs that still exist and were not looked up; None if there are no such Jobs."""
+    jobs = tuple((c.name, c.job.metadata.uid) for c in children if not c.gone and c.job.metadata.uid not in failed_pods)
     return FailedPodQuery(jobs, needed=needed) if jobs else None
 
 
 def _warn_of_pods_beyond_counting(draft: StatusDraft, matcher: Matcher, failed: Sequence[Child]) -> None:
-    """Warn of each Job whose decisive pod is uncertain."""
+    """Warn of each Job with so many failed pods that its decisive pod may not be among those that were read."""
     for child in failed:
         if matcher.is_beyond_counting(child):
             draft.warn(
@@ -115,7 +115,7 @@ class _Decisions:
     def decide(self, failures: Sequence[Failure]) -> list[Child]:
         """Decide about each failure in turn, until the whole set fails or restarts.
 
-        Returns the Jobs whose pod is in events and history.
+        Returns the Jobs of which events and the attempt history name a pod.
         """
         reported_jobs: list[Child] = []
         settled: set[str] = set()
@@ -123,14 +123,14 @@ class _Decisions:
             child, rule = failure.child, failure.rule
             if child.replicated_job in settled:
                 continue
-            step = self._step(rule) if rule else 1
+            step = self._escalation_step(rule) if rule else 1
             action = escalation.actions_of(rule)[step - 1] if rule else self._default_action(child)
             if not self._is_possible(action, failure):
                 break
-            ended = self._act(failure, action, step)
-            if failure.by_pod is None and (ended or failure.is_by_pod):
+            attempt_ended = self._carry_out(failure, action, step)
+            if failure.by_pod is None and (attempt_ended or failure.is_by_pod):
                 reported_jobs.append(child)
-            if ended:
+            if attempt_ended:
                 break
             match action.scope:
                 case Scope.REPLICATED_JOB:
@@ -144,8 +144,8 @@ class _Decisions:
         self._record.restart_parts()
         return reported_jobs
 
-    def _step(self, rule: FailurePolicyRule) -> int:
-        """Number of the rule's action that decides, from 1; the same for all failures of one plan."""
+    def _escalation_step(self, rule: FailurePolicyRule) -> int:
+        """Which action of the rule applies, counted from 1. It is the same for all failures of one plan."""
         if not rule.then:
             return 1
         if self._gates[escalation.GATE]:
@@ -155,18 +155,18 @@ class _Decisions:
 
     def _default_action(self, child: Child) -> FailureAction:
         """The action for a Job that no rule matches."""
-        of_nodes = self._policy.node_failure if self._policy else None
-        if of_nodes is None or child.job.failure is None or child.job.failure.reason != node_failure.REASON:
+        node_policy = self._policy.node_failure if self._policy else None
+        if node_policy is None or child.job.failure is None or child.job.failure.reason != node_failure.REASON:
             return RESTART_JOBSET
-        return action_of(of_nodes.action)
+        return action_of(node_policy.action)
 
     def _is_possible(self, action: FailureAction, failure: Failure) -> bool:
-        """Whether the action can be carried out; a warning if not: the set then waits for a change by the user."""
-        enabled = action.enabled(self._gates)
-        if enabled and not (action.restarts_part and failure.rjob.replicas > MAX_REPLICAS_TO_RESTART):
+        """Whether the action can be carried out. If not, a warning says so, and the set waits for the user."""
+        is_enabled = action.enabled(self._gates)
+        if is_enabled and not (action.restarts_part and failure.rjob.replicas > MAX_REPLICAS_TO_RESTART):
             return True
         rejected = f"Job {failure.child.name} failed and a rule asks for {action.name}, which"
-        if not enabled:
+        if not is_enabled:
             self._draft.warn(
                 "FeatureGateDisabled",
                 f"{rejected} needs the feature gate {action.gate}: start the manager with"
@@ -180,26 +180,31 @@ class _Decisions:
             )
         return False
 
-    def _act(self, failure: Failure, action: FailureAction, step: int) -> bool:
-        """Fail or restart. Returns whether that ended the attempt of the whole set, which is then in the history."""
+    def _carry_out(self, failure: Failure, action: FailureAction, step: int) -> bool:
+        """Write a failure or restart into the status. Returns whether it ended the attempt of the whole set."""
         rule, (pod, detail) = failure.rule, failure.container()
-        first = f"(first failed job: {failure.child.name}){detail}"
-        end = self._end(rule, action)
+        first_failure = f"(first failed job: {failure.child.name}){detail}"
+        set_failure = self._set_failure(rule, action)
         step_taken = None
-        if rule and rule.then and self._gates[escalation.GATE] and (end is None or action.scope is Scope.NOTHING):
+        if (
+            rule
+            and rule.then
+            and self._gates[escalation.GATE]
+            and (set_failure is None or action.scope is Scope.NOTHING)
+        ):
             self._record.take_step(rule, step)
             step_taken = step
-        if end is not None:
-            reason, message = end
-            self._record.fail_set(reason, f"{message} {first}")
+        if set_failure is not None:
+            reason, message = set_failure
+            self._record.fail_set(reason, f"{message} {first_failure}")
         else:
-            message = f"applying {action.name} failure policy action {first}"
+            message = f"applying {action.name} failure policy action {first_failure}"
             reason = self._record.restart(rule, action, failure.child, failure.rjob.replicas, message)
         if reason:
             self._record.failed_attempt(reason, failure.child, pod, step_taken)
         return bool(reason)
 
-    def _end(self, rule: FailurePolicyRule | None, action: FailureAction) -> tuple[str, str] | None:
+    def _set_failure(self, rule: FailurePolicyRule | None, action: FailureAction) -> tuple[str, str] | None:
         """Reason and message with which the set fails; None if it continues."""
         if self._policy is None:
             return "FailedJobs", "jobset failed due to one or more job failures"

@@ -1,4 +1,4 @@
-"""Step: scheduling groups, which are created before the Jobs that are their members (spec.scheduling)."""
+"""Step: create and change scheduling groups, before the Jobs that are their members (spec.scheduling)."""
 
 from api import keys
 from controllers.planning.actions import delete
@@ -11,15 +11,15 @@ from kube.model.meta import find
 
 
 def arrange_groups(ctx: Context) -> Partial:
-    """Create, change and delete groups; delete suspended Jobs that name a wrong one; set the conditions of groups."""
+    """Create, change and delete groups, delete suspended Jobs that name a wrong group, set the conditions of groups."""
     draft, groups = ctx.draft(), ctx.groups
     if ctx.js.spec.scheduling is None:
         draft.remove_condition(keys.GROUPS_READY)
         draft.remove_condition(keys.GROUPS_SCHEDULED)
     if groups.freed:  # the condition was about these groups
         draft.remove_condition(keys.GROUPS_SCHEDULED)
-    known = ctx.observed.groups is not None and groups.settled
-    wrong = delete(c for c in ctx.children.active if is_misplaced(c, groups.forest)) if known else ()
+    is_settled = ctx.observed.groups is not None and groups.settled
+    wrong_jobs = delete(c for c in ctx.children.active if is_misplaced(c, groups.forest)) if is_settled else ()
     if groups.state is not None:
         true, reason, message = groups.state
         kind = "Normal" if true or reason in NOT_A_WARNING else "Warning"
@@ -27,14 +27,14 @@ def arrange_groups(ctx: Context) -> Partial:
     if groups.scheduled:
         message = "every group has been scheduled"
         draft.condition(keys.GROUPS_SCHEDULED, true=True, reason="Scheduled", message=message)
-    reported = "" if groups.scheduled else _report_refusal(ctx, draft)
-    return draft_result(draft, *groups.actions, *wrong, reported_group=reported)
+    reported_group = "" if groups.scheduled else _report_refusal(ctx, draft)
+    return draft_result(draft, *groups.actions, *wrong_jobs, reported_group=reported_group)
 
 
 def _report_refusal(ctx: Context, draft: StatusDraft) -> str:
-    """Report why one PodGroup is not scheduled. The others wait until it is, since messages change with each attempt.
+    """Set the condition that says why a PodGroup is not scheduled. Returns the PodGroup's name, empty if there is none.
 
-    Returns the PodGroup that the condition is about; empty if kube-scheduler refuses none.
+    The condition stays about this PodGroup until it is scheduled, since messages change with each attempt.
     """
     refused, condition = ctx.groups.refused, find(ctx.js.status.conditions, keys.GROUPS_SCHEDULED)
     if not refused:
@@ -42,7 +42,7 @@ def _report_refusal(ctx: Context, draft: StatusDraft) -> str:
     reported = ctx.observed.reported_group
     if condition is not None and condition.status == "False" and any(name == reported for name, _ in refused):
         return reported
-    name, words = refused[0]
-    message = f"PodGroup {name} is not scheduled yet; kube-scheduler says: {words[: ctx.limits.quoted_characters]}"
+    name, why = refused[0]
+    message = f"PodGroup {name} is not scheduled yet; kube-scheduler says: {why[: ctx.limits.quoted_characters]}"
     draft.condition(keys.GROUPS_SCHEDULED, true=False, reason="Unschedulable", message=message, always=True)
     return name

@@ -1,4 +1,4 @@
-"""Step: the set is Completed when enough of its targets has succeeded.
+"""Step: complete the set when enough of the Jobs that the success policy names have succeeded.
 
 See docs/reference/lifecycle.md#success.
 """
@@ -9,7 +9,7 @@ from controllers.planning.success import complete_set, share_reached
 
 
 def complete(ctx: Context) -> Partial:
-    """Set the condition Completed; a set with failed Jobs is left to its failure policy."""
+    """Set the condition Completed. The failure policy decides about a set with failed Jobs."""
     share_met = None if ctx.children.failed else share_reached(ctx.js, ctx.counts, ctx.children)
     if share_met is None:
         return NOTHING

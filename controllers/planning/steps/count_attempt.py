@@ -1,7 +1,7 @@
-"""Step: number the run that begins: the first one, and each one after a suspension, once (KEP-1282).
+"""Step: count an execution attempt when a set runs for the first time, and after each suspension (KEP-1282).
 
-The number is stored before a Job is resumed, together with the end of the suspension: after a crash in between, the
-next process finds suspended Jobs of a running set, and only resumes them.
+The count and the end of the suspension are stored before a Job is resumed. If the process crashes in between, the next
+process finds suspended Jobs of a running set, and only resumes them.
 """
 
 from api import keys
@@ -15,11 +15,11 @@ def count_attempt(ctx: Context) -> Partial:
     """Set the condition Suspended to False, and count the attempt."""
     if ctx.js.spec.suspend:
         return NOTHING
-    first = ctx.js.status.execution_attempts is None
-    if not first and find(ctx.status.conditions, keys.SUSPENDED) is None:
+    is_first = ctx.js.status.execution_attempts is None
+    if not is_first and find(ctx.status.conditions, keys.SUSPENDED) is None:
         return NOTHING
     draft = ctx.draft()
-    resumed = draft.condition(keys.SUSPENDED, true=False, reason="ResumeJobs", message="jobset is resumed")
-    if resumed or first:
+    is_resumed = draft.condition(keys.SUSPENDED, true=False, reason="ResumeJobs", message="jobset is resumed")
+    if is_resumed or is_first:
         begin_attempt(draft)
-    return draft_result(draft, status_first=resumed)
+    return draft_result(draft, status_first=is_resumed)

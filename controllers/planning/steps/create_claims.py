@@ -1,4 +1,4 @@
-"""Step: volume claims; in a set with stages, those that released stages mount.
+"""Step: create volume claims; in a set with stages, the claims that released stages mount.
 
 See docs/reference/children.md#service-and-claims.
 """
@@ -11,7 +11,7 @@ from controllers.planning.partial import NOTHING, Partial
 
 
 def create_claims(ctx: Context) -> Partial:
-    """Create those that do not exist."""
+    """Create the wanted claims that do not exist."""
     if not ctx.creates or not ctx.js.spec.volume_claim_policies:
         return NOTHING
     mounted = ctx.stages.mounted_volumes()

@@ -1,4 +1,4 @@
-"""Step: create the Jobs that are missing, as far as the order of stages, groups and the budget of Jobs let them start.
+"""Step: create the missing Jobs that stages, scheduling groups and the job budget allow to start.
 
 See docs/reference/lifecycle.md#order-of-start.
 """
@@ -21,84 +21,89 @@ from controllers.planning.status import StatusDraft, list_some
 from kube.model.meta import Owner, seconds_between
 
 _JobNames = Mapping[str, Mapping[int, str]]
-"""Names of Jobs, by ReplicatedJob and index."""
+"""Names of Jobs by ReplicatedJob and job index."""
 
 
 def create_jobs(ctx: Context) -> Partial:
-    """Create them in the order of the list, and set the conditions of an ordered start."""
+    """Create missing Jobs in the order of the ReplicatedJobs, and set the conditions of an ordered start."""
     draft = ctx.draft()
-    free: list[CreateJob] = []
+    creations: list[CreateJob] = []
     conflicts: list[str] = []
     foreign, unreadable = _wanted_names(ctx, ctx.observed.foreign), _wanted_names(ctx, ctx.observed.unreadable)
-    in_use = {job.metadata.name for job in ctx.children.unrecognized} | (ctx.leftovers or frozenset())
+    names_in_use = {job.metadata.name for job in ctx.children.unrecognized} | (ctx.leftovers or frozenset())
     lag = _lag(ctx)
     for rjob in ctx.stages.startable_jobs() if _may_create(ctx) and lag is None else ():
-        jobs, theirs = ctx.ranges[rjob.name], foreign.get(rjob.name, {})
-        names_in_use = theirs.keys() | unreadable.get(rjob.name, {}).keys()
-        free += _missing(ctx, jobs, max(ctx.job_budget - len(free), 0), names_in_use, in_use)
-        names = [theirs[index] for index in sorted(theirs) if _is_missing(ctx, rjob.name, index)]
+        jobs, foreign_names = ctx.ranges[rjob.name], foreign.get(rjob.name, {})
+        indexes_in_use = foreign_names.keys() | unreadable.get(rjob.name, {}).keys()
+        job_budget = max(ctx.job_budget - len(creations), 0)
+        creations += _creations(ctx, jobs, job_budget, indexes_in_use, names_in_use)
+        names = [foreign_names[index] for index in sorted(foreign_names) if _is_missing(ctx, rjob.name, index)]
         conflicts += names
-        _warn_of_taken(ctx, draft, names)
+        _warn_of_foreign_jobs(ctx, draft, names)
     _warn_of_unreadable(ctx, draft, unreadable)
     if is_ordered(ctx.js.spec) and not ctx.js.spec.suspend:
-        _report_order(draft, complete=ctx.stages.all_started)
-    # No watch shows when a name that another owner's Job, or an unreadable Job, has is free again.
+        _report_order(draft, is_complete=ctx.stages.all_started)
+    # No watch shows when the name of a foreign or unreadable Job is free again.
     retry = ctx.limits.foreign_retry if conflicts or unreadable else lag
-    return draft_result(draft, *free, requeue_after=retry)
+    return draft_result(draft, *creations, requeue_after=retry)
 
 
 def _lag(ctx: Context) -> float | None:
-    """Seconds to wait at most for the cache of JobSets, if there are Jobs of a later attempt than that in the cache.
+    """How many seconds to wait at most for the cache of JobSets; None if the cache is not behind the cache of Jobs.
 
-    A Job that is created now would belong to an ended attempt. A Job with a changed label may look like one of a later
-    attempt, so it is ignored `cache_lag` seconds after its creation.
+    The cache is behind if there are Jobs of a later attempt. A Job that is created now would belong to an ended
+    attempt. A Job whose label a user has changed may look like a Job of a later attempt, so such Jobs are ignored
+    `cache_lag` seconds after their creation.
     """
     created = max((job.metadata.creation_timestamp or ctx.now for job in ctx.children.newer), default=None)
     if created is None:
         return None
-    left = ctx.limits.cache_lag - seconds_between(created, ctx.now)
-    return left if left > 0 else None
+    seconds_left = ctx.limits.cache_lag - seconds_between(created, ctx.now)
+    return seconds_left if seconds_left > 0 else None
 
 
 def _may_create(ctx: Context) -> bool:
-    """Whether Jobs may be created: not before it is known which Jobs have leftover pods."""
+    """Whether any Jobs may be created. None may before it is known which Jobs have leftover pods."""
     policy = ctx.js.spec.failure_policy
-    blocking = policy is not None and policy.restart_strategy == "BlockingRecreate"
-    blocked = blocking and bool(ctx.children.previous or ctx.leftovers)
-    return ctx.creates and ctx.leftovers is not None and not blocked and not ctx.groups.closed
+    waits_for_all_jobs = policy is not None and policy.restart_strategy == "BlockingRecreate"
+    is_blocked = waits_for_all_jobs and bool(ctx.children.previous or ctx.leftovers)
+    return ctx.creates and ctx.leftovers is not None and not is_blocked and not ctx.groups.closed
 
 
 def _is_missing(ctx: Context, name: str, index: int) -> bool:
     return index not in ctx.children.existing[name] and index not in ctx.children.completed[name]
 
 
-def _missing(
-    ctx: Context, jobs: JobRange, job_budget: int, indexes_in_use: AbstractSet[int], in_use: AbstractSet[str]
+def _creations(
+    ctx: Context, jobs: JobRange, job_budget: int, indexes_in_use: AbstractSet[int], names_in_use: AbstractSet[str]
 ) -> Iterator[CreateJob]:
-    """The Jobs of a ReplicatedJob to create now: they neither exist nor have completed, and their names are free.
+    """Creations of Jobs of one ReplicatedJob that neither exist nor have completed.
 
-    `indexes_in_use`: indexes of Jobs whose name is not free. The work is bounded by what exists and by what may be
-    created, not by `replicas`. Jobs beyond `job_budget` are created when the Job controller has taken up others, Jobs
-    with leftover pods of an earlier attempt when these pods are gone.
+    Jobs whose index or name is in use are left out. The number of existing Jobs and `job_budget` bound the work, not
+    `replicas`. Jobs beyond `job_budget` are created when the Job controller has taken up other Jobs, and Jobs with
+    leftover pods of an earlier attempt when these pods are gone.
     """
     name, prefix = jobs.replicated_job.name, job_name_prefix(ctx.js.metadata.name, jobs.replicated_job.name)
-    existing = ctx.children.existing[name]
     if name in ctx.children.fully_existing:
         return
+    existing = ctx.children.existing[name]
     indexes = (i for i in ctx.children.completed[name].missing(jobs.replicated_job.replicas) if i not in existing)
     candidates = ((f"{prefix}{index}", index) for index in indexes if index not in indexes_in_use)
-    allowed = ((job, index) for job, index in candidates if job not in in_use and ctx.groups.may_run(job))
+    allowed = ((job, index) for job, index in candidates if job not in names_in_use and ctx.groups.may_run(job))
     for job, index in islice(allowed, job_budget):
         yield CreateJob(job, functools.partial(job_body, ctx, jobs, index))
 
 
-def _warn_of_taken(ctx: Context, draft: StatusDraft, names: list[str]) -> None:
-    """Warn of names that other owners' Jobs have; Jobs of an earlier JobSet of this name are being deleted."""
-    foreign, own = ctx.observed.foreign, Owner(keys.KIND, ctx.js.metadata.name)
+def _warn_of_foreign_jobs(ctx: Context, draft: StatusDraft, names: list[str]) -> None:
+    """Warn of names that Jobs of other owners have.
+
+    There is no warning about Jobs of an earlier JobSet of the same name, since they are being deleted.
+    """
+    foreign, same_name = ctx.observed.foreign, Owner(keys.KIND, ctx.js.metadata.name)
     conflicts = [
         f'job "{name}" creation failed with error: it exists already and belongs to {foreign[name]}'
         for name in names
-        if foreign[name] != own
+        if foreign[name] != same_name
     ]
     if conflicts:
         draft.warn(
@@ -108,14 +113,14 @@ def _warn_of_taken(ctx: Context, draft: StatusDraft, names: list[str]) -> None:
 
 def _warn_of_unreadable(ctx: Context, draft: StatusDraft, names_by_index: _JobNames) -> None:
     """Warn of wanted Jobs that exist but cannot be read."""
-    names = sorted(name for found in names_by_index.values() for name in found.values())
-    wrong = [f"job {name!r} exists and cannot be read: {ctx.observed.unreadable[name]}" for name in names]
-    if wrong:
-        draft.warn("UnreadableJob", list_some(wrong, "correct it or delete it, the manager goes on then", ctx.limits))
+    names = sorted(name for names in names_by_index.values() for name in names.values())
+    jobs = [f"job {name!r} exists and cannot be read: {ctx.observed.unreadable[name]}" for name in names]
+    if jobs:
+        draft.warn("UnreadableJob", list_some(jobs, "correct it or delete it, the manager goes on then", ctx.limits))
 
 
 def _wanted_names(ctx: Context, names: Collection[str]) -> _JobNames:
-    """Those of the names that the set wants for its Jobs."""
+    """Those of the names that the set wants for its own Jobs."""
     wanted: dict[str, dict[int, str]] = {}
     rjobs = {job_name_prefix(ctx.js.metadata.name, rjob.name): rjob for rjob in ctx.js.spec.replicated_jobs if names}
     for name in names:
@@ -126,8 +131,8 @@ def _wanted_names(ctx: Context, names: Collection[str]) -> _JobNames:
     return wanted
 
 
-def _report_order(draft: StatusDraft, *, complete: bool) -> None:
-    if complete:
+def _report_order(draft: StatusDraft, *, is_complete: bool) -> None:
+    if is_complete:
         kind, reason, state = keys.STARTUP_COMPLETED, "InOrderStartupPolicyCompleted", "has completed"
     else:
         kind, reason, state = keys.STARTUP_IN_PROGRESS, "InOrderStartupPolicyInProgress", "is in progress"

@@ -1,4 +1,7 @@
-"""Step: the headless Service that gives pods their DNS names (docs/reference/children.md#service-and-claims)."""
+"""Step: create the headless Service that gives pods their DNS names.
+
+See docs/reference/children.md#service-and-claims.
+"""
 
 from api import keys
 from api.batch import ServiceSpec
@@ -11,18 +14,17 @@ from kube.model.meta import Owner
 
 
 def create_service(ctx: Context) -> Partial:
-    """Create it, or warn that a Service of another owner has its name."""
+    """Create the Service, or warn that a Service of another owner has its name."""
     js, service = ctx.js, ctx.observed.service
     if not ctx.creates or not js.dns_enabled:
         return NOTHING
     if service is None:
         return Partial(actions=(CreateService(build_service(js)),))
-    ours = ServiceSpec(cluster_ip="None", selector={keys.JOBSET_NAME: js.metadata.name})
-    by_hand = service.metadata.controller() is None and service.spec == ours
-    # An earlier JobSet of this name is being deleted, and its Service with it.
-    earlier = service.metadata.owner == Owner(keys.KIND, js.metadata.name)
-    if by_hand or earlier:
-        return NOTHING
+    wanted_spec = ServiceSpec(cluster_ip="None", selector={keys.JOBSET_NAME: js.metadata.name})
+    if service.metadata.controller() is None and service.spec == wanted_spec:
+        return NOTHING  # somebody has created it by hand
+    if service.metadata.owner == Owner(keys.KIND, js.metadata.name):
+        return NOTHING  # it is this set's, or is deleted with an earlier JobSet of the same name
     draft, owner = ctx.draft(), service.metadata.owner
     draft.warn(
         keys.SERVICE_CREATION_FAILED,

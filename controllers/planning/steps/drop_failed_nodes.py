@@ -1,7 +1,7 @@
-"""Step: when pods find no node, the set no longer avoids the node that failed first (gate JobSetAvoidNodes).
+"""Step: stop avoiding the node that failed first if pods find no node (gate JobSetAvoidNodes).
 
-See docs/concepts/avoid-nodes.md. `watch_start` has asked for the pending pods. The terms of a Job
-cannot be changed while it runs, so Jobs whose pods find no node are deleted, and created again with fewer terms.
+See docs/concepts/avoid-nodes.md. `watch_start` has asked for the pending pods. The node affinity of a Job cannot change
+while the Job runs, so Jobs whose pods find no node are deleted, and created again with one node less to avoid.
 """
 
 from api.avoided_nodes import GATE, avoided_by, nodes_to_avoid, policy_of
@@ -12,7 +12,10 @@ from controllers.planning.start_timeout import without_node
 
 
 def drop_failed_nodes(ctx: Context) -> Partial:
-    """Delete those Jobs. If all that they avoid is still avoided, forget the node that failed first, and report it."""
+    """Delete Jobs whose pods find no node because they avoid nodes, and drop the node that failed first.
+
+    A node is dropped only if the set still avoids every node that the Job of the oldest such pod avoids.
+    """
     policy = policy_of(ctx.js)
     if policy is None:
         return NOTHING
@@ -32,14 +35,15 @@ def drop_failed_nodes(ctx: Context) -> Partial:
     }
     if not avoiding_jobs:
         return NOTHING
-    uid, (job, names) = min(avoiding_jobs.items(), key=lambda of: (pods[of[0]].created, of[0]))
+    uid = min(avoiding_jobs, key=lambda uid: (pods[uid].created, uid))
+    job, names = avoiding_jobs[uid]
     now_avoided = [node for node in nodes_to_avoid(ctx.js, ctx.now) if node.name in names]
     if len(now_avoided) == len(names):
         dropped = now_avoided[0]
         draft.update(failed_nodes=tuple(node for node in ctx.status.failed_nodes if node.name != dropped.name))
         note = f"node {dropped.name} is not avoided any more: pod {pods[uid].name} of Job {job.metadata.name} finds no"
         draft.event("Warning", "AvoidedNodeDropped", f"{note} node: {pods[uid].why}")
-    # The Jobs still have their old terms. So after a crash behind the write of the status they only have to be deleted.
+    # After a crash behind the write of the status, the Jobs still avoid the dropped node, and are only deleted.
     return draft_result(
         draft, *delete_unfinished(job for job, _ in avoiding_jobs.values()), kind=Stop, status_first=True
     )

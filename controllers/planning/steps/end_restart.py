@@ -1,4 +1,4 @@
-"""Step: a restart is over when every Job is ready or done."""
+"""Step: end a restart when every Job is ready or has completed."""
 
 import msgspec
 
@@ -13,9 +13,9 @@ def end_restart(ctx: Context) -> Partial:
     """Set the condition RestartingJobSet to False, and record the duration in seconds."""
     if ctx.js.spec.suspend or not counters.all_ready(ctx.js, ctx.counts):
         return NOTHING
-    draft, last = ctx.draft(), ctx.status.last_restart
-    ended = draft.condition(keys.RESTARTING, true=False, reason="JobsReady", message="all jobs are ready")
-    if ended and last is not None:
-        seconds = max(0, int(seconds_between(last.start_time, ctx.now)))
-        draft.update(last_restart=msgspec.structs.replace(last, duration_seconds=seconds))
+    draft, restart = ctx.draft(), ctx.status.last_restart
+    has_ended = draft.condition(keys.RESTARTING, true=False, reason="JobsReady", message="all jobs are ready")
+    if has_ended and restart is not None:
+        seconds = max(0, int(seconds_between(restart.start_time, ctx.now)))
+        draft.update(last_restart=msgspec.structs.replace(restart, duration_seconds=seconds))
     return draft_result(draft)

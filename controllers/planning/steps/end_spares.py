@@ -1,4 +1,4 @@
-"""Step: spares end with the set, and while it is suspended (gate JobSetSpares). See docs/concepts/spares.md."""
+"""Step: delete the spares of a set that has ended or is suspended (gate JobSetSpares). See docs/concepts/spares.md."""
 
 from api.batch import Job
 from api.spares import GATE
@@ -10,7 +10,7 @@ from controllers.planning.spares import by_index, deletions, wanted_indexes
 
 
 def end_spares(ctx: Context) -> Partial:
-    """Delete all spares of a set that does not run, and those with an index that is not wanted."""
+    """Delete all spares of a set that does not run; of a running set, spares with an index that is not wanted."""
     draft, jobs = ctx.draft(), [job for spares in ctx.observed.spares for job in spares.jobs]
     if not ctx.gates[GATE]:
         draft.warn_of_gate("spec.replicatedJobs[].spareFor", GATE)
@@ -20,6 +20,7 @@ def end_spares(ctx: Context) -> Partial:
 
 
 def _surplus(ctx: Context, spares: Spares) -> list[Job]:
+    """The Jobs of spares whose index is not wanted, or whose label or name does not fit."""
     jobs = by_index(ctx.js.metadata.name, spares)
     indexes = wanted_indexes(ctx.js, ctx.children, spares.group)
     wanted = {job.metadata.uid for index, job in jobs.items() if index in indexes}

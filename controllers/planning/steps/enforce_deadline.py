@@ -1,10 +1,10 @@
-"""Step: a set that has run for `activeDeadlineSeconds` fails (KEP-1186, gate JobSetActiveDeadlineSeconds).
+"""Step: fail a set that has run for `activeDeadlineSeconds` (KEP-1186, gate JobSetActiveDeadlineSeconds).
 
 See docs/reference/failure-policy.md#deadline.
 
-It comes before the failure policy, which otherwise could restart a set beyond its deadline; success by then has
-precedence, with failed Jobs or without. Start and suspension are stored before all other writes, so that a set whose
-Jobs are refused has a deadline, too.
+This step comes before the failure policy, which could otherwise restart a set after its deadline. A set that meets its
+success policy at the deadline completes, even if it has failed Jobs. The start time is stored, and cleared by a
+suspension, before all other writes, so that a set whose Jobs are refused also has a deadline.
 """
 
 from api.jobset_status import FailedAttempt
@@ -16,7 +16,7 @@ from controllers.planning.success import complete_set, share_reached
 
 
 def enforce_deadline(ctx: Context) -> Partial:
-    """Store when the set began to run; fail it at its deadline, else plan again then."""
+    """Store when the set began to run, and fail the set at its deadline."""
     seconds = ctx.js.spec.active_deadline_seconds
     if seconds is None:
         return NOTHING
@@ -27,12 +27,12 @@ def enforce_deadline(ctx: Context) -> Partial:
     if ctx.js.spec.suspend:
         draft.update(start_time="")
         return draft_result(draft, status_first=bool(ctx.status.start_time))
-    left = time_left(seconds, ctx.status.start_time, ctx.now)
-    if left is None:
+    seconds_left = time_left(seconds, ctx.status.start_time, ctx.now)
+    if seconds_left is None:
         draft.update(start_time=ctx.now)
         return draft_result(draft, status_first=True, requeue_after=float(seconds))
-    if left > 0:
-        return Partial(requeue_after=left)
+    if seconds_left > 0:
+        return Partial(requeue_after=seconds_left)
     share_met = share_reached(ctx.js, ctx.counts, ctx.children)
     if share_met is not None:
         complete_set(draft, share_met)

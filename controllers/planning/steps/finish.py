@@ -1,4 +1,4 @@
-"""Step: the set has finished. Running Jobs are deleted, and the set itself when its time to live is over.
+"""Step: delete the running Jobs of a finished set, and the set itself when its time to live is over.
 
 See docs/reference/lifecycle.md#time-to-live.
 """
@@ -18,16 +18,16 @@ def finish(ctx: Context) -> Partial:
     if not has_finished(ctx.js):
         return NOTHING
     children = ctx.children
-    left = (*children.active, *children.previous, *children.surplus, *children.redundant)
-    jobs = (*(child.job for child in left if not child.gone), *children.unrecognized)
+    recognized = (*children.active, *children.previous, *children.surplus, *children.redundant)
+    jobs = (*(child.job for child in recognized if not child.gone), *children.unrecognized)
     actions: list[Action] = [*delete_unfinished(jobs), *release_groups(ctx.observed.groups)]
     expiry = expire(ctx.js, ctx.now)
     return replace(expiry, actions=(*actions, *expiry.actions))
 
 
 def expire(js: JobSet, now: str) -> Stop:
-    """Delete a finished JobSet when its time to live is over; also one that another controller manages."""
-    left = time_to_live(js, now)
-    if left is None:
+    """Delete a finished JobSet when its time to live is over, even if another controller manages the JobSet."""
+    seconds_left = time_to_live(js, now)
+    if seconds_left is None:
         return Stop()
-    return Stop(actions=(DeleteJobSet(),)) if left <= 0 else Stop(requeue_after=left)
+    return Stop(actions=(DeleteJobSet(),)) if seconds_left <= 0 else Stop(requeue_after=seconds_left)

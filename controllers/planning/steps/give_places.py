@@ -1,6 +1,8 @@
-"""Step: spares give their places to pods that are held back, or find no node (gate JobSetSpares).
+"""Step: give the places of spares to pods that are held back, or find no node (gate JobSetSpares).
 
-See docs/concepts/spares.md#when-a-place-is-given.
+A place is a pod of a spare that runs on a node. A pod that gets the place is nominated to that node, and the spare pod
+is deleted. A promise holds back a pod that does not exist yet, by a scheduling gate, until it gets a place. See
+docs/concepts/spares.md#when-a-place-is-given.
 """
 
 from dataclasses import replace
@@ -10,7 +12,7 @@ from api.spares import GATE, rank_of
 from controllers.planning.actions import DeleteJob, EndSpare, GivePlace, LiftGate, PoolQuery
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
-from controllers.planning.spare_domains import followers, hand_over
+from controllers.planning.spare_domains import decide_handover, followers
 from controllers.planning.spare_places import (
     Place,
     free_places,
@@ -19,41 +21,46 @@ from controllers.planning.spare_places import (
     is_steady,
     note_given,
     places_by_job,
-    promised_pods,
+    promises_of,
     targets,
 )
 from controllers.planning.spares import deletions
 from controllers.planning.status import StatusDraft
 
 PLACE_COOLDOWN = 30.0
-"""Seconds after a pod got a place in which it gets no other: a pod that does not fit there either must not use up all
-places."""
+"""Seconds after a pod got a place in which it gets no other place. A pod that fits no node must not use up all places.
+"""
 
 PROMISE_DELAY = 5.0
-"""Seconds since the last write of the status after which promises end if all Jobs are ready: counts may be behind."""
+"""Seconds from the last write of the status until promises of a ReplicatedJob whose Jobs are all ready end.
+
+Counts that are read earlier may be behind.
+"""
 
 Actions = list[GivePlace | EndSpare | LiftGate]
 
 
 def give_places(ctx: Context) -> Partial:
-    """Give free places to waiting pods. The scheduling gate of a pod that gets none is removed at once.
+    """Give free places to waiting pods. The scheduling gate of a pod that gets no place is removed at once.
 
-    The watch of a new process may be behind: before its first place it reads the pods, so that none is counted again,
-    and before it ends a note of one that was counted.
+    The watch of a new process may be behind. So the process reads the pods before it gives its first place, and before
+    it removes a note that a place was counted: no place is counted twice.
     """
     if not ctx.gates[GATE] or ctx.js.spec.suspend:
         return NOTHING
-    draft, written = ctx.draft(), ctx.observed.since_status_write
+    draft, since_write = ctx.draft(), ctx.observed.since_status_write
     waits: list[float] = []
     actions: Actions = []
     for name in targets(ctx):
         give = _give_domains if is_exclusive(ctx, name) else _give_single_places
-        given_places, ended = give(ctx, draft, name, actions)
-        if promised_pods(ctx, name) and is_steady(ctx, name):
-            left = PROMISE_DELAY - (PROMISE_DELAY if written is None else written)
-            ended = ended if left > 0 else [*promised_pods(ctx, name)]
-            waits += [left] if left > 0 else []
-        note_given(ctx, draft, name, given_places, ended)
+        given_places, ended_ranks = give(ctx, draft, name, actions)
+        if promises_of(ctx, name) and is_steady(ctx, name):
+            seconds_left = PROMISE_DELAY - (PROMISE_DELAY if since_write is None else since_write)
+            if seconds_left > 0:
+                waits.append(seconds_left)
+            else:
+                ended_ranks = [*promises_of(ctx, name)]
+        note_given(ctx, draft, name, given_places, ended_ranks)
     if not ctx.observed.pool_is_read and (has_notes(ctx) or any(isinstance(action, GivePlace) for action in actions)):
         return Stop(pod_query=PoolQuery())
     waits += [PLACE_COOLDOWN for pod in ctx.observed.spare_pods if pod.uid in ctx.observed.served_pods]
@@ -74,10 +81,10 @@ def _give_single_places(ctx: Context, draft: StatusDraft, name: str, actions: Ac
 
 
 def _ended_jobs(ctx: Context, given_places: list[Place]) -> dict[str, DeleteJob]:
-    """Jobs of spares, by UID, that are deleted with all their pods, to make room for a gang. Later ones follow.
+    """Deletions, by UID, of the spare Jobs that give places to pods of a gang. `keep_spares` creates the Jobs again.
 
-    All pods of a gang are unschedulable as long as one is: the next pod of a spare would take the same node, and give
-    way again and again.
+    All pods of a gang are unschedulable as long as one pod is. If the spare Job replaced its pod, the new spare pod
+    would take the node again, and would have to be deleted again and again.
     """
     if ctx.js.spec.scheduling is None:
         return {}
@@ -87,17 +94,17 @@ def _ended_jobs(ctx: Context, given_places: list[Place]) -> dict[str, DeleteJob]
 
 
 def _give_domains(ctx: Context, draft: StatusDraft, name: str, actions: Actions) -> tuple[list[Place], list[str]]:
-    """The given domains. Promises last until all Jobs are ready: followers come after their leader."""
-    found = hand_over(ctx, name)
-    actions += [EndSpare(pod.name, pod.uid) for pod in found.over]
-    keepers = followers(ctx, {place.spare.job_uid for place in found.leaders})
-    for place in found.leaders:
+    """The places that leaders get, and thereby their domains. No promise ends: followers come after their leader."""
+    handover = decide_handover(ctx, name)
+    actions += [EndSpare(pod.name, pod.uid) for pod in handover.ended_spares]
+    keepers = followers(ctx, {place.spare.job_uid for place in handover.leaders})
+    for place in handover.leaders:
         job_keepers = tuple(keepers[place.spare.job_uid])
         actions.append(replace(_give(place), job_key=place.pod.job_key, keepers=job_keepers))
         _report(draft, place, "domain")
-    actions += [_give(place) for place in found.followers]
-    actions += [LiftGate(pod.name, pod.uid) for pod in found.let_go]
-    return found.leaders, []
+    actions += [_give(place) for place in handover.followers]
+    actions += [LiftGate(pod.name, pod.uid) for pod in handover.released]
+    return handover.leaders, []
 
 
 def _give(place: Place) -> GivePlace:
@@ -105,14 +112,15 @@ def _give(place: Place) -> GivePlace:
     return GivePlace(pod.name, pod.uid, spare.name, spare.uid, spare.node, pod.gated)
 
 
-def _report(draft: StatusDraft, place: Place, what: str) -> None:
+def _report(draft: StatusDraft, place: Place, kind: str) -> None:
+    """An event about a given place. `kind`: place or domain."""
     cause = "comes in the place of one that lost its node" if place.pod.gated else "found no node"
-    effect = f"gets the {what} of spare pod {place.spare.name} on node {place.spare.node}"
+    effect = f"gets the {kind} of spare pod {place.spare.name} on node {place.spare.node}"
     draft.event("Normal", "SpareUsed", f"pod {place.pod.name} {cause}, and {effect}")
 
 
 def _waiting(ctx: Context, name: str) -> list[PoolPod]:
-    """Pods of the attempt without a node. One that was given a place a moment ago is left to kube-scheduler."""
+    """Pods of active Jobs without a node. A pod that was given a place a moment ago is left to kube-scheduler."""
     active = {
         child.job.metadata.uid for child in ctx.children.active if child.replicated_job == name and not child.deleting
     }

@@ -1,6 +1,8 @@
-"""Step: a set that runs with fewer Jobs gets them back when there is room (gate JobSetElasticReplicas).
+"""Step: restart a set that runs with fewer Jobs when there is room for more (gate JobSetElasticReplicas).
 
-See docs/concepts/elastic.md#more-jobs-when-there-is-room. It comes last, and decides nothing where another step has.
+Placeholders are Jobs with the resource requests of the missing Jobs. kube-scheduler binds their pods when there is
+room. See docs/concepts/elastic.md#more-jobs-when-there-is-room. This step comes last, and restarts nothing if another
+step has changed the status.
 """
 
 import functools
@@ -25,101 +27,103 @@ from controllers.planning.status import StatusDraft, list_some
 from kube.model.meta import age
 
 SETTLE = 3
-"""Seconds for which all places are held before the set restarts. A failed worker leaves a place that a placeholder may
-take, and the Job controller counts the failure a second later."""
+"""Seconds for which placeholders hold all places before the set restarts. A failed worker leaves a place that a
+placeholder may take, and the Job controller counts the failure a second later."""
 RETRY = 10
-"""Seconds between a deletion of placeholders and the next ones."""
+"""Seconds from a deletion of placeholders until placeholders are created again."""
 
 
 def grow_back(ctx: Context) -> Partial:
-    """Keep placeholders while all Jobs are ready; a planned restart with more Jobs when they hold room."""
+    """Create placeholders while all Jobs are ready. When they hold room, restart the set with more Jobs."""
     stored, policy = ctx.status.reduced_replicas, policy_of(ctx.js)
     if not stored or policy is None or not ctx.gates[GATE] or ctx.js.spec.suspend:
         return NOTHING
-    draft, steady = ctx.draft(), _is_steady(ctx)
-    over = deletions(job for job in ctx.observed.placeholders if not steady or job.outcome is not None)
-    entries = _count_held(ctx, stored, over, steady=steady)
+    draft, is_steady = ctx.draft(), _is_steady(ctx)
+    deleted = deletions(job for job in ctx.observed.placeholders if not is_steady or job.outcome is not None)
+    entries = _count_held(ctx, stored, deleted, is_steady=is_steady)
     if entries != stored:
         draft.update(reduced_replicas=entries)
-    if not steady or ctx.status != ctx.counted:
-        return draft_result(draft, *over)
-    wanted = {name: len(indexes) for name, indexes in places(ctx.observed.jobset).items()}
-    full = all(entry.held == wanted[entry.name] for entry in entries)
+    if not is_steady or ctx.status != ctx.counted:
+        return draft_result(draft, *deleted)
+    missing_jobs = {name: len(indexes) for name, indexes in places(ctx.observed.jobset).items()}
+    holds_all = all(entry.held == missing_jobs[entry.name] for entry in entries)
     since = max((entry.held_since for entry in entries if entry.held), default="")
-    left = (SETTLE if full else policy.shrink_after_seconds) - age(since, ctx.now) if since else math.inf
-    if left <= 0:
+    seconds_left = (SETTLE if holds_all else policy.shrink_after_seconds) - age(since, ctx.now) if since else math.inf
+    if seconds_left <= 0:
         _restore(ctx, draft, entries)
         return draft_result(draft)
     pause = max((RETRY - age(entry.held_since, ctx.now) for entry in entries), default=0.0)
-    missing = _missing(ctx) if pause <= 0 and entries == stored else {}
-    creations = [creation for creation in missing.values() if creation is not None]
-    retry = ctx.limits.foreign_retry if None in missing.values() else 0
-    waits = [seconds for seconds in (left, pause, retry) if 0 < seconds < math.inf]
-    return draft_result(draft, *over, *creations[: max(ctx.job_budget, 0)], requeue_after=min(waits, default=None))
+    placeholders = _missing_placeholders(ctx) if pause <= 0 and entries == stored else {}
+    creations = [creation for creation in placeholders.values() if creation is not None]
+    retry = ctx.limits.foreign_retry if None in placeholders.values() else 0
+    waits = [seconds for seconds in (seconds_left, pause, retry) if 0 < seconds < math.inf]
+    return draft_result(draft, *deleted, *creations[: max(ctx.job_budget, 0)], requeue_after=min(waits, default=None))
 
 
 def _is_steady(ctx: Context) -> bool:
-    """Whether all Jobs are ready or completed, and no elastic ReplicatedJob has completed Jobs, which would run again.
+    """Whether all Jobs are ready or completed, and no reduced ReplicatedJob has completed Jobs, which would run again.
 
-    Otherwise places are for the pods of the set: a waiting placeholder could take the place of a worker that has just
-    failed.
+    If not, there must be no placeholders: one that waits could take the place of a worker that has just failed.
     """
-    children, smaller = ctx.children, {entry.name for entry in ctx.status.reduced_replicas}
+    children, reduced = ctx.children, {entry.name for entry in ctx.status.reduced_replicas}
     if children.failed or children.previous or ctx.leftovers != frozenset() or any(c.deleting for c in children.active):
         return False
     for rjob in ctx.js.spec.replicated_jobs:
-        done = len(children.completed[rjob.name])
-        if children.tally(rjob.name).ready + done < rjob.replicas or (done and rjob.name in smaller):
+        completed = len(children.completed[rjob.name])
+        if children.tally(rjob.name).ready + completed < rjob.replicas or (completed and rjob.name in reduced):
             return False
     return True
 
 
 def _count_held(
-    ctx: Context, stored: tuple[ReducedReplicas, ...], over: list[DeleteJob], *, steady: bool
+    ctx: Context, stored: tuple[ReducedReplicas, ...], deleted: list[DeleteJob], *, is_steady: bool
 ) -> tuple[ReducedReplicas, ...]:
-    """The entries with the places that are held now. The time starts again with each change and each deletion."""
-    deleted_names = {deletion.name for deletion in over}
-    held, again = Counter[str](), set[str]()
+    """The entries with the number of places that placeholders hold now.
+
+    `held_since` starts again with each change of that number and each deletion of a placeholder.
+    """
+    deleted_names = {deletion.name for deletion in deleted}
+    held, with_deletions = Counter[str](), set[str]()
     for job in ctx.observed.placeholders:
         name = job.metadata.labels[keys.REPLICATED_JOB_NAME]
-        held[name] += steady and holds_room(job)
+        held[name] += is_steady and holds_room(job)
         if job.metadata.name in deleted_names:
-            again.add(name)
+            with_deletions.add(name)
     return tuple(
         msgspec.structs.replace(entry, held=held[entry.name], held_since=ctx.now)
-        if entry.held != held[entry.name] or entry.name in again
+        if entry.held != held[entry.name] or entry.name in with_deletions
         else entry
         for entry in stored
     )
 
 
 def _restore(ctx: Context, draft: StatusDraft, entries: tuple[ReducedReplicas, ...]) -> None:
-    """The restart with as many Jobs as there is room for. Placeholders end with the attempt, like all of its Jobs."""
-    wanted = {rjob.name: rjob.replicas for rjob in ctx.observed.jobset.spec.replicated_jobs}
+    """Restart with as many Jobs as there is room for. Placeholders are deleted like all Jobs of the attempt."""
+    full_sizes = {rjob.name: rjob.replicas for rjob in ctx.observed.jobset.spec.replicated_jobs}
     sizes = {entry.name: entry.replicas + entry.held for entry in entries if entry.held}
     draft.update(
         reduced_replicas=tuple(
             ReducedReplicas(name=entry.name, replicas=sizes[entry.name], since=ctx.now) if entry.held else entry
             for entry in entries
-            if sizes.get(entry.name, 0) < wanted[entry.name]
+            if sizes.get(entry.name, 0) < full_sizes[entry.name]
         )
     )
-    parts = [f"replicatedJob {name} continues with {size} of {wanted[name]} Jobs" for name, size in sizes.items()]
+    changes = [f"replicatedJob {name} continues with {size} of {full_sizes[name]} Jobs" for name, size in sizes.items()]
     cause = f"there is room for {sum(entry.held for entry in entries)} more; {PLANNED}"
-    restart_set(draft, RESTORED, list_some(parts, cause, ctx.limits), counts=False, event_type="Normal")
+    restart_set(draft, RESTORED, list_some(changes, cause, ctx.limits), counts=False, event_type="Normal")
 
 
-def _missing(ctx: Context) -> dict[str, CreateJob | None]:
-    """The placeholders that do not exist, by name; None: another Job has the name."""
+def _missing_placeholders(ctx: Context) -> dict[str, CreateJob | None]:
+    """Creations of the placeholders that do not exist, by name; None if another Job has the name."""
     js = ctx.observed.jobset
-    layout, there = layout_of(js), {job.metadata.name for job in ctx.observed.placeholders}
+    layout, existing_names = layout_of(js), {job.metadata.name for job in ctx.observed.placeholders}
     names_in_use = {*ctx.observed.foreign, *ctx.observed.unreadable}
     names_in_use |= {job.metadata.name for job in ctx.children.unrecognized}
-    ranges, found = layout.by_name(), dict[str, CreateJob | None]()
+    ranges, creations = layout.by_name(), dict[str, CreateJob | None]()
     for name, indexes in places(js).items():
         for index in indexes:
             job = job_name(js.metadata.name, name, index)
-            if job not in there:
+            if job not in existing_names:
                 body = functools.partial(placeholder_body, ctx, layout, ranges[name], index)
-                found[job] = None if job in names_in_use else CreateJob(job, body)
-    return found
+                creations[job] = None if job in names_in_use else CreateJob(job, body)
+    return creations

@@ -1,16 +1,18 @@
-"""Step: the set leaves nodes before they go (gate JobSetNodeMaintenance). See docs/concepts/node-maintenance.md.
+"""Step: move the set away from nodes in maintenance (gate JobSetNodeMaintenance).
 
-A node is recognized by its taint, or by a pod that is evicted; its workers then have the time of the notice. Then the
-set moves once, away from all nodes known by then: in place if possible, else all Jobs are created again. The status
-keeps a node until the last of the taints is removed, and no evicted pod is left. A pod that is bound to it later
-tolerates them, and is not moved unless it is evicted. The move is stored first. In place, the pods are deleted
-afterwards, by whichever process: those created until a time in the status. That time and those of pods come from the
-API server.
+See docs/concepts/node-maintenance.md. A node is in maintenance if it has a taint that the policy names, or if a pod of
+the set on it is evicted. The notice gives the workers time, for example for a checkpoint. After that the set moves
+once, away from all nodes that are in maintenance by then: in place if possible, else all Jobs are created again.
 
-An evicted pod ends with its grace period at the latest. Without agents no worker can be told meanwhile, and the
-Job may fail at any moment: the set moves at once. In place it moves when the pod has ended; the status says that a node
-was left because of an eviction, so that also a process that sees neither the pod nor its end knows what the other
-workers have lost.
+The status keeps a node until its last such taint is removed and no evicted pod is left. A pod that is bound to the node
+later tolerates the taints, and is not moved unless it is evicted. The move is stored before any pod is deleted. In
+place, any process can delete the pods afterwards, since the status has a time, and the pods that were created until
+then have to leave. That time and the creation times of pods come from the API server.
+
+An evicted pod ends at the latest when its grace period is over. Without agents, the workers cannot be notified
+meanwhile, and the Job may fail at any moment, so the set moves at once. In place, the set moves when the pod has ended.
+The status records that an eviction is why a node is left. So a process that sees neither the pod nor its end knows that
+the other workers have lost a peer.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,15 +38,15 @@ from controllers.planning.status import list_some
 from kube.model.meta import age
 
 MAX_NODES = 50
-"""Nodes that are asked for at a time."""
-_NO_WORDS = MaintenanceStatus()
+"""At most this many nodes are asked for at a time."""
+_NO_MAINTENANCE = MaintenanceStatus()
 
 PodsByNode = Mapping[str, list[PodOnTaintedNode]]
 
 
 def leave_nodes(ctx: Context) -> Partial:
-    """The notice, the move or, in place, its remaining deletions, and the time until the move."""
-    policy, stored = maintenance.policy_of(ctx.js), ctx.status.maintenance or _NO_WORDS
+    """Give notice, move the set when the time is over or, in place, delete pods that have still to leave."""
+    policy, stored = maintenance.policy_of(ctx.js), ctx.status.maintenance or _NO_MAINTENANCE
     if policy is None:
         return NOTHING
     if not ctx.gates[GATE]:
@@ -61,45 +63,47 @@ def leave_nodes(ctx: Context) -> Partial:
 def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Partial:
     """`stored`: the maintenance in the status."""
     pods = _pods_by_node(ctx)
-    evictions = set() if _is_overtaken(ctx, stored) else maintenance.nodes_of_evictions(ctx.status)
-    remembered = evictions | ctx.observed.nodes_in_maintenance
-    kept = [_with_evictions(node, pods) for node in stored.nodes if node.name in remembered]
-    found = _new_nodes(pods, {node.name for node in stored.nodes})
-    new = found[: MAX_LEFT_NODES - len(kept)]
-    empty = {node.name for node in kept if not (node.moved or node.name in evictions or _old_pods(node, pods))}
-    nodes = [*(replace(node, moved=True) if node.name in empty else node for node in kept), *new]
+    evictions = set() if _has_moved_anyway(ctx, stored) else maintenance.nodes_of_evictions(ctx.status)
+    in_maintenance = evictions | ctx.observed.nodes_in_maintenance
+    stored_nodes = [_with_evictions(node, pods) for node in stored.nodes if node.name in in_maintenance]
+    all_new_nodes = _new_nodes(pods, {node.name for node in stored.nodes})
+    new_nodes = all_new_nodes[: MAX_LEFT_NODES - len(stored_nodes)]
+    empty = {node.name for node in stored_nodes if not (node.moved or node.name in evictions or _old_pods(node, pods))}
+    nodes = [*(replace(node, moved=True) if node.name in empty else node for node in stored_nodes), *new_nodes]
     waiting = [node for node in nodes if not node.moved]
     notice = _notice(ctx, policy, stored, nodes, waiting)
-    # Times of pods are whole seconds: replacement pods need a later second.
-    begun = all(node.pods_until < ctx.now for node in waiting)
-    due = _is_due(ctx, policy, notice) or any(_has_lost_pods(ctx, node, pods) for node in waiting)
-    moves = bool(waiting) and begun and not ctx.children.failed and due
+    # Creation times are whole seconds, so replacement pods must be created in a later second.
+    is_later_second = all(node.pods_until < ctx.now for node in waiting)
+    is_due = _is_due(ctx, policy, notice) or any(_has_lost_pods(ctx, node, pods) for node in waiting)
+    moves = bool(waiting) and is_later_second and not ctx.children.failed and is_due
     evicted = {node.name for node in waiting if not node.taint}
-    changed = empty | {node.name for node in stored.nodes} - remembered | evicted - evictions
+    changed = empty | {node.name for node in stored.nodes} - in_maintenance | evicted - evictions
     unread = changed.union(node.name for node in waiting if moves) - ctx.observed.read_nodes
     if unread:
         return Stop(pod_query=NodeQuery(tuple(sorted(unread)[:MAX_NODES])))
     if moves:
-        return _move(ctx, notice, waiting, pods, whole=found != new)
+        return _move(ctx, notice, waiting, pods, has_unlisted_nodes=all_new_nodes != new_nodes)
     draft = ctx.draft()
     if notice != stored:
         draft.update(maintenance=notice if nodes else None)
     open_before = {node.name for node in stored.nodes if not node.moved}
     if noticed := [node for node in waiting if node.name not in open_before]:
-        follows = f"the set moves at {notice.move_time} at the latest"
-        draft.event("Normal", "NodeMaintenanceNotice", _words(ctx, noticed, follows))
-    again = _seconds_until_move(ctx, notice, due=due, begun=begun) if waiting else None
+        consequence = f"the set moves at {notice.move_time} at the latest"
+        draft.event("Normal", "NodeMaintenanceNotice", _node_message(ctx, noticed, consequence))
+    requeue_after = (
+        _seconds_until_move(ctx, notice, is_due=is_due, is_later_second=is_later_second) if waiting else None
+    )
     deletions = _deletions(ctx, nodes)
-    return draft_result(draft, *deletions, status_first=notice != stored, requeue_after=again)
+    return draft_result(draft, *deletions, status_first=notice != stored, requeue_after=requeue_after)
 
 
 def _pods_by_node(ctx: Context) -> PodsByNode:
     """Pods of the attempt that run on nodes with one of the taints, or are evicted; none while the set is suspended."""
-    found: dict[str, list[PodOnTaintedNode]] = {}
+    pods: dict[str, list[PodOnTaintedNode]] = {}
     for pod in _pods_of_attempt(ctx):
         if pod.evicted or not (pod.deleting or pod.ended):
-            found.setdefault(pod.node, []).append(pod)
-    return found
+            pods.setdefault(pod.node, []).append(pod)
+    return pods
 
 
 def _pods_of_attempt(ctx: Context) -> list[PodOnTaintedNode]:
@@ -108,13 +112,13 @@ def _pods_of_attempt(ctx: Context) -> list[PodOnTaintedNode]:
     return [pod for pod in ctx.observed.pods_to_move if pod.job_uid in running]
 
 
-def _new_nodes(pods: PodsByNode, known: set[str]) -> list[LeftNode]:
-    """Nodes that got a taint after pods were bound to them, or with evicted pods.
+def _new_nodes(pods: PodsByNode, stored_names: set[str]) -> list[LeftNode]:
+    """Nodes that the status does not name and that have evicted pods, or pods that were created before the taint.
 
-    A pod that came after the taint tolerates it.
+    A pod that was created later tolerates the taint.
     """
     nodes = []
-    for name in sorted(pods.keys() - known):
+    for name in sorted(pods.keys() - stored_names):
         earlier = [pod for pod in pods[name] if pod.taint and (not pod.since or pod.created <= pod.since)]
         evicted = [pod for pod in pods[name] if pod.evicted]
         if earlier or evicted:
@@ -124,7 +128,7 @@ def _new_nodes(pods: PodsByNode, known: set[str]) -> list[LeftNode]:
 
 
 def _with_evictions(node: LeftNode, pods: PodsByNode) -> LeftNode:
-    """The node, to be left because of its evicted pods if there are some for which the set has not moved yet."""
+    """The node; without its taint, and not moved, if the set has still to move because of evicted pods on the node."""
     evicted = [pod.created for pod in pods.get(node.name, ()) if pod.evicted]
     until = max(evicted, default="")
     if not evicted or (node.moved and until <= node.pods_until):
@@ -133,7 +137,7 @@ def _with_evictions(node: LeftNode, pods: PodsByNode) -> LeftNode:
 
 
 def _old_pods(node: LeftNode, pods: PodsByNode) -> list[PodOnTaintedNode]:
-    """The pods that have to leave the node. Without a taint only evicted ones have to."""
+    """The pods that have to leave the node. On a node without a taint, only evicted pods have to leave."""
     return [pod for pod in pods.get(node.name, ()) if _has_to_leave(pod, node)]
 
 
@@ -141,18 +145,19 @@ def _has_to_leave(pod: PodOnTaintedNode, node: LeftNode) -> bool:
     return pod.created <= node.pods_until and bool(pod.taint or pod.evicted)
 
 
-def _is_overtaken(ctx: Context, stored: MaintenanceStatus) -> bool:
+def _has_moved_anyway(ctx: Context, stored: MaintenanceStatus) -> bool:
     """Whether the set need not move because of evicted pods that are gone.
 
-    After a restart of the whole set, or a suspension. Or some pods have succeeded: the evicted one may be one of them.
+    The whole set was restarted since the notice, or is suspended, or some pods have succeeded: the evicted pod may be
+    among them.
     """
     restart = ctx.status.last_restart
-    restarted = restart is not None and restart.start_time >= stored.notice_time
-    return restarted or bool(ctx.js.spec.suspend) or not _can_stay(ctx, _agent_pods(ctx))
+    has_restarted = restart is not None and restart.start_time >= stored.notice_time
+    return has_restarted or bool(ctx.js.spec.suspend) or not _can_move_in_place(ctx, _agent_pods(ctx))
 
 
 def _has_lost_pods(ctx: Context, node: LeftNode, pods: PodsByNode) -> bool:
-    """Whether the move need not wait: there are no agents, or an evicted pod of the node has ended or is gone."""
+    """Whether an eviction makes the set move at once: there are no agents, or an evicted pod has ended or is gone."""
     evicted = [pod for pod in _old_pods(node, pods) if pod.evicted]
     return not node.taint and (not ctx.restarts_in_place or not evicted or any(pod.ended for pod in evicted))
 
@@ -160,7 +165,7 @@ def _has_lost_pods(ctx: Context, node: LeftNode, pods: PodsByNode) -> bool:
 def _notice(
     ctx: Context, policy: Maintenance, stored: MaintenanceStatus, nodes: Iterable[LeftNode], waiting: list[LeftNode]
 ) -> MaintenanceStatus:
-    """The new notice in the status. Nodes that come later join the notice that is open: the set moves once."""
+    """The new maintenance status. Nodes that come later join the open notice, so that the set moves once."""
     start, end = stored.notice_time, stored.move_time
     if waiting and not start:
         seconds = policy.notice.wait_seconds if policy.notice is not None else 0
@@ -172,54 +177,56 @@ def _notice(
 
 
 def _is_due(ctx: Context, policy: Maintenance, notice: MaintenanceStatus) -> bool:
-    """Whether the time is over, all agents have reported that they are ready, or the workers restart anyway."""
+    """Whether the notice is over, all agents have acknowledged it, or the workers restart anyway."""
     if age(notice.move_time, ctx.now) >= 0:
         return True
     pods = _agent_pods(ctx)
     if _restart_begins(ctx, pods):
         return True
-    signalled = policy.notice is not None and policy.notice.signal
+    is_signalled = policy.notice is not None and policy.notice.signal
     acknowledgements = [pod.metadata.annotations.maintenance_acknowledged for pod in _agent_pods(ctx, deleting=True)]
     return (
-        bool(signalled and acknowledgements)
-        and len(acknowledgements) == _agents(ctx)
+        bool(is_signalled and acknowledgements)
+        and len(acknowledgements) == _agent_count(ctx)
         and set(acknowledgements) == {notice.notice_time}
     )
 
 
-def _seconds_until_move(ctx: Context, notice: MaintenanceStatus, *, due: bool, begun: bool) -> float | None:
-    """When to plan again. None if the move waits for something else: a failed Job has to be deleted first.
+def _seconds_until_move(
+    ctx: Context, notice: MaintenanceStatus, *, is_due: bool, is_later_second: bool
+) -> float | None:
+    """Seconds until the next plan; None if the move waits until a failed Job is deleted.
 
-    `begun`: whether pods that are created now can be told from those that have to leave, by their second.
+    `is_later_second`: whether pods that are created now differ in their creation time from pods that have to leave.
     """
-    if due and begun:
+    if is_due and is_later_second:
         return None
-    seconds = 1 if due else -age(notice.move_time, ctx.now)
+    seconds = 1 if is_due else -age(notice.move_time, ctx.now)
     return seconds - ctx.observed.second_passed
 
 
 def _agent_pods(ctx: Context, *, deleting: bool = False) -> list[Pod]:
-    """The pods whose agents take part in restarts in place, with those that have succeeded.
+    """The pods whose agents take part in restarts in place, including pods that have succeeded.
 
-    `deleting`: also those that are being deleted, and have not ended yet.
+    `deleting`: also the pods that are being deleted and have not failed.
     """
     if not ctx.restarts_in_place:
         return []
-    early = jobs_without_agent(ctx.js)
-    uids = {child.job.metadata.uid for child in ctx.children.active if child.replicated_job not in early}
-    found = (pod for pod in ctx.observed.pods if pod.job_uid in uids)
-    return [pod for pod in found if pod.counts or (deleting and pod.status.phase != "Failed")]
+    without_agent = jobs_without_agent(ctx.js)
+    uids = {child.job.metadata.uid for child in ctx.children.active if child.replicated_job not in without_agent}
+    pods = (pod for pod in ctx.observed.pods if pod.job_uid in uids)
+    return [pod for pod in pods if pod.counts or (deleting and pod.status.phase != "Failed")]
 
 
-def _agents(ctx: Context) -> int:
+def _agent_count(ctx: Context) -> int:
     """How many agents the set has if all of its pods run."""
-    early = jobs_without_agent(ctx.js)
-    rjobs = (rjob for rjob in ctx.js.spec.replicated_jobs if rjob.name not in early)
+    without_agent = jobs_without_agent(ctx.js)
+    rjobs = (rjob for rjob in ctx.js.spec.replicated_jobs if rjob.name not in without_agent)
     return sum(rjob.replicas * (rjob.parallelism or 0) for rjob in rjobs)
 
 
 def _restart_begins(ctx: Context, pods: Iterable[Pod]) -> bool:
-    """Whether the workers begin another attempt than the one that runs: they have been asked to, or an agent asks."""
+    """Whether the workers begin the next attempt anyway, because they were asked to or an agent has asked for it."""
     current = ctx.status.current_in_place_restart_attempt
     attempts = (integer(pod.metadata.annotations.in_place_restart_attempt) for pod in pods)
     highest = max((attempt for attempt in attempts if attempt is not None), default=0)
@@ -227,23 +234,23 @@ def _restart_begins(ctx: Context, pods: Iterable[Pod]) -> bool:
 
 
 def _move(
-    ctx: Context, notice: MaintenanceStatus, leaving: list[LeftNode], pods: PodsByNode, *, whole: bool
+    ctx: Context, notice: MaintenanceStatus, leaving: list[LeftNode], pods: PodsByNode, *, has_unlisted_nodes: bool
 ) -> Partial:
-    """Leave these nodes once, by a restart that does not count.
+    """Move the set away from the `leaving` nodes, by one restart that does not count towards maxRestarts.
 
-    In place it is an attempt of its own, unless the workers have not begun, or begin another attempt anyway. If they do
-    that when a pod was evicted, it is because of that pod. If they may not begin another one in place, the set ends, or
-    is created again, because of that.
+    A move in place is an attempt of its own, unless the workers have not begun, or begin the next attempt anyway. If
+    they do so after an eviction, the eviction is the cause. If they may not begin another attempt in place, the failure
+    policy decides whether the set fails or is created again.
 
-    `whole`: there are more nodes than the status may name, so all Jobs are created again.
+    `has_unlisted_nodes`: there are more nodes than the status may name, so all Jobs are created again.
     """
     draft, agents = ctx.draft(), _agent_pods(ctx)
     nodes = tuple(replace(node, moved=True) for node in notice.nodes)
     draft.update(maintenance=MaintenanceStatus(nodes=nodes))
     promise_places(ctx, draft, [pod for node in leaving for pod in _old_pods(node, pods)])
     planned = "this restart is planned, and does not count towards maxRestarts"
-    if whole or not _can_stay(ctx, agents):
-        restart_set(draft, REASON, _words(ctx, leaving, planned), counts=False, event_type="Normal")
+    if has_unlisted_nodes or not _can_move_in_place(ctx, agents):
+        restart_set(draft, REASON, _node_message(ctx, leaving, planned), counts=False, event_type="Normal")
         return draft_result(draft, kind=Stop)
     if any(not node.taint for node in leaving) or not _restart_begins(ctx, agents):
         end_attempt(ctx.js, draft, _replicated_jobs(ctx, leaving, pods))
@@ -252,32 +259,35 @@ def _move(
     if not continues_in_place(ctx, draft):
         apply_reports(ctx, draft)
         return draft_result(draft, kind=Stop)
-    draft.event(
-        "Normal", REASON, _words(ctx, leaving, f"its pods there are replaced, and all restart in place; {planned}")
-    )
+    consequence = f"its pods there are replaced, and all restart in place; {planned}"
+    draft.event("Normal", REASON, _node_message(ctx, leaving, consequence))
     return draft_result(draft, *_deletions(ctx, nodes), status_first=True)
 
 
 def _replicated_jobs(ctx: Context, nodes: list[LeftNode], pods: PodsByNode) -> set[str]:
-    """Names of the ReplicatedJobs of the pods that have to leave these nodes; all, if evicted ones are gone already."""
+    """Names of the ReplicatedJobs whose pods have to leave these nodes.
+
+    If the evicted pods of a node are gone already, all ReplicatedJobs of the set.
+    """
     if any(not (node.taint or _old_pods(node, pods)) for node in nodes):
         return {rjob.name for rjob in ctx.js.spec.replicated_jobs}
     uids = {pod.job_uid for node in nodes for pod in _old_pods(node, pods)}
     return {child.replicated_job for child in ctx.children.active if child.job.metadata.uid in uids}
 
 
-def _can_stay(ctx: Context, agents: Iterable[Pod]) -> bool:
-    """Whether the other pods restart in place. Those that have succeeded could not."""
-    early = jobs_without_agent(ctx.js)
-    ended = any(pod.status.phase == "Succeeded" for pod in agents)
-    ended = ended or any(entry.succeeded for entry in ctx.counts if entry.name not in early)
-    return ctx.restarts_in_place and not ended
+def _can_move_in_place(ctx: Context, agents: Iterable[Pod]) -> bool:
+    """Whether the pods that stay can restart in place. A pod that has succeeded cannot."""
+    without_agent = jobs_without_agent(ctx.js)
+    has_succeeded = any(pod.status.phase == "Succeeded" for pod in agents)
+    has_succeeded = has_succeeded or any(entry.succeeded for entry in ctx.counts if entry.name not in without_agent)
+    return ctx.restarts_in_place and not has_succeeded
 
 
 def _deletions(ctx: Context, nodes: Iterable[LeftNode]) -> list[DeletePod]:
-    """In place: the pods that have to leave nodes which the status says the set has left.
+    """Deletions of the pods that have still to leave nodes after a move in place; empty without restarts in place.
 
-    Also those that are being deleted, until they are released: Jobs that count them wait before they make the next.
+    Pods that are being deleted are included as long as their Job tracks them: the Job replaces them only after it has
+    released them.
     """
     moved = {node.name: node for node in nodes if node.moved} if ctx.restarts_in_place else {}
     return [
@@ -288,9 +298,10 @@ def _deletions(ctx: Context, nodes: Iterable[LeftNode]) -> list[DeletePod]:
     ]
 
 
-def _words(ctx: Context, nodes: Iterable[LeftNode], follows: str) -> str:
-    names = (
+def _node_message(ctx: Context, nodes: Iterable[LeftNode], consequence: str) -> str:
+    """Why the set leaves these nodes, and the consequence."""
+    causes = (
         f"node {node.name} has the taint {node.taint}" if node.taint else f"pods on node {node.name} are evicted"
         for node in nodes
     )
-    return list_some([*names], follows, ctx.limits)
+    return list_some([*causes], consequence, ctx.limits)

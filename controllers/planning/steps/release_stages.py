@@ -1,4 +1,7 @@
-"""Step: record the stages that may start (executionPolicy). Stored first: a release is reported once, and stays."""
+"""Step: record the stages that may start (executionPolicy).
+
+The release of a stage is stored before its Jobs are created, so that it is reported once and never taken back.
+"""
 
 import msgspec
 
@@ -9,7 +12,7 @@ from controllers.planning.status import StatusDraft
 
 
 def release_stages(ctx: Context) -> Partial:
-    """Mark the ReplicatedJobs of stages that are released now, with an event for each stage."""
+    """Record in the status which stages are released now, with an event for each stage."""
     if not ctx.stages.total and not ctx.status.current_stage:
         return NOTHING
     draft, released = ctx.draft(), ctx.stages.newly_released()

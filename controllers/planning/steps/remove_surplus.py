@@ -1,4 +1,4 @@
-"""Step: remove Jobs with an index that the spec no longer has, or that run again after they completed."""
+"""Step: delete Jobs whose index the spec no longer has, and Jobs that run although their index has completed."""
 
 from controllers.planning.actions import delete, delete_unfinished
 from controllers.planning.context import Context
@@ -7,7 +7,7 @@ from controllers.planning.status import list_some
 
 
 def remove_surplus(ctx: Context) -> Partial:
-    """Delete surplus Jobs, the highest index first; warn of owned Jobs with unknown names, which stay."""
+    """Delete surplus Jobs, the highest index first, and redundant ones. Warn of unrecognized Jobs, which are kept."""
     children = ctx.children
     if not (children.surplus or children.redundant or children.unrecognized):
         return NOTHING

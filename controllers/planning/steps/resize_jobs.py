@@ -1,10 +1,9 @@
-"""Step: running Jobs follow the size that the spec has now (gate ElasticJobSet, KEP-463).
+"""Step: give running Jobs the size that the spec has now (gate ElasticJobSet, KEP-463).
 
 See docs/reference/children.md#elastic-sets.
 
-Parallelism and completions of Indexed Jobs follow the template. When the number of Jobs changes, the labels that state
-totals and positions follow on the Jobs; their pods keep the old values, since the template of a running Job cannot
-change.
+Indexed Jobs get the parallelism and completions of the template. When the number of Jobs changes, the labels of totals
+and positions change on the Jobs. Pods keep the old values, since the template of a running Job cannot change.
 """
 
 from api import keys
@@ -19,43 +18,44 @@ from kube.model.meta import JSON
 
 
 def resize_jobs(ctx: Context) -> Partial:
-    """Patch each that differs, once its groups count on the new size."""
+    """Patch each active Job that differs from the spec, once its scheduling group has the new size."""
     if not ctx.gates["ElasticJobSet"]:
         return NOTHING
     patches = (
-        adjust(child, ctx.ranges[child.replicated_job], ctx.layout)
+        size_patch(child, ctx.ranges[child.replicated_job], ctx.layout)
         for child in ctx.children.active
         if not child.deleting and ctx.groups.may_run(child.name)
     )
     return Partial(actions=tuple(patch for patch in patches if patch is not None))
 
 
-def adjust(child: Child, jobs: JobRange, layout: Layout) -> PatchJob | None:
-    """The patch that gives one active Job its size and labels; None when it has them."""
+def size_patch(child: Child, jobs: JobRange, layout: Layout) -> PatchJob | None:
+    """The patch that gives one active Job its size and labels; None if the Job has them."""
     rjob = jobs.replicated_job
     patch: JSON = {}
     size = _size(rjob)
     job = child.job
     if size is not None and (job.spec.parallelism, job.spec.completions) != (size, size):
         patch["spec"] = {"parallelism": size, "completions": size}
-    stale = {key: value for key, value in _totals(child, jobs, layout).items() if job.metadata.labels.get(key) != value}
-    if stale:
-        patch["metadata"] = {"labels": stale, "annotations": stale}
+    labels = _size_labels(child, jobs, layout)
+    changed_labels = {key: value for key, value in labels.items() if job.metadata.labels.get(key) != value}
+    if changed_labels:
+        patch["metadata"] = {"labels": changed_labels, "annotations": changed_labels}
     return PatchJob(child.name, guard(child, patch)) if patch else None
 
 
 def _size(rjob: ReplicatedJob) -> int | None:
-    """Wanted parallelism and completions, where they may follow the template: Indexed, and both the same.
+    """The wanted parallelism and completions; None unless the Job is Indexed and its template has the same for both.
 
-    A template that sets neither means one pod, which is what the API server made of it (defect 13
-    in docs/reference/defects.md).
+    A template without parallelism and completions means one pod, which is also the API server's default (defect 13 in
+    docs/reference/defects.md).
     """
     if rjob.completion_mode != "Indexed" or rjob.parallelism != rjob.completions:
         return None
     return 1 if rjob.parallelism is None else rjob.parallelism
 
 
-def _totals(child: Child, jobs: JobRange, layout: Layout) -> dict[str, str]:
+def _size_labels(child: Child, jobs: JobRange, layout: Layout) -> dict[str, str]:
     return {
         keys.REPLICATED_JOB_REPLICAS: str(jobs.replicated_job.replicas),
         keys.GLOBAL_REPLICAS: str(layout.global_replicas),

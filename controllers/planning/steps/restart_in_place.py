@@ -2,21 +2,21 @@
 
 See docs/reference/in-place-restart.md.
 
-Each agent writes the attempt it is about to run on its own pod and waits. When all pods report the same attempt, that
-one becomes current and the agents let their workers go; when one pod is ahead, all lower attempts become previous and
-the agents that run them end, to be started again by the kubelet.
+Each agent annotates its own pod with the attempt that it is about to run, and waits (at the barrier). When all pods
+report the same attempt, that attempt becomes current, and the agents start their workers. When one pod reports a higher
+attempt, all lower attempts become previous. Agents that run a previous attempt exit, and the kubelet starts them again.
 
-Differences from the Go JobSet, in cases in which it gets stuck or counts too much:
-- A pod counts if a Job of ours controls it, whatever its labels say (defect 20 in docs/reference/defects.md).
-- An annotation that is no attempt spoils only its own pod: that pod has not reported, and an event says so.
-- A pod in deletion has nothing to report any more: the barrier waits for the pod that replaces it.
-- Every resume makes new pods with the next attempt; it is not a failure and takes nothing from maxRestarts. A resume
-  before the first attempt has begun raises no attempt, so more restarts than maxRestarts may happen, never fewer.
-- A pod that has succeeded cannot start again in place. When the others are asked to, the barrier could never be lifted
-  again; the whole set is recreated instead, counted as the one restart that it is.
-- A ReplicatedJob whose completion another one waits for (dependsOn) is over before the others start, so no pod waits at
-  the barrier for its pods.
-- A spec that cannot be restarted in place gets an event; the rest of the status is still written.
+Where the Go JobSet gets stuck or counts too much, this step does something else:
+- A pod counts if a child Job of the set controls it, whatever its labels say (defect 20 in docs/reference/defects.md).
+- A pod with an annotation that is not a valid attempt has not reported, and an event says so. Other pods still count.
+- A pod that is being deleted does not count. The barrier waits for the pod that replaces it.
+- Every resume creates pods with the next attempt. A resume is not a failure, and does not count towards maxRestarts. A
+  resume before the first attempt raises no attempt, so there may be more restarts than maxRestarts, but never fewer.
+- A pod that has succeeded cannot start again in place. If the other pods started again, they would wait at the barrier
+  forever. So the whole set is created again, which counts as one restart.
+- A ReplicatedJob whose completion is awaited (dependsOn) has ended before its dependents start, so no pod waits at the
+  barrier for its pods.
+- A spec that cannot be restarted in place gets an event, and the rest of the status is still written.
 """
 
 from controllers.planning import escalation
@@ -26,7 +26,7 @@ from controllers.planning.reported_attempts import apply_reports
 
 
 def restart_in_place(ctx: Context) -> Partial:
-    """With that strategy: release the attempt that all pods report, or make pods of earlier attempts start again."""
+    """Start the attempt that all pods report, or make pods of earlier attempts start again."""
     policy = ctx.js.spec.failure_policy
     if policy is None or not ctx.restarts_in_place:
         return NOTHING

@@ -1,4 +1,4 @@
-"""Step: Jobs follow `spec.suspend` (docs/reference/lifecycle.md#suspend-and-resume)."""
+"""Step: suspend or resume Jobs as `spec.suspend` says (docs/reference/lifecycle.md#suspend-and-resume)."""
 
 from api import keys
 from api.layout import JobRange
@@ -13,7 +13,7 @@ from controllers.planning.partial import NOTHING, Partial, draft_result
 
 
 def suspend_or_resume(ctx: Context) -> Partial:
-    """Suspend what runs, or resume what is suspended, unless another controller does that."""
+    """Suspend running Jobs, or resume suspended Jobs unless another controller resumes them."""
     if ctx.js.spec.suspend:
         return _suspend(ctx)
     return NOTHING if is_left_to_others(ctx.js, ctx.gates) else _resume(ctx)
@@ -22,7 +22,8 @@ def suspend_or_resume(ctx: Context) -> Partial:
 def _suspend(ctx: Context) -> Partial:
     """Suspend the Jobs. The suspension is stored first, so the resume is counted even if not all Jobs were suspended.
 
-    A set may want its Jobs deleted instead; then Jobs that have not started are suspended, so that new ones stay.
+    A set may want its Jobs deleted on suspension. Then Jobs that have started are deleted, and the other Jobs, such as
+    those created again, are suspended.
     """
     draft, deletes = ctx.draft(), deletes_jobs(ctx.js, ctx.gates)
     actions: list[PatchJob | DeleteJob] = []
@@ -32,14 +33,14 @@ def _suspend(ctx: Context) -> Partial:
         elif not child.job.spec.suspend and not child.deleting:
             actions.append(suspend(child))
     message = "jobset is suspended"
-    changed = draft.condition(keys.SUSPENDED, true=True, reason="SuspendedJobs", message=message)
+    is_new = draft.condition(keys.SUSPENDED, true=True, reason="SuspendedJobs", message=message)
     draft.condition(keys.RESTARTING, true=False, reason="JobSetSuspended", message=message)
-    return draft_result(draft, *actions, status_first=changed and bool(actions))
+    return draft_result(draft, *actions, status_first=is_new and bool(actions))
 
 
 def _resume(ctx: Context) -> Partial:
-    """Resume Jobs stage by stage, as the budget of Jobs allows; those that another client keeps suspending, later."""
-    halted: dict[str, list[Child]] = {}
+    """Resume Jobs stage by stage within the job budget. Jobs that another client keeps suspending are resumed later."""
+    suspended: dict[str, list[Child]] = {}
     waits, held_back = [], ctx.observed.held_back
     for child in ctx.children.active if any(tally.suspended for tally in ctx.children.tallies.values()) else ():
         if not child.job.spec.suspend or child.deleting:
@@ -47,14 +48,16 @@ def _resume(ctx: Context) -> Partial:
         if child.job.metadata.uid in held_back:
             waits.append(held_back[child.job.metadata.uid])
         else:
-            halted.setdefault(child.replicated_job, []).append(child)
+            suspended.setdefault(child.replicated_job, []).append(child)
     patches: list[PatchJob] = []
-    for rjob in ctx.stages.startable_jobs() if halted else ():
-        patches += _resume_group(ctx, ctx.ranges[rjob.name], halted.get(rjob.name, []), ctx.job_budget - len(patches))
+    for rjob in ctx.stages.startable_jobs() if suspended else ():
+        children = suspended.get(rjob.name, [])
+        patches += _resume_group(ctx, ctx.ranges[rjob.name], children, ctx.job_budget - len(patches))
     return Partial(actions=tuple(patches), requeue_after=min(waits, default=None))
 
 
 def _resume_group(ctx: Context, jobs: JobRange, children: list[Child], job_budget: int) -> list[PatchJob]:
+    """At most `job_budget` patches that resume `children`, which are suspended Jobs of one ReplicatedJob."""
     resources = ctx.gates["MutablePodResourcesForSuspendedJobSets"]
     patches: list[PatchJob] = []
     for child in children:

@@ -1,8 +1,8 @@
 """Step: ask for pods that may have been pending for too long.
 
 Gates JobSetStartTimeout, JobSetAvoidNodes and JobSetElasticReplicas. See
-docs/concepts/deadlines.md#a-time-limit-for-the-start. Of the next steps `drop_failed_nodes` and `adapt_replicas` look
-at pods that found no node, and `apply_failure_policy` judges the Jobs of pods that are late.
+docs/concepts/deadlines.md#a-time-limit-for-the-start. Later steps use the pods: `drop_failed_nodes` and
+`adapt_replicas` if a pod finds no node, `apply_failure_policy` if a pod does not start in time.
 """
 
 from api import elastic
@@ -16,7 +16,7 @@ from controllers.planning.start_timeout import GATE, Limits, limits, next_check,
 
 
 def watch_start(ctx: Context) -> Partial:
-    """The query if a check is due, else the time until then."""
+    """A query for pending pods if a check is due, else the seconds until then."""
     time_limits = limits(ctx.js)
     if not time_limits.seconds:
         return NOTHING
@@ -26,19 +26,19 @@ def watch_start(ctx: Context) -> Partial:
     waiting = [child for child in ctx.children.active if starting(child.job) and not child.deleting]
     avoiding = [child for child in waiting if avoided_by(child.job.metadata.annotations)]
     names = reducible(ctx.js) if ctx.gates[elastic.GATE] else frozenset()
-    instead = replacements(ctx.js, (child for child in waiting if child.replicated_job in names))
+    reducing = replacements(ctx.js, (child for child in waiting if child.replicated_job in names))
     times = Limits(
         start=time_limits.start if ctx.gates[GATE] else None,
         node=time_limits.node if avoiding and failed_nodes.avoid_policy(ctx) is not None else None,
-        capacity=time_limits.capacity if instead else None,
+        capacity=time_limits.capacity if reducing else None,
     )
     if times.start is None:
-        waiting = [*avoiding, *instead]
+        waiting = [*avoiding, *reducing]
     if not times.seconds or ctx.js.spec.suspend or not waiting:
         return draft_result(draft)
-    jobs, found = [child.job for child in waiting], ctx.observed.pending_pods
-    next_start_check = ctx.observed.next_start_check if found is None else next_check(found.values(), times, ctx.now)
-    left = seconds_left(jobs, min(times.seconds), ctx.now, next_start_check)
-    if left > 0 or found is not None:
-        return draft_result(draft, requeue_after=max(left, 1.0))
+    jobs, pods = [child.job for child in waiting], ctx.observed.pending_pods
+    next_start_check = ctx.observed.next_start_check if pods is None else next_check(pods.values(), times, ctx.now)
+    seconds = seconds_left(jobs, min(times.seconds), ctx.now, next_start_check)
+    if seconds > 0 or pods is not None:
+        return draft_result(draft, requeue_after=max(seconds, 1.0))
     return draft_result(draft, kind=Stop, pod_query=PendingPodQuery())

@@ -5,7 +5,7 @@ from typing import Any
 
 from api import keys
 from controllers.planning.observed import Observed, PendingPod
-from controllers.planning.placeholders import set_apart
+from controllers.planning.placeholders import separate_placeholders
 from tests.support.model.lives import at, restart
 from tests.support.model.start_checks import StartChecks
 from tests.support.objects.stored_sets import jobset, rjob
@@ -29,7 +29,7 @@ class FullCluster(StartChecks):
         return {name: replace(pod, unschedulable=pod) for name, pod in pods.items()}
 
     def observe(self) -> Observed:
-        return set_apart(super().observe(), self.gates)
+        return separate_placeholders(super().observe(), self.gates)
 
     def lack(self, *names: str) -> None:
         """From now on the pods of these Jobs, which have just been created, find no node; all others run."""

@@ -13,7 +13,7 @@ from diagnose.finding import MAX_NAMES, Finding, Level, join_names, pluralize
 from diagnose.needs import SeenSpec
 from diagnose.taints import Taint, hindering, kept_off, numbers, remedy
 from kube.model.meta import JSON, Base
-from kube.model.requests import Amount, Amounts, exceeding, sum_requests
+from kube.model.requests import Amount, Amounts, exceeding_resources, sum_requests
 from kube.model.suggest import nearest
 
 _PODS = 110
@@ -195,7 +195,7 @@ class Nodes:
     def too_little(self, needs: Amounts) -> Finding | None:
         """The finding about the first resource of which all nodes have less than the pods of a set request, if any."""
         offered = sum_requests((node.offers, 1) for node in self._nodes)
-        for name in exceeding(needs, offered)[:1]:
+        for name in exceeding_resources(needs, offered)[:1]:
             need = f"the pods of its JobSet need {format_amount(needs[name], name)} in all"
             message = f"{need}, the nodes offer {format_number(offered[name], name)}: they never run all at once"
             fix = f"add nodes, or run fewer pods: lower replicas or parallelism in a new JobSet; {_offers(name)}"

@@ -1,7 +1,6 @@
-"""Counts the requests that one piece of work sends, whoever sends them on its behalf.
+"""Counts the requests that one piece of work sends, with those of the tasks that it starts.
 
-The counter travels in the context, so that the tasks of a TaskGroup count for the work that started them, and callers
-do not have to pass it.
+A context variable holds the counter: a new task inherits it, and callers do not have to pass it.
 """
 
 import contextvars
@@ -10,7 +9,7 @@ from contextlib import contextmanager
 
 
 class Calls:
-    """Requests that were sent so far, repeated ones included; watches and requests of other work are not counted."""
+    """The number of requests sent so far, retries included, watches excluded."""
 
     __slots__ = ("sent",)
 
@@ -18,22 +17,22 @@ class Calls:
         self.sent = 0
 
 
-_running: contextvars.ContextVar[Calls | None] = contextvars.ContextVar("kube_calls", default=None)
+_current_calls: contextvars.ContextVar[Calls | None] = contextvars.ContextVar("kube_calls", default=None)
 
 
 @contextmanager
 def counting() -> Iterator[Calls]:
-    """Count the requests sent inside, by tasks started inside too. Inside another `counting` only the inner counts."""
+    """Count the requests sent in the block and by tasks started in it. Of nested blocks only the innermost counts."""
     calls = Calls()
-    token = _running.set(calls)
+    token = _current_calls.set(calls)
     try:
         yield calls
     finally:
-        _running.reset(token)
+        _current_calls.reset(token)
 
 
 def count_request() -> None:
-    """Count a request that is about to be sent. Outside `counting` it does nothing."""
-    calls = _running.get()
+    """Count a request that is about to be sent. Outside a `counting` block, do nothing."""
+    calls = _current_calls.get()
     if calls is not None:
         calls.sent += 1

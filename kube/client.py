@@ -1,7 +1,7 @@
-"""The typed verbs of the API: encode, send, decode, raise. The only place that retries.
+"""The typed verbs of the API: encode, send, decode, raise. Only this module retries requests.
 
-Reading decodes into any msgspec type (dict by default). Writing takes JSON built by the caller, a patch or raw bytes,
-never a struct that was read, since that may have dropped fields it does not know: `replace` refuses structs.
+Reads decode into any msgspec type (dict by default). Writes take JSON built by the caller, a patch or raw bytes.
+`replace` refuses a struct, since a struct that was read has dropped the fields that it does not know.
 """
 # ruff: noqa: A002 -- `type` is the word msgspec uses for what to decode into
 
@@ -80,7 +80,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 
 class _Deleted(msgspec.Struct, frozen=True):
-    """The fields that tell whether an object is being deleted or gone."""
+    """The answer to a deletion: the object or a Status, with the fields that tell whether the object is gone."""
 
     class Meta(msgspec.Struct, frozen=True, rename="camel"):
         deletion_timestamp: str | None = None
@@ -91,14 +91,14 @@ class _Deleted(msgspec.Struct, frozen=True):
     metadata: Meta = Meta()
 
     @property
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         meta = self.metadata
-        waiting = bool(meta.finalizers) or meta.deletion_grace_period_seconds not in {0, None}
-        return self.kind == "Status" or meta.deletion_timestamp is None or not waiting
+        is_kept = bool(meta.finalizers) or meta.deletion_grace_period_seconds not in {0, None}
+        return self.kind == "Status" or meta.deletion_timestamp is None or not is_kept
 
 
 class _DeletedCollection(msgspec.Struct, frozen=True):
-    """The answer to a deletion of a collection: the objects before it."""
+    """The answer to the deletion of a collection: the objects as they were before."""
 
     class Item(msgspec.Struct, frozen=True):
         class Meta(msgspec.Struct, frozen=True):
@@ -122,10 +122,11 @@ class _ResourceList(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Client:
-    """Verbs over a transport. Errors are those of `kube.errors`. Stateless: share one instance.
+    """Verbs over a transport. They raise the errors of `kube.errors`. A client has no state and can be shared.
 
-    `limited` False: ignore the limits of rate and concurrency. `limits`: replace those of the transport. `repeats`:
-    retries of requests without an answer. `guard` is called right before a write is sent; its exception ends the write.
+    `limited` False: ignore the limits of rate and concurrency. `limits` replaces the limits of the transport. `repeats`
+    False: no retries of requests without an answer. `guard` is called right before a write is sent, and prevents the
+    write by raising.
     """
 
     transport: Transport
@@ -149,13 +150,13 @@ class Client:
         return dataclasses.replace(self, limited=True, limits=limits)
 
     def without_repeats(self, transport: Transport | None = None) -> "Client":
-        """A copy of the client without retries of unanswered requests. `transport`: another one, around its own."""
+        """A copy of the client without retries of unanswered requests; `transport` replaces the client's transport."""
         return dataclasses.replace(self, repeats=False, transport=transport or self.transport)
 
     def without_limits(self) -> "Client":
         """A copy of the client without limits of rate and concurrency, and without retries of unanswered requests.
 
-        For calls with a short deadline that must not queue behind a burst of others: lease renewals. Retry-After is
+        Lease renewals use it: they have a short deadline and must not queue behind a burst of requests. Retry-After is
         still obeyed (`MAX_PAUSE`).
         """
         return dataclasses.replace(self, limited=False, limits=None, repeats=False)
@@ -228,29 +229,28 @@ class Client:
     async def delete(
         self, resource: Resource, name: str, *, type: type[T] = JSON_OBJECT, **options: Unpack[DeleteOptions]
     ) -> T | None:
-        """Delete an object.
+        """Delete an object. Returns the object if finalizers or a grace period keep it, None if it is gone.
 
-        Returns it while finalizers or a grace period keep it, None when it is gone. 404 raises `NotFound`.
+        404 raises `NotFound`.
         """
         path = resource.path(options.get("namespace"), name)
         response = await self._call(delete_request(path, options, ()))
-        if decode(_Deleted, response.body).gone:
+        if decode(_Deleted, response.body).is_gone:
             return None
         return decode(type, response.body)
 
     async def delete_collection(
         self, resource: Resource, *, label_selector: str = "", **options: Unpack[DeleteOptions]
     ) -> frozenset[str]:
-        """Delete all that match; "" matches everything in the namespace.
+        """Delete all objects in the namespace that match the selector; "" matches every object.
 
-        The API server deletes them one after the other. Returns the UIDs of deleted objects. Objects with finalizers
-        are being deleted, and those that did not match are unchanged.
+        Returns the UIDs of the objects that are gone; matching objects with finalizers are still being deleted.
         """
         selectors = query_of({"label_selector": label_selector}, LIST_QUERY)
         request = delete_request(resource.path(options.get("namespace")), options, selectors)
         response = await self._call(dataclasses.replace(request, verb="deletecollection", accept=METADATA_LIST))
-        found = decode(_DeletedCollection, response.body).items or ()
-        return frozenset(item.metadata.uid for item in found if not item.metadata.finalizers)
+        deleted_objects = decode(_DeletedCollection, response.body).items or ()
+        return frozenset(item.metadata.uid for item in deleted_objects if not item.metadata.finalizers)
 
     def watch(
         self,
@@ -261,7 +261,7 @@ class Client:
         idle: float,
         accept: str = JSON_FORM,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Raw lines of a watch; `idle` seconds of silence end it with a TransportError. Use `kube.reflector.watch`."""
+        """Raw lines of a watch, for `kube.reflector.watch`; `idle` seconds of silence raise TransportError."""
         query = (("watch", "true"), *query)
         path = resource.path(namespace)
         request = Request(method="GET", path=path, verb="watch", query=query, timeout=idle, accept=accept)
@@ -274,9 +274,9 @@ class Client:
     def log(
         self, path: str, query: tuple[tuple[str, str], ...], *, idle: float, break_after: int
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Lines of the log of a pod, without empty ones, as they are written; longer ones in pieces.
+        """Lines of the log of a pod as they are written, without empty lines.
 
-        `idle` seconds of silence end it with a TransportError.
+        A line longer than `break_after` bytes comes in pieces. `idle` seconds of silence raise TransportError.
         """
         request = Request(method="GET", path=path, verb="get", query=query, timeout=idle, break_after=break_after)
         return self.transport.stream(request)
@@ -290,7 +290,7 @@ class Client:
         return True
 
     async def served_resources(self, group_version: str) -> frozenset[str]:
-        """Plural names of the resources of a `group/version`; none if the API server does not serve it."""
+        """Plural names of the resources of a `group/version`; empty if the API server does not serve that version."""
         try:
             answer = await self.raw(f"/apis/{group_version}")
         except NotFound:
@@ -328,10 +328,10 @@ class Client:
         return decode(type, response.body)
 
     async def _call(self, request: Request, warnings: MutableSequence[str] | None = None) -> Response:
-        """Send a request until it has an answer, which may be a refusal; `warnings` gets its warnings either way.
+        """Send a request, with retries, and return the answer; raise the error if the answer is a refusal.
 
-        A request is repeated if the server refused it and named a time (429, 503 with Retry-After), if no connection
-        was made, or if it is a read. A write that may have been applied is never repeated.
+        `warnings` gets the warnings of every answer. A request is retried if the server refused it with a Retry-After
+        (429, 503), if no connection was made, or if it is a read. A write that may have been applied is never retried.
         """
         if not self.limited or self.limits is not None:
             request = dataclasses.replace(request, limited=self.limited, limits=self.limits)

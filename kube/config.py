@@ -1,4 +1,4 @@
-"""The address of the API server and the credentials: from a kubeconfig or in-cluster, renewed when due.
+"""Loads the address of the API server and the credentials from a kubeconfig or from the pod, and renews them.
 
 Tokens are renewed in time and after a 401; new connections use a renewed client certificate. Every fault is a
 `KubeconfigError` of one line.
@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from kube.errors import KubeconfigError, KubeError, Unauthorized
-from kube.kubeconfig import FAULTS, choose, describe_fault, explain_refusal
+from kube.kubeconfig import FAULTS, choose_context, describe_fault, explain_refusal
 from kube.login import TOKEN_PERIOD, Login, log_in
 from kube.tls import client_context, read_by_record
 
@@ -39,7 +39,7 @@ SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The address of the API server, and the identity to use. `authority`: certificates in PEM; empty: the system's."""
+    """The address of the API server, and the identity to use. `authority`: CA certificates in PEM, or the system's."""
 
     host: str
     """Base URL without a trailing slash."""
@@ -62,18 +62,18 @@ Clock = Callable[[], float]
 class Credentials:
     """The current endpoint, TLS context and token.
 
-    `generation` counts renewals. `namespace` is the context's, or the pod's; empty if there is none.
+    `generation` counts renewals. `namespace` is that of the context or the pod; empty if there is none.
     """
 
-    def __init__(self, load: Load, loaded: Configuration, clock: Clock) -> None:
+    def __init__(self, load: Load, configuration: Configuration, clock: Clock) -> None:
         self._load = load
         self._clock = clock
         self._lock = asyncio.Lock()
         self._fingerprint = b""
         self._tls: ssl.SSLContext | None = None
         self.generation = 0
-        self.namespace = loaded.namespace
-        self._install(loaded)
+        self.namespace = configuration.namespace
+        self._install(configuration)
 
     @property
     def server(self) -> str:
@@ -93,14 +93,14 @@ class Credentials:
         return options
 
     async def headers(self) -> dict[str, str]:
-        """The Authorization header, from a token that is renewed before if it is due."""
+        """The Authorization header, after a renewal if the credentials are due."""
         if self._clock() >= self._due:
             await self.renew(self.generation)
         authorization = self._configuration.login.authorization
         return {"Authorization": authorization} if authorization else {}
 
     async def renew(self, generation: int) -> bool:
-        """Load the credentials again, unless that was done since `generation`. False: it failed, the old ones stay."""
+        """Load the credentials again, unless they are newer than `generation`. False: loading failed, they are kept."""
         async with self._lock:
             if generation != self.generation:
                 return True
@@ -113,51 +113,53 @@ class Credentials:
             self.generation += 1
             return True
 
-    def _install(self, loaded: Configuration) -> None:
-        if loaded.host.startswith("https"):
-            fingerprint = hashlib.sha256(repr((loaded.authority, loaded.login[1:3])).encode()).digest()
+    def _install(self, configuration: Configuration) -> None:
+        login = configuration.login
+        if configuration.host.startswith("https"):
+            certificates = (configuration.authority, (login.certificate, login.key))
+            fingerprint = hashlib.sha256(repr(certificates).encode()).digest()
             if fingerprint != self._fingerprint:
-                self._tls, self._fingerprint = _tls(loaded), fingerprint
-        self._configuration = loaded
-        self._proxy = loaded.proxy or _environment_proxy(loaded.host)
-        self._due = self._clock() + loaded.login.valid_for
+                self._tls, self._fingerprint = _tls_context(configuration), fingerprint
+        self._configuration = configuration
+        self._proxy = configuration.proxy or _environment_proxy(configuration.host)
+        self._due = self._clock() + login.valid_for
 
 
 async def load(
     kubeconfig: str | None = None, context: str | None = None, *, clock: Clock = time.monotonic
 ) -> Credentials:
-    """Standard resolution: the given path, $KUBECONFIG, in-cluster, ~/.kube/config. Raises `KubeconfigError`."""
-    path = _path(kubeconfig)
+    """The credentials from the given path, $KUBECONFIG, the pod, or ~/.kube/config. Raises `KubeconfigError`."""
+    path = _kubeconfig_path(kubeconfig)
     reload: Load = partial(_load_file, path, context) if path else _load_in_cluster
     return Credentials(reload, await reload(), clock)
 
 
 def describe_target(kubeconfig: str = "", context: str = "") -> str:
     """The target of `load` in words: server, file and context. Raises `KubeconfigError` for faults of the files."""
-    path = _path(kubeconfig)
+    path = _kubeconfig_path(kubeconfig)
     if not path:
         return f"the cluster of this pod ({os.environ[SERVICE_HOST]})"
-    chosen = choose(path, context or None)
+    chosen = choose_context(path, context or None)
     return f"{chosen.cluster.values['server']} ({chosen.source})"
 
 
 def explain_error(error: KubeError, kubeconfig: str = "", context: str = "", *, at: datetime | None = None) -> str:
-    """The error with its cluster, and what to do about a refused user: for messages to the user of the kubeconfig.
+    """The error in words, with its cluster and what to do about a refused user, for the user of the kubeconfig.
 
-    `at`: the time; None: now. If files cannot be read any more, the error is unchanged.
+    `at`: the time; None: now. If the files cannot be read any more, only the error.
     """
     try:
         text = f"{error}; this is {describe_target(kubeconfig, context)}"
-        path = _path(kubeconfig)
+        path = _kubeconfig_path(kubeconfig)
         if isinstance(error, Unauthorized) and path:
-            text += explain_refusal(choose(path, context or None).user, at or datetime.now(UTC))
+            text += explain_refusal(choose_context(path, context or None).user, at or datetime.now(UTC))
     except KubeconfigError:
         return str(error)
     return text
 
 
-def _path(kubeconfig: str | None) -> str:
-    """The file, or several, of the kubeconfig; empty in a pod."""
+def _kubeconfig_path(kubeconfig: str | None) -> str:
+    """The path of the kubeconfig, or several paths joined by os.pathsep; empty in a pod."""
     paths = kubeconfig or os.environ.get("KUBECONFIG", "")
     return paths or ("" if os.environ.get(SERVICE_HOST) else str(Path.home() / ".kube" / "config"))
 
@@ -193,7 +195,7 @@ def pod_namespace() -> str:
 
 
 async def _load_file(path: str, context: str | None) -> Configuration:
-    cluster, user, source, namespace = choose(path, context)
+    cluster, user, source, namespace = choose_context(path, context)
     values = cluster.values
     try:
         async with asyncio.timeout(PLUGIN_TIMEOUT):
@@ -217,19 +219,20 @@ async def _load_file(path: str, context: str | None) -> Configuration:
 
 def _environment_proxy(server: str) -> str | None:
     """The proxy for this server from HTTPS_PROXY, HTTP_PROXY and NO_PROXY, as in kubectl."""
-    parts = urlsplit(server)
-    return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
+    url = urlsplit(server)
+    return None if proxy_bypass(url.netloc) else getproxies().get(url.scheme)
 
 
-def _tls(configuration: Configuration) -> ssl.SSLContext:
-    part = "certificate authority"
+def _tls_context(configuration: Configuration) -> ssl.SSLContext:
+    certificate = "certificate authority"
     try:
         context = read_by_record(client_context(configuration.authority))
         if configuration.login.certificate:
-            part = "client certificate or its key"
+            certificate = "client certificate or its key"
             _load_certificate(context, configuration.login)
     except (OSError, ValueError) as error:
-        raise KubeconfigError(f"{configuration.source}: {part} unusable: {_describe_tls_fault(error)}") from error
+        message = f"{configuration.source}: {certificate} unusable: {_describe_tls_fault(error)}"
+        raise KubeconfigError(message) from error
     if not configuration.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -237,7 +240,7 @@ def _tls(configuration: Configuration) -> ssl.SSLContext:
 
 
 def _load_certificate(context: ssl.SSLContext, login: Login) -> None:
-    """Load a certificate by temporary files: Python can only read certificates from files."""
+    """Load a certificate through temporary files, since Python reads certificates from files only."""
     with TemporaryDirectory() as folder:
         certificate, key = Path(folder, "certificate"), Path(folder, "key")
         certificate.write_bytes(login.certificate)

@@ -1,7 +1,6 @@
-"""The worker loop: take a request, reconcile it, and handle the outcome by one table.
+"""The worker loop: take a request, reconcile it, and settle the outcome (`settle`).
 
-The only place with `except Exception`: a bug in one reconcile is counted, logged and retried, and never ends the
-process.
+A bug in one reconcile is counted, logged and retried, and never ends the process: the loop catches every Exception.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ RECONCILE_TIMEOUT = 300.0
 
 
 class Request(NamedTuple):
-    """The object to reconcile. It has no reason: a reconcile reads the whole state."""
+    """The object to reconcile, without a reason: a reconcile reads the whole state."""
 
     namespace: str
     name: str
@@ -48,7 +47,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Success. `requeue_after` asks for another reconcile in that many seconds, then at this priority."""
+    """Success. `requeue_after` asks for another reconcile after that many seconds, at `priority`."""
 
     requeue_after: float | None = None
     priority: int = 0
@@ -58,12 +57,12 @@ Reconcile = Callable[[K], Awaitable[Result | None]]
 
 
 def settle(queue: WorkQueue[K], request: K, outcome: Result | Exception) -> str:
-    """The outcome table. Returns the `result` label.
+    """Queue the request again, or forget its failures. Returns the `result` label of the metric.
 
-    - error that a retry may resolve: back-off, at least as long as the server asked for
+    - error that a retry may resolve: queue after a back-off, at least as long as the server asked for
     - the namespace is being deleted: forget; no error
-    - terminal error: forget; the next change of the object brings it back
-    - requeue_after: forget, come back then
+    - terminal error: forget; the next change of the object queues it
+    - requeue_after: forget, and queue after that time
     - success: forget
     """
     if isinstance(outcome, Exception) and not says_namespace_ends(outcome):
@@ -80,7 +79,7 @@ def settle(queue: WorkQueue[K], request: K, outcome: Result | Exception) -> str:
 
 
 def is_terminal(error: BaseException) -> bool:
-    """A group of errors is terminal when all of them are."""
+    """Whether a retry cannot help. A group of errors is terminal if all its errors are."""
     if isinstance(error, BaseExceptionGroup):
         return all(is_terminal(inner) for inner in error.exceptions)
     return disposition(error) is Disposition.TERMINAL
@@ -88,13 +87,13 @@ def is_terminal(error: BaseException) -> bool:
 
 def says_namespace_ends(error: BaseException) -> bool:
     """Whether the only errors are that the namespace is being deleted, and that some of its objects are gone."""
-    found = leaves(error)
-    ends = [isinstance(each, ApiError) and each.namespace_ends for each in found]
-    return any(ends) and all(isinstance(each, NotFound) or end for each, end in zip(found, ends, strict=True))
+    errors = leaves(error)
+    says_end = [isinstance(each, ApiError) and each.namespace_ends for each in errors]
+    return any(says_end) and all(end or isinstance(each, NotFound) for each, end in zip(errors, says_end, strict=True))
 
 
 def is_expected(error: BaseException) -> bool:
-    """Whether the error is one of ours (and not a bug)."""
+    """Whether the error is one that `kube` raises on purpose or a timeout, and not a bug."""
     if isinstance(error, BaseExceptionGroup):
         return all(is_expected(inner) for inner in error.exceptions)
     return isinstance(error, KubeError | TimeoutError)
@@ -104,24 +103,24 @@ class _MissingRights:
     """Log messages about missing rights, with the remedy: each at most once a minute."""
 
     def __init__(self) -> None:
-        self._say_again_at: dict[str, float] = {}
-        self._unsaid: dict[str, int] = {}
+        self._log_again_at: dict[str, float] = {}
+        self._unlogged: dict[str, int] = {}
 
-    def words(self, errors: list[BaseException], now: float) -> str | None:
-        """The log message about errors; None if they are only a missing right that was logged a moment ago.
+    def message(self, errors: list[BaseException], now: float) -> str | None:
+        """The beginning of the log message about errors: the missing rights; "" if an error has another cause.
 
-        "" if something else is wrong.
+        None if the same rights were logged less than a minute ago.
         """
         rights = list(dict.fromkeys(map(missing_right, errors)))
         if "" in rights:
             return ""
         missing = ", ".join(rights)
-        if now < self._say_again_at.get(missing, now):
-            self._unsaid[missing] = self._unsaid.get(missing, 0) + 1
+        if now < self._log_again_at.get(missing, now):
+            self._unlogged[missing] = self._unlogged.get(missing, 0) + 1
             return None
-        self._say_again_at[missing] = now + LOG_EVERY
-        unsaid = self._unsaid.pop(missing, 0)
-        more = f" ({unsaid} more failures since this was said)" if unsaid else ""
+        self._log_again_at[missing] = now + LOG_EVERY
+        unlogged = self._unlogged.pop(missing, 0)
+        more = f" ({unlogged} more failures since this was said)" if unlogged else ""
         return f"the manager may not {missing}: {CLUSTER_ROLES}{more}: "
 
 
@@ -163,8 +162,7 @@ class Controller(Generic[K]):
             finally:
                 self.queue.done(request)
                 self._count(-1)
-            # A reconcile without requests never awaits anything: thousands of them would block leases, probes and
-            # watches.
+            # A reconcile without requests never yields: thousands in a row would block leases, probes and watches.
             await asyncio.sleep(0)
 
     def _count(self, change: int) -> None:
@@ -198,9 +196,9 @@ class Controller(Generic[K]):
             self._metrics.on_terminal_failure()
             log.error("%s %s: not tried again until it changes: %s", self.name, request, _error_line(error))
         elif is_expected(error):
-            words = self._missing_rights.words(leaves(error), asyncio.get_running_loop().time())
-            if words is not None:
-                log.warning("%s %s: failed, trying again: %s%s", self.name, request, words, _error_line(error))
+            message = self._missing_rights.message(leaves(error), asyncio.get_running_loop().time())
+            if message is not None:
+                log.warning("%s %s: failed, trying again: %s%s", self.name, request, message, _error_line(error))
         else:
             self._metrics.on_panic()
             log.error("%s %s: unexpected error", self.name, request, exc_info=error)

@@ -1,10 +1,10 @@
-"""The metrics of a controller. A separate module, so that the metrics do not import the controller."""
+"""The metrics of a controller, in a module of their own, so that their implementation imports no controller."""
 
 
 class ControllerMetrics:
-    """Hooks for the controller_runtime_* metrics, which count nothing. `result` is success, error or requeue_after.
+    """Hooks for the controller_runtime_* metrics; this base class counts nothing.
 
-    `on_requests`: number of requests that one reconcile sent, retries included.
+    `result` is success, error or requeue_after. `requests`: those that one reconcile sent, retries included.
     """
 
     def on_reconcile(self, result: str, seconds: float) -> None: ...

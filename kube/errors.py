@@ -1,7 +1,7 @@
-"""Errors of requests to the API server, and the one table of how to handle them.
+"""Errors of requests to the API server, and what to do about each (`disposition`).
 
-One class per status that a caller acts on. Bodies are kept only when they are a Kubernetes `Status`, and truncated:
-anything else (a proxy's page, a Secret) may contain data that must not reach a log.
+There is one class per status that a caller acts on. An error keeps the body of an answer, truncated, only if the body
+is a Kubernetes `Status`: any other body (a proxy's page, a Secret) may contain data that must not reach a log.
 """
 # ruff: noqa: N818 -- the classes carry the names of Kubernetes' own Status reasons
 
@@ -18,9 +18,8 @@ MESSAGE_LIMIT = 2048
 """Characters of a Status message that are kept: enough for an Event note (1024 bytes) and a log line."""
 
 
-_BEYOND_ETCD = ("etcdserver: request is too large", "trying to send message larger than max")
-"""In the API server's answer 500: messages of etcd, and of its client for even larger objects, about objects that are
-too large."""
+_TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger than max")
+"""Messages of etcd and of its client about an object that is too large. The API server answers 500 with them."""
 
 
 _NO_RIGHT = re.compile(r'cannot (\w+) resource "([^"]+)" in API group "([^"]*)"')
@@ -53,8 +52,8 @@ class UnreadableAnswerError(KubeError):
 class TransportError(KubeError):
     """No HTTP answer: refused, reset, timed out.
 
-    `sent` is False when the request cannot have reached the server (no connection was made); otherwise the outcome of a
-    write is unknown: it may have been applied, or may still be. `untrusted`: the server's certificate was refused.
+    `sent` is False if no connection was made, so that the request cannot have reached the server. Otherwise a write may
+    have been applied, or may still be applied. `untrusted`: the server's certificate was refused.
     """
 
     def __init__(self, message: str, *, sent: bool = True, untrusted: bool = False) -> None:
@@ -82,7 +81,7 @@ class Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """metav1.Status: the API server's answer when it is not an object."""
+    """metav1.Status: the API server's answer to a failed request."""
 
     kind: str = ""
     status: str = ""
@@ -94,14 +93,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Which call failed: the API verb (get, list, watch, create, patch, update, delete) and the URL path."""
+    """The API verb (get, list, watch, create, patch, update, delete) and the URL path of a request."""
 
     verb: str = ""
     path: str = ""
 
 
 class ApiError(KubeError):
-    """The API server (or something before it) answered with an error status. `retry_after` is in seconds."""
+    """The API server, or a proxy in front of it, answered with an error status. `retry_after` is in seconds."""
 
     def __init__(self, code: int, status: Status, *, call: Call = Call(), retry_after: float | None = None) -> None:
         self.code = code
@@ -125,7 +124,7 @@ class ApiError(KubeError):
     @property
     def too_large(self) -> bool:
         """Whether the object would be larger than etcd stores, or than the API server takes."""
-        return self.code == 413 or any(words in self.message for words in _BEYOND_ETCD)
+        return self.code == 413 or any(words in self.message for words in _TOO_LARGE)
 
 
 class BadRequest(ApiError):
@@ -205,7 +204,7 @@ def parse_status(body: bytes | msgspec.Raw) -> Status | None:
 
 
 def from_status(status: Status, *, code: int = 0, call: Call = Call(), retry_after: float | None = None) -> ApiError:
-    """The error class for a Status; `code` is the HTTP status; it overrides the one in the body."""
+    """The error for a Status. `code`, the HTTP status, overrides the code in the Status; 0: there is none."""
     code = code or status.code or 500
     if retry_after is None and status.details.retry_after_seconds:
         retry_after = float(status.details.retry_after_seconds)
@@ -218,16 +217,14 @@ def from_status(status: Status, *, code: int = 0, call: Call = Call(), retry_aft
 
 
 def from_response(code: int, headers: Mapping[str, str], body: bytes, call: Call) -> ApiError:
-    """The error for an HTTP answer. `headers` has lower-case names. A body that is not known is dropped."""
-    known = next((meaning for words, meaning in _PLAIN_ANSWERS.items() if body.strip() == words), "")
-    status = parse_status(body) or Status(
-        message=known or f"HTTP {code} with a body that is not a Kubernetes Status (dropped)"
-    )
+    """The error for an HTTP answer. `headers` has lower-case names. An unknown body is dropped."""
+    message = _PLAIN_ANSWERS.get(body.strip(), f"HTTP {code} with a body that is not a Kubernetes Status (dropped)")
+    status = parse_status(body) or Status(message=message)
     return from_status(status, code=code, call=call, retry_after=_seconds(headers.get("retry-after")))
 
 
 def _seconds(value: str | None) -> float | None:
-    """Retry-After in seconds; the date form is not used by Kubernetes and is read as one second."""
+    """Retry-After in seconds. A date, which Kubernetes does not send, is read as one second."""
     if value is None:
         return None
     return float(value) if value.isascii() and value.isdigit() else 1.0
@@ -244,6 +241,7 @@ class Disposition(enum.Enum):
     """The wanted state exists already: not an error for a caller who checks it."""
 
 
+# Class of the error, verb of its request ("": any), decision.
 _TABLE: tuple[tuple[type[BaseException], str, Disposition], ...] = (
     (NotFound, "delete", Disposition.OUTCOME),
     (AlreadyExists, "create", Disposition.OUTCOME),
@@ -252,15 +250,15 @@ _TABLE: tuple[tuple[type[BaseException], str, Disposition], ...] = (
 
 
 def disposition(error: BaseException) -> Disposition:
-    """Decide by class and verb; all others are retried.
+    """What to do about an error: retry, unless its class, verb or code says otherwise.
 
-    422 is retried: a write that was planned with a stale cache gets "field is immutable", and the next plan differs. So
-    is 400, the API server's code for a denial of a webhook without a code: policies change. A namespace that is being
-    deleted refuses all creations permanently.
+    422 is retried: a write that was planned with a stale cache gets "field is immutable", and the next plan differs.
+    400 is retried, since the API server answers with it if a webhook denies a request without a code, and policies
+    change. A namespace that is being deleted refuses all creations permanently.
     """
     verb = error.call.verb if isinstance(error, ApiError) else ""
-    for kind, on, decision in _TABLE:
-        if isinstance(error, kind) and on in {"", verb}:
+    for kind, table_verb, decision in _TABLE:
+        if isinstance(error, kind) and table_verb in {"", verb}:
             return decision
     if isinstance(error, BadRequest) and error.code != 400:
         return Disposition.TERMINAL

@@ -1,9 +1,9 @@
-"""events.k8s.io/v1 recorder: records what happened, without ever slowing or failing a reconcile.
+"""The recorder of Events (events.k8s.io/v1), which never slows or fails a reconcile.
 
 `record` is synchronous and only queues; `run` writes. Repetitions become one Event with a series
-(docs/reference/events.md): the key leaves out the note and the resourceVersion of what it regards, so the same problem
-of a changing object stays one Event. The second occurrence is written at once, later ones every half hour and when the
-series ends. Callers never get an exception.
+(docs/reference/events.md). Two occurrences may differ in the note and in the resourceVersion of the object, so the same
+problem of a changing object stays one Event. The second occurrence is written at once, later occurrences every half
+hour and when the series ends. Callers never get an exception.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ QUEUE_LIMIT = 1000
 """Events that may wait to be written; more are dropped and counted."""
 
 SERIES_LIMIT = 2000
-"""Series remembered at once; beyond that the oldest ends early."""
+"""Series remembered at once; one more ends the oldest series early."""
 
 SERIES_IDLE = 360.0
 """Seconds after its last occurrence at which a series ends."""
@@ -48,7 +48,7 @@ RETRY_PERIOD = 10.0
 """Attempts to write one Event, and seconds between them: two minutes without an API server."""
 
 WRITERS = 4
-"""Events written at once, so that a retried one does not delay the others."""
+"""Events written at the same time, so that retries of one Event do not delay all further Events."""
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -67,7 +67,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
 
 
 class Recorder(Protocol):
-    """Records events; never waits. `distinct`: another note is another Event."""
+    """Records Events without waiting. `distinct`: an occurrence with another note is another Event."""
 
     def record(
         self, regarding: Reference, event_type: str, reason: str, note: str, /, *, distinct: bool = False
@@ -76,10 +76,10 @@ class Recorder(Protocol):
 
 @dataclass(slots=True)
 class _Series:
-    """One Event object and what happened since it was last written. Times are loop seconds unless datetime.
+    """One Event object, and its occurrences since it was last written. Times are loop seconds unless datetime.
 
-    Remembered: events that may be repeated, by object and reason, for 6 minutes after the last; at most 2,000. Without
-    it the next repetition is an Event of its own instead of a count.
+    Remembered: events that may be repeated, by object and reason, for 6 minutes after the last occurrence; at most
+    2,000. Without this memory the next repetition is an Event of its own instead of a count.
     """
 
     body: dict[str, object]
@@ -91,11 +91,11 @@ class _Series:
     flushed_at: float
     written: int = 0
     queued: bool = False
-    """Waiting or being written: never by two writers at once."""
+    """Whether the series waits or is being written, so that no second writer takes it."""
 
 
 def truncate(note: str) -> str:
-    """At most `NOTE_LIMIT` bytes of UTF-8, cut between characters, with an ellipsis if something was cut."""
+    """The note, cut between characters with an ellipsis if it has more than `NOTE_LIMIT` bytes of UTF-8."""
     data = note.encode(errors="replace")
     if len(data) <= NOTE_LIMIT:
         return data.decode()
@@ -103,7 +103,7 @@ def truncate(note: str) -> str:
 
 
 class EventRecorder:
-    """`reporting_instance` names this replica, for example `jobset-<hostname>`."""
+    """Records Events. `reporting_instance` names this replica, for example `jobset-<hostname>`."""
 
     def __init__(self, client: Client, *, reporting_controller: str, reporting_instance: str) -> None:
         self._client = client
@@ -114,12 +114,12 @@ class EventRecorder:
         self._queue: asyncio.Queue[_Series] = asyncio.Queue(QUEUE_LIMIT)
         self._flushing = False
         self.dropped = 0
-        """Occurrences without an Event: the queue was full or the API server refused."""
+        """Occurrences that were not written: the queue was full, or the API server refused the Event."""
 
     def record(self, regarding: Reference, type: str, reason: str, note: str, *, distinct: bool = False) -> None:  # noqa: A002 -- the field's name
         """Remember one occurrence. `type` is Normal or Warning; the note is text, never a format string.
 
-        `distinct`: another note is another Event, for reasons that are about different objects in turn.
+        `distinct`: an occurrence with another note is another Event, for notes that name different objects in turn.
         """
         now = asyncio.get_running_loop().time()
         key = (type, reason, note if distinct else "", regarding.key())
@@ -147,7 +147,7 @@ class EventRecorder:
                 group.create_task(self._write_all(), name=f"events-writer-{number}")
 
     async def flush(self, timeout: float) -> None:
-        """Write everything that waits, counts of open series included; give up after `timeout` seconds."""
+        """Write all queued Events and the counts of open series; give up after `timeout` seconds."""
         self._flushing = True
         for series in self._series.values():
             if series.count > series.written:
@@ -214,7 +214,7 @@ class EventRecorder:
                 self._queue.task_done()
 
     async def _write(self, series: _Series) -> None:
-        """Try for a while; refused events are dropped, since they would be refused again."""
+        """Write a series, with retries. A refused Event is dropped, since it would be refused again."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 await self._send(series)
@@ -237,7 +237,7 @@ class EventRecorder:
         log.log(level, "event %s/%s (%s) dropped: %s", series.namespace, series.name, series.body["reason"], error)
 
     async def _send(self, series: _Series) -> None:
-        """Create the Event, or patch its series; an Event that has expired meanwhile is created again."""
+        """Create the Event or patch its series. An Event that has expired is created again."""
         count = series.count
         if series.written == 0:
             try:

@@ -1,8 +1,8 @@
 """Finds the objects of a store by values in them, such as the UID of their owner.
 
-The author of an object can write any value into it, also the UID of something in another namespace. The API server only
-guarantees the namespace. So identity is namespace and value, and the namespace is that of the stored object: no index
-function can leave it out.
+The author of an object can write any value into it, also the UID of an object in another namespace; the API server only
+guarantees the namespace. So objects are found by namespace and value, and the namespace comes from the stored object:
+no index function can leave it out.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,8 +27,8 @@ class IndexKey(NamedTuple):
 class Indexes(Generic[T]):
     """The objects of one store by index, namespace and value.
 
-    `cluster_wide`: indexes of the objects of all namespaces, as if they had none. They are for readers about something
-    cluster-scoped, such as a node; these have to check namespace and owner of the results.
+    `cluster_wide`: indexes that ignore namespaces, for lookups by a cluster-scoped object, such as a node. Callers have
+    to check namespace and owner of the results.
     """
 
     def __init__(self, functions: Mapping[str, IndexFunction], cluster_wide: Mapping[str, IndexFunction]) -> None:
@@ -41,35 +41,35 @@ class Indexes(Generic[T]):
         self._values = {name: {} for name in self._functions}
 
     def get(self, index: str, key: IndexKey) -> list[T]:
-        found = self._values[index].get(key.namespace)
-        return [] if found is None else found.get(key.value)
+        values = self._values[index].get(key.namespace)
+        return [] if values is None else values.get(key.value)
 
     def replace(self, key: Key, old: T | None, new: T | None) -> None:
-        """The object of that key was `old` and is `new`; None: absent."""
+        """Index `new`, the object of that key, in place of `old`; None: there is no such object."""
         for name, function in self._functions.items():
-            spaces, namespace = self._values[name], "" if name in self._cluster_wide else key[0]
-            values = spaces.get(namespace)
+            by_namespace, namespace = self._values[name], "" if name in self._cluster_wide else key[0]
+            values = by_namespace.get(namespace)
             if values is None:
-                values = spaces[namespace] = _Values()
+                values = by_namespace[namespace] = _Values()
             if old is not None:
                 for value in function(old):
                     values.remove(value, key)
             if new is not None:
                 for value in function(new):
                     values.add(value, key, new)
-            if values.empty:
-                del spaces[namespace]
+            if values.is_empty:
+                del by_namespace[namespace]
 
 
 class _Values(Generic[T]):
-    """Objects by a value. Most values have one object, which is kept without a dictionary of its own (200 bytes)."""
+    """The objects of one namespace by value. Most values have one object, kept without a dictionary (200 bytes)."""
 
     def __init__(self) -> None:
         self._one: dict[str, tuple[Key, T]] = {}
         self._many: dict[str, dict[Key, T]] = {}
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         return not (self._one or self._many)
 
     def get(self, value: str) -> list[T]:

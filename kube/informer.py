@@ -27,11 +27,11 @@ Handler = Callable[[ChangeKind, T | None, T | None], None]
 
 
 class SyncTimeoutError(KubeError):
-    """The cache did not fill in time."""
+    """The first list was not complete in time."""
 
 
 class Informer(Generic[T]):
-    """Read through `store`. The options are those of `kube.reflector.Target`."""
+    """Watches the objects of one resource and keeps them in `store`. `options` are those of `kube.reflector.Target`."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class Informer(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """True once the first list is complete and its objects were given to the handlers."""
+        """Whether the first list is complete and the handlers have received its objects."""
         return self._synced.is_set()
 
     @property
     def unsynced_reason(self) -> str:
-        """Why it is not synced yet, with the last error of the watch; "" once it is."""
+        """Why the informer is not synced yet, with the last error of the watch; "" if it is synced."""
         return "" if self.synced else f"{self.target.resource} not listed yet: {self._reason}"
 
     @property
@@ -88,10 +88,10 @@ class Informer(Generic[T]):
         keys: Callable[[T], Iterable[K]],
         turn: Callable[[T | None, T | None], Turn] = lambda _old, _new: AT_ONCE,
     ) -> None:
-        """Add the keys that an object, before and after its change, maps to, with the `turn` of the change.
+        """Queue the keys of each changed object, of its old and new version, with the `turn` of the change.
 
-        At low priority for the first list and for objects in the store already: a process that takes over gets all of
-        them.
+        Objects of the first list and of the present store are queued at low priority, since a process that takes over
+        gets all of them at once.
         """
         is_initial = True
 
@@ -107,7 +107,7 @@ class Informer(Generic[T]):
     async def run(self) -> None:
         """Watch until cancelled."""
         while True:
-            # The group ends when `relist` cancels the watch, and passes on everything else.
+            # If `relist` cancels the watch, the group ends without an error, and the loop begins another watch.
             async with asyncio.TaskGroup() as group:
                 watching = watch(
                     self._client, self.target, self._receive, on_error=self._note_error, on_end=self._drop_error
@@ -115,7 +115,7 @@ class Informer(Generic[T]):
                 self._watching = group.create_task(watching, name=f"watch-{self.target.resource}")
 
     def relist(self) -> None:
-        """List the whole collection again, since the transform of the target now keeps more fields."""
+        """List the whole collection again, after the transform of the target has begun to keep more fields."""
         if self._watching is not None:
             self._watching.cancel()
 
@@ -162,7 +162,7 @@ class Informer(Generic[T]):
 
 
 class InformerGroup:
-    """Informers that run, and are waited for, together. `beside`: coroutines that run with them."""
+    """Informers that run and sync together. `beside`: coroutines that run with the informers."""
 
     informers: Sequence[Informer[Any]]
     beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
@@ -176,9 +176,9 @@ class InformerGroup:
                 group.create_task(beside())
 
     async def wait_synced(self, timeout: float) -> None:
-        """Wait until every first list is complete.
+        """Wait until every informer is synced.
 
-        Raises `SyncTimeoutError` with the name of one that is not after `timeout` s.
+        Raises `SyncTimeoutError` with the name of an informer that is not synced after `timeout` seconds.
         """
         await asyncio.gather(*(informer.wait_synced(timeout) for informer in self.informers))
 

@@ -1,6 +1,6 @@
 """Log lines about a watch that fails: the first failure, then at most one a minute, and the end.
 
-A single failure is normal: the API server has ended the connection. A missing right is not.
+A single failure is normal, since the API server ends connections. A missing right is logged at once as a warning.
 """
 
 import logging
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from kube.errors import Forbidden, KubeError, NotFound
 
 LOG_EVERY = 60.0
-"""Seconds between two lines about failures of the same kind."""
+"""Seconds between two log lines about failures of the same kind."""
 
 APPLY_ROLES = "kubectl apply --server-side --force-conflicts -k manifests/rbac"
 """A command that restores all roles of the manager."""
@@ -19,9 +19,9 @@ CLUSTER_ROLES = f"apply the manager's ClusterRoles again: {APPLY_ROLES}"
 
 
 class Interruptions:
-    """Interruptions of one watch. `clock` gives seconds. `remedy`: what to do if the right to list or watch is missing.
+    """Logs the interruptions of one watch. `clock` gives seconds. `on_end` is called when the watch works again.
 
-    `on_end`: called when the watch works again.
+    `remedy`: what to do if the right to list or watch is missing.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Interruptions:
         self._warn_again_at = 0.0
 
     def on_failure(self, error: KubeError) -> None:
-        """The watch has failed; after the first failure: failed again before anything was read."""
+        """Count a failure of the watch, and log it unless the same kind was logged less than a minute ago."""
         now = self._clock()
         if not self._failures:
             self._since = now
@@ -75,19 +75,19 @@ class Interruptions:
         return ""
 
     def on_list(self) -> None:
-        """A page of a list was read; it is not known yet whether the watch can be opened."""
+        """A page of a list was read: opening the watch now ends the interruption."""
         self._ends_on_open = True
 
     def on_open(self) -> None:
-        """The watch was opened, which ends a refusal.
+        """The watch was opened, which ends the interruption after a refusal or a list.
 
-        A broken connection may break again before it delivers an event.
+        After a broken connection it does not: the new connection may break before it delivers an event.
         """
         if self._ends_on_open:
             self.end()
 
     def end(self) -> None:
-        """The watch has delivered an event."""
+        """End the interruption, if there is one: the watch has delivered an event."""
         if self._warned:
             seconds = self._clock() - self._since
             self._log.info("the watch of %s works again after %.0f s", self._name, seconds)

@@ -1,7 +1,7 @@
-"""A kubeconfig: its merged files, the chosen context, and a message of one line, with file and context, for each fault.
+"""Reads a kubeconfig: merges its files and chooses a context. Each fault is one line with file and context.
 
-As with kubectl, of several entries of one name the first counts, and so does the first current context; paths are
-relative to the file that has them.
+As with kubectl, of several entries of one name the first counts, and so does the first current context. Paths are
+relative to the file that contains them.
 """
 
 import base64
@@ -19,19 +19,19 @@ from kube.clock import rfc3339
 from kube.errors import KubeconfigError
 
 FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, yaml.YAMLError)
-"""Exceptions from reading a kubeconfig, and files that it refers to, about faults in them."""
+"""Exceptions that faults of a kubeconfig, or of the files that it names, can raise while they are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A context, cluster or user, and the file that has it."""
+    """A context, cluster or user of a kubeconfig, and the file that contains it."""
 
     name: str
     values: dict[str, Any]
     file: Path
 
     def read(self, key: str) -> bytes:
-        """The decoded `key`-data (base64), else the content of the file of `key`; empty without both.
+        """The decoded `key`-data (base64), else the content of the file that `key` names; empty if neither is set.
 
         Raises one of `FAULTS`.
         """
@@ -57,8 +57,8 @@ class ChosenContext(NamedTuple):
     namespace: str
 
 
-def choose(path: str, context: str | None) -> ChosenContext:
-    """The context of this name, or the current one, of the file or of several files. Raises `KubeconfigError`."""
+def choose_context(path: str, context: str | None) -> ChosenContext:
+    """The context of this name, else the current one. `path`: files joined by os.pathsep. Raises `KubeconfigError`."""
     files = [file for part in path.split(os.pathsep) if part and (file := Path(part).expanduser()).exists()]
     if not files:
         raise KubeconfigError(f"kubeconfig {path}: no such file; give --kubeconfig, set KUBECONFIG or run in a cluster")
@@ -74,14 +74,14 @@ def choose(path: str, context: str | None) -> ChosenContext:
         raise KubeconfigError(f"kubeconfig {path}: it has no current-context, and no other was chosen")
     source = f"kubeconfig {path}, context {context!r}"
     if context not in sections["contexts"]:
-        known = ", ".join(sorted(sections["contexts"])) or "none"
-        raise KubeconfigError(f"{source}: no such context (the file has: {known})")
+        names = ", ".join(sorted(sections["contexts"])) or "none"
+        raise KubeconfigError(f"{source}: no such context (the file has: {names})")
     context_values = sections["contexts"][context].values
     for kind in ("cluster", "user"):
         if (name := context_values.get(kind) or "") not in sections[f"{kind}s"]:
             raise KubeconfigError(f"{source}: its {kind} {name!r} is not in the file")
     cluster, user = sections["clusters"][context_values["cluster"]], sections["users"][context_values["user"]]
-    _check(cluster.values, user.values, source)
+    _require_support(cluster.values, user.values, source)
     return ChosenContext(cluster, user, source, str(context_values.get("namespace") or ""))
 
 
@@ -123,31 +123,31 @@ def _read(file: Path) -> dict[str, Any]:
         raise KubeconfigError(f"kubeconfig {file}: not YAML: {describe_fault(error)}") from error
     except FAULTS as error:
         raise KubeconfigError(f"kubeconfig {file}: not a kubeconfig: {describe_fault(error)}") from error
-    if fault := _misshapen(body):
+    if fault := _shape_fault(body):
         raise KubeconfigError(f"kubeconfig {file}: not a kubeconfig: {fault}")
     return dict(body)
 
 
-def _misshapen(config: Any) -> str:
-    """The first part of a file that is not valid in a kubeconfig; "" if there is none."""
+def _shape_fault(config: Any) -> str:
+    """Why a value is not a kubeconfig, by its first fault; "" if it is."""
     if not isinstance(config, dict):
         return "it must be a mapping"
     for name in ("contexts", "clusters", "users"):
-        entries, inner = config.get(name) or [], name.removesuffix("s")
+        entries, kind = config.get(name) or [], name.removesuffix("s")
         if not isinstance(entries, list):
             return f"{name} must be a list"
         for number, entry in enumerate(entries):
             if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
                 return f"{name}[{number}] must have a name"
-            if not isinstance(entry.get(inner) or {}, dict):
-                return f"{name}[{number}].{inner} must be a mapping"
+            if not isinstance(entry.get(kind) or {}, dict):
+                return f"{name}[{number}].{kind} must be a mapping"
             for key in ("cluster", "user", "server"):
-                if not isinstance((entry.get(inner) or {}).get(key), str | None):
-                    return f"{name}[{number}].{inner}.{key} must be a text"
+                if not isinstance((entry.get(kind) or {}).get(key), str | None):
+                    return f"{name}[{number}].{kind}.{key} must be a text"
     return "" if isinstance(config.get("current-context"), str | None) else "current-context must be a name"
 
 
-def _check(cluster: dict[str, Any], user: dict[str, Any], source: str) -> None:
+def _require_support(cluster: dict[str, Any], user: dict[str, Any], source: str) -> None:
     server = str(cluster.get("server") or "")
     if urlsplit(server).scheme not in {"http", "https"}:
         raise KubeconfigError(f"{source}: server {server!r} is not an http or https URL")
@@ -162,7 +162,7 @@ def _check(cluster: dict[str, Any], user: dict[str, Any], source: str) -> None:
 
 
 def _check_program(plugin: dict[str, Any], source: str) -> None:
-    """Raise if the program of an exec plugin does not exist, with its installHint."""
+    """Raise with the installHint if the program of an exec plugin does not exist."""
     command = plugin["command"]
     if command and shutil.which(command) is None:
         hint = plugin.get("installHint") or "install it, or correct the path"
@@ -173,7 +173,7 @@ def _check_program(plugin: dict[str, Any], source: str) -> None:
 
 
 def describe_fault(error: BaseException) -> str:
-    """One of `FAULTS` in words: Python's messages about values of a wrong type do not help."""
+    """One of `FAULTS` in words for the user, since Python's messages about values of a wrong type do not help."""
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"there is no file {error.filename}"
     if isinstance(error, OSError) and error.strerror:

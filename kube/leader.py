@@ -1,13 +1,13 @@
-"""Lease election: at most one process leads, also when the network loses, delays or repeats requests.
+"""Leader election by a Lease: at most one process leads, also when the network loses, delays or repeats requests.
 
 Why it is safe:
-- A leader counts its time from *before* it sent the renewal that succeeded and stops at `renew_deadline`; the others
-  count `lease_duration` of the record from *after* they read it. The difference is the leader's time to stop its work.
-- Only the local monotonic clock decides; times in the record are for people.
+- A leader counts its time from *before* it sent the renewal that succeeded and stops at `renew_deadline`. All other
+  processes count `lease_duration` from *after* they read the Lease. The leader has the difference to stop its work.
+- Only the local monotonic clock decides; times in the Lease are for people.
 - Every write is conditional on the resourceVersion that was read, so a late or repeated request cannot take effect.
-  After a write of unknown outcome the lease is read again.
-- Losing is fatal: the work is cancelled and `LeadershipLostError` raised; the process must end. When the work ends for
-  any reason, renewal ends, too.
+  After a write of unknown outcome the Lease is read again.
+- Losing the Lease is fatal: the work is cancelled and `LeadershipLostError` raised; the process must end. When the work
+  ends for any reason, renewal ends, too.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ RELEASE_TIMEOUT = 3.0
 
 
 class LeadershipLostError(KubeError):
-    """Another process may lead now: end this one."""
+    """Another process may lead now, so this process has to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,19 +116,19 @@ class LeaderElector:
         return self._leading and self._now() < self._renewed_at + self._config.renew_deadline
 
     def require_lease(self) -> None:
-        """A guard of writes: a process that was paused may have lost the lease meanwhile.
+        """Raise `LeadershipLostError` unless this process leads.
 
-        Raises `LeadershipLostError`.
+        It guards writes: a process that was paused may have lost the lease.
         """
         if not self.is_leader:
             raise LeadershipLostError(f"lease {self._config} was not renewed in time: nothing is written")
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the lease, run `work` while holding it, release it when `work` ends or this is cancelled.
+        """Wait for the lease, run `work` while holding the lease, release it when `work` ends or the call is cancelled.
 
         Raises `LeadershipLostError` if the lease could not be kept, else the error of `work`. When the lease is lost,
-        `work` is cancelled first; if it has not ended when another process may start to lead, it is abandoned: the
-        caller must end the process.
+        `work` is cancelled. If it has not ended when another process may start to lead, `lead` returns without waiting
+        longer, and the caller must end the process.
         """
         await self._acquire()
         log.info("%s leads (lease %s)", self._identity, self._config)
@@ -185,7 +185,7 @@ class LeaderElector:
             await asyncio.sleep(self._pause())
 
     async def _renew_until_lost(self) -> None:
-        """Never returns; raises when the deadline has passed or another process holds the lease.
+        """Renew the lease until `LeadershipLostError`: the deadline has passed, or another process holds the lease.
 
         One attempt may take half the deadline, so that a single hanging request does not lose the lease.
         """
@@ -207,7 +207,7 @@ class LeaderElector:
             pause = self._config.retry_period / 4
 
     async def _try_to_renew(self, seconds: float) -> bool:
-        """One attempt to take or renew the lease within that many seconds; False unless it has certainly succeeded."""
+        """Try once to take or renew the lease within that many seconds. True: it has certainly succeeded."""
         started = self._now()
         try:
             async with asyncio.timeout(seconds):
@@ -222,7 +222,7 @@ class LeaderElector:
         return True
 
     def _warn(self, error: KubeError | TimeoutError) -> None:
-        """Log a failure with what to do about it: each kind at once, and then once a minute."""
+        """Log a failure and its remedy. Another failure of the same kind is logged after a minute."""
         now = self._now()
         if type(error) is self._warned and now < self._warn_again_at:
             return
@@ -241,7 +241,10 @@ class LeaderElector:
         return ""
 
     async def _take_lease(self) -> bool:
-        """Read the lease unless it is known, then write it if it is ours or free."""
+        """Write the lease if it is free or held by this process, and read it before unless this process wrote it last.
+
+        Returns whether it was written.
+        """
         lease = self._lease
         if lease is None or lease.spec.holder_identity != self._identity:
             lease = await self._read()
@@ -275,7 +278,7 @@ class LeaderElector:
         return await self._client.patch(LEASES, self._config.name, patch, type=_Lease, namespace=self._config.namespace)
 
     def _observe(self, lease: _Lease) -> None:
-        """Note when a record was first read: its lease duration counts from then, not from the writer's clock."""
+        """Note when a version of the lease was first read: its duration counts from then, not by the writer's clock."""
         version = lease.metadata.resource_version
         if version != self._seen_version:
             self._seen_version, self._observed_at = version, self._now()
@@ -301,11 +304,9 @@ class LeaderElector:
         }
 
     async def _release(self) -> None:
-        """Clear the holder, so that the next leader does not have to wait.
+        """Clear the holder, so that the next leader does not have to wait. If this fails, the lease expires.
 
-        A failure is harmless: the lease then expires.
-
-        The lease is read first, and again on a conflict: a renewal that was cut off may have been applied meanwhile.
+        The lease is read first, and again on a conflict, since an interrupted renewal may have been applied.
         """
         with contextlib.suppress(KubeError, TimeoutError):
             async with asyncio.timeout(RELEASE_TIMEOUT):
@@ -339,6 +340,6 @@ class LeaderElector:
 
 
 def _changed_meanwhile(error: KubeError | TimeoutError) -> bool:
-    """Whether the lease was written, created or deleted by another client since it was read."""
-    created = isinstance(error, ApiError) and error.call.verb == "create"
-    return isinstance(error, Conflict) or (isinstance(error, NotFound) and not created)
+    """Whether another client has written, created or deleted the lease since it was read."""
+    is_creation = isinstance(error, ApiError) and error.call.verb == "create"
+    return isinstance(error, Conflict) or (isinstance(error, NotFound) and not is_creation)

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 
 current: ContextVar[Mapping[str, str | int]] = ContextVar("log_fields", default=MappingProxyType({}))
-"""By key. Lines of tasks and threads that it starts have them, too."""
+"""The fields by key. A task or thread inherits the fields of the code that starts it."""
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The identity of a user of a kubeconfig: a token or certificate of a file, an exec plugin or an identity provider."""
+"""Logs a user of a kubeconfig in: by a token or certificate of a file, an exec plugin or an identity provider."""
 
 import asyncio
 import base64
@@ -43,31 +43,31 @@ class Login(NamedTuple):
 async def log_in(user: Entry) -> Login:
     """The identity of the user. Raises `KubeconfigError`, or one of `kube.kubeconfig.FAULTS`."""
     values = user.values
-    certified = Login("", user.read("client-certificate"), user.read("client-key"))
+    certificate_login = Login("", user.read("client-certificate"), user.read("client-key"))
     if provider := values.get("auth-provider"):
         if provider.get("name") != "oidc":
             raise KubeconfigError(
                 f"auth-provider {provider.get('name')!r} is not supported, nor is it by kubectl; use its exec plugin"
             )
         token = await _read_oidc_token(replace(user, values=provider.get("config") or {}))
-        return certified._replace(authorization=f"Bearer {token}", valid_for=TOKEN_PERIOD)
+        return certificate_login._replace(authorization=f"Bearer {token}", valid_for=TOKEN_PERIOD)
     if plugin := values.get("exec"):
-        return await _run_plugin(plugin, certified)
+        return await _run_plugin(plugin, certificate_login)
     if token_value := values.get("token"):
-        return certified._replace(authorization=f"Bearer {token_value.strip()}")
+        return certificate_login._replace(authorization=f"Bearer {token_value.strip()}")
     if token := user.read_file("tokenFile").decode().strip():
-        return certified._replace(authorization=f"Bearer {token}", valid_for=TOKEN_PERIOD)
+        return certificate_login._replace(authorization=f"Bearer {token}", valid_for=TOKEN_PERIOD)
     if "username" in values and "password" in values:
-        return certified._replace(authorization=_encode_basic(values["username"], values["password"]))
-    return certified
+        return certificate_login._replace(authorization=_encode_basic(values["username"], values["password"]))
+    return certificate_login
 
 
 def _encode_basic(user: str, password: str) -> str:
     return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
-async def _run_plugin(plugin: dict[str, Any], certified: Login) -> Login:
-    """The answer of the exec plugin, by client.authentication.k8s.io."""
+async def _run_plugin(plugin: dict[str, Any], certificate_login: Login) -> Login:
+    """Run an exec plugin (client.authentication.k8s.io) and return its credentials."""
     version = plugin["apiVersion"]
     info = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": sys.stdout.isatty()}}
     environment = {item["name"]: item["value"] for item in plugin.get("env") or ()}
@@ -96,19 +96,19 @@ async def _run_plugin(plugin: dict[str, Any], certified: Login) -> Login:
     token, certificate = status.get("token"), status.get("clientCertificateData")
     if not token and not (certificate and status.get("clientKeyData")):
         raise KubeconfigError(f"exec plugin {plugin['command']!r} gave neither token nor certificate")
-    credential = certified
+    credential = certificate_login
     if certificate:
         credential = credential._replace(certificate=certificate.encode(), key=status["clientKeyData"].encode())
     if token:
         credential = credential._replace(authorization=f"Bearer {token.strip()}")
     if end := status.get("expirationTimestamp"):
-        left = (datetime.fromisoformat(end) - datetime.now(UTC)).total_seconds()
-        credential = credential._replace(valid_for=max(left * 0.8, 1.0))
+        seconds_left = (datetime.fromisoformat(end) - datetime.now(UTC)).total_seconds()
+        credential = credential._replace(valid_for=max(seconds_left * 0.8, 1.0))
     return credential
 
 
 async def _read_oidc_token(provider: Entry) -> str:
-    """The token of the identity provider, renewed if it is about to expire; `provider` holds its configuration."""
+    """The token of an identity provider, renewed if it is about to expire. `provider`: its configuration."""
     token = str(provider.values.get("id-token") or "")
     if token and not _ends_soon(token):
         return token
@@ -131,7 +131,7 @@ def _ends_soon(token: str) -> bool:
 
 
 async def _refresh_tokens(provider: Entry) -> dict[str, str]:
-    """New tokens, by their keys in a kubeconfig."""
+    """Request new tokens; returns them by their keys in a kubeconfig."""
     config = provider.values
     authority = provider.read("idp-certificate-authority")
     async with aiohttp.ClientSession(
@@ -140,8 +140,8 @@ async def _refresh_tokens(provider: Entry) -> dict[str, str]:
         raise_for_status=True,
         trust_env=True,
     ) as session:
-        known = f"{config['idp-issuer-url'].rstrip('/')}/.well-known/openid-configuration"
-        async with session.get(known) as answer:
+        discovery_url = f"{config['idp-issuer-url'].rstrip('/')}/.well-known/openid-configuration"
+        async with session.get(discovery_url) as answer:
             endpoint = (await answer.json())["token_endpoint"]
         form = {"grant_type": "refresh_token", "refresh_token": config["refresh-token"]}
         async with session.post(endpoint, data=form) as answer:
@@ -150,19 +150,19 @@ async def _refresh_tokens(provider: Entry) -> dict[str, str]:
 
 
 def _store_tokens(provider: Entry, tokens: dict[str, str]) -> None:
-    """Write the tokens into the kubeconfig: many providers accept a refresh-token only once.
+    """Write the tokens into the kubeconfig, since many providers accept a refresh-token only once.
 
-    The file is replaced atomically, so that there is always a readable one.
+    The file is replaced atomically, so that it is readable at any time.
     """
     file = provider.file.resolve()
-    new = file.with_name(f".{file.name}.{os.getpid()}")
+    new_file = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         body = yaml.safe_load(file.read_text(encoding="utf-8"))
         [user] = [entry["user"] for entry in body["users"] if entry["name"] == provider.name]
         user["auth-provider"]["config"].update(tokens)
-        new.touch(mode=stat.S_IMODE(file.stat().st_mode))
-        new.write_text(yaml.safe_dump(body, sort_keys=False), encoding="utf-8")
-        new.replace(file)
+        new_file.touch(mode=stat.S_IMODE(file.stat().st_mode))
+        new_file.write_text(yaml.safe_dump(body, sort_keys=False), encoding="utf-8")
+        new_file.replace(file)
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
-        new.unlink(missing_ok=True)
+        new_file.unlink(missing_ok=True)
         log.warning("kubeconfig %s: the new tokens of user %r are not stored: %s", provider.file, provider.name, error)

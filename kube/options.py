@@ -11,16 +11,16 @@ TIMEOUT = 30.0
 """Default seconds for one exchange."""
 
 COMMAND_TIMEOUT = 15.0
-"""Seconds for one exchange of a command, for which a user waits."""
+"""Seconds for one exchange while a user waits for a command."""
 
 JSON_FORM = "application/json"
 """Media type of a whole object."""
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""Media type of the metadata of an object, or of an event of a watch."""
+"""Media type that asks for only the metadata of an object, also in the events of a watch."""
 
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""`Accept` for a list of metadata."""
+"""Media type that asks for only the metadata of the objects of a list."""
 
 
 class ReadOptions(TypedDict, total=False):
@@ -50,7 +50,7 @@ class ListOptions(TypedDict, total=False):
 class WriteOptions(TypedDict, total=False):
     """`force` (apply only) takes over fields of other managers. `field_validation`: Strict, Warn or Ignore.
 
-    `accept`: media type of the answer. `warnings`: gets the texts of the API server's warnings, also with a refusal.
+    `accept`: media type of the answer. `warnings` gets the texts of the API server's warnings, also of a refusal.
     """
 
     namespace: str | None
@@ -76,7 +76,7 @@ class DeleteOptions(TypedDict, total=False):
     timeout: float
 
 
-# Names of options in a query.
+# Query parameters by option.
 READ_QUERY = {"resource_version": "resourceVersion"}
 LIST_QUERY = {
     "label_selector": "labelSelector",

@@ -1,4 +1,4 @@
-"""Concurrent writes: a refused one does not delay the others, and their number is limited."""
+"""Sends writes concurrently, a limited number at a time. A failed write stops no other write."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +15,7 @@ PARALLEL_WRITES = 24
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed write: its item, and the error."""
+    """The error of a write; `label` begins its text."""
 
     label: str
     error: Exception
@@ -33,7 +33,7 @@ async def each(
 ) -> list[Failure]:
     """Act on every item, at most `PARALLEL_WRITES` at a time. Returns the failures in the order of the items.
 
-    Once `until` is true, no further item is started.
+    Once `until` returns True, no further item is started.
     """
     if not items:
         return []

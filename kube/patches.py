@@ -1,21 +1,21 @@
-"""Building patches. Pure."""
+"""Builds merge patches. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON merge patch (RFC 7386) from `old` to `new`; {} when they are equal.
+    """The JSON merge patch (RFC 7386) from `old` to `new`; {} if they are equal.
 
-    Lists are replaced whole; a member absent from `new`, or None there, becomes null (merge patch cannot store a null).
+    Lists are replaced whole. A member that is absent or None in `new` is deleted, as a merge patch cannot store a null.
     """
     patch: dict[str, Any] = {key: None for key in old if key not in new and old[key] is not None}
     for key, value in new.items():
-        before = old.get(key)
-        if isinstance(before, Mapping) and isinstance(value, Mapping):
-            if inner := merge_diff(before, value):
+        old_value = old.get(key)
+        if isinstance(old_value, Mapping) and isinstance(value, Mapping):
+            if inner := merge_diff(old_value, value):
                 patch[key] = inner
-        elif _differ(before, value):
+        elif _differ(old_value, value):
             patch[key] = value
     return patch
 

@@ -1,8 +1,8 @@
 """Removes replicas on dead machines from their Service, long before their nodes count as lost.
 
-The endpoint of such a pod stays for 40 to 50 s, and each request that is sent there waits for its whole time limit. A
-replica that does not answer its peers at all is marked as not ready. If its kubelet works, the kubelet's next report
-undoes that. A refused connection counts as an answer: the kubelet reports such a replica.
+Without this, the endpoint of such a replica stays for 40 to 50 s, and each request to it waits for its whole time
+limit. A replica that does not answer its peers is marked as not ready. If its kubelet works, the kubelet's next report
+removes the mark. A refused connection counts as an answer, since the kubelet reports such a replica.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ CHECK_PERIOD: Final = 2.0
 LIST_EVERY: Final = 10.0
 """Seconds from one list of the replicas to the next, after a running check."""
 SILENT_AFTER: Final = 3
-"""Connections in a row without an answer after which a replica counts as gone."""
+"""After this many connections in a row without an answer, a replica is marked as not ready."""
 MAX_PEERS: Final = 20
-"""Replicas that are checked."""
+"""The most replicas that are checked."""
 
 Probe = Callable[[str], Awaitable[bool]]
 
@@ -51,9 +51,9 @@ class _Pod(msgspec.Struct, frozen=True):
 
     @property
     def is_peer(self) -> bool:
-        """Whether it is another replica that is in the Service."""
-        ready = any(each.type == "Ready" and each.status == "True" for each in self.status.conditions)
-        return ready and bool(self.status.pod_ip) and self.metadata.name != socket.gethostname()
+        """Whether the pod is ready, so that the Service has it, and is not this replica."""
+        is_ready = any(each.type == "Ready" and each.status == "True" for each in self.status.conditions)
+        return is_ready and bool(self.status.pod_ip) and self.metadata.name != socket.gethostname()
 
 
 async def is_reachable(address: str, port: int) -> bool:
@@ -72,26 +72,26 @@ async def is_reachable(address: str, port: int) -> bool:
 async def watch_peers(client: Client, namespace: str, selector: str, probe: Probe) -> None:
     """Check the other replicas until cancelled. `probe`: whether the machine at an address answers.
 
-    A replica that has never answered is not marked: a network policy may separate the replicas. After it was marked, it
-    has to answer again before it is marked again.
+    A replica that has never answered is not marked, since a network policy may separate the replicas. A marked replica
+    has to answer again before it can be marked again.
     """
-    silent: dict[str, int] = {}
+    missed_answers: dict[str, int] = {}
     clock_now = asyncio.get_running_loop().time
     while True:
         peers = await _list_peers(client, namespace, selector)
         names = {pod.metadata.name for pod in peers}
-        silent = {name: times for name, times in silent.items() if name in names}
+        missed_answers = {name: times for name, times in missed_answers.items() if name in names}
         until = clock_now() + LIST_EVERY  # a check takes longer if a replica does not answer
         while clock_now() < until:
             await asyncio.sleep(CHECK_PERIOD)
-            answered = await asyncio.gather(*(probe(pod.status.pod_ip) for pod in peers))
-            for pod, answer in zip(peers, answered, strict=True):
+            answers = await asyncio.gather(*(probe(pod.status.pod_ip) for pod in peers))
+            for pod, has_answered in zip(peers, answers, strict=True):
                 name = pod.metadata.name
-                if answer or name in silent:
-                    silent[name] = 0 if answer else silent[name] + 1
-            if silent_peers := [name for name, times in silent.items() if times >= SILENT_AFTER]:
+                if has_answered or name in missed_answers:
+                    missed_answers[name] = 0 if has_answered else missed_answers[name] + 1
+            if silent_peers := [name for name, times in missed_answers.items() if times >= SILENT_AFTER]:
                 for name in silent_peers:
-                    del silent[name]
+                    del missed_answers[name]
                     await _mark_not_ready(client, namespace, name)
                 break
 

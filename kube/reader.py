@@ -1,4 +1,4 @@
-"""Reads lists page by page, up to a limit, and notes missing data."""
+"""Reads objects for commands: lists page by page up to a limit, with notes about data that could not be read."""
 
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
@@ -10,7 +10,7 @@ from kube.options import COMMAND_TIMEOUT, ListOptions
 from kube.resources import Resource
 
 MAX_EXAMPLES = 3
-"""Objects of many in the same state that are read one by one."""
+"""If many objects are in the same state, this many of them are read one by one."""
 PAGE = 500
 MAX_PAGES = 20
 """Most pages of a list that contains objects of other users: leaders of other JobSets, events of other Jobs."""
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Reader:
-    """Reads in one namespace. `unseen`: missing data and why, each once."""
+    """Reads in one namespace. `unseen`: notes about data that were not read, with the reason, each once."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
@@ -40,7 +40,7 @@ class Reader:
         pages: int = MAX_PAGES,
         **options: Unpack[ListOptions],
     ) -> AsyncIterator[T]:
-        """The first pages of a list. `subject`: names the objects in the note about the rest."""
+        """The objects of the first pages of a list. `subject` names them in the note that there are more."""
         number = 0
         async for item in self.all(resource, kind, **options):
             if number == PAGE * pages:
@@ -79,7 +79,7 @@ class Reader:
         return None
 
     async def by_name(self, resource: Resource, kind: type[T], names: Iterable[str], note: str) -> dict[str, T | None]:
-        """The first few of these objects by name; None for one that does not exist. Empty if the right is missing."""
+        """The first few of these objects by name; None: it does not exist. Empty if the right is missing."""
         with self.noting(note):
             return {name: await self.get(resource, kind, name) for name in list(dict.fromkeys(names))[:MAX_EXAMPLES]}
         return {}
@@ -89,7 +89,7 @@ class Reader:
         return _Noting(self, note)
 
     def skip(self, note: str) -> None:
-        """Note missing data."""
+        """Note that data were not read."""
         if note and note not in self.unseen:
             self.unseen.append(note)
 

@@ -1,6 +1,6 @@
-"""The IO of a watch: carries out the steps of `kube.watcher`, decodes, and passes the results back.
+"""The IO of a watch: sends the requests that `kube.watcher` decides on, decodes the answers, and passes them back.
 
-`kube.watcher` makes all decisions; an object that cannot be decoded does not fail the stream (see `read_object`).
+An object that cannot be decoded does not end the watch (see `read_object`).
 """
 
 import asyncio
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 INITIAL_END = "k8s.io/initial-events-end"
-"""Annotation of the bookmark that ends the first part of a streaming list."""
+"""Annotation of the bookmark after the last object of a streaming list."""
 
 
 class WatchOptions(TypedDict, total=False):
@@ -50,12 +50,12 @@ class WatchOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What to watch and how to read it.
+    """The objects to watch, and how to read them.
 
-    `transform` gets every decoded object first, to drop or copy fields that must not be kept; None drops the object.
-    With `metadata_only` only `metadata` is requested. `idle` and `lifetime` are seconds: silence after which a
-    connection counts as dead (bookmarks come about once a minute), and the requested duration of one watch. `page`:
-    objects of one page of a list that is not streamed. `remedy`: what to do if the right to watch is missing.
+    `transform` gets every decoded object, to drop or copy fields that must not be kept; it returns None to drop the
+    object. With `metadata_only` only `metadata` is requested. After `idle` seconds of silence a connection counts as
+    dead (bookmarks come about once a minute). `lifetime`: the requested seconds of one watch. `page`: objects in one
+    page of a list that is not streamed. `remedy`: what to do if the right to watch is missing.
     """
 
     resource: Resource
@@ -117,7 +117,10 @@ async def watch(
 async def _perform(
     client: Client, target: Target, state: State, jitter: float, on_open: Callable[[], None]
 ) -> AsyncGenerator[Input]:
-    """Carry out the state; ends with the page, the stream or the failure. `on_open`: called for an open watch."""
+    """Send the request that `state` asks for, and yield its inputs: a page, a stream of events, or a failure.
+
+    `on_open` is called when the API server has accepted a watch.
+    """
     try:
         if state.phase is Phase.LIST:
             yield await _list(client, target, state.continue_token)
@@ -128,7 +131,7 @@ async def _perform(
         async with stream as lines:
             on_open()
             async for line in lines:
-                item = _read(line, target)
+                item = _read_line(line, target)
                 yield item
                 if isinstance(item, Failed):
                     return
@@ -180,7 +183,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class _Change(msgspec.Struct, Generic[T], frozen=True):
-    """A line with an object, decoded in one step: most lines are of that kind."""
+    """A line of a watch with an object, decoded in one step, as most lines are."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     object: T
@@ -203,7 +206,7 @@ class _MetadataOnly(msgspec.Struct, frozen=True):
     metadata: _Meta
 
 
-def _read(line: bytes, target: Target) -> Input:
+def _read_line(line: bytes, target: Target) -> Input:
     """One line of a watch as an input."""
     try:
         change = _change_decoder(target.type).decode(line)
@@ -213,7 +216,7 @@ def _read(line: bytes, target: Target) -> Input:
 
 
 def _read_by_parts(line: bytes, target: Target) -> Input:
-    """A bookmark, an error, or an invalid object."""
+    """The input from a line that is no valid change: a bookmark, an error, or an invalid object."""
     event = decode(_Line, line)
     if event.type == "ERROR":
         status = parse_status(event.object)
@@ -227,13 +230,18 @@ def _read_by_parts(line: bytes, target: Target) -> Input:
 
 
 def read_object(data: bytes, target: Target) -> Any:
-    """Decode from the object's own bytes: `msgspec.Raw` fields keep those alive, and never a whole page or chunk."""
+    """An object as the target wants it; `Unreadable` if it cannot be decoded, `DroppedObject` if it is not wanted.
+
+    `data` has only the bytes of the object, since its `msgspec.Raw` fields keep all of `data` in memory.
+    """
     try:
         obj = decode(target.type, data)
     except UnreadableAnswerError as error:
         meta = decode(_MetadataOnly, data).metadata
-        known = Identity(namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=meta.resource_version)
-        return Unreadable(known, error.reason[:200])
+        identity = Identity(
+            namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=meta.resource_version
+        )
+        return Unreadable(identity, error.reason[:200])
     return _transform(obj, target)
 
 

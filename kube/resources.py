@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[^/?#%\s]+")
-"""A name that is one part of a path. Every object has such a name, but strangers may write any text as a name."""
+"""A name that is one segment of a path. All objects have such names, but users can refer to an object by any text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Resource:
     def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
         """URL path of the collection, of one object or of its subresource.
 
-        `namespace` None means all namespaces of a namespaced resource (list and watch only) and is ignored for
-        cluster-scoped ones. Raises `ValueError` for a name that would lead to another path.
+        `namespace` None means all namespaces (list and watch only); a cluster-scoped resource ignores `namespace`.
+        Raises `ValueError` for a name that would lead to another path.
         """
         for each in (namespace, name):
             if each and not _SEGMENT.fullmatch(each):

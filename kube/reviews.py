@@ -9,17 +9,17 @@ from kube.client import Client
 from kube.resources import Resource
 
 REVIEW_TIMEOUT: Final = 10.0
-"""Seconds for one review, waiting for its turn included."""
+"""Seconds for one review, with the time that it waits for a slot."""
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
 OWN_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
-"""Every user may create them."""
+"""Every user may create these reviews."""
 
 
 class User(msgspec.Struct, frozen=True):
-    """Who a token speaks for (TokenReview `status.user`)."""
+    """The user of a token (TokenReview `status.user`)."""
 
     username: str = ""
     uid: str = ""
@@ -38,7 +38,7 @@ class _TokenReview(msgspec.Struct, frozen=True):
 
 class _AccessStatus(msgspec.Struct, frozen=True):
     allowed: bool | None = None
-    """An API server always sets it."""
+    """An API server always sets this field."""
 
 
 class _AccessReview(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class Reviewer:
         self._client = client
 
     async def authenticate(self, token: str) -> User | None:
-        """The user of a token; None if it is not valid, also for an error such as a bad signature."""
+        """The user of a token; None if the token is not valid, for example because of a bad signature."""
         body = _review(TOKEN_REVIEWS, {"token": token})
         review = await self._client.create(TOKEN_REVIEWS, body, type=_TokenReview, timeout=REVIEW_TIMEOUT)
         return review.status.user if review.status.authenticated else None

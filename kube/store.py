@@ -1,14 +1,14 @@
-"""The cache of one resource: the state of the watch, overlaid with our writes that the watch has not shown yet.
+"""The cache of one resource: the state of the watch, overlaid with this process's writes that the watch has not shown.
 
-Reads are of frozen objects in memory. One writer, the informer, feeds the watch side; `overlay` and `overlay_deleted`
-give read-your-writes for creates, status writes and deletes alike, so that a reconcile never plans on a state older
-than its own writes: nothing that was created is created again and nothing deleted is deleted again.
+Readers get frozen objects. Only the informer writes the state of the watch. `overlay` and `overlay_deleted` add the
+answers to creations, patches and deletions, so that a reconcile never plans on a state older than its own writes, and
+never creates or deletes an object twice.
 
-How an overlay ends: resourceVersions of one resource are ordered numbers and a watch delivers them in order. An answer
-at version V is newer than the cache exactly while the watch has not reached V; from then on the watch is right, also if
-the object is already deleted. Thus an event before the HTTP answer needs no special handling, and a failed write leaves
-nothing behind. A write of unknown outcome (timeout) is not overlaid: the caller tries again by name and the server
-answers AlreadyExists or 404, which are outcomes.
+An overlay ends when the watch has caught up. The resourceVersions of one resource are ordered numbers, and a watch
+delivers them in order. An answer at version V is newer than the cache exactly while the watch has not reached V; from
+then on the watch is right, also if the object is already deleted. So an event that comes before the HTTP answer needs
+no special handling, and a failed write leaves nothing behind. A write of unknown outcome (timeout) is not overlaid: the
+caller tries again by name, and the API server answers AlreadyExists or 404, which are outcomes.
 """
 
 import enum
@@ -22,7 +22,7 @@ from kube.indexes import Indexes, IndexFunction, IndexKey, Key
 from kube.model.meta import Identity
 
 OVERLAY_TTL = 300.0
-"""Seconds after which an overlay is dropped even if the watch never caught up (a server restored from a backup)."""
+"""Seconds after which an overlay is dropped, if the watch never catches up (an API server restored from a backup)."""
 
 
 class Meta(Protocol):
@@ -59,7 +59,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class DroppedObject:
-    """Replaces an object that exists but is not wanted here: readers do not see it."""
+    """Replaces an object that exists, but that the target of the watch drops: readers do not see it."""
 
     metadata: Meta
 
@@ -73,7 +73,10 @@ class ChangeKind(enum.Enum):
 
 
 class Change(NamedTuple, Generic[T]):
-    """`old` is None when ADDED unless it is our own overlay; then `old` and `new` have the same resourceVersion."""
+    """A change of an object, as handlers get it.
+
+    `old` is None for ADDED, unless readers already got the object from an overlay.
+    """
 
     kind: ChangeKind
     old: T | None
@@ -86,14 +89,14 @@ Objects = list[T]
 
 @dataclass(slots=True)
 class _Pin(Generic[T]):
-    """A key whose visible value is the overlaid one until the watch reaches `version`.
+    """The overlay of one key: readers get `written` instead of `watched` until the watch reaches `version`.
 
-    Remembered: the answer to a write, over the cache, for the object of that UID, until the watch has reached its
-    version or shows that the object is gone; 300 s at most. Without it a write is repeated: "already exists", 404 are
+    Remembered: the answer to a write, for the object of that UID, until the watch has reached the version of the answer
+    or shows that the object is gone; 300 s at most. Without the pin a write is repeated; "already exists" and 404 are
     outcomes. An object that wrongly counts as deleted is shown again when its name is tried.
 
-    `written` None: deleted by us. `version` is then the last known one. Until the watch reports the deletion, an object
-    of that UID, or an older one, is hidden.
+    `written` None: this process has deleted the object, and `version` is its last known version. The object of that
+    UID, and any older object, is hidden until the watch reports the deletion.
     """
 
     version: int
@@ -104,8 +107,8 @@ class _Pin(Generic[T]):
 
 
 @dataclass(slots=True)
-class _Next(Generic[T]):
-    """The generation that a running list is filling."""
+class _Generation(Generic[T]):
+    """The objects of a list that is not complete yet."""
 
     objects: dict[Key, T] = field(default_factory=dict)
     unreadable: dict[Key, str] = field(default_factory=dict)
@@ -138,13 +141,13 @@ class Store(Generic[T]):
         self._pins: dict[Key, _Pin[T]] = {}
         self._due: list[tuple[int, Key]] = []
         self._gone: dict[str, float] = {}
-        """UIDs that were deleted while another object had the name, and the time until which they are hidden: pins are
-        by name, so that none can hide them."""
-        self._next: _Next[T] | None = None
+        """UIDs of objects that were deleted while another object had their name, and when they expire. They are hidden;
+        no pin can hide them, since a pin belongs to a name."""
+        self._next: _Generation[T] | None = None
         self._clock = clock
         self.unreadable: dict[Key, str] = {}
         """Why an existing object is not in the store. A reconcile that misses an object should check this."""
-        self.seen = 0
+        self.watched_version = 0
         """The resourceVersion that the watch has reached."""
 
     def __len__(self) -> int:
@@ -154,22 +157,22 @@ class Store(Generic[T]):
         return self._objects.get((namespace, name))
 
     def keys(self) -> Sequence[Key]:
-        """The keys of all objects: for a large store much quicker than the objects."""
+        """The keys of all objects."""
         return tuple(self._objects)
 
     def list(self, namespace: str | None = None) -> Objects[T]:
         """All objects, or those of one namespace (a scan)."""
-        return [obj for (space, _), obj in self._objects.items() if namespace is None or space == namespace]
+        return [obj for key, obj in self._objects.items() if namespace is None or key[0] == namespace]
 
     def by_index(self, index: str, key: IndexKey) -> Objects[T]:
-        """Objects of the key's namespace for which the index function gave its value.
+        """Objects of the key's namespace for which the index function returned the key's value.
 
-        The last changed ones are at the end, except after a new list.
+        Objects that changed last are at the end, except after a new list.
         """
         return self._indexes.get(index, key)
 
     def by_cluster_index(self, index: str, value: str) -> Objects[T]:
-        """Objects of all namespaces for which one of the `cluster_indexes` gave this value."""
+        """Objects of all namespaces for which one of the `cluster_indexes` returned this value."""
         return self._indexes.get(index, IndexKey("", value))
 
     # What this process wrote
@@ -180,19 +183,19 @@ class Store(Generic[T]):
         key, version = key_of(obj), version_of(obj)
         pin, current = self._pins.get(key), self._objects.get(key)
         if pin is not None and pin.written is None and pin.uid == obj.metadata.uid:
-            # It counted as deleted and still exists: it had a finalizer.
+            # The object counted as deleted and still exists, because it had a finalizer.
             del self._pins[key]
             self._set(key, pin.watched)
             current, pin = pin.watched, None
-        if version <= self.seen or (current is not None and version_of(current) >= version):
+        if version <= self.watched_version or (current is not None and version_of(current) >= version):
             return
         self._pin(key, _Pin(version, obj.metadata.uid, obj, pin.watched if pin else current, 0.0))
         self._set(key, obj)
 
     def overlay_deleted(self, namespace: str, name: str, uid: str) -> None:
-        """Hide the object with that uid, which the API server has deleted, until the watch shows that.
+        """Hide the object with that UID, which the API server has deleted, until the watch reports the deletion.
 
-        Also if the cache has not seen it yet. A later answer with the object ends that (`overlay`).
+        It is hidden also if the watch has not shown it yet. A later answer with the object shows it again (`overlay`).
         """
         key = namespace, name
         current = self._objects.get(key)
@@ -200,8 +203,8 @@ class Store(Generic[T]):
             self._gone[uid] = self._clock() + OVERLAY_TTL
             return
         pin = self._pins.get(key)
-        known = max(pin.version if pin else 0, version_of(current) if current else 0)
-        self._pin(key, _Pin(known, uid, None, pin.watched if pin else current, 0.0))
+        last_version = max(pin.version if pin else 0, version_of(current) if current else 0)
+        self._pin(key, _Pin(last_version, uid, None, pin.watched if pin else current, 0.0))
         self._set(key, None)
 
     def _pin(self, key: Key, pin: _Pin[T]) -> None:
@@ -216,7 +219,7 @@ class Store(Generic[T]):
 
     def begin(self) -> None:
         """Start a list. Readers keep the old generation until `commit`; an unfinished list is dropped."""
-        self._next = _Next()
+        self._next = _Generation()
 
     def apply(self, obj: T | Unreadable | DroppedObject) -> Changes[T]:
         key = key_of(obj)
@@ -245,7 +248,7 @@ class Store(Generic[T]):
         expires = self._gone.get(obj.metadata.uid)
         return expires is not None and expires > self._clock()
 
-    def _fill(self, generation: _Next[T], key: Key, obj: T | Unreadable | DroppedObject) -> None:
+    def _fill(self, generation: _Generation[T], key: Key, obj: T | Unreadable | DroppedObject) -> None:
         generation.objects.pop(key, None)
         generation.unreadable.pop(key, None)
         if isinstance(obj, Unreadable):
@@ -254,19 +257,22 @@ class Store(Generic[T]):
             generation.objects[key] = obj
 
     def _apply_event(self, key: Key, watched: T | None, event: T | Unreadable | DroppedObject) -> Changes[T]:
-        """One event of the watch for one key; `watched` is None when the object is gone (or unreadable)."""
+        """Apply an event of the watch to one key. `watched` None: the object is gone, unreadable or not wanted."""
         pin = self._pins.get(key)
         if pin is None:
             return self._show(key, self._objects.get(key), watched)
-        same = event.metadata.uid == pin.uid
-        if version_of(event) < pin.version or (pin.written is None and watched is not None and same):
+        has_same_uid = event.metadata.uid == pin.uid
+        if version_of(event) < pin.version or (pin.written is None and watched is not None and has_same_uid):
             pin.watched = watched
             return []
         del self._pins[key]
         return self._show(key, pin.watched, watched)
 
     def _show(self, key: Key, watched_before: T | None, watched: T | None) -> Changes[T]:
-        """Make the watch's value visible. The kind compares watch with watch, `old` is what readers saw."""
+        """Show readers the watched object. The kind of the change compares two watched states.
+
+        `old` of the change is the object that readers got before.
+        """
         old = self._objects.get(key)
         self._set(key, watched)
         if watched is not None:
@@ -276,13 +282,13 @@ class Store(Generic[T]):
         return [] if last_state is None else [Change(ChangeKind.DELETED, last_state, None)]
 
     def advance(self, version: int) -> Changes[T]:
-        """The watch has reached `version`: overlays up to it that it did not confirm are over."""
-        self.seen = max(self.seen, version)
+        """Note that the watch has reached `version`, and end all overlays up to that version and all expired ones."""
+        self.watched_version = max(self.watched_version, version)
         changes: Changes[T] = []
-        while self._due and self._due[0][0] <= self.seen:
-            reached, key = heapq.heappop(self._due)
+        while self._due and self._due[0][0] <= self.watched_version:
+            due_version, key = heapq.heappop(self._due)
             pin = self._pins.get(key)
-            if pin is not None and pin.written is not None and pin.version <= reached:
+            if pin is not None and pin.written is not None and pin.version <= due_version:
                 changes += self._unpin(key)
         now = self._clock()
         while self._pins and next(iter(self._pins.values())).expires <= now:
@@ -299,28 +305,28 @@ class Store(Generic[T]):
         """The list is complete at `version`: swap generations and return the differences."""
         if self._next is None:
             raise RuntimeError("commit without begin")
-        fresh, self._next = self._next, None
+        generation, self._next = self._next, None
         self._gone = {uid: expires for uid, expires in self._gone.items() if expires > self._clock()}
-        before, self._objects = self._objects, {}
-        self.unreadable = fresh.unreadable
+        old_objects, self._objects = self._objects, {}
+        self.unreadable = generation.unreadable
         self._indexes.clear()
         pins, self._pins, self._due = self._pins, {}, []
-        self.seen = version
-        for key, obj in fresh.objects.items():
+        self.watched_version = version
+        for key, obj in generation.objects.items():
             self._set(key, obj)
         for key, pin in pins.items():
-            _restore(before, key, pin.watched)
-            watched = fresh.objects.get(key)
-            # An object that we deleted may be missing only because the list was made before it was created.
-            deleted = watched is None or watched.metadata.uid == pin.uid or version_of(watched) < pin.version
-            newer = pin.version > version if pin.written is not None else deleted
-            if newer and pin.expires > self._clock():
+            _restore(old_objects, key, pin.watched)
+            watched = generation.objects.get(key)
+            # A deleted object may be missing in the list because the list is older than the object.
+            hides_watched = watched is None or watched.metadata.uid == pin.uid or version_of(watched) < pin.version
+            is_newer = pin.version > version if pin.written is not None else hides_watched
+            if is_newer and pin.expires > self._clock():
                 pin.watched = watched
                 self._pins[key] = pin
                 if pin.written is not None:
                     heapq.heappush(self._due, (pin.version, key))
                 self._set(key, pin.written)
-        return _differences(before, self._objects)
+        return _differences(old_objects, self._objects)
 
     def _set(self, key: Key, obj: T | None) -> None:
         old = self._objects.pop(key, None)
@@ -330,7 +336,7 @@ class Store(Generic[T]):
 
 
 def _restore(objects: dict[Key, T], key: Key, watched: T | None) -> None:
-    """Undo an overlay in a generation that is being replaced, so that handlers get what the watch reports."""
+    """Undo an overlay in the objects that are being replaced, so that handlers get the changes of the watch."""
     objects.pop(key, None)
     if watched is not None:
         objects[key] = watched

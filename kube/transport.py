@@ -1,7 +1,7 @@
 """One HTTP exchange with the API server: limits, timeouts, credentials.
 
-It makes one attempt; `kube.client` retries. The proxy lookup of aiohttp's session is not used: it searches for proxies
-and passwords, in a thread, for each request. Objects are not decoded here.
+A transport makes one attempt; `kube.client` retries and decodes. The session of aiohttp does not look for proxies,
+since it would search for proxies and passwords, in a thread, for each request.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ MAX_LINE = 16 << 20
 """Bytes of one watch event. The API server accepts objects up to about 3 MiB; a longer line is an error."""
 
 READ_BUFFER = 256 << 10
-"""Bytes of one answer that are buffered before reading pauses. At most twice as much is in memory."""
+"""Bytes of one answer that are buffered before reading pauses. At most twice as many are in memory."""
 
 MAX_IN_FLIGHT = 64
 """Requests in flight at once. Watches are not counted, so that they cannot starve writes."""
@@ -41,9 +41,9 @@ class Request:
     """One call. `timeout` is in seconds: of the whole exchange, or of silence on a stream. `path` is not encoded.
 
     `limited` False: the client-side limits of rate and concurrency do not apply (a lease renewal must not queue behind
-    a burst of creates). `limits`: those that apply, in place of the transport's; not of streams. `accept`: media type
-    of the answer. `guard` is called right before the request is sent, after all waiting; its exception ends the call.
-    `break_after`: 0 for a watch. For other streams: a longer line is split into pieces of about that many bytes, and
+    a burst of creates). `limits` replaces the limits of the transport, except for streams. `accept`: media type of the
+    answer. `guard` is called right before the request is sent, after all waiting, and prevents the request by raising.
+    `break_after`: 0 for a watch. In any other stream a longer line is split into pieces of about that many bytes, and
     text after the last newline is a line, too.
     """
 
@@ -165,7 +165,7 @@ class HttpTransport:
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
         await self._limits.rate.acquire()
         timeouts = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=request.timeout)
-        for last in (False, True):
+        for is_last_try in (False, True):
             generation = self._credentials.generation
             async with self._open(request, timeouts) as response:
                 if response.status == 200:
@@ -174,12 +174,12 @@ class HttpTransport:
                         yield lines
                     return
                 body = await response.read()
-                if response.status != 401 or last or not await self._credentials.renew(generation):
+                if response.status != 401 or is_last_try or not await self._credentials.renew(generation):
                     raise from_response(response.status, _lower_case_names(response.headers), body, request.call)
 
     @contextlib.asynccontextmanager
     async def _open(self, request: Request, timeouts: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
-        """One exchange; every error of aiohttp without an answer becomes a TransportError."""
+        """Send a request and yield the answer. Every error of aiohttp becomes a TransportError."""
         headers = {"User-Agent": self._user_agent, "Accept": request.accept, **await self._credentials.headers()}
         if request.body is not None:
             headers["Content-Type"] = request.content_type
@@ -225,8 +225,8 @@ class HttpTransport:
     async def close(self) -> None:
         """Close all connections, and wait until they are closed.
 
-        The session does not wait for those that were cut off in the middle of an answer, such as watches: they are
-        closed in the background, and never if the event loop ends before.
+        The session does not wait for connections in the middle of an answer, such as watches: it closes them in the
+        background, and never if the event loop ends before.
         """
         await self._session.close()
         with contextlib.suppress(TimeoutError):
@@ -259,7 +259,7 @@ def _lower_case_names(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 async def _lines(content: aiohttp.StreamReader, max_line: int, break_after: int) -> AsyncGenerator[bytes]:
-    """Split on newlines; a partial last line of a watch (a cut connection) is dropped, never half-decoded."""
+    """The lines of a stream. A partial last line of a watch, whose connection was cut, is dropped."""
     partial_line = bytearray()
     async for chunk in content.iter_any():
         begin = 0

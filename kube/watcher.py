@@ -1,8 +1,8 @@
 """List and watch as a pure state machine; `kube.reflector` does its IO.
 
-`step(state, input) -> (state, events)` holds every decision: pages, streaming list with fallback, bookmarks, relist on
-410, which resourceVersion to resume from, how long to wait. Between `Init` and `InitDone` the events describe a new
-generation of the whole collection. It keeps no objects.
+`step(state, input) -> (state, events)` makes every decision: pages, streaming list with fallback, bookmarks, relist on
+410, the resourceVersion to resume from, how long to wait. Between `Init` and `InitDone` the events describe a new
+generation of the whole collection. The state contains no objects.
 """
 
 import enum
@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from kube.errors import ApiError, BadRequest, Gone, Invalid, KubeError
 
 FIRST_DELAY = 0.8
-"""Seconds before the first try after a failure; doubles, with jitter of half either way."""
+"""Seconds before the first try after a failure. They double with each failure; jitter changes them by up to half."""
 
 MAX_DELAY = 30.0
 """Longest wait between tries, in seconds: a restarted API server should be noticed within a minute."""
 
 STREAMING_TRIES = 3
-"""Failures of a streaming list after which pages are tried instead."""
+"""After this many failures of a streaming list, the collection is listed in pages."""
 
 
 class Phase(enum.Enum):
@@ -35,9 +35,9 @@ class Phase(enum.Enum):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a watch. `begun`: whether Init of this generation was sent.
+    """The state of a watch. `begun`: whether `Init` of the present generation was returned.
 
-    `delivered`: whether the stream delivered anything.
+    `delivered`: whether the present stream has delivered an event or a bookmark.
     """
 
     phase: Phase
@@ -59,14 +59,14 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """Input: one event of a watch stream; `deleted`: DELETED, else ADDED or MODIFIED."""
+    """Input: one event of a watch: DELETED if `deleted`, else ADDED or MODIFIED."""
 
     obj: Any
     deleted: bool = False
 
 
 class Bookmark(msgspec.Struct, frozen=True):
-    """Input: progress without an object. `initial_end` ends the first part of a streaming list."""
+    """Input: progress without an object. `initial_end`: a streaming list has sent all its objects."""
 
     resource_version: str
     initial_end: bool = False
@@ -96,7 +96,7 @@ class InitDone(msgspec.Struct, frozen=True):
 
 
 class Apply(msgspec.Struct, frozen=True):
-    """Event: the object (or `Unreadable`) exists in this state."""
+    """Event: the object (or `Unreadable`) was created or changed."""
 
     obj: Any
 
@@ -202,7 +202,7 @@ def _relist(state: State) -> State:
 
 
 def _on_end(state: State) -> State:
-    """Count a stream that ended without an event as a failure: otherwise a broken proxy would cause a tight loop."""
+    """Count a stream that ended without an event as a failure, since a broken proxy would else cause a tight loop."""
     if state.phase is Phase.WATCH:
         return replace(state, delivered=False, pause=0.0, failures=0 if state.delivered else state.failures + 1)
     return _relist(replace(state, delivered=False, failures=state.failures + 1))

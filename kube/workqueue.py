@@ -1,9 +1,9 @@
 """The keyed work queue between watches and workers: level-triggered, de-duplicating, delaying.
 
-A key waits at most once, with the highest priority and the earliest time it was added for. Every fourth key that is
-taken is the oldest, whatever its priority: a key behind n older ones is among the next 4(n + 1), however many are
-added. A key being worked on is not handed out again until `done`; if it was added meanwhile it runs once more. Single
-event loop, no locks.
+A key waits at most once, with the highest priority and the earliest time that it was added with. Every fourth key that
+is taken is the oldest, whatever its priority: a key behind n older keys is among the next 4(n + 1) that are taken,
+however many are added. A key that a worker holds is not handed out again until `done`; if it was added meanwhile, it
+runs once more. A queue belongs to one event loop and has no locks.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Generic, NamedTuple, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 LOW_PRIORITY = -100
-"""For objects of the initial list: after a restart of the manager, objects that change come first."""
+"""For objects of the first list: after a restart of the manager, objects that change come first."""
 
 
 class Turn(NamedTuple):
@@ -33,10 +33,10 @@ BATCHED = Turn(0.05, 0)
 """For changes that come in bursts, such as ending pods: one reconcile then sees all of them."""
 
 COUNTED = Turn(BATCHED.delay, -10)
-"""For changes that are only counted, such as starting Jobs: those that need a decision come first."""
+"""For changes that are only counted, such as starting Jobs: changes that need a decision come first."""
 
 OLDEST_EVERY = 4
-"""Every fourth key that is taken is the oldest; the others have the highest priority."""
+"""Every fourth key that is taken is the oldest; any other key has the highest priority."""
 
 BASE_DELAY = 0.005
 """Seconds before the first retry of a failing key; doubles with every failure."""
@@ -49,13 +49,13 @@ EARLY = 0.001
 error before the key is due, and would then be set and fire again until the millisecond is over."""
 
 MAX_SUPERSEDED = 64
-"""Superseded delays beyond the number of keys before all are dropped at once: dropping them visits every entry."""
+"""Superseded delays that are kept, besides as many as twice the keys: dropping them visits every entry."""
 
 
 class QueueMetrics:
-    """Hooks for the workqueue_* metrics, which do nothing here; durations in seconds.
+    """Hooks for the workqueue_* metrics, with durations in seconds; this base class counts nothing.
 
-    Gauges are read at scrape time.
+    A scrape reads the gauges from the queue.
     """
 
     def on_add(self) -> None: ...
@@ -66,6 +66,8 @@ class QueueMetrics:
 
 @dataclass(slots=True)
 class _Waiting:
+    """A key that waits, ready since `since` or delayed until `ready_at`. Heap entries with another token are stale."""
+
     priority: int
     ready_at: float
     since: float
@@ -74,10 +76,10 @@ class _Waiting:
 
 
 class WorkQueue(Generic[K]):
-    """Use inside one event loop; `clock` is monotonic seconds and defaults to the loop's.
+    """A work queue of one event loop. `clock`: monotonic seconds; by default the clock of the loop.
 
     Remembered: failures of a key in a row, for the pause before its next try, until it succeeds or is dropped. Without
-    it the next try comes at once, or up to 1,000 s late.
+    the right count the next try comes at once, or up to 1,000 s late.
     """
 
     def __init__(self, *, metrics: QueueMetrics | None = None, clock: Callable[[], float] | None = None) -> None:
@@ -85,7 +87,7 @@ class WorkQueue(Generic[K]):
         self._now = clock or (lambda: asyncio.get_running_loop().time())
         self._waiting: dict[K, _Waiting] = {}
         self._ready: dict[int, list[tuple[int, K]]] = {}
-        """Heaps by priority, of the order of addition and the key. Superseded entries are skipped."""
+        """By priority, a heap of (token, key): tokens have the order of addition. Superseded entries are skipped."""
         self._sequence = 0
         self._delayed: list[tuple[float, int, K]] = []
         self._working: dict[K, float] = {}
@@ -104,7 +106,7 @@ class WorkQueue(Generic[K]):
         return dict(Counter(entry.priority for entry in self._waiting.values() if entry.ready))
 
     def unfinished_seconds(self) -> float:
-        """Seconds spent so far by all keys being worked on."""
+        """Sum of the seconds for which workers have held their keys so far."""
         now = self._now()
         return sum(now - started for started in self._working.values())
 
@@ -116,11 +118,11 @@ class WorkQueue(Generic[K]):
         self._add(key, 0.0, priority)
 
     def add_after(self, key: K, seconds: float, priority: int = 0) -> None:
-        """Add a key to process in `seconds`, or earlier if it is already due earlier."""
+        """Add a key to process in `seconds`, or earlier if it already waits for an earlier time."""
         self._add(key, max(0.0, seconds), priority)
 
     def add_rate_limited(self, key: K, *, at_least: float = 0.0) -> None:
-        """Add a key whose processing failed: after its back-off, but not before `at_least` seconds."""
+        """Add a key whose processing failed, to process after its back-off, but not before `at_least` seconds."""
         delay = min(MAX_DELAY, BASE_DELAY * 2 ** min(self._failures[key], 30))
         self._failures[key] += 1
         self._metrics.on_retry()
@@ -145,7 +147,7 @@ class WorkQueue(Generic[K]):
                 await getter
             except asyncio.CancelledError:
                 if getter.done() and not getter.cancelled():
-                    self._wake()
+                    self._wake_getter()
                 raise
             finally:
                 if getter in self._getters:
@@ -153,14 +155,14 @@ class WorkQueue(Generic[K]):
         return None
 
     def done(self, key: K) -> None:
-        """Work on the key has ended; if it was added meanwhile and is due, it can be taken again."""
+        """Note that work on a key has ended. If the key was added meanwhile and is due, it can be taken again."""
         self._metrics.on_done(self._now() - self._working.pop(key))
         entry = self._waiting.get(key)
         if entry is not None and entry.ready:
             self._push_ready(key, entry)
 
     def shutdown(self) -> None:
-        """Hand out no more keys: waiting ones are dropped, since the next process lists everything anyway."""
+        """Hand out no more keys. Waiting keys are dropped, since the next process lists all objects."""
         self._closed = True
         self._waiting.clear()
         self._ready.clear()
@@ -168,7 +170,7 @@ class WorkQueue(Generic[K]):
         if self._timer is not None:
             self._timer.cancel()
         while self._getters:
-            self._wake()
+            self._wake_getter()
 
     def _add(self, key: K, delay: float, priority: int) -> None:
         if self._closed:
@@ -190,7 +192,7 @@ class WorkQueue(Generic[K]):
         else:
             heapq.heappush(self._delayed, (entry.ready_at, entry.token, key))
             self._drop_superseded()
-            self._arm()
+            self._set_timer()
 
     def _make_ready(self, key: K, entry: _Waiting, now: float) -> None:
         if not entry.ready:
@@ -200,9 +202,9 @@ class WorkQueue(Generic[K]):
 
     def _push_ready(self, key: K, entry: _Waiting) -> None:
         heapq.heappush(self._ready.setdefault(entry.priority, []), (entry.token, key))
-        self._wake()
+        self._wake_getter()
 
-    def _wake(self) -> None:
+    def _wake_getter(self) -> None:
         while self._getters:
             getter = self._getters.popleft()
             if not getter.done():
@@ -210,27 +212,28 @@ class WorkQueue(Generic[K]):
                 return
 
     def _take(self) -> K | None:
-        first = {priority: heap[0][0] for priority, heap in self._ready.items() if self._drop_taken(heap)}
-        if not first:
+        first_tokens = {priority: heap[0][0] for priority, heap in self._ready.items() if self._has_entry(heap)}
+        if not first_tokens:
             return None
         self._sequence += 1
-        oldest = self._sequence % OLDEST_EVERY == 0
-        _, key = heapq.heappop(self._ready[min(first, key=first.__getitem__) if oldest else max(first)])
+        takes_oldest = self._sequence % OLDEST_EVERY == 0
+        priority = min(first_tokens, key=first_tokens.__getitem__) if takes_oldest else max(first_tokens)
+        _, key = heapq.heappop(self._ready[priority])
         entry = self._waiting.pop(key)
         now = self._now()
         self._working[key] = now
         self._metrics.on_take(now - entry.since)
         return key
 
-    def _drop_taken(self, heap: list[tuple[int, K]]) -> bool:
-        """Drop superseded entries from the top of a heap. True if an entry is left."""
+    def _has_entry(self, heap: list[tuple[int, K]]) -> bool:
+        """Whether a heap has an entry, after superseded entries were dropped from its top."""
         while heap and ((entry := self._waiting.get(heap[0][1])) is None or entry.token != heap[0][0]):
             heapq.heappop(heap)
         return bool(heap)
 
-    def _arm(self) -> None:
+    def _set_timer(self) -> None:
         """Keep one timer, for the earliest delayed key."""
-        while self._delayed and not self._current(self._delayed[0]):
+        while self._delayed and not self._is_current(self._delayed[0]):
             heapq.heappop(self._delayed)
         if self._timer is not None:
             self._timer.cancel()
@@ -240,20 +243,20 @@ class WorkQueue(Generic[K]):
             self._timer = asyncio.get_running_loop().call_later(wait, self._promote)
 
     def _drop_superseded(self) -> None:
-        """Drop superseded delays: a key due in a week that is added every second would leave 600,000."""
+        """Drop superseded delays, since a key due in a week that is added every second would leave 600,000 of them."""
         if len(self._delayed) > 2 * len(self._waiting) + MAX_SUPERSEDED:
-            self._delayed = [item for item in self._delayed if self._current(item)]
+            self._delayed = [item for item in self._delayed if self._is_current(item)]
             heapq.heapify(self._delayed)
 
-    def _current(self, item: tuple[float, int, K]) -> bool:
+    def _is_current(self, item: tuple[float, int, K]) -> bool:
         entry = self._waiting.get(item[2])
         return entry is not None and entry.token == item[1] and not entry.ready
 
     def _promote(self) -> None:
         now = self._now()
         self._timer = None
-        while self._delayed and (self._delayed[0][0] <= now + EARLY or not self._current(self._delayed[0])):
+        while self._delayed and (self._delayed[0][0] <= now + EARLY or not self._is_current(self._delayed[0])):
             item = heapq.heappop(self._delayed)
-            if self._current(item):
+            if self._is_current(item):
                 self._make_ready(item[2], self._waiting[item[2]], now)
-        self._arm()
+        self._set_timer()

@@ -1,4 +1,4 @@
-"""Reading the body of a review as it arrives, within limits of time and memory."""
+"""Reads the body of an admission review as it arrives, within limits of time and memory."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from webhooks.offload import Costly, Turn, Turns, compute, costly
 from webhooks.review import MAX_BODY, Review, ReviewError, check_fields, decode_review, fields_of
 
 _DISCARD = 4 * MAX_BODY
-"""Bytes of a body that is too large that are read and discarded, so that the sender reads the answer."""
+"""Bytes of a too large body that are read and discarded: a sender reads the answer only after its last byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class BodyLimits:
     """The lowest rate, in bytes per second: a hundredth of the rate of a cluster's network."""
 
     held: int = 24 * 1024 * 1024
-    """Bytes of large bodies held until they are decoded. Beyond that the largest waiting one is dropped."""
+    """Bytes of large bodies held until they are decoded. Beyond them the largest waiting body is dropped."""
 
     held_small: int = 32 * 1024 * 1024
-    """The same for all other bodies, apart from the large ones. Enough for a medium one on every connection."""
+    """The same for all smaller bodies: enough for a medium body on every connection."""
 
     large: int = 256 * 1024
     """Bytes above which a review is large: ten times what people write."""
@@ -41,7 +41,7 @@ class BodyLimits:
     """Fields and items above which a review is large, however few bytes it has."""
 
     large_at_once: int = 2
-    """Large reviews that are worked on at once, some 200 MiB each at worst; others wait with their whole body."""
+    """Large reviews that are worked on at once, some 200 MiB each at worst; more of them wait with their bodies."""
 
     medium: int = 32 * 1024
     """Bytes above which a review waits for a slot among `medium_at_once`."""
@@ -49,16 +49,16 @@ class BodyLimits:
     medium_at_once: int = 16
 
     costly: int = 2048
-    """Fields and items above which a review needs a slot, too, and is worked on in a thread: 4 microseconds each."""
+    """Fields and items above which a review needs a slot and a thread, at 4 microseconds for each of them."""
 
 
 BODY_LIMITS = BodyLimits()
 
 
 class Room:
-    """Resources that bodies of about one size share: bytes, slots for those being processed, and one thread.
+    """Resources that bodies of about one size share: bytes, slots for processing, and one thread.
 
-    If there are too many bytes, the largest body that is not processed yet is dropped, even if it is the new one.
+    If there are too many bytes, the largest body that is not being processed is dropped, even if it is the new body.
     """
 
     def __init__(self, size: int, at_once: int) -> None:
@@ -67,7 +67,7 @@ class Room:
         self.held = 0
         self._size = size
         self._droppable: dict[Body, None] = {}
-        """Bodies that may be dropped, in the order of their last bytes, the oldest first."""
+        """Bodies that may be dropped, in the order in which their last bytes arrived."""
 
     @property
     def is_idle(self) -> bool:
@@ -75,7 +75,7 @@ class Room:
         return not self.held and self.slots.is_idle and self.thread.is_idle
 
     def take(self, body: "Body", size: int) -> None:
-        """Hold bytes of a body."""
+        """Hold more bytes of a body, and drop the largest bodies if there are too many bytes."""
         self.held += size
         body.held += size
         self._droppable.pop(body, None)
@@ -84,7 +84,7 @@ class Room:
             max(self._droppable, key=lambda each: each.held).drop()
 
     def keep(self, body: "Body") -> None:
-        """Do not drop a body any more: it is being processed."""
+        """Protect a body from being dropped, because it is being processed."""
         self._droppable.pop(body, None)
 
     def give_back(self, body: "Body") -> None:
@@ -110,9 +110,9 @@ class Bodies:
 
 @dataclass(slots=True, eq=False)
 class Body:
-    """The body of one request. Its bytes and its slot are released at the end of the block.
+    """The body of one request, as a context manager that releases the bytes and the slot of the body.
 
-    If its client has disconnected while a thread processes it, they are released when the thread is done.
+    If the client has disconnected while a thread processes the body, they are released when the thread is done.
     """
 
     bodies: Bodies
@@ -120,7 +120,7 @@ class Body:
     chunks: list[bytes] = field(default_factory=list, init=False)
     size: int = field(default=0, init=False)
     held: int = field(default=0, init=False)
-    dropped: bool = field(default=False, init=False)
+    is_dropped: bool = field(default=False, init=False)
     slot: Turn | None = field(default=None, init=False)
     costly: Costly | None = field(default=None, init=False)
 
@@ -140,13 +140,13 @@ class Body:
             self.costly.when_idle(self.drop)
 
     async def review(self, request: Request) -> Review:
-        """The review in a request. Raises `ReviewError` if it has none, is too large, or too slow."""
+        """The review in a request. Raises `ReviewError` if the body is no review, is too large, or too slow."""
         content_type = request.headers.get("content-type", "")
         if content_type.partition(";")[0].strip().lower() != "application/json":
             raise ReviewError(400, "BadRequest", "Content-Type must be application/json", close=True)
         limits, start = self.bodies.limits, asyncio.get_running_loop().time()
         try:
-            await self._arrive(request, start)
+            await self._receive(request, start)
         except TimeoutError:
             message = f"the request body did not arrive within {limits.body_timeout:g} s, at {limits.min_rate} bytes/s"
             raise ReviewError(408, "Timeout", f"{message} or more", close=True) from None
@@ -168,35 +168,35 @@ class Body:
         self.room.give_back(self)
         return review
 
-    async def _arrive(self, request: Request, start: float) -> None:
-        """Hold the body as it arrives. A too large one is read to its end, so that the sender reads the answer."""
+    async def _receive(self, request: Request, start: float) -> None:
+        """Receive the body and hold its bytes. Bytes of a too large body are discarded (`_DISCARD`)."""
         limits = self.bodies.limits
         declared = request.headers.get("content-length", "")
         length = int(declared[:20]) if declared.isdecimal() else 0
-        too_large = length > MAX_BODY
-        self.dropped = too_large
+        is_too_large = length > MAX_BODY
+        self.is_dropped = is_too_large
         if length > limits.large:
             self.room = self.bodies.large
         async with asyncio.timeout_at(start + min(limits.grace, limits.body_timeout)) as deadline:
             async for chunk in request.stream():
                 self.size += len(chunk)
                 deadline.reschedule(start + min(limits.grace + self.size / limits.min_rate, limits.body_timeout))
-                too_large = too_large or self.size > MAX_BODY
-                if too_large:
+                is_too_large = is_too_large or self.size > MAX_BODY
+                if is_too_large:
                     self.drop()
-                elif not self.dropped:
+                elif not self.is_dropped:
                     self._hold(chunk)
                 if self.size > _DISCARD:
                     break
-        if too_large:
+        if is_too_large:
             message = f"the request body is larger than {MAX_BODY} bytes"
             raise ReviewError(413, "RequestEntityTooLarge", message, close=True)
-        self._check_dropped()
+        self._refuse_if_dropped()
 
     def _hold(self, chunk: bytes) -> None:
         if self.size > self.bodies.limits.large:
             self._move_to(self.bodies.large)
-        if not self.dropped:
+        if not self.is_dropped:
             self.chunks.append(chunk)
             self.room.take(self, len(chunk))
 
@@ -208,21 +208,21 @@ class Body:
             room.take(self, size)
 
     def drop(self) -> None:
-        """Release the bytes of the body and its slot, also one that it waits for."""
-        self.dropped = True
+        """Release the bytes of the body, and its slot or its wait for a slot."""
+        self.is_dropped = True
         self.room.give_back(self)
         self.chunks.clear()
         if self.slot is not None:
             self.room.slots.leave(self.slot)
 
-    def _check_dropped(self) -> None:
-        if self.dropped:
+    def _refuse_if_dropped(self) -> None:
+        if self.is_dropped:
             message = "other reviews hold all the bytes that there are for reviews of this size: try again"
             raise ReviewError(429, "TooManyRequests", message, close=True)
 
     async def _take_slot(self, fields: int, deadline: float) -> None:
-        """Return when the body may be processed. Until then it may be dropped."""
-        self._check_dropped()
+        """Wait until the body may be processed. A waiting body may be dropped."""
+        self._refuse_if_dropped()
         self.slot = self.room.slots.ask(fields)
         try:
             async with asyncio.timeout_at(deadline):
@@ -230,5 +230,5 @@ class Body:
         except TimeoutError:
             message = "other reviews of this size are being worked on: try again"
             raise ReviewError(429, "TooManyRequests", message, close=True) from None
-        self._check_dropped()
+        self._refuse_if_dropped()
         self.room.keep(self)

@@ -2,8 +2,8 @@
 
 See docs/reference/validation.md#how-faults-are-written.
 
-Clients match on these texts, so they are rendered exactly as the Kubernetes field-error library renders them. Rules
-elsewhere decide what is wrong with a field; this file renders the errors, and limits their length and number.
+Clients match on these texts, so they are rendered exactly as the Kubernetes field-error library renders them. The rules
+decide what is wrong with a field; this module renders the errors, and limits their length and number.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ T = TypeVar("T")
 class Path(msgspec.Struct, frozen=True, gc=False):
     """Path of a value in an object: names of members and indices of list items, from the root.
 
-    It is a Struct, since every check of every review creates paths, and a Struct costs a quarter of a dataclass.
+    It is a Struct, since every check of every review creates paths, and a dataclass would cost four times as much.
     """
 
     parts: tuple[str | int, ...] = ()
@@ -70,7 +70,7 @@ MAX_SHOWN_VALUE = 200
 MAX_SHOWN_WORD = 300
 """At most this many characters of a user's text are shown inside a message."""
 MAX_SHOWN_ERRORS = 50
-"""At most this many errors are listed in one answer. The number of the others is added."""
+"""At most this many errors are listed in one answer, followed by the number of further errors."""
 
 
 class ErrorType(Enum):
@@ -131,7 +131,7 @@ class Rule:
     """One thing that must hold, with the message for answers. `message` and `fix` are `str.format` templates.
 
     - `id` is stable: machine-readable output and docs/errors.md use it.
-    - `message` is the sentence of the Go JobSet, if the Go JobSet has one for this.
+    - `message` is the sentence of the Go JobSet, if the Go JobSet has the same rule.
     - `fix` says how to correct the object.
     - `source` names the reference page, KEP or API that the rule comes from.
     - `gates` is the value of --feature-gates with which the object would not break the rule, also as a template; empty
@@ -228,7 +228,7 @@ class FieldError:
 
     @property
     def reader_text(self) -> str:
-        """The text for a person. That of a warning leaves out the type and the value."""
+        """The text for a person. The text of a warning leaves out the type and the value."""
         text = f"{self.detail}; {self.fix}".removesuffix("; ") if self.is_warning else self.body
         return f"{self.path}: {text}" if self.path.parts else text
 
@@ -242,7 +242,7 @@ def shorten(text: str, limit: int) -> str:
 
 
 def render_value(value: Any) -> str:
-    """A value in a message: texts quoted as Go quotes them, everything else as JSON; cut when long."""
+    """A value as text for a message, cut when long: a string in Go's quotes, any other value as JSON."""
     if isinstance(value, str):
         return quote(shorten(value, MAX_SHOWN_VALUE))
     try:
@@ -285,7 +285,7 @@ def by_path(errors: Iterable[FieldError]) -> list[FieldError]:
 
 
 def aggregate(texts: Iterable[str]) -> str:
-    """All texts as one, without duplicates: a single text as it is, several in brackets, in their order."""
+    """The texts as one, without duplicates: a single text as it is, several texts in brackets."""
     unique = list(dict.fromkeys(texts))
     return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
 

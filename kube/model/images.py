@@ -10,11 +10,11 @@ HUB: Final = "docker.io"
 """The registry of an image that names none."""
 HUB_NAMES: Final = ("index.docker.io", "registry-1.docker.io")
 LIBRARY: Final = "library"
-"""Where an image without a registry and without a folder is."""
+"""The folder of an image that names neither a registry nor a folder."""
 HOST: Final = "[.:A-Z]"
 """Pattern that distinguishes a host from a folder before the first slash of a name; localhost is a host, too."""
 LONGEST_REFERENCE = 600
-"""Characters of a reference that is parsed: name, tag and digest together are shorter."""
+"""Characters beyond which a reference is not parsed; valid name, tag and digest together are shorter."""
 _MAX_NAME = 255
 _HEX = {"sha256": 64, "sha384": 96, "sha512": 128}
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -41,7 +41,7 @@ def fault(image: str) -> str:
 
 
 def host_and_path(image: str) -> tuple[str, str]:
-    """Host and path of the name in a reference: no host if it names none. Works for invalid references, too."""
+    """Host and path of the name in a reference, which may be invalid; the host is empty if the name has none."""
     name = _split_tag(image.partition("@")[0])[0]
     host, slash, path = name.partition("/")
     return (host, path) if slash and (host == "localhost" or _IS_HOST.search(host)) else ("", name)
@@ -56,13 +56,13 @@ def full_name(image: str) -> str:
 
 
 def stored_name(image: str) -> str:
-    """The name that a container runtime stores it under: with its registry, and the tag `latest` if it has none."""
+    """The name under which a container runtime stores an image: with registry and tag, which is `latest` by default."""
     tag = _split_tag(image)[2]
     return f"{full_name(image)}:{tag or 'latest'}"
 
 
 def likely_reference(image: str) -> str:
-    """The valid reference that was likely meant by an invalid one; empty if there is none."""
+    """The valid reference that the author of an invalid one likely meant; empty if there is none."""
     if len(image) > LONGEST_REFERENCE:
         return ""
     plain = _SCHEME.sub("", "".join(image.split()), count=1)
@@ -73,7 +73,7 @@ def likely_reference(image: str) -> str:
 
 
 def _split_tag(text: str) -> tuple[str, str, str]:
-    """Name, colon and tag: a colon before the last slash belongs to a port."""
+    """Name, colon and tag of a reference. A colon before the last slash belongs to a port."""
     path, slash, last = text.rpartition("/")
     name, colon, tag = last.partition(":")
     return path + slash + name, colon, tag
@@ -105,7 +105,7 @@ def _digest_fault(digest: str) -> str:
     algorithm, _, text = digest.partition(":")
     digits = _HEX.get(algorithm)
     if digits is None:
-        return f"a digest begins with one of {', '.join(f'{known}:' for known in _HEX)}"
+        return f"a digest begins with one of {', '.join(f'{name}:' for name in _HEX)}"
     if not re.fullmatch(rf"[0-9a-f]{{{digits}}}", text):
         return f"a digest of {algorithm} has {digits} digits of 0-9 and a-f"
     return ""

@@ -1,4 +1,4 @@
-"""Reading and changing raw JSON, never raising for a wrong shape. Changed trees share unchanged parts."""
+"""Reads and changes raw JSON of any shape, without errors. A changed tree shares unchanged parts with the original."""
 
 import re
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ def dig(value: Any, *keys: str | int) -> Any:
 
 def items(value: Any, *keys: str | int) -> list[Any]:
     """The list at `keys`; empty if it is absent, null, or of another type."""
-    found = dig(value, *keys)
-    return found if isinstance(found, list) else []
+    member = dig(value, *keys)
+    return member if isinstance(member, list) else []
 
 
 def set_in(tree: JSON, keys: Sequence[str | int], value: Any) -> JSON:
-    """A copy of `tree` with `value` at `keys`, missing parents added; only containers on the path are copied."""
+    """A copy of `tree` with `value` at `keys` and missing parents; only the parents of the value are copied."""
     changed: JSON = _set(tree, keys, value)
     return changed
 
@@ -48,7 +48,7 @@ def _set(node: Any, keys: Sequence[str | int], value: Any) -> Any:
 
 
 def without_nulls(value: Any) -> Any:
-    """The tree without members that are null, which mean the same as absent. Items of lists stay."""
+    """The tree without members that are null: null means absent. Items of lists that are null stay."""
     if isinstance(value, dict):
         return {key: without_nulls(member) for key, member in value.items() if member is not None}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""Object metadata and conditions as every cached object carries them.
+"""The metadata and conditions of every cached object.
 
-Only what the control plane reads is typed; fields that are not named here are dropped on decode. That is safe
-because nothing in this project writes a typed object back: writes are patches or JSON built by hand.
+Only fields that the control plane reads are typed; decoding drops all other fields. Dropping them is safe, because this
+project never writes a typed object back: writes are patches or JSON built by hand.
 """
 
 import functools
@@ -27,10 +27,10 @@ SINCE_GO = "x-since-go"
 
 
 def doc(text: str, *, since_go: bool = True, **schema: Any) -> msgspec.Meta:
-    """A field's description and the schema keywords that only the CRD enforces. `since_go`: the Go JobSet has it, too.
+    """A field's description and the schema keywords for the CRD. `since_go`: whether the Go JobSet has the field.
 
-    Keywords sit in the generated schema and not in the decoder: an object stored under another version of the CRD must
-    still be readable, so that one such object cannot stop a watch.
+    The generated schema has the keywords, the decoder ignores them: an object stored under another version of the CRD
+    must still be readable, so that it cannot stop a watch.
     """
     keywords = schema if since_go else {**schema, SINCE_GO: False}
     return msgspec.Meta(description=text, extra_json_schema=keywords or None)
@@ -42,7 +42,7 @@ def seconds_between(start: str, end: str) -> float:
 
 
 def age(moment: str, now: str, *, unknown: float = math.inf) -> float:
-    """Seconds since a moment, less than 0 for one in the future; `unknown` if it cannot be read."""
+    """Seconds from `moment` to `now`, negative if `moment` is later; `unknown` if one of them is no time."""
     try:
         return seconds_between(moment, now)
     except (ValueError, TypeError):
@@ -58,7 +58,7 @@ NO_TEXTS: dict[str, str] = {}
 
 
 def share_texts(texts: dict[str, str]) -> dict[str, str]:
-    """One copy of equal maps of texts, for all objects that have it: Jobs of a JobSet differ in few labels.
+    """A copy with interned keys and values, so that objects share equal texts: Jobs of a JobSet differ in few labels.
 
     A text is kept as long as an object uses it.
     """
@@ -83,7 +83,7 @@ _Owners = tuple[OwnerReference, ...]
 
 @functools.lru_cache(maxsize=256)
 def _shared_owners(owners: _Owners) -> _Owners:
-    """One copy of the texts of owner references that the children of the same owners share."""
+    """The same tuple for all equal owner references, so that the children of an owner share it."""
     for owner in owners:
         for field in ("api_version", "kind", "name", "uid"):
             force_setattr(owner, field, sys.intern(getattr(owner, field)))
@@ -106,7 +106,7 @@ NO_OWNER = Owner("", "")
 class Identity(Base, frozen=True, kw_only=True):
     """The part of metav1.ObjectMeta that identifies an object and its owner.
 
-    All metadata that is kept of Services and priority classes; other kinds add the fields that are read.
+    Services and priority classes keep no other metadata.
     """
 
     name: str = ""

@@ -6,7 +6,7 @@ from kube.model.meta import Base
 
 
 class Toleration(Base, frozen=True, kw_only=True):
-    """core/v1 Toleration. An empty key with operator Exists tolerates all, an empty effect all effects."""
+    """core/v1 Toleration. An empty key with operator Exists tolerates all taints, an empty effect all effects."""
 
     key: str = ""
     operator: str = ""
@@ -30,7 +30,7 @@ class Requirement(Base, frozen=True, kw_only=True):
         return f"{self.key} {self.operator}" + (f" [{', '.join(self.values)}]" if self.values else "")
 
     def is_met(self, value: str | None) -> bool:
-        """Whether the value of a label meets it; None = the node lacks the label."""
+        """Whether the value of a label meets the requirement; None: the node lacks the label."""
         match self.operator:
             case "In":
                 return value in self.values
@@ -48,7 +48,7 @@ class Requirement(Base, frozen=True, kw_only=True):
 
 
 class Term(Base, frozen=True, kw_only=True):
-    """core/v1 NodeSelectorTerm: all of these; `match_fields` knows metadata.name only."""
+    """core/v1 NodeSelectorTerm: all requirements have to be met. `match_fields` are about metadata.name only."""
 
     match_expressions: tuple[Requirement, ...] = ()
     match_fields: tuple[Requirement, ...] = ()
@@ -57,7 +57,7 @@ class Term(Base, frozen=True, kw_only=True):
         return " and ".join(map(str, (*self.match_expressions, *self.match_fields)))
 
     def is_met(self, name: str, labels: dict[str, str]) -> bool:
-        """Whether a node with this name and labels meets it. An empty term matches no node."""
+        """Whether a node with this name and labels meets the term. No node meets an empty term."""
         return (
             all(requirement.is_met(labels.get(requirement.key)) for requirement in self.match_expressions)
             and all(requirement.is_met(name) for requirement in self.match_fields)
@@ -80,5 +80,5 @@ class NodeAffinity(Base, frozen=True, kw_only=True):
         return () if self.required is None else self.required.node_selector_terms
 
     def is_met(self, name: str, labels: dict[str, str]) -> bool:
-        """Whether a node with this name and labels meets it."""
+        """Whether the affinity allows a node with this name and labels."""
         return self.required is None or any(term.is_met(name, labels) for term in self.terms)

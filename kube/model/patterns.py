@@ -1,7 +1,7 @@
 r"""Patterns of failure policy rules: RE2, searched for anywhere in a text, as in Go. Pure but for a cache.
 
-Python's own `re` would interpret some patterns differently, and may take exponential time. Go refuses `\C`, which RE2
-accepts.
+Python's own `re` would interpret some patterns differently, and may take exponential time. The RE2 library accepts
+`\C`, which Go refuses.
 """
 
 import re
@@ -16,7 +16,7 @@ MAX_MEMORY = 512 * 1024
 
 
 MAX_PATTERNS = 256
-"""Patterns of one failure policy that are compiled, at most; the cache has as many."""
+"""The most patterns of one failure policy that are compiled, and the size of the cache."""
 
 
 @lru_cache(maxsize=MAX_PATTERNS)

@@ -1,7 +1,7 @@
-"""Kubernetes resource quantities: parsed and written as by the API server.
+"""Parses and writes Kubernetes resource quantities as the API server does.
 
-A text that is not a quantity is not an error here: the API server's schema refuses it elsewhere. Work and memory are
-linear in the text, however many digits it has.
+A text that is not a quantity is no error in this module: the schema of the CRD refuses it. Work and memory are linear
+in the length of the text, however many digits it has.
 """
 
 import re
@@ -28,17 +28,17 @@ _EXPONENTS = {f"e{power}" if power else "": Fraction(10) ** power for power in r
 _EXPONENT = re.compile(r"[eE][+-]?\d")
 
 _MAX_BINARY: Final = (1 << 63) - 1
-"""An amount with a binary unit is at most this; one with another unit may be more."""
+"""The largest amount with a binary unit, to which larger ones are cut. Amounts with other units may be larger."""
 _NANO: Final = -9
 """The power of ten of the smallest amount: everything is rounded up to a multiple of it."""
 _MAX_POWER: Final = 1_000
 """Amounts of this power of ten or more are not evaluated: no use needs them."""
 _DIGITS: Final = _MAX_POWER - _NANO + max(_BINARY.values()) + 1
-"""Digits that an amount depends on: of those after them it only matters whether all are zero."""
+"""How many leading digits an amount depends on. Of further digits it only matters whether all are zero."""
 
 
 def parse_quantity(value: Any) -> Fraction | None:
-    """Exact amount of `500m`, `1Gi`, `1e3`, `0.5`, 2; None if it is not a quantity, or too large to be of use."""
+    """Exact amount of `500m`, `1Gi`, `1e3`, `0.5`, 2; None if the value is no quantity, or too large to be of use."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     if isinstance(value, int):
@@ -64,7 +64,7 @@ def _wrapped_exponent(sign: str, digits: str) -> int | None:
 
 
 def _rounded_amount(digits: str, power: int, bits: int) -> Fraction | None:
-    """These digits times this power of ten and of two, rounded up; None if it is too large to be of use."""
+    """`digits` * 10**`power` * 2**`bits`, rounded up to billionths; None if this is too large to be of use."""
     if not digits:
         return Fraction()
     if len(digits) + power > _MAX_POWER:
@@ -80,7 +80,7 @@ def _rounded_amount(digits: str, power: int, bits: int) -> Fraction | None:
 
 
 def is_native(resource: str) -> bool:
-    """Whether this is a resource of Kubernetes itself; all others are devices, which have whole numbers only."""
+    """Whether this is a resource of Kubernetes itself. All other resources are devices, in whole numbers."""
     return "/" not in resource or "kubernetes.io/" in resource
 
 
@@ -96,14 +96,14 @@ def canonical(value: Any) -> str:
 
 
 def with_unit(amount: Fraction | int, like: str) -> str:
-    """The amount as the API server writes it, with binary units if `like` has one."""
+    """The amount as the API server writes it, with a binary unit if the quantity `like` has one."""
     return _with_suffix(Fraction(amount), _BINARY_UNITS if like.endswith("i") else _DECIMAL_UNITS)
 
 
 def _with_suffix(amount: Fraction, units: Mapping[str, Fraction]) -> str:
-    """The amount as a whole number of the largest unit that allows it, else of the smallest, rounded up."""
+    """The amount in the largest unit in which it is a whole number, else in the smallest unit, rounded up."""
     if not amount:
         return "0"
-    whole = ((unit, suffix) for suffix, unit in units.items() if (amount / unit).denominator == 1)
-    unit, suffix = max(whole, default=min((unit, suffix) for suffix, unit in units.items()))
+    exact_units = ((unit, suffix) for suffix, unit in units.items() if (amount / unit).denominator == 1)
+    unit, suffix = max(exact_units, default=min((unit, suffix) for suffix, unit in units.items()))
     return f"{-(-amount // unit)}{suffix}"

@@ -18,15 +18,15 @@ Amounts = dict[str, Amount]
 """Amounts by name of the resource."""
 
 LONGEST_AMOUNT: Final = 256
-"""Characters of an amount."""
+"""The most characters of an amount that is parsed."""
 _LARGEST: Final = 10**15
 LARGEST_AMOUNT: Final = with_unit(_LARGEST, "")
 """The most of a resource that a container may state: more than any node has."""
 _COUNTED = re.compile(COUNTED_PATTERN)
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
-"""Prefix of a DeviceClass's name that makes the resource name of its devices."""
+"""A resource name with this prefix, before the name of a DeviceClass, requests devices of that class."""
 _POD_RESOURCES = {"cpu", "memory"}
-"""Resources that a pod may request as a whole, beside huge pages."""
+"""Resources, besides huge pages, that a pod may request as a whole."""
 
 
 @lru_cache(maxsize=1024)
@@ -36,12 +36,12 @@ def _parse(text: str) -> Amount | None:
 
 
 def plain(amount: Fraction) -> Amount:
-    """The amount as an int if it is whole: that is added and compared much faster."""
+    """The amount, as an int if it is whole, since ints are added and compared much faster."""
     return amount.numerator if amount.denominator == 1 else amount
 
 
 def amount_of(value: Any) -> Amount | None:
-    """The amount of a quantity; None if it is not a quantity, negative, or longer than `LONGEST_AMOUNT`."""
+    """The amount of a quantity; None if the value is no quantity, negative, or longer than `LONGEST_AMOUNT`."""
     if type(value) is int:
         return value if value >= 0 else None
     text = str(value) if isinstance(value, str | float) else ""
@@ -49,9 +49,9 @@ def amount_of(value: Any) -> Amount | None:
 
 
 def countable_amount(resource: str, value: Any) -> Amount | None:
-    """The amount of a resource in a pod, rounded up as by kube-scheduler: cpu to thousandths, others to 1.
+    """The amount of a resource in a pod, rounded up as by kube-scheduler: cpu to thousandths, any other to integers.
 
-    None if `amount_of` cannot read it, or if it is more than a pod could get.
+    None if `amount_of` cannot read the value, or if a pod could never get as much.
     """
     amount = amount_of(value)
     if amount is None or amount > _LARGEST:
@@ -62,7 +62,7 @@ def countable_amount(resource: str, value: Any) -> Amount | None:
 
 
 def amounts(quantities: Any) -> Amounts:
-    """The amounts of a list of resources, without those that cannot be counted, which `stated_amounts` finds."""
+    """The amounts of a map of resources, without those that `countable_amount` cannot read."""
     pairs = quantities.items() if isinstance(quantities, Mapping) else ()
     return {name: amount for name, value in pairs if (amount := countable_amount(name, value)) is not None}
 
@@ -84,11 +84,11 @@ def is_sidecar(container: JSON) -> bool:
 
 def own_requests(holder: JSON) -> Amounts:
     """The requests of a container, or of a pod as a whole."""
-    return amounts({name: value for name, (_, value) in _own(holder).items()})
+    return amounts({name: value for name, (_, value) in _written_requests(holder).items()})
 
 
-def _own(holder: JSON) -> dict[str, tuple[str, Any]]:
-    """The requests as written, each with its list: `requests`, or `limits` if a request is absent."""
+def _written_requests(holder: JSON) -> dict[str, tuple[str, Any]]:
+    """The requests as written, each with the map that has it: `requests`, or `limits` if a request is absent."""
     resources: JSON = holder.get("resources") or {}
     return {
         name: (kind, value)
@@ -107,7 +107,7 @@ def pod_requests(spec: JSON) -> Amounts:
 
 
 def _container_requests(spec: JSON) -> Amounts:
-    """Requests of containers and sidecars together, or of an init container with earlier sidecars if that is more."""
+    """The sum over containers and sidecars, or over an init container and earlier sidecars, whichever is larger."""
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.get("initContainers") or ():
@@ -123,12 +123,14 @@ def _container_requests(spec: JSON) -> Amounts:
     return _larger(total, peak)
 
 
-def _pod_level_requests(spec: JSON, summed: Amounts) -> Amounts:
-    """The requests of the pod as a whole. For certain resources they replace the sum over its containers, `summed`."""
+def _pod_level_requests(spec: JSON, container_total: Amounts) -> Amounts:
+    """The requests of the pod as a whole, which replace the total of its containers for these resources."""
     resources: JSON = spec["resources"]
     stated, limits = amounts(resources.get("requests")), amounts(resources.get("limits"))
-    unstated = {name: amount for name, amount in limits.items() if not (name in _POD_RESOURCES and name in summed)}
-    return {name: amount for name, amount in {**unstated, **stated}.items() if is_pod_resource(name)}
+    defaults = {
+        name: amount for name, amount in limits.items() if not (name in _POD_RESOURCES and name in container_total)
+    }
+    return {name: amount for name, amount in {**defaults, **stated}.items() if is_pod_resource(name)}
 
 
 def _add(total: Amounts, other: Amounts) -> Amounts:
@@ -144,7 +146,7 @@ def _larger(total: Amounts, other: Amounts) -> Amounts:
 
 
 def sum_requests(requests: Iterable[tuple[Amounts, int]]) -> Amounts:
-    """The sum of requests of pods. Each item: the requests of one pod, and the number of such pods."""
+    """The sum of the requests of pods. An item has the requests of one pod, and the number of such pods."""
     total: Amounts = {}
     for amounts_of_pod, number in requests:
         for name, amount in amounts_of_pod.items():
@@ -152,27 +154,28 @@ def sum_requests(requests: Iterable[tuple[Amounts, int]]) -> Amounts:
     return total
 
 
-def exceeding(needs: Amounts, limits: Amounts) -> list[str]:
+def exceeding_resources(needs: Amounts, limits: Amounts) -> list[str]:
     """Resources whose need exceeds their limit, in the order of `needs`. Without a limit, any need fits."""
     return [name for name, amount in needs.items() if amount > limits.get(name, amount)]
 
 
 def pod_claims(spec: JSON) -> tuple[int, frozenset[str]]:
-    """Claims for devices of a pod: how many are made for each pod, and the names of existing ones.
+    """Claims for devices of a pod: how many claims are created for each pod, and the names of existing claims.
 
-    For resources that stand for a DeviceClass, kube-scheduler makes one claim for the pod.
+    For all resources that stand for a DeviceClass, kube-scheduler creates one claim for the pod.
     """
     claims = [claim.get("resourceClaimName") or "" for claim in spec.get("resourceClaims") or ()]
-    by_class = any(is_device_class(name) for parts, holder in resource_holders(spec) if parts for name in _own(holder))
-    return claims.count("") + by_class, frozenset(filter(None, claims))
+    containers = (holder for path, holder in resource_holders(spec) if path)
+    has_class = any(is_device_class(name) for container in containers for name in _written_requests(container))
+    return claims.count("") + has_class, frozenset(filter(None, claims))
 
 
 def stated_amounts(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], str, Any]]:
-    """The summands of a pod's requests: the path of each amount below the spec, its resource, the amount."""
-    for parts, holder in resource_holders(spec):
-        for name, (kind, value) in _own(holder).items():
-            if parts or is_pod_resource(name):
-                yield (*parts, "resources", kind, name), name, value
+    """The summands of a pod's requests: for each amount its path below the spec, its resource, and the amount."""
+    for path, holder in resource_holders(spec):
+        for name, (kind, value) in _written_requests(holder).items():
+            if path or is_pod_resource(name):
+                yield (*path, "resources", kind, name), name, value
     for name, value in (spec.get("overhead") or {}).items():
         yield ("overhead", name), name, value
 

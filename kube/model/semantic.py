@@ -1,12 +1,11 @@
-"""Equality of templates as Kubernetes means it, on raw JSON.
+"""Compares templates in raw JSON by their meaning for Kubernetes.
 
 See docs/reference/validation.md#when-two-templates-are-equal.
 
-Null, absent, an empty list and an empty map are the same; quantities are compared by amount; a zero is the same as
-absent unless the Go type of the field is a pointer, where "set to zero" is something else. The list of those fields is
-taken from batch/v1, core/v1 and meta/v1 of Kubernetes 1.37. A key that is a pointer in one type and a value in another
-counts as a value; for none of them does zero mean anything but unset. Timestamps are compared as text: no field of
-these templates is one.
+Null, absent, an empty list and an empty map are the same; quantities are compared by amount. Zero is the same as
+absent, unless the Go type of the field is a pointer (`POINTERS`, from batch/v1, core/v1 and meta/v1 of Kubernetes
+1.37). A key that is a pointer in one type and a value in another counts as a value: zero means unset for all such keys.
+Timestamps are compared as text: no field of these templates is one.
 """
 
 from collections.abc import Iterator
@@ -37,7 +36,7 @@ POINTERS = frozenset(
 """Scalar fields for which zero differs from absent."""
 
 _STRUCTS = frozenset({"metadata", "spec", "template", "podAffinityTerm", "preference", "resources"})
-"""Fields whose Go type is not a pointer: empty is the same as absent. For all others presence has a meaning."""
+"""Fields whose Go type is a struct: empty is the same as absent. For all other objects presence has a meaning."""
 
 QUANTITY_MAPS = frozenset({"limits", "requests", "overhead"})
 _TEXT_MAPS = frozenset(
@@ -52,7 +51,7 @@ def semantically_equal(value: Any, other: Any) -> bool:
 
 
 def differences(value: Any, other: Any) -> Iterator[tuple[str | int, ...]]:
-    """The relative paths at which two JSON values of the same field differ in meaning, as deep as possible.
+    """The deepest relative paths at which two JSON values of the same field differ in meaning.
 
     Lists of different length differ as a whole.
     """
@@ -66,12 +65,12 @@ def _differences(key: str, value: Any, other: Any, path: tuple[str | int, ...]) 
         value, other = value or {}, other or {}
     if isinstance(value, dict) and isinstance(other, dict):
         members = [name for name in sorted({*value, *other}) if isinstance(name, str)]
-        found = [spot for name in members for spot in _member_differences(key, name, value, other, path)]
+        paths = [inner for name in members for inner in _member_differences(key, name, value, other, path)]
         # A null in a map of texts makes the whole map differ.
-        yield from found or [path]
+        yield from paths or [path]
     elif isinstance(value, list) and isinstance(other, list) and len(value) == len(other):
-        for i, (mine, theirs) in enumerate(zip(value, other, strict=True)):
-            yield from _differences("", mine, theirs, (*path, i))
+        for i, (item, other_item) in enumerate(zip(value, other, strict=True)):
+            yield from _differences("", item, other_item, (*path, i))
     else:
         yield path
 
@@ -80,14 +79,13 @@ def _member_differences(
     key: str, name: str, value: JSON, other: JSON, path: tuple[str | int, ...]
 ) -> Iterator[tuple[str | int, ...]]:
     if key in _TEXT_MAPS or key in QUANTITY_MAPS:
-        same = value.get(name) == other.get(name) or (
+        is_same = value.get(name) == other.get(name) or (
             key in QUANTITY_MAPS and _amount(value.get(name)) == _amount(other.get(name))
         )
-        if not same:
+        if not is_same:
             yield (*path, name)
         return
-    ours, theirs = _canonical(name, value.get(name)), _canonical(name, other.get(name))
-    if _is_absent(name, ours) and _is_absent(name, theirs):
+    if all(_is_absent(name, _canonical(name, each.get(name))) for each in (value, other)):
         return
     yield from _differences(name, value.get(name), other.get(name), (*path, name))
 

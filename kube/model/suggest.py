@@ -6,7 +6,7 @@ from itertools import islice
 from kube.model.field import quote, shorten
 
 MAX_CANDIDATES = 100
-"""Names that are compared at most, so that an answer is quick for any input."""
+"""The most names that are compared, so that an answer is quick for any input."""
 CLOSE = 0.7
 """Similarity at which a name is suggested."""
 _MAX_LISTED = 8
@@ -14,36 +14,36 @@ _MAX_NAME = 63
 
 
 def did_you_mean(word: str, names: Iterable[str], *, intro: str = "there are", most: int = _MAX_LISTED) -> str:
-    """`did you mean "workers"? there are: "driver", "workers"`, or only the list if nothing is close.
+    """`did you mean "workers"? there are: "driver", "workers"`, or only the list if no name is close.
 
-    `most`: names of the list. Empty when there are no names at all.
+    `most`: the longest list that is shown whole. Empty if there are no names.
     """
-    known = list(dict.fromkeys(name for name in islice(names, MAX_CANDIDATES) if name))
-    if not known:
+    candidates = list(dict.fromkeys(name for name in islice(names, MAX_CANDIDATES) if name))
+    if not candidates:
         return ""
-    close = nearest(word, known)
-    if close and len(known) == 1:
-        return f"did you mean {quote(close)}?"
-    listed = ", ".join(quote(shorten(name, _MAX_NAME)) for name in known[:most])
-    ellipsis = ", ..." if len(known) > most else ""
-    guess = f"did you mean {quote(close)}? " if close else ""
-    return f"{guess}{intro}: {listed}{ellipsis}"
+    close_name = nearest(word, candidates)
+    if close_name and len(candidates) == 1:
+        return f"did you mean {quote(close_name)}?"
+    name_list = ", ".join(quote(shorten(name, _MAX_NAME)) for name in candidates[:most])
+    ellipsis = ", ..." if len(candidates) > most else ""
+    guess = f"did you mean {quote(close_name)}? " if close_name else ""
+    return f"{guess}{intro}: {name_list}{ellipsis}"
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """The most similar name, upper or lower case; empty when none is close."""
-    compare, best, found = Comparison(word), CLOSE, ""
+    """The most similar name, in upper or lower case; empty if no name is close."""
+    comparison, best_likeness, best_name = Comparison(word), CLOSE, ""
     for name in islice(names, MAX_CANDIDATES):
-        like = compare.likeness(name)
-        if like > best or (like == best and not found):
-            best, found = like, name
-    return found
+        likeness = comparison.likeness(name)
+        if likeness > best_likeness or (likeness == best_likeness and not best_name):
+            best_likeness, best_name = likeness, name
+    return best_name
 
 
 class Comparison:
     """Compares names with one word, by their first 63 characters, ignoring case.
 
-    The cost of a comparison depends only on the length of the names. With difflib it would explode for names such as
+    The cost of a comparison depends only on the length of the names. The cost of difflib explodes for names such as
     `aaaaaaab`.
     """
 
@@ -62,7 +62,7 @@ class Comparison:
         return 2 * self._common(name) / length if length else 1.0
 
     def _common(self, name: str) -> int:
-        """Length of the longest common subsequence, by adding numbers of one bit a character (Hyyro, 2004)."""
+        """Length of the longest common subsequence, by adding numbers with one bit for each character (Hyyro, 2004)."""
         row = everywhere = (1 << len(self._word)) - 1
         for char in name:
             matched = row & self._positions.get(char, 0)

@@ -17,7 +17,7 @@ MAX_LABEL = 63
 MAX_SUBDOMAIN = 253
 
 TOO_LONG_LABEL = "must be no more than 63 characters"
-"""The message about the length of a DNS label; callers may replace it by a more helpful one."""
+"""The message about the length of a DNS label, which callers may replace by a more helpful message."""
 
 DNS1035_FORMAT = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character,"
@@ -53,19 +53,19 @@ def byte_length(text: str) -> int:
 
 
 def dns1035_label(text: str) -> list[str]:
-    """Name of a Service, of a Job whose name is part of DNS names, of a group."""
+    """Name of a Service, a group, or a Job whose name is part of DNS names."""
     return _complaints(text, _DNS1035, DNS1035_FORMAT, TOO_LONG_LABEL, MAX_LABEL)
 
 
 def dns1123_label(text: str) -> list[str]:
-    """Name of a claim inside an object."""
+    """Name of a volume claim template."""
     return _complaints(text, _DNS1123_LABEL, DNS1123_LABEL_FORMAT, TOO_LONG_LABEL, MAX_LABEL)
 
 
 def dns1123_subdomain(text: str) -> list[str]:
-    """Name of most objects; host part of a domain-prefixed path."""
-    long = f"must be no more than {MAX_SUBDOMAIN} characters"
-    return _complaints(text, _DNS1123_SUBDOMAIN, DNS1123_SUBDOMAIN_FORMAT, long, MAX_SUBDOMAIN)
+    """Name of an object of most kinds; host part of a domain-prefixed path."""
+    long_message = f"must be no more than {MAX_SUBDOMAIN} characters"
+    return _complaints(text, _DNS1123_SUBDOMAIN, DNS1123_SUBDOMAIN_FORMAT, long_message, MAX_SUBDOMAIN)
 
 
 def label_value(text: str) -> list[str]:
@@ -78,16 +78,17 @@ def qualified_name(text: str) -> list[str]:
     domain, slash, name = text.rpartition("/")
     complaints = []
     if slash:
-        forms = dns1123_subdomain(domain) if domain else ["must be non-empty"]
-        complaints = [f"prefix part {complaint}" for complaint in forms]
+        domain_complaints = dns1123_subdomain(domain) if domain else ["must be non-empty"]
+        complaints = [f"prefix part {complaint}" for complaint in domain_complaints]
     if not name:
         return [*complaints, "name part must be non-empty"]
-    long = f"name part must be no more than {MAX_LABEL} bytes"
-    return complaints + _complaints(name, _LABEL_VALUE, f"name part {QUALIFIED_NAME_FORMAT}", long, MAX_LABEL)
+    long_message = f"name part must be no more than {MAX_LABEL} bytes"
+    format_message = f"name part {QUALIFIED_NAME_FORMAT}"
+    return complaints + _complaints(name, _LABEL_VALUE, format_message, long_message, MAX_LABEL)
 
 
 def as_label(text: str) -> str:
-    """The nearest text that is a DNS-1035 label; empty when there is none."""
+    """The text changed into a DNS-1035 label; empty if nothing of it can be kept."""
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower())[: MAX_LABEL + 1]
     return re.sub(r"^[^a-z]+", "", plain)[:MAX_LABEL].rstrip("-")
 

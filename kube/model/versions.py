@@ -1,4 +1,4 @@
-"""The version of Kubernetes that introduced each optional feature, and the message about older ones. Pure."""
+"""The version of Kubernetes that introduced each optional feature, and the message about older versions. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Version = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """`name` is the subject of a sentence, in the plural if `plural`. `since`: the first version that has it."""
+    """`name` is the subject of messages, in the plural if `plural`; `since` is the first version with the feature."""
 
     name: str
     since: Version
@@ -24,7 +24,7 @@ class Feature:
         return f"{self.name} need{'' if self.plural else 's'} Kubernetes {_text(self.since)} or newer"
 
     def shortfall(self, server: Version | None) -> str:
-        """The message if the API server is older; empty if it is not, or if its version is unknown (None)."""
+        """The message if the API server is too old for the feature; empty if it is not, or its version is unknown."""
         if server is None or server >= self.since:
             return ""
         return f"{self.need}, and the API server is {_text(server)}"

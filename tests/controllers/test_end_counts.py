@@ -42,7 +42,7 @@ class Leader:
 
     async def caught_up(self) -> None:
         """Wait until the watch has delivered everything; a bookmark comes when there is nothing."""
-        while self.informer.store.seen < self.api.revision:  # noqa: ASYNC110 -- virtual time, the store has no event
+        while self.informer.store.watched_version < self.api.revision:  # noqa: ASYNC110 -- virtual time, the store has no event
             await asyncio.sleep(1)
 
     async def write(self, status: dict[str, Any], name: str = "a") -> None:

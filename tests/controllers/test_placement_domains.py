@@ -267,7 +267,7 @@ class TestSettle:
         show(made.leaders, leader_of(node="n3"))
 
         def relisted() -> None:
-            seen = made.nodes.store.seen
+            seen = made.nodes.store.watched_version
             made.nodes.store.begin()
             made.nodes.store.apply(node_of("n3", seen, rack="r3"))
             made.nodes.store.commit(seen)

@@ -46,14 +46,14 @@ class TestDropped:
         store = listed(thing("a", 1, size=5))
         assert store.apply(dropped("a", 11)) == [(DELETED, thing("a", 1, size=5), None)]
         assert (store.list(), store.by_index("size", IndexKey("ns", "5"))) == ([], [])
-        assert store.seen == 11
+        assert store.watched_version == 11
         assert store.apply(dropped("a", 12)) == []
         assert store.apply(thing("a", 13)) == [(ADDED, None, thing("a", 13))], "and may come back"
 
     def test_its_deletion_calls_no_handler(self):
         store = listed(dropped("a", 1))
         assert store.remove(dropped("a", 11)) == []
-        assert store.seen == 11
+        assert store.watched_version == 11
 
     def test_what_was_wanted_may_be_unwanted_in_its_last_state(self):
         store = listed(thing("a", 1))

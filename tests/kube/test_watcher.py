@@ -144,7 +144,7 @@ class TestStep:
 async def settled(informer: Informer[Thing], api: MemoryApi) -> None:
     """Until the watch has reached everything the server did."""
     async with asyncio.timeout(100_000):
-        while not (informer.synced and informer.store.seen >= api.revision):  # noqa: ASYNC110 - virtual time
+        while not (informer.synced and informer.store.watched_version >= api.revision):  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(1)
 
 

@@ -13,11 +13,11 @@ from webhooks.jobset.rules import MAX_FINDINGS
 from webhooks.review import AdmissionResponse
 
 MAX_WARNING = 256
-"""Characters of one warning: the API server may cut longer ones, and with it the fix at the end."""
+"""Characters of one warning: the API server may cut a longer warning, whose fix is at its end."""
 MAX_WARNINGS = MAX_FINDINGS
 _MORE = "and {} more warnings; `jobset validate` shows them all"
 MORE_WARNINGS = re.compile(_MORE.format(r"\d+"))
-"""The last warning, which counts those that did not fit."""
+"""The last warning, if there are more than fit: it says how many more."""
 WITH_RULE = re.compile(r" \[[a-z0-9-]+\]$")
 """The id of the rule at the end of a warning, which a manager of another version may not write."""
 _MAX_FIX = 120
@@ -26,14 +26,14 @@ _PATH_TAIL = 60
 
 
 def answer(findings: Findings, obj: JSON) -> AdmissionResponse:
-    """The answer about a JobSet."""
+    """The answer to a review of a JobSet."""
     return verdict(findings.errors, findings.warnings, GROUP, KIND, _name(obj))
 
 
 def verdict(
     errors: Sequence[FieldError], warnings: Sequence[FieldError], group: str, kind: str, name: str
 ) -> AdmissionResponse:
-    """A refusal with every fault and the ids of the rules, or the admission; both with warnings."""
+    """The answer to a review: a refusal with all errors and the ids of their rules if there are errors; warnings."""
     texts = warning_texts(warnings)
     if not errors:
         return AdmissionResponse(warnings=texts)
@@ -43,22 +43,22 @@ def verdict(
 
 
 def _name(obj: JSON) -> str:
-    """The name, or generateName for an object that has no name yet."""
+    """The name of an object, or its generateName if it has no name yet."""
     names = (dig(obj, "metadata", key) for key in ("name", "generateName"))
     return next((name for name in names if isinstance(name, str) and name), "")
 
 
 def warning_texts(warnings: Sequence[FieldError]) -> tuple[str, ...]:
-    """At most eight texts of at most 256 characters; the last one counts what did not fit."""
-    texts = list(dict.fromkeys(map(_text, warnings)))
+    """At most MAX_WARNINGS texts of at most MAX_WARNING characters; if there are more, the last text says how many."""
+    texts = list(dict.fromkeys(map(_warning_text, warnings)))
     if len(texts) > MAX_WARNINGS:
         more = len(texts) - MAX_WARNINGS + 1
         texts[MAX_WARNINGS - 1 :] = [_MORE.format(more)]
     return tuple(texts)
 
 
-def _text(warning: FieldError) -> str:
-    """The warning within MAX_WARNING: first the middle of the path is cut, then that of the detail.
+def _warning_text(warning: FieldError) -> str:
+    """The text of a warning: its path loses its middle, and then its detail, if the text is too long.
 
     The fix and the id of the rule are kept.
     """
@@ -75,14 +75,14 @@ def _text(warning: FieldError) -> str:
     return shorten(f"{path}: {detail}{fix}", MAX_WARNING)
 
 
-def _path_without_middle(path: str, room: int) -> str:
+def _path_without_middle(path: str, limit: int) -> str:
     """The path without its middle: `spec.replicatedJobs[1]...annotations[example.com/key]`."""
     head = path[: path.find("]") + 1] if "]" in path[:_PATH_HEAD] else ""
-    tail = max(room - len(head) - 3, _PATH_TAIL)
+    tail = max(limit - len(head) - 3, _PATH_TAIL)
     return path if len(path) <= len(head) + 3 + tail else f"{head}...{path[-tail:]}"
 
 
-def _without_middle(text: str, room: int) -> str:
-    """The text with its middle cut, so that its beginning, which has the fault, and its end fit."""
-    tail = max(room - 3, 0) // 3
-    return text if len(text) <= room else f"{text[: max(room - 3 - tail, 0)]}...{text[len(text) - tail :]}"
+def _without_middle(text: str, limit: int) -> str:
+    """The text without its middle. The beginning, which has the fault, keeps twice as much as the end."""
+    tail = max(limit - 3, 0) // 3
+    return text if len(text) <= limit else f"{text[: max(limit - 3 - tail, 0)]}...{text[len(text) - tail :]}"

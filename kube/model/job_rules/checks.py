@@ -1,7 +1,7 @@
-"""Building blocks of the tables of rules: checks of a JSON value, and their combinations. Pure.
+"""Building blocks of the tables of rules: errors, checks of a JSON value, and combinations of checks. Pure.
 
 A check takes a path and the value there, and returns errors with the API server's messages. Values of a wrong type
-pass: the schema of the CRD refuses them.
+pass: the schema of the CRD refuses them. Functions that return a `Check` say what this check demands.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +14,7 @@ Check = Callable[[Path, Any], Iterable[FieldError]]
 
 
 def invalid(path: Path, value: Any, detail: str) -> FieldError:
-    """A value that is invalid; an object or a list is not shown."""
+    """The error about an invalid value. Its text does not show an object or a list."""
     if isinstance(value, dict | list):
         return FieldError(path, ErrorType.INVALID, value, verbatim=f"{ErrorType.INVALID.text}: {detail}")
     return FieldError(path, ErrorType.INVALID, value, detail)
@@ -29,12 +29,12 @@ def forbidden(path: Path, detail: str) -> FieldError:
 
 
 def duplicate(path: Path, value: Any) -> FieldError:
-    """A value that an earlier item has."""
+    """The error about a value that an earlier item has."""
     return FieldError(path, ErrorType.DUPLICATE, value)
 
 
 def duplicates(values: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
-    """Each value that an earlier item has already."""
+    """An error for each value that an earlier item has."""
     seen: set[Any] = set()
     for path, value in values:
         if value in seen:
@@ -43,7 +43,7 @@ def duplicates(values: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
 
 
 def not_found(path: Path, value: Any, detail: str = "") -> FieldError:
-    """A name of something that does not exist."""
+    """The error about a name of an object that does not exist."""
     return FieldError(path, ErrorType.NOT_FOUND, value, detail)
 
 
@@ -51,30 +51,30 @@ def not_supported(path: Path, value: Any, supported: Iterable[str]) -> FieldErro
     return FieldError(path, ErrorType.NOT_SUPPORTED, value, f"supported values: {', '.join(map(quote, supported))}")
 
 
-def too_many(path: Path, count: int, most: int) -> FieldError:
-    return FieldError(path, ErrorType.TOO_MANY, count, f"must have at most {most} items")
+def too_many(path: Path, count: int, limit: int) -> FieldError:
+    return FieldError(path, ErrorType.TOO_MANY, count, f"must have at most {limit} items")
 
 
-def is_whole(value: Any) -> TypeGuard[int]:
-    """Whether a value is an integer of the API."""
+def is_integer(value: Any) -> TypeGuard[int]:
+    """Whether a value is a JSON integer: an int, but no bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def entries(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects in a list with their indexes; nothing for a value that is not a list."""
+    """The objects in a list, each with its index; nothing for a value that is not a list."""
     if isinstance(value, list):
         yield from ((i, item) for i, item in enumerate(value) if isinstance(item, dict))
 
 
-def fields(*of_object: Check, **of_members: Check) -> Check:
-    """Checks of the object as a whole, and of its members by name, where they are set."""
+def fields(*object_checks: Check, **member_checks: Check) -> Check:
+    """An object that passes `object_checks`, and whose members, if set, pass the `member_checks` of their names."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         if not isinstance(value, dict):
             return
-        for test in of_object:
+        for test in object_checks:
             yield from test(path, value)
-        for name, test in of_members.items():
+        for name, test in member_checks.items():
             if value.get(name) is not None:
                 yield from test(path.at(name), value[name])
 
@@ -82,7 +82,7 @@ def fields(*of_object: Check, **of_members: Check) -> Check:
 
 
 def each(check: Check) -> Check:
-    """A check of each item of a list."""
+    """A list whose items pass the check."""
 
     def check_all(path: Path, value: Any) -> Iterator[FieldError]:
         for i, item in enumerate(value) if isinstance(value, list) else ():
@@ -91,13 +91,13 @@ def each(check: Check) -> Check:
     return check_all
 
 
-def both(*checks: Check) -> Check:
-    """Several checks of one value."""
+def all_of(*checks: Check) -> Check:
+    """A value that passes all checks."""
     return lambda path, value: (error for check in checks for error in check(path, value))
 
 
 def needs(*names: str, detail: str = "") -> Check:
-    """Members of an object that may be neither absent nor empty."""
+    """An object in which none of these members is absent or empty."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         yield from (missing(path.at(name), detail) for name in names if value.get(name) in (None, "", []))
@@ -111,13 +111,13 @@ def not_empty(path: Path, value: Any) -> Iterator[FieldError]:
         yield missing(path)
 
 
-def member(name: str, absent: Any, check: Check) -> Check:
-    """A member of an object that is always checked: if it is missing, its value is `absent`."""
-    return lambda path, value: check(path.at(name), absent if value.get(name) is None else value[name])
+def member(name: str, default: Any, check: Check) -> Check:
+    """An object whose member passes the check; an absent member has the value `default`."""
+    return lambda path, value: check(path.at(name), default if value.get(name) is None else value[name])
 
 
 def text(complaints: Callable[[str], Iterable[str]], *, empty: bool = False) -> Check:
-    """A text of a certain form; `empty`: whether an empty text is checked, too."""
+    """A text without complaints; `empty`: an empty text is checked, too."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         if isinstance(value, str) and (value or empty):
@@ -127,7 +127,7 @@ def text(complaints: Callable[[str], Iterable[str]], *, empty: bool = False) -> 
 
 
 def one_of(*supported: str, empty: bool = False) -> Check:
-    """One of these words; `empty`: whether an empty text is refused, too, instead of standing for the default."""
+    """One of these words; `empty`: an empty text is refused instead of standing for the default."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         if isinstance(value, str) and (value or empty) and value not in supported:
@@ -137,7 +137,7 @@ def one_of(*supported: str, empty: bool = False) -> Check:
 
 
 def required_word(*supported: str) -> Check:
-    """One of these words, which is required: if it is empty, the supported ones are reported."""
+    """One of these words; an empty value is reported as missing."""
     words = " ".join(map(quote, supported))
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
@@ -149,23 +149,22 @@ def required_word(*supported: str) -> Check:
     return check
 
 
-def number(good: Callable[[int], bool], detail: str) -> Check:
+def number(is_valid: Callable[[int], bool], detail: str) -> Check:
     """A number that meets a condition."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
-        if is_whole(value) and not good(value):
+        if is_integer(value) and not is_valid(value):
             yield invalid(path, value, detail)
 
     return check
 
 
-def between(least: int, most: int) -> Check:
-    """A number of a range."""
-    return number(lambda value: least <= value <= most, f"must be between {least} and {most}, inclusive")
+def between(low: int, high: int) -> Check:
+    return number(lambda value: low <= value <= high, f"must be between {low} and {high}, inclusive")
 
 
 not_negative = number(lambda value: value >= 0, "must be greater than or equal to 0")
 positive = number(lambda value: value > 0, "must be greater than zero")
 identity = between(0, MAX_INT32)
-"""A user or a group, by number."""
+"""The number of a user or a group."""
 file_mode = number(lambda value: 0 <= value <= 0o777, "must be a number between 0 and 0777 (octal), both inclusive")

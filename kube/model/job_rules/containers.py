@@ -1,4 +1,4 @@
-"""The rules about containers: ports, variables, probes, hooks, words. Pure."""
+"""The rules about containers: ports, environment variables, probes, hooks, restart rules, resizing. Pure."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from kube.model.field import FieldError, Path
 from kube.model.job_rules.checks import (
     Check,
-    both,
+    all_of,
     duplicate,
     duplicates,
     each,
@@ -14,7 +14,7 @@ from kube.model.job_rules.checks import (
     fields,
     forbidden,
     invalid,
-    is_whole,
+    is_integer,
     member,
     missing,
     needs,
@@ -79,13 +79,13 @@ def _host_ports(containers: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
     )
 
 
-def _sources(holder: str, *names: str) -> Check:
-    """Exactly one of these members."""
+def _exactly_one(words: str, *names: str) -> Check:
+    """An object with exactly one of these members; `words`: their names in the message."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         present = [name for name in names if value.get(name) is not None]
         if not present:
-            yield invalid(path, "", f"must specify one of: {holder}")
+            yield invalid(path, "", f"must specify one of: {words}")
         elif len(present) > 1:
             yield invalid(path, "", "may not have more than one field specified at a time")
 
@@ -103,7 +103,7 @@ _REFERENCES = {
     "secretKeyRef": _KEY,
     "fileKeyRef": fields(needs("key", "volumeName", "path"), key=text(variable_name), volumeName=text(label)),
 }  # fmt: skip
-_ONE_REFERENCE = _sources(
+_ONE_REFERENCE = _exactly_one(
     "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`", *_REFERENCES
 )
 
@@ -120,7 +120,7 @@ def _value_from(path: Path, variable: Any) -> Iterator[FieldError]:
 
 _VARIABLE = fields(needs("name"), _value_from, name=text(variable_name), valueFrom=fields(**_REFERENCES))
 _VARIABLES = fields(
-    _sources("`configMapRef` or `secretRef`", "configMapRef", "secretRef"),
+    _exactly_one("`configMapRef` or `secretRef`", "configMapRef", "secretRef"),
     prefix=text(variable_name),
     configMapRef=fields(needs("name"), name=text(dns1123_subdomain)),
     secretRef=fields(needs("name"), name=text(dns1123_subdomain)),
@@ -128,7 +128,7 @@ _VARIABLES = fields(
 
 
 def _one_handler(*kinds: str) -> Check:
-    """A handler of exactly one kind. If there are two, the second in the API server's order is refused."""
+    """A handler of exactly one kind. Of several kinds, all but the first in the API server's order are refused."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         present = [kind for kind in kinds if value.get(kind) is not None]
@@ -171,7 +171,7 @@ _THRESHOLDS = fields(
     failureThreshold=not_negative,
     terminationGracePeriodSeconds=number(lambda seconds: seconds > 0, "must be greater than 0"),
 )
-_ONCE = fields(successThreshold=number(lambda times: times in (0, 1), "must be 1"))
+_ONE_SUCCESS = fields(successThreshold=number(lambda times: times in (0, 1), "must be 1"))
 
 
 def _no_grace_period(path: Path, value: Any) -> Iterator[FieldError]:
@@ -181,20 +181,20 @@ def _no_grace_period(path: Path, value: Any) -> Iterator[FieldError]:
 
 
 _PROBES: dict[str, Check] = {
-    "livenessProbe": both(_THRESHOLDS, _ONCE),
-    "readinessProbe": both(_THRESHOLDS, fields(_no_grace_period)),
-    "startupProbe": both(_THRESHOLDS, _ONCE),
+    "livenessProbe": all_of(_THRESHOLDS, _ONE_SUCCESS),
+    "readinessProbe": all_of(_THRESHOLDS, fields(_no_grace_period)),
+    "startupProbe": all_of(_THRESHOLDS, _ONE_SUCCESS),
 }
 _HOOK = fields(_one_handler("exec", "httpGet", "tcpSocket", "sleep"))
 _HOOKS_AND_PROBES = fields(lifecycle=fields(postStart=_HOOK, preStop=_HOOK), **_PROBES)
-"""Fields of containers that run as long as the pod; init containers other than sidecars must not have them."""
+"""Fields of containers and sidecars; other init containers must not have them."""
 
 
 def _sleeps(path: Path, container: Any, grace_period: int) -> Iterator[FieldError]:
     for hook in ("postStart", "preStop"):
         sleep = dig(container, "lifecycle", hook, "sleep")
         seconds = sleep.get("seconds") or 0 if isinstance(sleep, dict) else None
-        if is_whole(seconds) and not 0 <= seconds <= grace_period:
+        if is_integer(seconds) and not 0 <= seconds <= grace_period:
             detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_period})"
             yield invalid(path.at("lifecycle", hook, "sleep"), seconds, detail)
 
@@ -234,7 +234,7 @@ _CONTAINER = fields(
     _restart_rules,
     name=text(label),
     terminationMessagePolicy=one_of("File", "FallbackToLogsOnError"),
-    ports=both(_port_names, each(_PORT)),
+    ports=all_of(_port_names, each(_PORT)),
     env=each(_VARIABLE),
     envFrom=each(_VARIABLES),
     imagePullPolicy=one_of("Always", "IfNotPresent", "Never"),
@@ -248,29 +248,29 @@ _CONTAINER = fields(
 def containers(path: Path, pod: Any) -> Iterator[FieldError]:
     """A check of a pod's containers and init containers."""
     grace = pod.get("terminationGracePeriodSeconds")
-    grace = grace if is_whole(grace) else _GRACE_PERIOD
-    own, before = path.at("containers"), path.at("initContainers")
+    grace = grace if is_integer(grace) else _GRACE_PERIOD
+    containers_path, init_path = path.at("containers"), path.at("initContainers")
     names: set[Any] = set()
     if not pod.get("containers"):
-        yield missing(own)
+        yield missing(containers_path)
     for i, container in entries(pod.get("containers")):
-        yield from _container(own.at(i), container, names)
+        yield from _container(containers_path.at(i), container, names)
         names.add(container.get("name") or "")
-        yield from _hooks_and_probes(own.at(i), container, grace)
-    yield from _host_ports((own.at(i), container) for i, container in entries(pod.get("containers")))
+        yield from _hooks_and_probes(containers_path.at(i), container, grace)
+    yield from _host_ports((containers_path.at(i), container) for i, container in entries(pod.get("containers")))
     for i, container in entries(pod.get("initContainers")):
-        yield from _container(before.at(i), container, names)
+        yield from _container(init_path.at(i), container, names)
         names |= {container["name"]} if container.get("name") else set()
         if container.get("restartPolicy") == "Always":
-            yield from _hooks_and_probes(before.at(i), container, grace)
+            yield from _hooks_and_probes(init_path.at(i), container, grace)
         else:
             for key in ("lifecycle", *_PROBES):
                 if container.get(key) is not None:
                     detail = "may not be set for init containers without restartPolicy=Always"
-                    yield forbidden(before.at(i, key), detail)
-        yield from _host_ports([(before.at(i), container)])
+                    yield forbidden(init_path.at(i, key), detail)
+        yield from _host_ports([(init_path.at(i), container)])
     if pod.get("hostNetwork"):
-        yield from _same_ports(own, pod.get("containers"))
+        yield from _host_network_ports(containers_path, pod.get("containers"))
     if pod.get("restartPolicy") == "Never":
         yield from _never_resized_by_restart(path, pod)
 
@@ -290,12 +290,12 @@ def _never_resized_by_restart(path: Path, pod: Any) -> Iterator[FieldError]:
     for key in ("containers", "initContainers"):
         for c, container in entries(pod.get(key)):
             for p, policy in entries(container.get("resizePolicy")):
-                if (wanted := policy.get("restartPolicy") or "") != "NotRequired":
+                if (restart_policy := policy.get("restartPolicy") or "") != "NotRequired":
                     detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
-                    yield invalid(path.at(key, c, "resizePolicy", p, "restartPolicy"), wanted, detail)
+                    yield invalid(path.at(key, c, "resizePolicy", p, "restartPolicy"), restart_policy, detail)
 
 
-def _same_ports(path: Path, value: Any) -> Iterator[FieldError]:
+def _host_network_ports(path: Path, value: Any) -> Iterator[FieldError]:
     for c, container in entries(value):
         for p, port in entries(container.get("ports")):
             host_port = port.get("hostPort") or 0

@@ -1,7 +1,7 @@
 """Formats that the API server requires of texts in a Job, with its messages. Pure.
 
-Those of names and labels are in `kube.model.validation`. Each function returns a list of messages: empty for a valid
-text.
+The formats of names and labels are in `kube.model.validation`. Each function returns a list of messages, empty if the
+text is valid.
 """
 
 import ipaddress
@@ -30,7 +30,7 @@ _MAX_PORT_NAME = 15
 
 
 def label_key(key: str) -> list[str]:
-    """Key of a label, of an annotation, of a taint; type of a condition; name of a gate."""
+    """Key of a label, an annotation or a taint; type of a condition; name of a scheduling gate."""
     if key.count("/") > 1:
         domain = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         return [f"a valid label key {QUALIFIED_NAME_FORMAT} {domain}"]
@@ -47,22 +47,22 @@ def label(name: str) -> list[str]:
 
 
 def port_name(name: str) -> list[str]:
-    found = []
+    complaints = []
     if byte_length(name) > _MAX_PORT_NAME:
-        found.append(f"must be no more than {_MAX_PORT_NAME} characters")
+        complaints.append(f"must be no more than {_MAX_PORT_NAME} characters")
     if not _PORT_NAME.fullmatch(name):
-        found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+        complaints.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not any("a" <= char <= "z" for char in name):
-        found.append("must contain at least one letter (a-z)")
+        complaints.append("must contain at least one letter (a-z)")
     if "--" in name:
-        found.append("must not contain consecutive hyphens")
+        complaints.append("must not contain consecutive hyphens")
     if name.startswith("-") or name.endswith("-"):
-        found.append("must not begin or end with a hyphen")
-    return found
+        complaints.append("must not begin or end with a hyphen")
+    return complaints
 
 
 def variable_name(name: str) -> list[str]:
-    """Name of an environment variable, or the beginning of one."""
+    """Name of an environment variable, or the prefix of such names."""
     if all(" " <= char <= "~" and char != "=" for char in name):
         return []
     return ["a valid environment variable name must consist only of printable ASCII characters other than '='"]
@@ -70,17 +70,17 @@ def variable_name(name: str) -> list[str]:
 
 def config_key(key: str) -> list[str]:
     """Key of a ConfigMap or Secret."""
-    found = [f"must be no more than {MAX_SUBDOMAIN} characters"] if byte_length(key) > MAX_SUBDOMAIN else []
+    complaints = [f"must be no more than {MAX_SUBDOMAIN} characters"] if byte_length(key) > MAX_SUBDOMAIN else []
     if not _CONFIG_KEY.fullmatch(key):
-        found.append(
+        complaints.append(
             "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or"
             " 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
         )
     if key in {".", ".."}:
-        found.append(f"must not be '{key}'")
+        complaints.append(f"must not be '{key}'")
     elif key.startswith(".."):
-        found.append("must not start with '..'")
-    return found
+        complaints.append("must not start with '..'")
+    return complaints
 
 
 def header_name(name: str) -> list[str]:
@@ -105,7 +105,7 @@ def ip_address(address: str) -> list[str]:
 
 
 def search_domain(domain: str) -> list[str]:
-    """A domain that resolvers search: labels that may hold underscores; a dot may end it, or stand alone."""
+    """A search domain of DNS. Its labels may contain underscores; the domain may end with a dot, or be only a dot."""
     if domain == "." or all(map(_SEARCH_LABEL.fullmatch, domain.removesuffix(".").split("."))):
         return []
     return [_SEARCH_FORMAT]
@@ -116,12 +116,12 @@ def no_parent_folder(path: str) -> list[str]:
     return ["must not contain '..'"] if ".." in path.split("/") else []
 
 
-def descending(path: str) -> list[str]:
+def relative_path(path: str) -> list[str]:
     """A relative path that does not leave its base folder."""
     return [*(["must be a relative path"] if path.startswith("/") else []), *no_parent_folder(path)]
 
 
 def file_in_volume(path: str) -> list[str]:
-    """A path of a file in a volume, which must not begin like names that the kubelet creates."""
+    """A path of a file in a volume, which must not begin like the names that the kubelet creates."""
     reserved = path.startswith("..") and not path.startswith("../")
-    return [*descending(path), *(["must not start with '..'"] if reserved and path != ".." else [])]
+    return [*relative_path(path), *(["must not start with '..'"] if reserved and path != ".." else [])]

@@ -11,7 +11,7 @@ from kube.model.job_rules.checks import (
     entries,
     fields,
     invalid,
-    is_whole,
+    is_integer,
     member,
     missing,
     not_negative,
@@ -26,9 +26,10 @@ from kube.model.job_rules.pod import TEMPLATE
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 
-MANY = 100_000
-"""Indexes beyond which limits are stricter; also the most pods that an Indexed Job runs at once."""
-FEW = 10_000
+_MANY_INDEXES = 100_000
+"""Completions of an Indexed Job above which limits are stricter, and its highest parallelism."""
+_FEW_INDEXES = 10_000
+"""The stricter limit."""
 _MAX_RULES = 20
 _MAX_EXIT_CODES = 255
 _INDEXED_ONLY = "requires indexed completion mode"
@@ -46,15 +47,16 @@ def job_errors(job: JSON) -> Iterator[FieldError]:
 
 
 def _pod_names(job: JSON, spec: Any) -> Iterator[FieldError]:
-    """Pods of an Indexed Job are named after it and their index."""
+    """Check the name of the last pod: pods of an Indexed Job have the name of the Job and their index."""
     count, name = _completions(spec) or 0, dig(job, "metadata", "name")
-    last = f"{name}-{count - 1}"
-    if _is_indexed(spec) and count > 0 and label(last):
-        yield invalid(Path(("metadata", "name")), name, f"will not able to create pod with invalid DNS label: {last}")
+    pod_name = f"{name}-{count - 1}"
+    if _is_indexed(spec) and count > 0 and label(pod_name):
+        detail = f"will not able to create pod with invalid DNS label: {pod_name}"
+        yield invalid(Path(("metadata", "name")), name, detail)
 
 
 def _own_labels(job: JSON) -> dict[str, str]:
-    """The labels by which a Job finds its pods."""
+    """The labels by which the Job controller finds the pods of a Job."""
     uid, name = "<the uid of the Job>", str(dig(job, "metadata", "name") or "")
     return {
         f"{prefix}{label_name}": value
@@ -69,7 +71,7 @@ def _is_indexed(spec: Any) -> bool:
 
 def _number(spec: Any, name: str) -> int | None:
     value = spec.get(name)
-    return value if is_whole(value) else None
+    return value if is_integer(value) else None
 
 
 def _completions(spec: Any) -> int | None:
@@ -79,7 +81,7 @@ def _completions(spec: Any) -> int | None:
 
 
 def _mode(path: Path, spec: Any) -> Iterator[FieldError]:
-    """Fields that require another field, and those that only an Indexed Job may have."""
+    """Check fields that require another field, and fields that only an Indexed Job may have."""
     if _number(spec, "maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         yield missing(path.at("backoffLimitPerIndex"), "when maxFailedIndexes is specified")
     if _is_indexed(spec):
@@ -95,27 +97,27 @@ def _mode(path: Path, spec: Any) -> Iterator[FieldError]:
 
 
 def _limits(path: Path, spec: Any) -> Iterator[FieldError]:
-    """Limits between numbers of an Indexed Job."""
+    """Check the numbers of an Indexed Job, also against each other."""
     completions, parallelism = _completions(spec), _number(spec, "parallelism")
     failures, per_index = _number(spec, "maxFailedIndexes"), spec.get("backoffLimitPerIndex")
     if completions is None:
         yield missing(path.at("completions"), "when completion mode is Indexed")
-    if parallelism is not None and parallelism > MANY:
-        detail = f"must be less than or equal to {MANY} when completion mode is Indexed"
+    if parallelism is not None and parallelism > _MANY_INDEXES:
+        detail = f"must be less than or equal to {_MANY_INDEXES} when completion mode is Indexed"
         yield invalid(path.at("parallelism"), parallelism, detail)
     if completions is not None and failures is not None and failures > completions:
         yield invalid(path.at("maxFailedIndexes"), failures, "must be less than or equal to completions")
-    if failures is not None and failures > MANY:
-        yield invalid(path.at("maxFailedIndexes"), failures, f"must be less than or equal to {MANY}")
-    if completions is None or completions <= MANY or per_index is None:
+    if failures is not None and failures > _MANY_INDEXES:
+        yield invalid(path.at("maxFailedIndexes"), failures, f"must be less than or equal to {_MANY_INDEXES}")
+    if completions is None or completions <= _MANY_INDEXES or per_index is None:
         return
     if failures is None:
-        detail = f"must be specified when completions is above {MANY}"
+        detail = f"must be specified when completions is above {_MANY_INDEXES}"
         yield missing(path.at("maxFailedIndexes"), detail)
     for name, value in (("parallelism", parallelism), ("maxFailedIndexes", failures)):
-        if value is not None and value > FEW:
-            detail = f"when completions are above {MANY} and used with backoff limit per index"
-            yield invalid(path.at(name), value, f"must be less than or equal to {FEW} {detail}")
+        if value is not None and value > _FEW_INDEXES:
+            detail = f"when completions are above {_MANY_INDEXES} and used with backoff limit per index"
+            yield invalid(path.at(name), value, f"must be less than or equal to {_FEW_INDEXES} {detail}")
 
 
 def _failure_policy(path: Path, spec: Any) -> Iterator[FieldError]:
@@ -146,10 +148,10 @@ def _container_names(spec: Any) -> set[Any]:
 
 
 def _one_requirement(path: Path, rule: Any) -> Iterator[FieldError]:
-    is_set = [bool(rule.get("onPodConditions")), rule.get("onExitCodes") is not None]
-    if all(is_set):
+    are_set = [bool(rule.get("onPodConditions")), rule.get("onExitCodes") is not None]
+    if all(are_set):
         yield invalid(path, rule, "specifying both OnExitCodes and OnPodConditions is not supported")
-    elif not any(is_set):
+    elif not any(are_set):
         yield invalid(path, rule, "specifying one of OnExitCodes and OnPodConditions is required")
 
 
@@ -164,7 +166,7 @@ def _exit_codes(path: Path, value: Any) -> Iterator[FieldError]:
         if code == 0 and value.get("operator") == "In":
             yield invalid(values_path.at(i), code, "must not be 0 for the In operator")
     yield from duplicates((values_path.at(i), code) for i, code in enumerate(values))
-    if any(code > after for code, after in pairwise(values)):
+    if any(code > next_code for code, next_code in pairwise(values)):
         yield invalid(values_path, values, "must be ordered")
 
 
@@ -220,8 +222,8 @@ def _success_rule(path: Path, rule: Any, completions: int) -> Iterator[FieldErro
 
 
 def _count_of_indexes(indexes: str, completions: int) -> int:
-    """How many indexes a text such as `1,3-5` names; raises ValueError with the fault."""
-    total, last = 0, -1
+    """How many indexes a text such as `1,3-5` names. Raises ValueError with the fault."""
+    total, last_index = 0, -1
     for interval in indexes.split(",") if indexes else ():
         limits = interval.split("-")
         if len(limits) > 2:
@@ -231,12 +233,11 @@ def _count_of_indexes(indexes: str, completions: int) -> int:
             )
         first, *ends = (_index(limit, completions) for limit in limits)
         end = ends[0] if ends else first
-        previous = first if ends and first >= end else last
         if ends and first >= end:
             raise ValueError(f"non-increasing order, previous: {first}, current: {end}")
-        if last >= first:
-            raise ValueError(f"non-increasing order, previous: {previous}, current: {first}")
-        total, last = total + end - first + 1, end
+        if last_index >= first:
+            raise ValueError(f"non-increasing order, previous: {last_index}, current: {first}")
+        total, last_index = total + end - first + 1, end
     return total
 
 
@@ -258,37 +259,37 @@ def _restart_policy(path: Path, spec: Any) -> Iterator[FieldError]:
         yield invalid(policy_path, policy, 'only "Never" is supported when podFailurePolicy is specified')
 
 
-def _replacement(path: Path, spec: Any) -> Iterator[FieldError]:
+def _replacement_policy(path: Path, spec: Any) -> Iterator[FieldError]:
     supported = ("Failed",) if spec.get("podFailurePolicy") is not None else ("Failed", "TerminatingOrFailed")
     if spec.get("podReplacementPolicy") is not None:
         policy_path = path.at("podReplacementPolicy")
         yield from one_of(*supported, empty=True)(policy_path, spec["podReplacementPolicy"])
 
 
-def _selector(path: Path, spec: Any, own: Mapping[str, str]) -> Iterator[FieldError]:
-    """Every Job gets a selector and labels of its own; with manualSelector the user gives both, and they must match."""
+def _selector(path: Path, spec: Any, own_labels: Mapping[str, str]) -> Iterator[FieldError]:
+    """Check the selector. The API server generates it, unless manualSelector is true: then it must match the pods."""
     selector, template = spec.get("selector"), spec.get("template")
-    pods = dig(template, "metadata", "labels") or {}
+    pod_labels = dig(template, "metadata", "labels") or {}
     labels_path = path.at("template", "metadata", "labels")
     if spec.get("manualSelector") is True:
         if selector is None:
             yield missing(path.at("selector"))
-        elif not _selects(selector, pods):
-            yield invalid(labels_path, pods, "`selector` does not match template `labels`")
+        elif not _selects(selector, pod_labels):
+            yield invalid(labels_path, pod_labels, "`selector` does not match template `labels`")
         return
-    if selector is not None and not _selects(selector, own):
+    if selector is not None and not _selects(selector, own_labels):
         yield invalid(path.at("selector"), selector, "`selector` not auto-generated")
-    for name in own.keys() & pods.keys():
-        if pods[name] != own[name]:
-            yield invalid(labels_path.at(name), pods, f"must be '{own[name]}'")
+    for name in own_labels.keys() & pod_labels.keys():
+        if pod_labels[name] != own_labels[name]:
+            yield invalid(labels_path.at(name), pod_labels, f"must be '{own_labels[name]}'")
 
 
-def _selects(wanted: Any, labels: Mapping[str, str]) -> bool:
-    """Whether a selector matches these labels. An invalid one counts as matching: it has errors of its own."""
-    if any(selector(Path(), wanted)):
+def _selects(label_selector: Any, labels: Mapping[str, str]) -> bool:
+    """Whether a selector matches these labels. An invalid selector, which has errors of its own, matches."""
+    if any(selector(Path(), label_selector)):
         return True
-    pairs = dig(wanted, "matchLabels") or {}
-    terms = [term for _, term in entries(dig(wanted, "matchExpressions"))]
+    pairs = dig(label_selector, "matchLabels") or {}
+    terms = [term for _, term in entries(dig(label_selector, "matchExpressions"))]
     return all(labels.get(key) == value for key, value in pairs.items()) and all(
         _is_met(term, labels) for term in terms
     )
@@ -311,7 +312,7 @@ _SPEC = fields(
     _failure_policy,
     _success_policy,
     _restart_policy,
-    _replacement,
+    _replacement_policy,
     parallelism=not_negative,
     completions=not_negative,
     activeDeadlineSeconds=not_negative,

@@ -8,12 +8,12 @@ from kube.model.job_rules.checks import Check, each, fields, forbidden, invalid,
 from kube.model.job_rules.forms import label_key
 from kube.model.validation import label_value
 
-_VALUES_WANTED = frozenset({"In", "NotIn"})
+_NEED_VALUES = frozenset({"In", "NotIn"})
 _NO_VALUES = frozenset({"Exists", "DoesNotExist"})
 
 
 def labels(path: Path, value: Any) -> Iterator[FieldError]:
-    """Labels, or labels that a selector wants; errors are reported at the whole map."""
+    """A check of labels or of matchLabels. Errors have the path of the whole map."""
     for key, label in value.items() if isinstance(value, dict) else ():
         yield from (invalid(path, key, complaint) for complaint in label_key(key))
         if isinstance(label, str):
@@ -21,30 +21,30 @@ def labels(path: Path, value: Any) -> Iterator[FieldError]:
 
 
 def annotations(path: Path, value: Any) -> Iterator[FieldError]:
-    """Annotations: their keys, without regard to case."""
+    """A check of the keys of annotations, without regard to case."""
     for key in value if isinstance(value, dict) else ():
         yield from (invalid(path, key, complaint) for complaint in label_key(key.lower()))
 
 
 metadata = fields(labels=labels, annotations=annotations)
 key = text(label_key, empty=True)
-"""A key of labels."""
+"""A check of the key of a label."""
 key_member = member("key", "", key)
 
 
 def operator(*, numbers: bool = False) -> Check:
-    """An operator of a term that selects by a key, and whether it has values; `numbers`: these can be compared, too."""
+    """A selector term whose operator fits its number of values; `numbers`: Gt and Lt are operators, too."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         name, values = value.get("operator") or "", value.get("values") or []
-        if name in _VALUES_WANTED and not values:
+        if name in _NEED_VALUES and not values:
             yield missing(path.at("values"), "must be specified when `operator` is 'In' or 'NotIn'")
         elif name in _NO_VALUES and values:
             detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             yield forbidden(path.at("values"), detail)
         elif numbers and name in {"Gt", "Lt"} and len(values) != 1:
             yield missing(path.at("values"), "must be specified single value when `operator` is 'Lt' or 'Gt'")
-        elif name not in _VALUES_WANTED | _NO_VALUES | ({"Gt", "Lt"} if numbers else set()):
+        elif name not in _NEED_VALUES | _NO_VALUES | ({"Gt", "Lt"} if numbers else set()):
             yield invalid(path.at("operator"), name, "not a valid selector operator")
 
     return check
@@ -52,4 +52,4 @@ def operator(*, numbers: bool = False) -> Check:
 
 _EXPRESSION = fields(operator(), key_member, values=each(text(label_value)))
 selector = fields(matchLabels=labels, matchExpressions=each(_EXPRESSION))
-"""A selector of labels."""
+"""A check of a label selector."""

@@ -5,8 +5,8 @@ from typing import Any
 
 from kube.model.field import FieldError, Path
 from kube.model.job_rules.checks import (
+    all_of,
     between,
-    both,
     duplicates,
     each,
     entries,
@@ -70,9 +70,9 @@ _DNS_CONFIG = fields(
 
 
 def _account(path: Path, pod: Any) -> Iterator[FieldError]:
-    account, old = pod.get("serviceAccountName"), pod.get("serviceAccount")
-    if account and old and account != old:
-        yield invalid(path.at("serviceAccount"), old, f'must be the same as serviceAccountName: "{account}"')
+    name, deprecated_name = pod.get("serviceAccountName"), pod.get("serviceAccount")
+    if name and deprecated_name and name != deprecated_name:
+        yield invalid(path.at("serviceAccount"), deprecated_name, f'must be the same as serviceAccountName: "{name}"')
 
 
 def _hostname(path: Path, pod: Any) -> Iterator[FieldError]:
@@ -131,7 +131,7 @@ SPEC = fields(
     nodeSelector=labels,
     os=fields(needs("name"), _os),
     overhead=overhead,
-    preemptionPolicy=both(not_empty, one_of("PreemptLowerPriority", "Never")),
+    preemptionPolicy=all_of(not_empty, one_of("PreemptLowerPriority", "Never")),
     priorityClassName=_NAME,
     readinessGates=each(fields(conditionType=key)),
     resourceClaims=each(_CLAIM),
@@ -146,4 +146,4 @@ SPEC = fields(
     topologySpreadConstraints=spread_constraints,
 )
 TEMPLATE = fields(metadata=metadata, spec=SPEC)
-"""A pod template."""
+"""A check of a pod template."""

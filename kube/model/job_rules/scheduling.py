@@ -28,22 +28,22 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def _toleration(path: Path, value: Any) -> Iterator[FieldError]:
-    kind, content = value.get("operator") or "", value.get("value") or ""
+    operator_name, text_value = value.get("operator") or "", value.get("value") or ""
     operator_path = path.at("operator")
-    if not value.get("key") and kind != "Exists":
+    if not value.get("key") and operator_name != "Exists":
         detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        yield invalid(operator_path, kind, detail)
+        yield invalid(operator_path, operator_name, detail)
     if value.get("tolerationSeconds") is not None and value.get("effect") != "NoExecute":
         detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         yield invalid(path.at("effect"), value.get("effect") or "", detail)
-    if kind in {"", "Equal"}:
-        if complaints := label_value(str(content)):
-            yield invalid(operator_path, content, ";".join(complaints))
-    elif kind == "Exists":
-        if content:
-            yield invalid(operator_path, content, "value must be empty when `operator` is 'Exists'")
-    elif kind not in {"Lt", "Gt"}:
-        yield from one_of("Equal", "Exists")(operator_path, kind)
+    if operator_name in {"", "Equal"}:
+        if complaints := label_value(str(text_value)):
+            yield invalid(operator_path, text_value, ";".join(complaints))
+    elif operator_name == "Exists":
+        if text_value:
+            yield invalid(operator_path, text_value, "value must be empty when `operator` is 'Exists'")
+    elif operator_name not in {"Lt", "Gt"}:
+        yield from one_of("Equal", "Exists")(operator_path, operator_name)
 
 
 TOLERATION = fields(_toleration, key=text(label_key), effect=one_of(*_EFFECTS))
@@ -68,13 +68,13 @@ _REQUIRED_TERM = fields(
 _PREFERRED_TERM = fields(matchExpressions=each(_NODE_TERM), matchFields=each(fields(_field_term)))
 
 
-def _has_terms(path: Path, value: Any) -> Iterator[FieldError]:
+def _require_terms(path: Path, value: Any) -> Iterator[FieldError]:
     if not value.get("nodeSelectorTerms"):
         yield missing(path.at("nodeSelectorTerms"), "must have at least one node selector term")
 
 
 def _label_keys(path: Path, value: Any) -> Iterator[FieldError]:
-    """Label keys with the pod's own values, in addition to a selector."""
+    """Check matchLabelKeys and mismatchLabelKeys, which add labels with the pod's own values to a selector."""
     for field in ("matchLabelKeys", "mismatchLabelKeys"):
         keys = value.get(field) or []
         if keys and value.get("labelSelector") is None:
@@ -114,7 +114,7 @@ _PODS = fields(
 )
 AFFINITY = fields(
     nodeAffinity=fields(
-        requiredDuringSchedulingIgnoredDuringExecution=fields(_has_terms, nodeSelectorTerms=each(_REQUIRED_TERM)),
+        requiredDuringSchedulingIgnoredDuringExecution=fields(_require_terms, nodeSelectorTerms=each(_REQUIRED_TERM)),
         preferredDuringSchedulingIgnoredDuringExecution=each(fields(_WEIGHT, preference=_PREFERRED_TERM)),
     ),
     podAffinity=_PODS,
@@ -144,7 +144,7 @@ _CONSTRAINT = fields(
 
 
 def spread_constraints(path: Path, value: Any) -> Iterator[FieldError]:
-    """A check of the constraints; of two equal ones the API server reports the first."""
+    """A check of the constraints. Of two equal constraints the API server reports the first."""
     yield from each(_CONSTRAINT)(path, value)
     yield from duplicates(
         (
@@ -156,7 +156,7 @@ def spread_constraints(path: Path, value: Any) -> Iterator[FieldError]:
 
 
 def scheduling_gates(path: Path, value: Any) -> Iterator[FieldError]:
-    """A check of the gates: each name has the form of a label key, and is there once."""
+    """A check of the gates: each name has the form of a label key and occurs once."""
     names = [(path.at(i), str(gate.get("name") or "")) for i, gate in entries(value)]
     for at, name in names:
         yield from key(at, name)

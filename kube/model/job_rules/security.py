@@ -1,4 +1,4 @@
-"""The rules about security contexts, of pods and of containers. Pure."""
+"""The rules about security contexts of pods and containers. Pure."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from kube.model.job_rules.checks import (
     one_of,
     text,
 )
-from kube.model.job_rules.forms import descending
+from kube.model.job_rules.forms import relative_path
 from kube.model.jsontree import dig, items
 
 _SYSCTL = re.compile(r"[a-z0-9][-_a-z0-9]*[a-z0-9]|[a-z0-9]")
@@ -32,7 +32,10 @@ _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 
 
 def _profile(field: str, label: str, value_shown: Callable[[Any], Any]) -> Check:
-    """A check of a profile, and of its file. `value_shown`: the value in an error about a file that must not be set."""
+    """A profile of a supported type, with a file only for Localhost.
+
+    `value_shown`: the value in the error about a file that must not be set.
+    """
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         kind, file = value.get("type") or "", value.get("localhostProfile")
@@ -52,7 +55,7 @@ def _profile(field: str, label: str, value_shown: Callable[[Any], Any]) -> Check
 
 def _local_file(path: Path, value: Any) -> Iterator[FieldError]:
     if value.get("type") == "Localhost":
-        yield from text(descending)(path.at("localhostProfile"), value.get("localhostProfile"))
+        yield from text(relative_path)(path.at("localhostProfile"), value.get("localhostProfile"))
 
 
 def _sysctls(path: Path, value: Any) -> Iterator[FieldError]:
@@ -105,7 +108,7 @@ POD_SECURITY = fields(
 
 
 def host_namespaces(path: Path, pod: Any) -> Iterator[FieldError]:
-    """A check of a pod's use of the node's namespaces: some exclude each other, and hostUsers excludes some."""
+    """A check of the fields by which a pod uses namespaces of its node, and of those that exclude each other."""
     if pod.get("shareProcessNamespace") is True and pod.get("hostPID") is True:
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid(path.at("shareProcessNamespace"), True, detail)

@@ -21,7 +21,7 @@ from kube.model.job_rules.checks import (
     one_of,
     text,
 )
-from kube.model.job_rules.forms import descending, file_in_volume, label, label_key, no_parent_folder
+from kube.model.job_rules.forms import file_in_volume, label, label_key, no_parent_folder, relative_path
 from kube.model.job_rules.metadata import selector
 from kube.model.jsontree import dig
 from kube.model.quantity import canonical, parse_quantity
@@ -41,11 +41,10 @@ _RESOURCES = (
 )  # fmt: skip
 _HUGE = ("limits.hugepages-", "requests.hugepages-")
 _SIZES = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
-_MEMORY = frozenset(_SIZES.split(", "))
 
 
 def field_of_pod(*supported: str) -> Check:
-    """A reference to one of these fields of the pod, by path."""
+    """A fieldRef to one of these fields of the pod."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         if not isinstance(value, dict):
@@ -74,7 +73,7 @@ def field_of_pod(*supported: str) -> Check:
 
 
 def resource_of_container(*, named: bool) -> Check:
-    """A reference to an amount of a container; `named`: the container has to be named."""
+    """A resourceFieldRef; `named`: containerName is required."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         if not isinstance(value, dict):
@@ -98,13 +97,13 @@ def _divisor(path: Path, resource: str, divisor: Any) -> Iterator[FieldError]:
     kind = resource.partition(".")[2]
     if kind == "cpu" and step not in {"1", "1m"}:
         yield invalid(path, resource, "only divisor's values 1m and 1 are supported with the cpu resource")
-    words = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}.get(kind)
-    words = "hugepages" if resource.startswith(_HUGE) else words
-    if words and step not in _MEMORY:
-        yield invalid(path, resource, f"only divisor's values {_SIZES} are supported with the {words} resource")
+    size_name = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}.get(kind)
+    size_name = "hugepages" if resource.startswith(_HUGE) else size_name
+    if size_name and step not in _SIZES.split(", "):
+        yield invalid(path, resource, f"only divisor's values {_SIZES} are supported with the {size_name} resource")
 
 
-_OF_ANY_CONTAINER = resource_of_container(named=True)
+_NAMED_RESOURCE = resource_of_container(named=True)
 
 
 def _one_origin(path: Path, value: Any) -> Iterator[FieldError]:
@@ -114,7 +113,7 @@ def _one_origin(path: Path, value: Any) -> Iterator[FieldError]:
     elif len(origins) > 1:
         yield invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
     elif origins == ["resourceFieldRef"]:
-        yield from _OF_ANY_CONTAINER(path.at("resourceFieldRef"), value["resourceFieldRef"])
+        yield from _NAMED_RESOURCE(path.at("resourceFieldRef"), value["resourceFieldRef"])
 
 
 _POD_FILES = fields(
@@ -187,7 +186,7 @@ CLAIM = fields(
     volumeMode=one_of("Block", "Filesystem", empty=True),
     selector=selector,
 )
-"""The spec of a claim."""
+"""A check of the spec of a PersistentVolumeClaim."""
 
 _HOST_TYPE = one_of("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _SOURCES: dict[str, Check] = {
@@ -234,24 +233,24 @@ _VOLUME = fields(needs("name"), _source, name=text(label))
 
 
 def volumes(path: Path, pod: Any) -> Iterator[FieldError]:
-    """A check of a pod: its volumes, and that containers mount existing ones."""
-    good: dict[str, Any] = {}
+    """A check of the volumes of a pod, and of the mounts of its containers."""
+    valid_volumes: dict[str, Any] = {}
     for i, volume in entries(pod.get("volumes")):
-        found, name = list(_VOLUME(path.at("volumes", i), volume)), volume.get("name")
-        if name in good:
-            found.append(duplicate(path.at("volumes", i, "name"), name))
-        if not found:
-            good[str(name)] = volume
-        yield from found
+        errors, name = list(_VOLUME(path.at("volumes", i), volume)), volume.get("name")
+        if name in valid_volumes:
+            errors.append(duplicate(path.at("volumes", i, "name"), name))
+        if not errors:
+            valid_volumes[str(name)] = volume
+        yield from errors
     for key in ("initContainers", "containers"):
         for i, container in entries(pod.get(key)):
-            yield from _mounts(path.at(key, i), container, good)
+            yield from _mounts(path.at(key, i), container, valid_volumes)
 
 
 _MOUNT = fields(
     needs("name", "mountPath"),
-    subPath=text(descending),
-    subPathExpr=text(descending),
+    subPath=text(relative_path),
+    subPathExpr=text(relative_path),
     mountPropagation=one_of("Bidirectional", "HostToContainer", "None", empty=True),
     recursiveReadOnly=one_of("Disabled", "Enabled", "IfPossible", empty=True),
 )
@@ -261,16 +260,16 @@ def _mounts(path: Path, container: Any, volumes_by_name: dict[str, Any]) -> Iter
     devices = [device for _, device in entries(container.get("volumeDevices"))]
     device_names = {device.get("name") for device in devices}
     device_paths = {device.get("devicePath") for device in devices}
-    privileged = dig(container, "securityContext", "privileged") is True
-    paths: set[Any] = set()
+    is_privileged = dig(container, "securityContext", "privileged") is True
+    mount_paths: set[Any] = set()
     for i, mount in entries(container.get("volumeMounts")):
         mount_at, name, mount_path = path.at("volumeMounts", i), mount.get("name") or "", mount.get("mountPath") or ""
         yield from _MOUNT(mount_at, mount)
         if name not in volumes_by_name:
             yield not_found(mount_at.at("name"), name)
-        if mount_path in paths:
+        if mount_path in mount_paths:
             yield invalid(mount_at.at("mountPath"), mount_path, "must be unique")
-        paths.add(mount_path)
+        mount_paths.add(mount_path)
         if name in device_names:
             yield invalid(mount_at.at("name"), name, "must not already exist in volumeDevices")
         if mount_path in device_paths:
@@ -279,6 +278,6 @@ def _mounts(path: Path, container: Any, volumes_by_name: dict[str, Any]) -> Iter
             yield invalid(
                 mount_at.at("subPathExpr"), mount["subPathExpr"], "subPathExpr and subPath are mutually exclusive"
             )
-        if mount.get("mountPropagation") == "Bidirectional" and not privileged:
+        if mount.get("mountPropagation") == "Bidirectional" and not is_privileged:
             detail = "Bidirectional mount propagation is available only to privileged containers"
             yield forbidden(mount_at.at("mountPropagation"), detail)

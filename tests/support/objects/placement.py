@@ -109,7 +109,7 @@ def list_empty(informer: Informer[Any]) -> None:
 def show(informer: Informer[Any], *objects: Any) -> None:
     """The watch reports objects as they are now; their versions are counted up."""
     for obj in objects:
-        version = str(informer.store.seen + 1)
+        version = str(informer.store.watched_version + 1)
         meta = obj.metadata
         if meta is obj:
             obj = msgspec.structs.replace(obj, resource_version=version)  # noqa: PLW2901 -- the same with its version
@@ -122,7 +122,7 @@ def show(informer: Informer[Any], *objects: Any) -> None:
 
 def hide(informer: Informer[Any], obj: Any) -> None:
     """The watch reports that an object is gone."""
-    version = str(informer.store.seen + 1)
+    version = str(informer.store.watched_version + 1)
     if obj.metadata is obj:
         obj = msgspec.structs.replace(obj, resource_version=version)
     else:

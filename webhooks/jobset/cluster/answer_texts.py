@@ -9,7 +9,7 @@ from kube.model.field import Path
 from webhooks.jobset.cluster.decode import Parts
 
 _NO_RIGHT = re.compile(r'(\S+ ("[^"]*" )?is forbidden: )?User ')
-"""The beginning of a refusal by the API server's authorizer; with a name if the object exists."""
+"""The beginning of a refusal by the API server's authorizer, which names the object if it exists."""
 _OUR_WEBHOOK = re.compile(r'admission webhook "[mv]jobset\.kb\.io" denied the request: ')
 _ADMISSION = re.compile(r'admission webhook "[^"]+" denied|ValidatingAdmissionPolicy ')
 _OUR_POLICY = re.compile(
@@ -23,7 +23,7 @@ _WITH_PATH = re.compile(rf"({_PATH}): (.*)", re.DOTALL)
 
 
 class StatedFault(NamedTuple):
-    """A fault in a refusal. `ours`: by our webhook or our policies, whose messages contain the fix."""
+    """A fault in a refusal. `ours`: our webhook or our policies found it, and the text contains the fix."""
 
     path: Path
     text: str
@@ -40,7 +40,7 @@ def is_by_our_webhook(message: str) -> bool:
 
 
 def is_by_admission(message: str) -> bool:
-    """Whether a webhook or a policy refuses: anything else is the API server's own verdict."""
+    """Whether a webhook or a policy refuses, and not the API server itself."""
     return _ADMISSION.search(message) is not None
 
 
@@ -62,12 +62,12 @@ def stated_faults(error: ApiError) -> Iterator[StatedFault]:
 
 
 def path_and_text(text: str) -> tuple[Path | None, str]:
-    """The path at the beginning of a text, and the rest; None if there is no path, or if it is cut."""
+    """The path at the beginning of a text, and the rest of the text; no path if there is none, or it is cut."""
     with_path = _WITH_PATH.fullmatch(text)
     return (Path(parts_of(with_path[1])), with_path[2]) if with_path and "..." not in with_path[1] else (None, text)
 
 
 def parts_of(field: str) -> Parts:
     """Parts of a path as the API server writes it: `spec.containers[0].limits[nvidia.com/gpu]`."""
-    found = re.findall(r"\[([^\]]*)\]|([^.\[\]]+)", field)
-    return tuple(int(key) if key.isdigit() else key or name for key, name in found)
+    keys_and_names = re.findall(r"\[([^\]]*)\]|([^.\[\]]+)", field)
+    return tuple(int(key) if key.isdigit() else key or name for key, name in keys_and_names)

@@ -14,7 +14,7 @@ from api.jobset import JobSet
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.node_offers import format_amount, format_number
 from kube.model.field import ErrorType, FieldError, Path
-from kube.model.requests import Amounts, exceeding
+from kube.model.requests import Amounts, exceeding_resources
 from policy.judged import JudgedJobSet, Template
 from webhooks.jobset.cluster.quota import alone_or_together, needed_by
 from webhooks.jobset.cluster.verdict import warning
@@ -51,7 +51,7 @@ def too_few_domains(judged: JudgedJobSet, domains: Mapping[str, int]) -> Iterato
 def _node_shortage(total: Amounts, path: Path, templates: Sequence[Template]) -> FieldError | None:
     """The first resource, by name, of which all nodes offer too little; `nodes.py` reports those that none offers."""
     needs = needed_by(templates)
-    name = min(exceeding(needs, total), default="")
+    name = min(exceeding_resources(needs, total), default="")
     if not name:
         return None
     offered = format_number(total[name], name)

@@ -20,7 +20,7 @@ from api.node_offers import device_meant, format_amount, format_number, offers_o
 from kube.client import PAGE, Client
 from kube.errors import Forbidden
 from kube.model.field import ErrorType, FieldError
-from kube.model.requests import Amounts, exceeding
+from kube.model.requests import Amounts, exceeding_resources
 from kube.resources import NODES
 from policy.judged import JudgedJobSet, Template
 from webhooks.jobset.cluster.capacity import too_few_domains, too_few_nodes
@@ -97,7 +97,7 @@ def unmet(judged: JudgedJobSet, largest: Amounts, *, own_rights: bool) -> Iterat
         if missing:
             check = partial(_what_to_check, missing, largest)
             yield NO_RESOURCE.at(template.request_path(missing), missing, name=missing, what_to_check=check)
-        name = min(exceeding(needs, largest), default="")
+        name = min(exceeding_resources(needs, largest), default="")
         if name:
             yield _too_large(template, name, largest, own_rights=own_rights)
 

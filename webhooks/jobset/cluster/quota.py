@@ -20,7 +20,7 @@ from kube.client import Client
 from kube.errors import Forbidden
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.quantity import with_unit
-from kube.model.requests import Amount, Amounts, amounts, exceeding, sum_requests
+from kube.model.requests import Amount, Amounts, amounts, exceeding_resources, sum_requests
 from kube.resources import RESOURCE_QUOTAS
 from policy.judged import JudgedJobSet, Template
 from webhooks.jobset.cluster.lookups import Lookups
@@ -134,7 +134,7 @@ def _together(judged: JudgedJobSet) -> Iterator[tuple[Template, ...]]:
 
 def _over(path: Path, templates: Sequence[Template], allowed: Allowed, *, named: bool) -> FieldError | None:
     needed = needed_by(templates)
-    over = min(exceeding(needed, {name: most for name, (most, _) in allowed.items()}), default="")
+    over = min(exceeding_resources(needed, {name: most for name, (most, _) in allowed.items()}), default="")
     if not over:
         return None
     unit = "Gi" if over == "memory" else ""

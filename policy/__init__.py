@@ -1,5 +1,4 @@
 """JobSetPolicy: what a platform team demands of JobSets, and the functions that find violations.
 
-Like all of `api`, nothing here reads a clock, the environment or the network, so that admission and the command line
-give the same verdict.
+The package reads no clock, no environment and no network, so that admission and the command line give the same verdict.
 """

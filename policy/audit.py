@@ -1,7 +1,4 @@
-"""Violations by stored JobSets, whatever the actions of the policies: collected set by set, with bounded memory.
-
-Pure.
-"""
+"""Collects the violations by stored JobSets, whatever the actions of the policies, with bounded memory. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +16,11 @@ from policy.status_types import MAX_SHOWN, AuditedViolation, PolicyAudit
 from policy.types import JobSetPolicy
 
 MAX_OF_REPORT: Final = 100
-"""Results of one report."""
+"""At most this many results are kept for one report."""
 MAX_REPORTS: Final = 5_000
-"""Namespaces and policies that have a report of their own."""
+"""At most this many reports, one for each namespace and policy."""
 MAX_MESSAGE: Final = 256
-"""Characters of the text of one violation."""
+"""At most this many characters of the text of one violation are kept."""
 
 
 def broken_rules(
@@ -34,91 +31,91 @@ def broken_rules(
     at: datetime,
     failed: Failed | None = None,
 ) -> list[Violation]:
-    """The violations of a stored JobSet at that time, except those that exceptions in its namespace allow."""
-    without = excused_rules(exceptions, policies, judged, namespace, at)
+    """The violations by a stored JobSet at a time, without violations of rules that exceptions excuse."""
+    excused = excused_rules(exceptions, policies, judged, namespace, at)
     return violations(
         policies,
         judged,
         namespace,
-        excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
+        excepted=lambda policy, rule: (policy.metadata.name, rule) in excused,
         failed=failed,
     )
 
 
 @dataclass(slots=True)
-class First:
-    """Keeps the first results by their order, whatever the order in which they are added; and counts all."""
+class FirstResults:
+    """Keeps the first `limit` results in sort order, whatever the order of their addition, and counts all results."""
 
-    most: int
+    limit: int
     count: int = 0
     _kept: list[AuditedViolation] = field(default_factory=list)
 
     def add(self, result: AuditedViolation) -> None:
-        """Add a result, and drop those that are not among the first."""
+        """Count a result, and keep it if it is among the first."""
         self.count += 1
         self._kept.append(result)
-        if len(self._kept) >= 2 * self.most:
+        if len(self._kept) >= 2 * self.limit:
             self._kept = self.results
 
     @property
     def results(self) -> list[AuditedViolation]:
-        """The first results, in order."""
-        return sorted(self._kept, key=msgspec.structs.astuple)[: self.most]
+        """The first results, sorted."""
+        return sorted(self._kept, key=msgspec.structs.astuple)[: self.limit]
 
 
 @dataclass(slots=True)
-class _OfPolicy:
+class _PolicyTally:
     jobsets: int = 0
     unchecked: int = 0
-    first: First = field(default_factory=lambda: First(MAX_SHOWN))
+    first: FirstResults = field(default_factory=lambda: FirstResults(MAX_SHOWN))
 
 
 class Audit:
-    """Violations of these policies by JobSets. `reports`: keep results by namespace, too."""
+    """Collects violations of these policies by JobSets. `reports`: whether to keep results by namespace, too."""
 
     def __init__(self, policies: Sequence[JobSetPolicy], *, reports: bool = False) -> None:
         self.policies = policies
-        self._found = {policy.metadata.name: _OfPolicy() for policy in policies}
-        self._reports: dict[tuple[str, str], First] | None = {} if reports else None
+        self._tallies = {policy.metadata.name: _PolicyTally() for policy in policies}
+        self._reports: dict[tuple[str, str], FirstResults] | None = {} if reports else None
 
     def add(
         self, judged: JudgedJobSet, namespace: Namespace, exceptions: Iterable[JobSetPolicyException], at: datetime
     ) -> None:
-        """Judge one JobSet."""
+        """Judge one JobSet, and add its violations: one for each rule of a policy."""
         meta = judged.js.metadata
         for policy in self.policies:
-            self._found[policy.metadata.name].jobsets += matches(policy, meta.labels, namespace)
+            self._tallies[policy.metadata.name].jobsets += matches(policy, meta.labels, namespace)
 
         def record_failure(policy: JobSetPolicy, _: str, __: Exception) -> None:
-            self._found[policy.metadata.name].unchecked += 1
+            self._tallies[policy.metadata.name].unchecked += 1
 
-        counts: dict[tuple[str, str], str] = {}
-        for each in broken_rules(self.policies, judged, namespace, exceptions, at, record_failure):
-            text = f"{each.error.path}: {each.error.complaint}"
-            counts.setdefault((each.policy.metadata.name, each.rule), shorten(text, MAX_MESSAGE))
-        for (name, rule), message in counts.items():
+        messages: dict[tuple[str, str], str] = {}
+        for violation in broken_rules(self.policies, judged, namespace, exceptions, at, record_failure):
+            text = f"{violation.error.path}: {violation.error.complaint}"
+            messages.setdefault((violation.policy.metadata.name, violation.rule), shorten(text, MAX_MESSAGE))
+        for (name, rule), message in messages.items():
             result = AuditedViolation(namespace=meta.namespace, name=meta.name, rule=rule, message=message)
-            self._found[name].first.add(result)
-            self._report(name, result)
+            self._tallies[name].first.add(result)
+            self._add_to_report(name, result)
 
-    def _report(self, policy: str, result: AuditedViolation) -> None:
+    def _add_to_report(self, policy: str, result: AuditedViolation) -> None:
         key = result.namespace, policy
         if self._reports is not None and (key in self._reports or len(self._reports) < MAX_REPORTS):
-            self._reports.setdefault(key, First(MAX_OF_REPORT)).add(result)
+            self._reports.setdefault(key, FirstResults(MAX_OF_REPORT)).add(result)
 
     def result(self, policy: str, at: str) -> PolicyAudit:
-        """The audit in the form of a policy's status."""
-        found = self._found[policy]
+        """The audit of one policy, in the form of its status."""
+        tally = self._tallies[policy]
         return PolicyAudit(
             time=at,
-            jobsets=found.jobsets,
-            violations=found.first.count,
-            unchecked=found.unchecked,
-            first=tuple(found.first.results),
+            jobsets=tally.jobsets,
+            violations=tally.first.count,
+            unchecked=tally.unchecked,
+            first=tuple(tally.first.results),
         )
 
     @property
-    def reports(self) -> Mapping[tuple[str, str], First]:
+    def reports(self) -> Mapping[tuple[str, str], FirstResults]:
         """Results by namespace and policy."""
         return self._reports or {}
 

@@ -1,7 +1,7 @@
-"""Pieces of CEL, the language of the API server's admission policies. Pure.
+"""Functions that write CEL, the language of the API server's admission policies. Pure.
 
-An expression is a `Cel`; a plain text is a literal. A `Root` is the JobSet of expressions: `object`, or `oldObject` for
-the JobSet before an update.
+A `Cel` is an expression. A `str` among expressions stands for itself and is written as a literal. A `Root` is the
+variable that an expression reads a JobSet from: `object`, or `oldObject` for the JobSet before an update.
 """
 
 import re
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Cel:
-    """An expression."""
+    """An expression in CEL."""
 
     text: str
 
@@ -32,7 +32,7 @@ class Cel:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A JobSet in expressions, and the suffix of the variables that are derived from it."""
+    """The variable with a JobSet, and the suffix of the names of variables that are derived from this JobSet."""
 
     name: str
     suffix: str
@@ -47,9 +47,9 @@ _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class Foreign(str):
-    """A text that comes from an object, such as a policy.
+    """A text that comes from an object of the cluster, such as a policy, so its author is not trusted.
 
-    Formatting it fails, so only `text`, which quotes it, can put it into an expression.
+    Formatting a `Foreign` text fails. Only `text`, which quotes its argument, can put it into an expression.
     """
 
     __slots__ = ()
@@ -59,7 +59,7 @@ class Foreign(str):
 
 
 def foreign(value: T) -> T:
-    """A copy of the value in which every text is `Foreign`, in all fields."""
+    """A copy of the value in which every text is `Foreign`."""
     converted: Any = value
     if isinstance(value, str):
         converted = Foreign(value)
@@ -67,7 +67,7 @@ def foreign(value: T) -> T:
         fields = {name: foreign(getattr(value, name)) for name in value.__struct_fields__}
         converted = msgspec.structs.replace(value, **fields)
     elif isinstance(value, dict):
-        converted = {foreign(key): foreign(each) for key, each in value.items()}
+        converted = {foreign(key): foreign(item) for key, item in value.items()}
     elif isinstance(value, list | tuple):
         converted = type(value)(map(foreign, value))
     result: T = converted
@@ -75,30 +75,30 @@ def foreign(value: T) -> T:
 
 
 def text(value: str) -> Cel:
-    """A text as a literal."""
+    """The literal for a text, quoted and escaped."""
     return Cel("'" + "".join(_ESCAPES.get(char, char) for char in value) + "'")
 
 
 def texts(values: Iterable[str]) -> Cel:
-    """A list of texts as a literal."""
+    """The literal for a list of texts."""
     return Cel(f"[{', '.join(str(text(value)) for value in values)}]")
 
 
 def literal(value: Any) -> Cel:
-    """JSON as a literal."""
+    """The literal for a JSON value: a text, a boolean, an integer or a map of them."""
     if isinstance(value, dict):
-        return Cel("{" + ", ".join(f"{text(key)}: {literal(each)}" for key, each in value.items()) + "}")
+        return Cel("{" + ", ".join(f"{text(key)}: {literal(item)}" for key, item in value.items()) + "}")
     if isinstance(value, bool):
         return Cel("true" if value else "false")
     return text(value) if isinstance(value, str) else Cel(str(int(value)))
 
 
 NO_TEXTS: Final = Cel("[''].filter(x, false)")
-"""An empty list of texts: `[]` alone has no type."""
+"""An empty list of texts. The literal `[]` has no type."""
 
 
 def concat_texts(*parts: str | Cel) -> Cel:
-    """A text made of literals and expressions."""
+    """An expression for the concatenation of texts and of expressions that give texts."""
     merged: list[str | Cel] = []
     for part in parts:
         last = merged[-1] if merged else None
@@ -110,7 +110,7 @@ def concat_texts(*parts: str | Cel) -> Cel:
 
 
 def fill_template(template: str, words: Mapping[str, str | Cel]) -> list[str | Cel]:
-    """The template of a message, with its placeholders replaced."""
+    """The parts of a message template (`str.format`), with its placeholders replaced by `words`."""
     parts: list[str | Cel] = []
     for literal, name, _, _ in Formatter().parse(template):
         parts += [literal, words[name]] if name else [literal]
@@ -118,7 +118,7 @@ def fill_template(template: str, words: Mapping[str, str | Cel]) -> list[str | C
 
 
 def quote_text(value: Cel) -> Cel:
-    """A text in quotes, cut if it is long, like values in messages."""
+    """An expression for a text in quotes, cut like the values in messages of admission if it is long."""
     return Cel(
         f"strings.quote(size({value}) > {MAX_SHOWN_VALUE} ?"
         f" {value}.substring(0, {MAX_SHOWN_VALUE - 3}) + '...' : {value})"
@@ -126,12 +126,12 @@ def quote_text(value: Cel) -> Cel:
 
 
 TYPES_WITH_VALUE = {ErrorType.INVALID, ErrorType.NOT_SUPPORTED}
-"""Kinds of findings of policies that show the value."""
+"""Types of findings that quote the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Writes findings in the name of a policy. A finding is a list: key for comparison, path, text."""
+    """Writes findings of a policy in CEL. A finding is a list of three texts: key for comparison, path, message."""
 
     policy: str
 
@@ -145,9 +145,11 @@ class Say:
         apart: Cel | None = None,
         **words: str | Cel,
     ) -> Cel:
-        """The finding that a rule is broken at a path. `key`: the path without indices of lists of a template.
+        """The finding that a rule is broken at a path, as an expression. `words` fill the templates of the rule.
 
-        `shown`: the value, for kinds of findings that quote it. `apart`: a hidden text that distinguishes findings.
+        - `key`: the path without indices of lists of a template, if it has any.
+        - `shown`: the value, for types of findings that quote it.
+        - `apart`: a text that is added to the key, so that findings about different values differ.
         """
         body: list[str | Cel] = [rule.type.text]
         if shown is not None and rule.type in TYPES_WITH_VALUE:
@@ -158,50 +160,50 @@ class Say:
         if rule.fix:
             body += ["; ", *fill_template(rule.fix, words)]
         compared = path if key is None else key
-        return Cel(
-            f"[{compared if apart is None else concat_texts(compared, ' ', apart)}, {path}, {concat_texts(*body)}]"
-        )
+        if apart is not None:
+            compared = concat_texts(compared, " ", apart)
+        return Cel(f"[{compared}, {path}, {concat_texts(*body)}]")
 
 
-def list_if(condition: str | Cel, found: Cel) -> Cel:
-    """A list with one finding if the condition holds, else an empty one."""
-    return Cel(f"({condition} ? [{found}] : [])")
+def list_if(condition: str | Cel, finding: Cel) -> Cel:
+    """An expression for a list with one finding if the condition holds, else for an empty list."""
+    return Cel(f"({condition} ? [{finding}] : [])")
 
 
 def concat_lists(*lists: Cel) -> Cel:
-    """The concatenation of these lists."""
-    return Cel(" + ".join(f"({each})" if " " in each.text else each.text for each in lists) or "[]")
+    """An expression for the concatenation of lists."""
+    return Cel(" + ".join(f"({part})" if " " in part.text else part.text for part in lists) or "[]")
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The index (int) of an item of a list in a template. Findings are compared without it."""
+    """An expression for the index (int) of an item of a list in a template. Keys of findings leave the index out."""
 
     number: str
 
 
 CelPath = tuple[Cel, Cel]
-"""A path, and the key by which findings there are compared."""
+"""Expressions for a path, and for the key by which findings at this path are compared."""
 
 
 def cel_path(*parts: str | Cel | Index) -> CelPath:
-    """The path of these parts, with its key."""
+    """Path and key from the parts of the path."""
     path = [Cel(f"'[' + string({part.number}) + ']'") if isinstance(part, Index) else part for part in parts]
     return concat_texts(*path), concat_texts(*(part for part in parts if not isinstance(part, Index)))
 
 
 def template_path(number: str, *rest: str | Cel | Index) -> CelPath:
-    """A path in the ReplicatedJob of that index (int)."""
+    """A path in the ReplicatedJob with the index `number`, an expression (int)."""
     return cel_path("spec.replicatedJobs[", Cel(f"string({number})"), "]", *rest)
 
 
 def pod_path(number: str, *rest: str | Cel | Index) -> CelPath:
-    """A path in the spec of its pods."""
+    """A path in the pod spec of the ReplicatedJob with the index `number`, an expression (int)."""
     return template_path(number, ".template.spec.template.spec", *rest)
 
 
 def container_path(*parts: str | Cel | Index) -> CelPath:
-    """A path in the container `x`, an item of the variable `containers`."""
+    """A path in the container `x`, an item of `containers` in policy/compiled/variables.py."""
     return pod_path("x.j", ".", Cel("string(x.f)"), Index("x.k"), *parts)
 
 
@@ -210,10 +212,10 @@ _VARIABLE = re.compile(r"\bvariables\.([A-Za-z0-9]+)")
 
 
 def names_in(expression: Cel | str) -> set[str]:
-    """Names of the variables that an expression reads."""
+    """The names of the variables that an expression reads."""
     return set(_VARIABLE.findall(str(expression)))
 
 
 def below(path: str, key: str) -> Cel:
-    """The path of a key of the map at `path`; `key` is an expression."""
+    """An expression for the path of a key of the map at `path`. `key` is an expression."""
     return Cel(f"({text(path)} + ({key}.contains('.') || {key}.contains('/') ? '[' + {key} + ']' : '.' + {key}))")

@@ -38,15 +38,15 @@ _NOWHERE = Namespace()
 
 
 def conflicts(policy: JobSetPolicy, policies: Sequence[JobSetPolicy], gates: FeatureGates) -> list[FieldError]:
-    """Contradictions between a policy and the others, by path.
+    """Warnings about contradictions between a policy and all other policies, sorted by path.
 
-    Limits of namespaces are unknown here. Two policies whose selectors exclude each other never conflict.
+    Limits that depend on a namespace are not compared. Policies never conflict if their selectors exclude each other.
     """
-    found = [] if gates[DEADLINE_GATE] else list(_without_gate(policy))
-    for other in sorted(policies, key=lambda each: each.metadata.name):
+    warnings = [] if gates[DEADLINE_GATE] else list(_without_gate(policy))
+    for other in sorted(policies, key=lambda candidate: candidate.metadata.name):
         if other.metadata.name != policy.metadata.name and _may_both_match(policy, other):
-            found += _between(policy, other)
-    return by_path(found)
+            warnings += _between(policy, other)
+    return by_path(warnings)
 
 
 def _without_gate(policy: JobSetPolicy) -> Iterator[FieldError]:
@@ -61,9 +61,9 @@ def _between(policy: JobSetPolicy, other: JobSetPolicy) -> Iterator[FieldError]:
         yield REFUSED.at(_path_of(refusal.default), rule=refusal.rule, policy=name)
     for refusal in refusals(other, policy, _NOWHERE):
         yield REFUSES.at(SPEC.at("rules", refusal.rule), default=refusal.default.name, policy=name)
-    theirs = {default.name: default.value for default in each_default(other.spec.defaults)}
+    other_values = {default.name: default.value for default in each_default(other.spec.defaults)}
     for default in each_default(policy.spec.defaults):
-        if theirs.get(default.name, default.value) != default.value:
+        if other_values.get(default.name, default.value) != default.value:
             yield OTHER_VALUE.at(_path_of(default), policy=name, first=min(name, policy.metadata.name))
 
 
@@ -72,10 +72,10 @@ def _path_of(default: Default) -> Path:
 
 
 def _may_both_match(own: JobSetPolicy, other: JobSetPolicy) -> bool:
-    """False if both require different values of one label."""
-    ours, theirs = own.spec.match, other.spec.match
-    return _may_agree(ours.namespace_selector, theirs.namespace_selector) and _may_agree(
-        ours.object_selector, theirs.object_selector
+    """Whether a JobSet may match both policies. It may not if they require different values of one label."""
+    match, other_match = own.spec.match, other.spec.match
+    return _may_agree(match.namespace_selector, other_match.namespace_selector) and _may_agree(
+        match.object_selector, other_match.object_selector
     )
 
 

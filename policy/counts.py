@@ -1,4 +1,4 @@
-"""Counts of admission's decisions for the status of policies. Pure: the time is passed in."""
+"""Counts decisions of admission for the status of policies. Pure; the caller passes the time."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from kube.model.meta import JSON
 from policy.status_types import ANYONE, API_SERVER, MAX_RULES, JobSetPolicyStatus, RuleCounts
 
 MATCHED: Final = "Matched"
-"""The action that counts a JobSet to which a policy applies."""
+"""Action: a policy applies to a JobSet."""
 SET: Final = "Set"
-"""The action of defaults that were set."""
+"""Action: a policy has set defaults in a JobSet."""
 
 FIELDS: Final[Mapping[str, str]] = {
     "Deny": "denied",
@@ -22,21 +22,21 @@ FIELDS: Final[Mapping[str, str]] = {
     "Excepted": "excepted",
     "Error": "failed",
 }
-"""Actions about a rule, and their fields in the status."""
+"""The fields of the status by action, for actions that are counted by rule."""
 _WHOLE: Final[Mapping[str, str]] = {MATCHED: "matched", SET: "defaulted"}
-"""Fields of the status for actions that are counted for the whole policy only."""
+"""The fields of the status by action, for actions that are counted only for the whole policy."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Decisions of one policy that are not in its status yet: numbers by rule and action."""
+    """The number of decisions by rule and action that are not in the status of a policy yet."""
 
     times: Counter[tuple[str, str]] = field(default_factory=Counter)
     seen: dict[str, str] = field(default_factory=dict)
     """When a rule was violated last, in the form of the API."""
 
     def add(self, rule: str, action: str, count: int, at: str) -> None:
-        """Count one decision that many times."""
+        """Add `count` decisions."""
         self.times[rule, action] += count
         if action in FIELDS:
             self.seen[rule] = max(at, self.seen.get(rule, ""))
@@ -49,27 +49,28 @@ class Tally:
 
 
 def status_patch(status: JobSetPolicyStatus, tally: Tally, reviews_from: str) -> JSON:
-    """The fields of the status that a tally of such reviews changes, as a merge patch.
+    """The fields of the status that a tally changes, as a merge patch.
 
-    Counts without `reviewsFrom` may come from reviews of anyone.
+    `reviews_from`: who may have sent the reviews of the tally. Anyone may have caused stored counts without
+    `reviewsFrom`.
     """
     rules = {rule.name: rule for rule in status.rules}
-    has_counts = any(getattr(status, each) for each in (*FIELDS.values(), *_WHOLE.values()))
-    before = status.reviews_from or (ANYONE if has_counts else reviews_from)
-    changed: JSON = {"reviewsFrom": ANYONE if ANYONE in {before, reviews_from} else API_SERVER}
+    has_counts = any(getattr(status, name) for name in (*FIELDS.values(), *_WHOLE.values()))
+    stored_reviews_from = status.reviews_from or (ANYONE if has_counts else reviews_from)
+    changed: JSON = {"reviewsFrom": ANYONE if ANYONE in {stored_reviews_from, reviews_from} else API_SERVER}
     for (name, action), count in tally.times.items():
         if action in _WHOLE:
-            whole = _WHOLE[action]
-            changed[whole] = changed.get(whole, getattr(status, whole)) + count
+            field_name = _WHOLE[action]
+            changed[field_name] = changed.get(field_name, getattr(status, field_name)) + count
         elif action in FIELDS and (name in rules or len(rules) < MAX_RULES):
-            counted = FIELDS[action]
+            field_name = FIELDS[action]
             rule = rules.get(name) or RuleCounts(name=name)
             rules[name] = msgspec.structs.replace(
                 rule,
-                **{counted: getattr(rule, counted) + count},
+                **{field_name: getattr(rule, field_name) + count},
                 last_seen=max(rule.last_seen or "", tally.seen.get(name, "")) or None,
             )
-            changed[counted] = changed.get(counted, getattr(status, counted)) + count
+            changed[field_name] = changed.get(field_name, getattr(status, field_name)) + count
     if any(action in FIELDS for _, action in tally.times):
         changed["lastSeen"] = max((status.last_seen or "", *tally.seen.values())) or None
         changed["rules"] = [msgspec.to_builtins(rules[name]) for name in sorted(rules)]

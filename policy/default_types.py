@@ -1,4 +1,4 @@
-"""The defaults of a policy, as records."""
+"""Records of the defaults of a policy."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -31,7 +31,7 @@ class DefaultToleration(Base, frozen=True, kw_only=True):
     ] = ""
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """A value that the API server would refuse in a pod."""
+        """Faults of the value for which the API server would refuse a pod."""
         if self.operator == "Exists" and self.value:
             yield TOLERATION.at(path.at("value"))
         for complaint in label_value(self.value):
@@ -69,13 +69,15 @@ class Defaults(Base, frozen=True, kw_only=True):
     ] = ()
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """An empty `defaults`, and values that the API server would refuse."""
+        """The fault of empty `defaults`, and faults of values that the API server would refuse."""
         if self == Defaults():
             yield NO_DEFAULTS.at(path)
         for name, labels in (("labels", self.labels), ("nodeSelector", self.node_selector)):
             if len(labels) > MAX_LABELS:
                 yield TOO_MANY.at(path.at(name), len(labels))
             for key, value in labels.items():
-                yield from (VALUE.at(path.at(name, key), value, complaint=each) for each in label_value(value))
+                yield from (
+                    VALUE.at(path.at(name, key), value, complaint=complaint) for complaint in label_value(value)
+                )
         for complaint in dns1123_subdomain(self.priority_class_name) if self.priority_class_name else ():
             yield VALUE.at(path.at("priorityClassName"), self.priority_class_name, complaint=complaint)

@@ -1,7 +1,7 @@
-"""Defaults of policies: which ones a new JobSet gets, and which contradict a rule of a policy. Pure.
+"""Decides which defaults of policies a new JobSet gets, and which defaults a rule of a policy refuses. Pure.
 
-A default that a rule of a policy refuses is not set if both policies match, so that no JobSet is refused for a value
-that its author has not written. The policy gets a warning: see conflicts.py.
+A default that a rule refuses is not set if the policy of the rule matches the JobSet, too, so that no JobSet is refused
+for a value that its author has not written. The author of the policy gets a warning (policy/conflicts.py).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ from policy.types import JobSetPolicy
 
 DEADLINE_GATE: Final = "JobSetActiveDeadlineSeconds"
 POD: Final = ("template", "spec", "template", "spec")
-"""Leads from a ReplicatedJob to the spec of its pods."""
+"""The path from a ReplicatedJob to the spec of its pods."""
 
 _FIELDS: Final = (
     "metadata.labels{}",
@@ -32,15 +32,16 @@ _FIELDS: Final = (
     "spec.activeDeadlineSeconds",
     *pod_fields("priorityClassName", "nodeSelector{}", "tolerations"),
 )
-"""Fields that defaults set, as rules declare those that they read."""
+"""Fields that defaults set, in the form of `PolicyRule.reads`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Default:
     """One default of a policy.
 
-    `location`: its path below `spec.defaults`. `parts`: its path in the JobSet, or with `of_pods` in the spec of each
-    pod. A toleration is an item of the list there.
+    - `location`: its path below `spec.defaults`.
+    - `parts`: its path in the JobSet, or in the spec of each pod if `of_pods` is true. For a toleration it is the path
+      of the list.
     """
 
     location: tuple[str | int, ...]
@@ -51,7 +52,7 @@ class Default:
 
 
 def each_default(defaults: Defaults | None) -> Iterator[Default]:
-    """All of them."""
+    """All defaults of a policy."""
     if defaults is None:
         return
     for key, value in defaults.labels.items():
@@ -84,10 +85,10 @@ def defaults_for(
     *,
     failed: Failed | None = None,
 ) -> list[tuple[JobSetPolicy, Default]]:
-    """The defaults for the absent values of a new JobSet; if two have one name, that of the first policy.
+    """The defaults that a new JobSet may get: one for each name, of the first policy by name that has one.
 
-    Selectors match the labels that the author has written. `failed`: called with each policy that raises an exception,
-    while the others still count; without it the exception is raised.
+    Selectors match the labels that the author has written. `failed` is called with each policy that raises an exception
+    and with the exception, and all other policies still count. Without `failed` the exception is raised.
     """
     labels = _labels(obj)
     matching = sorted(
@@ -97,11 +98,11 @@ def defaults_for(
     chosen: dict[str, tuple[JobSetPolicy, Default]] = {}
     for policy in matching:
         try:
-            own = list(each_default(policy.spec.defaults))
-            if all(default.name in chosen for default in own):
+            defaults = list(each_default(policy.spec.defaults))
+            if all(default.name in chosen for default in defaults):
                 continue
-            refused = {refusal.default.name for refusal in _find_refusals(own, rules, namespace)}
-            for default in own:
+            refused = {refusal.default.name for refusal in _find_refusals(defaults, rules, namespace)}
+            for default in defaults:
                 if default.name not in refused and (default.name != DEADLINE or gates[DEADLINE_GATE]):
                     chosen.setdefault(default.name, (policy, default))
         except Exception as error:
@@ -118,7 +119,7 @@ def _labels(obj: JSON) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A default that a rule refuses, and the rule's message."""
+    """A default that a rule refuses, the name of the rule, and its finding."""
 
     default: Default
     rule: str
@@ -126,14 +127,14 @@ class Refusal:
 
 
 def refusals(policy: JobSetPolicy, other: JobSetPolicy, namespace: Namespace) -> Iterator[Refusal]:
-    """The defaults of a policy that rules of another one, or its own, refuse."""
+    """The defaults of `policy` that rules of `other` refuse. `other` may be the same policy."""
     rules = _about_defaults(other)
-    if rules and (own := list(each_default(policy.spec.defaults))):
-        yield from _find_refusals(own, rules, namespace)
+    if rules and (defaults := list(each_default(policy.spec.defaults))):
+        yield from _find_refusals(defaults, rules, namespace)
 
 
 Demand = tuple[PolicyRule, object]
-"""A rule, and what it demands."""
+"""A rule, and the value of its field in a policy."""
 
 
 def _about_defaults(policy: JobSetPolicy) -> list[Demand]:
@@ -145,12 +146,12 @@ def _about_defaults(policy: JobSetPolicy) -> list[Demand]:
     ]
 
 
-def _find_refusals(own: Sequence[Default], rules: Iterable[Demand], namespace: Namespace) -> Iterator[Refusal]:
-    known = {_location_in_sample(default): default for default in own}
-    sample = _sample(own)
+def _find_refusals(defaults: Sequence[Default], rules: Iterable[Demand], namespace: Namespace) -> Iterator[Refusal]:
+    by_location = {_location_in_sample(default): default for default in defaults}
+    sample = _sample(defaults)
     for rule, demanded in rules:
         for error in rule.find(demanded, sample, namespace):
-            if default := known.get(error.path.parts):
+            if default := by_location.get(error.path.parts):
                 yield Refusal(default, rule.name, error)
 
 
@@ -165,7 +166,7 @@ def _location_in_sample(default: Default) -> tuple[str | int, ...]:
 
 
 def _sample(defaults: Sequence[Default]) -> JudgedJobSet:
-    """A JobSet with only these defaults."""
+    """A JobSet that has these defaults and nothing else."""
     values = {default.name: default.value for default in defaults}
     pod: JSON = {
         "priorityClassName": values.get("priorityClassName"),

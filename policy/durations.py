@@ -1,4 +1,4 @@
-"""Durations in policies, such as `7d`: their pattern, and their parser. Pure."""
+"""The pattern and the parser of durations in policies, such as `7d`. Pure."""
 
 from typing import Final
 
@@ -8,6 +8,6 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def seconds_of(text: str) -> int:
-    """The seconds of a duration such as `12h`; 0 if it is not one."""
+    """The seconds of a duration such as `12h`; 0 for a text that is not a duration."""
     number, unit = text[:-1], text[-1:]
     return int(number) * _SECONDS[unit] if unit in _SECONDS and number.isdecimal() else 0

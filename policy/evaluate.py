@@ -1,7 +1,7 @@
-"""The violations of policies by a JobSet, in order of path. The one function for admission and the command line. Pure.
+"""Finds the violations of policies by a JobSet, for admission and the command line. Pure.
 
-Work is bounded by the size of the JobSet and the number of policies: a rule reads each template once, lists of policies
-have at most 64 items, and at most `MAX_OF_A_RULE` findings of one rule are kept.
+The work is bounded by the size of the JobSet and the number of policies. A rule reads each template once, lists of
+policies have at most 64 items, and at most `MAX_OF_A_RULE` findings of one rule are kept.
 """
 
 from collections import Counter
@@ -21,12 +21,12 @@ from policy.rule import PolicyRule
 from policy.types import JobSetPolicy
 
 MAX_OF_A_RULE = 50
-"""Findings of one rule of one policy that are kept, at most."""
+"""At most this many findings of one rule of one policy are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One finding: the policy, its rule, the path and the text."""
+    """A finding that a JobSet breaks a rule of a policy."""
 
     policy: JobSetPolicy
     rule: str
@@ -34,17 +34,17 @@ class Violation:
 
 
 class PolicySource(Protocol):
-    """Where policies, exceptions from them and namespaces come from."""
+    """Reads policies, exceptions and namespaces."""
 
     @property
     def in_force(self) -> Sequence[JobSetPolicy]:
-        """The policies, by name."""
+        """The policies in force, sorted by name."""
 
     async def namespace(self, name: str) -> Namespace:
-        """A namespace. Raises `KubeError` or `TimeoutError`."""
+        """The namespace of this name. Raises `KubeError` or `TimeoutError`."""
 
     def exceptions(self, namespace: str) -> Sequence[JobSetPolicyException]:
-        """The exceptions in a namespace, whether they count or not."""
+        """All exceptions in a namespace, also those that do not count."""
 
 
 def matches(policy: JobSetPolicy, labels: dict[str, str], namespace: Namespace) -> bool:
@@ -54,7 +54,7 @@ def matches(policy: JobSetPolicy, labels: dict[str, str], namespace: Namespace) 
 
 
 def rules_in_force(policy: JobSetPolicy) -> Iterator[tuple[PolicyRule, object]]:
-    """The rules that a policy has, with what it demands."""
+    """The rules that a policy uses, each with the value of its field."""
     rules = policy.spec.rules
     for field, rule in RULES.items():
         demanded = getattr(rules, field)
@@ -63,9 +63,9 @@ def rules_in_force(policy: JobSetPolicy) -> Iterator[tuple[PolicyRule, object]]:
 
 
 Failed = Callable[[JobSetPolicy, str, Exception], None]
-"""Called with the policy and rule that could not be checked, and the exception."""
+"""Function that is called with a policy, the name of its rule that could not be checked, and the exception."""
 Excepted = Callable[[JobSetPolicy, str], bool]
-"""Whether there is an exception from a rule of a policy: called for each violated rule."""
+"""Function that says whether there is an exception from a rule of a policy. It is called for each violated rule."""
 
 
 def violations(
@@ -77,26 +77,28 @@ def violations(
     excepted: Excepted | None = None,
     failed: Failed | None = None,
 ) -> list[Violation]:
-    """The violations by a JobSet, by path, and at one path in the order of the policies.
+    """The violations by a JobSet, sorted by path, and at one path in the order of the policies.
 
-    `old`: the JobSet before an update. Its violations do not refuse the update, unless the update makes them worse: a
-    later policy must not block other changes. `excepted`: whether a violated rule does not count. `failed`: called with
-    each rule that raises an exception, while other rules are still checked; without it the exception is raised.
+    - `old`: the JobSet before an update. Its violations are left out unless the update makes them worse, so that a new
+      policy does not block other changes of JobSets.
+    - `excepted`: says which violated rules do not count.
+    - `failed`: called with each rule that raises an exception, and the other rules are still checked. Without `failed`
+      the exception is raised.
     """
-    found: list[Violation] = []
+    result: list[Violation] = []
     for policy in policies:
         if matches(policy, judged.js.metadata.labels, namespace):
             for rule, demanded in rules_in_force(policy):
                 try:
-                    broken = list(_rule_violations(policy, rule, demanded, judged, namespace, old))
+                    rule_violations = list(_rule_violations(policy, rule, demanded, judged, namespace, old))
                 except Exception as error:
                     if failed is None:
                         raise
                     failed(policy, rule.name, error)
                     continue
-                if broken and not (excepted is not None and excepted(policy, rule.name)):
-                    found += broken
-    return sorted(found, key=lambda violation: violation.error.path.order)
+                if rule_violations and not (excepted is not None and excepted(policy, rule.name)):
+                    result += rule_violations
+    return sorted(result, key=lambda violation: violation.error.path.order)
 
 
 def _rule_violations(
@@ -107,39 +109,39 @@ def _rule_violations(
     namespace: Namespace,
     old: JudgedJobSet | None,
 ) -> Iterator[Violation]:
-    found = rule.find(demanded, judged, namespace)
+    errors = rule.find(demanded, judged, namespace)
     if old is not None:
-        found = _new_or_worse(found, rule.find(demanded, old, namespace))
-    for error in islice(found, MAX_OF_A_RULE):
-        yield Violation(policy, rule.name, _said_by(policy, error))
+        errors = _new_or_worse(errors, rule.find(demanded, old, namespace))
+    for error in islice(errors, MAX_OF_A_RULE):
+        yield Violation(policy, rule.name, _add_policy_name(policy, error))
 
 
-def _new_or_worse(found: Iterator[FieldError], before: Iterator[FieldError]) -> Iterator[FieldError]:
-    """Findings of a rule about a new object, without those that the old one had as well.
+def _new_or_worse(now: Iterator[FieldError], before: Iterator[FieldError]) -> Iterator[FieldError]:
+    """The findings of a rule about an updated JobSet that are new, or worse than before the update.
 
-    A number over its limit is worse if it is larger than it was. Anything else is compared without its index in a list
-    of its template: removing an item changes the indexes of those after it.
+    A number over its limit is worse if it is larger than before. Other findings are compared without indexes of lists
+    in a template, since the removal of an item changes the indexes of all later items.
     """
     amounts: dict[tuple[str, str], Amount] = {}
-    known: Counter[tuple[object, ...]] = Counter()
+    old_findings: Counter[tuple[object, ...]] = Counter()
     for error in before:
         if isinstance(error, LimitError) and error.number is not None:
             amounts[error.number.name, error.number.replicated_job] = error.number.amount
         else:
-            known[_identity(error)] += 1
-    for error in found:
+            old_findings[_identity(error)] += 1
+    for error in now:
         if isinstance(error, LimitError) and error.number is not None:
-            most = amounts.get((error.number.name, error.number.replicated_job))
-            if most is None or error.number.amount > most:
+            old_amount = amounts.get((error.number.name, error.number.replicated_job))
+            if old_amount is None or error.number.amount > old_amount:
                 yield error
-        elif known[identity := _identity(error)]:
-            known[identity] -= 1
+        elif old_findings[identity := _identity(error)]:
+            old_findings[identity] -= 1
         else:
             yield error
 
 
 _OF_TEMPLATE = 3
-"""Parts of a path that lead to a ReplicatedJob: `spec.replicatedJobs[0]`."""
+"""The number of path parts that lead to a ReplicatedJob, as in `spec.replicatedJobs[0]`."""
 
 
 def _identity(error: FieldError) -> tuple[object, ...]:
@@ -149,7 +151,7 @@ def _identity(error: FieldError) -> tuple[object, ...]:
 
 
 def numbers(policy: JobSetPolicy, judged: JudgedJobSet, namespace: Namespace) -> dict[str, list[Number]]:
-    """The numbers that a policy compares with limits, by rule: what an explanation shows."""
+    """The numbers of a JobSet that a policy compares with limits, by rule, for explanations."""
     return {
         rule.name: list(rule.numbers(demanded, judged, namespace))
         for rule, demanded in rules_in_force(policy)
@@ -157,8 +159,8 @@ def numbers(policy: JobSetPolicy, judged: JudgedJobSet, namespace: Namespace) ->
     }
 
 
-def _said_by(policy: JobSetPolicy, error: FieldError) -> FieldError:
-    """The finding with the policy's name; a warning if the policy does not refuse the JobSet."""
+def _add_policy_name(policy: JobSetPolicy, error: FieldError) -> FieldError:
+    """The finding with the policy's name in its text. It is a warning if the policy refuses nothing."""
     detail = f"policy {policy.metadata.name}" + (f": {error.detail}" if error.detail else "")
     rule = error.rule if policy.spec.denies or error.rule is None else as_warning(error.rule)
     return replace(error, detail=detail, rule=rule)
@@ -166,5 +168,5 @@ def _said_by(policy: JobSetPolicy, error: FieldError) -> FieldError:
 
 @lru_cache(maxsize=128)
 def as_warning(rule: Rule) -> Rule:
-    """The rule of a finding that refuses nothing."""
+    """The same rule with the severity of a warning."""
     return replace(rule, severity=Severity.WARNING)

@@ -1,4 +1,4 @@
-"""Faults of an exception, beyond those that the schema of its CRD refuses. Pure: the time is passed in."""
+"""Finds faults of an exception that the schema of its CRD cannot find. Pure; the caller passes the time."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -59,41 +59,41 @@ UNUSED = _rule(
 def exception_faults(
     exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace, now: datetime
 ) -> list[FieldError]:
-    """All of them, by path, for an exception that the schema has accepted. `policies`: those in force, by name."""
+    """All faults of an exception that the schema has accepted, sorted by path. `policies`: all in force, by name."""
     return by_path([*own_faults(exception), *_policy_faults(exception, policies, namespace, now)])
 
 
 def exception_warnings(
     exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace | None, now: datetime
 ) -> list[FieldError]:
-    """Why an exception without faults does not count, or not for its whole time; for a command that continues.
+    """Warnings that an exception does not count, or not for its whole time, for commands that go on nevertheless.
 
-    `namespace` None: its labels are not known.
+    `namespace`: None if its labels are not known.
     """
     meta = exception.metadata
     name = f"exception {meta.namespace}/{meta.name}" if meta.namespace else f"exception {meta.name}"
-    found = _policy_faults(exception, policies, namespace, now)
     return by_path(
-        replace(error, detail=f"{name}: {error.detail}", rule=error.rule and as_warning(error.rule)) for error in found
+        replace(error, detail=f"{name}: {error.detail}", rule=error.rule and as_warning(error.rule))
+        for error in _policy_faults(exception, policies, namespace, now)
     )
 
 
 def own_faults(exception: JobSetPolicyException) -> list[FieldError]:
     """Faults of an exception that depend neither on policies nor on the time."""
-    spec, found = exception.spec, []
+    spec, faults = exception.spec, []
     if not spec.rules:
-        found.append(NO_RULES.at(SPEC.at("rules")))
+        faults.append(NO_RULES.at(SPEC.at("rules")))
     if spec.match.names == ():
-        found.append(NO_NAMES.at(SPEC.at("match", "names")))
+        faults.append(NO_NAMES.at(SPEC.at("match", "names")))
     for i, name in enumerate(spec.match.names or ()):
         name_path = SPEC.at("match", "names", i)
         if "*" in name or "?" in name:
-            found.append(WILDCARD.at(name_path, name))
+            faults.append(WILDCARD.at(name_path, name))
         else:
-            found += [NAME.at(name_path, name, complaint=complaint) for complaint in dns1123_subdomain(name)]
+            faults += [NAME.at(name_path, name, complaint=complaint) for complaint in dns1123_subdomain(name)]
     if time_of(spec.expires_at) is None:
-        found.append(NO_TIME.at(SPEC.at("expiresAt"), spec.expires_at))
-    return found
+        faults.append(NO_TIME.at(SPEC.at("expiresAt"), spec.expires_at))
+    return faults
 
 
 def _policy_faults(
@@ -109,22 +109,22 @@ def _policy_faults(
     demanded = {rule.name for rule, _ in rules_in_force(policy)}
     for i, rule in enumerate(exception.spec.rules):
         if rule not in demanded:
-            known = did_you_mean(rule, sorted(demanded), intro="its rules are")
-            yield UNUSED.at(SPEC.at("rules", i), rule, policy=name, rule=rule, known=known)
+            suggestion = did_you_mean(rule, sorted(demanded), intro="its rules are")
+            yield UNUSED.at(SPEC.at("rules", i), rule, policy=name, rule=rule, known=suggestion)
     stands = standing(exception, policy, namespace, now)
     if stands.until is None and expires is not None:
         yield NOT_ALLOWED.at(SPEC.at("policy"), why=stands.why_not, example=_example(namespace))
     allowed = policy.spec.exceptions
     if allowed is not None and stands.until is not None and expires is not None and stands.until < expires:
-        expiry_path, until, most = SPEC.at("expiresAt"), exception.spec.expires_at, allowed.max_duration
+        expiry_path, until, limit = SPEC.at("expiresAt"), exception.spec.expires_at, allowed.max_duration
         end = format_time(stands.until.replace(microsecond=0))
         if now < stands.until:
-            yield TOO_LONG.at(expiry_path, until, policy=name, most=most, latest=end)
+            yield TOO_LONG.at(expiry_path, until, policy=name, most=limit, latest=end)
         elif now < expires:
-            yield OVER.at(expiry_path, until, policy=name, most=most, end=end)
+            yield OVER.at(expiry_path, until, policy=name, most=limit, end=end)
 
 
 def _example(namespace: Namespace | None) -> str:
-    """The spec of a policy that would allow the exception, as an example."""
+    """An example of the part of a policy's spec that would allow the exception."""
     label = f"matchLabels: {{kubernetes.io/metadata.name: {namespace.name}}}" if namespace and namespace.name else ""
     return f"exceptions: {{allowedNamespaces: {{{label}}}, maxDuration: 7d}}"

@@ -1,4 +1,4 @@
-"""JobSetPolicyException: rules of a policy do not count for some JobSets of a namespace, for some time. Records."""
+"""Records of JobSetPolicyException, by which rules of a policy do not count for JobSets of a namespace for a time."""
 
 from typing import Annotated
 
@@ -72,5 +72,5 @@ class JobSetPolicyException(Base, frozen=True, kw_only=True):
 
 
 def read_exception(obj: object) -> JobSetPolicyException:
-    """The exception in a JSON object; raises msgspec.ValidationError for one that the schema refuses."""
+    """The exception in a JSON object. Raises msgspec.ValidationError for an object that the schema refuses."""
     return msgspec.convert(obj, JobSetPolicyException, strict=False)

@@ -1,4 +1,4 @@
-"""Whether an exception counts: the one function for admission and the command line. Pure: the time is passed in."""
+"""Decides whether an exception counts, for admission and the command line. Pure; the caller passes the time."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from policy.types import Exceptions, JobSetPolicy
 
 IN_FORCE: Final = "InForce"
 EXPIRED: Final = "Expired"
-"""Reason of an exception that has ended; the action in metrics as well."""
+"""Reason of the condition InForce of an exception that has ended, and its action in metrics."""
 NOT_ALLOWED: Final = "NotAllowed"
 NO_POLICY: Final = "NoPolicy"
 NO_RULE: Final = "NoRule"
@@ -24,16 +24,16 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 """The time at which no exception has ended."""
 
 Excused = Mapping[tuple[str, str], str]
-"""Names of exceptions, by the names of the policy and of the rule that does not count."""
+"""The name of the exception by the names of the policy and of its rule that does not count."""
 
 
 def duration_of(text: str) -> timedelta:
-    """A duration such as `12h`; None if the text is not one."""
+    """The duration of a text such as `12h`; 0 for a text that is not a duration."""
     return timedelta(seconds=seconds_of(text))
 
 
 def time_of(text: str) -> datetime | None:
-    """A time with a time zone; None if the text is not one."""
+    """The time of a text in ISO 8601; None for other texts, and for times without a time zone."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -43,9 +43,12 @@ def time_of(text: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Whether an exception counts at some time. `why_not`: the reason, empty if it counts.
+    """Whether an exception counts at a time.
 
-    `until`: when it ends, if known. `reason`: of the condition InForce. `absent`: rules that its policy does not have.
+    - `why_not`: why the exception does not count; empty if it counts.
+    - `until`: when the exception ends; None if it is not known.
+    - `reason`: the reason of the condition InForce.
+    - `absent`: rules of the exception that its policy does not have.
     """
 
     why_not: str = ""
@@ -57,10 +60,10 @@ class Standing:
 def standing(
     exception: JobSetPolicyException, policy: JobSetPolicy | None, namespace: Namespace | None, now: datetime
 ) -> Standing:
-    """Whether an exception in this namespace counts now. `policy`: the one that it names, None if missing.
+    """Whether an exception in this namespace counts now. `policy`: the policy that it names; None if it does not exist.
 
-    `namespace` None: its labels are unknown and count as allowed. An exception that is not stored yet counts as created
-    now.
+    If `namespace` is None, the policy counts as allowing exceptions there. An exception that is not stored yet counts
+    as created now.
     """
     name = exception.spec.policy
     if policy is None:
@@ -78,7 +81,7 @@ def standing(
 
 
 def _until(exception: JobSetPolicyException, policy: JobSetPolicy, until: datetime, now: datetime) -> Standing:
-    """Whether an exception counts now, if its policy allows it until then."""
+    """Whether an exception counts now, if its policy allows the exception until `until`."""
     if now >= until:
         return Standing(f"it ended at {format_time(until)}", until, EXPIRED)
     demanded = {rule.name for rule, _ in rules_in_force(policy)}
@@ -89,14 +92,14 @@ def _until(exception: JobSetPolicyException, policy: JobSetPolicy, until: dateti
 
 
 def ends_at(exception: JobSetPolicyException, allowed: Exceptions, now: datetime) -> datetime | None:
-    """When an allowed exception ends; None if its own end is not a time."""
+    """When an allowed exception ends: at `expiresAt`, or earlier by the policy; None if `expiresAt` is not a time."""
     expires = time_of(exception.spec.expires_at)
     created = time_of(exception.metadata.creation_timestamp or "") or now
     return None if expires is None else min(expires, created + duration_of(allowed.max_duration))
 
 
 def format_time(time: datetime) -> str:
-    """A time as Kubernetes writes it."""
+    """The time in RFC 3339, with Z for UTC."""
     return time.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
@@ -107,19 +110,19 @@ def excused_rules(
     namespace: Namespace,
     now: datetime,
 ) -> Excused:
-    """The rules that do not count for a JobSet now; of several exceptions from one rule the first by name.
+    """The rules that do not count for a JobSet now, each with the first exception by name.
 
-    `exceptions`: those in the namespace of the JobSet.
+    `exceptions`: all exceptions in the namespace of the JobSet.
     """
     policies_by_name = {policy.metadata.name: policy for policy in policies}
-    found: dict[tuple[str, str], str] = {}
-    for exception in sorted(exceptions, key=lambda each: each.metadata.name):
+    excused: dict[tuple[str, str], str] = {}
+    for exception in sorted(exceptions, key=lambda item: item.metadata.name):
         if _is_about(exception, judged):
             policy = exception.spec.policy
             if not standing(exception, policies_by_name.get(policy), namespace, now).why_not:
                 for rule in exception.spec.rules:
-                    found.setdefault((policy, rule), exception.metadata.name)
-    return found
+                    excused.setdefault((policy, rule), exception.metadata.name)
+    return excused
 
 
 def _is_about(exception: JobSetPolicyException, judged: JudgedJobSet) -> bool:
@@ -128,5 +131,5 @@ def _is_about(exception: JobSetPolicyException, judged: JudgedJobSet) -> bool:
 
 
 def namespace_exceptions(exceptions: Sequence[JobSetPolicyException], name: str) -> list[JobSetPolicyException]:
-    """The exceptions in a namespace; a manifest that names none is for `default`."""
-    return [each for each in exceptions if (each.metadata.namespace or DEFAULT) == (name or DEFAULT)]
+    """The exceptions in a namespace. A manifest without a namespace is for `default`."""
+    return [item for item in exceptions if (item.metadata.namespace or DEFAULT) == (name or DEFAULT)]

@@ -34,12 +34,12 @@ WILDCARD = invalid("wildcard", ErrorType.INVALID, "no wildcards: it is compared 
 
 def faults(policy: JobSetPolicy) -> list[FieldError]:
     """All faults of a policy that the schema has accepted, sorted by path."""
-    found = [*_actions(policy), *_rules(policy)]
+    errors = [*_actions(policy), *_rules(policy)]
     for path, record in records(policy.spec, SPEC):
         if isinstance(record, CheckedRecord):
-            found += record.faults(path)
-        found += _fields(record, path)
-    return by_path(found)
+            errors += record.faults(path)
+        errors += _fields(record, path)
+    return by_path(errors)
 
 
 def cautions(policy: JobSetPolicy) -> list[FieldError]:
@@ -91,7 +91,7 @@ _VALUES = {"allowed", "allowed_resources", "match_labels", "values"}
 
 
 def _wildcards(value: object, path: Path, *, optional: bool) -> Iterator[FieldError]:
-    """Faults of texts with wildcards. `optional`: whether everything is allowed if the field is left out."""
+    """Faults of texts with wildcards. `optional`: whether a policy without the field allows everything."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple) else ()
     for key, text in pairs:
         if isinstance(text, str) and has_wildcard(text):

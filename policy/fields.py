@@ -1,7 +1,7 @@
-"""Shared parts of the fields of policies: bounded lists and texts, and the records in a policy. Pure.
+"""Shared types of fields of policies, and a walk over the records of a policy. Pure.
 
-Each list has a most number of items and each text a most length, so that the work for one JobSet is bounded, whatever
-the policy.
+The schema limits the number of items of each list and the length of each text, so that the work for one JobSet is
+bounded, whatever the policy.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from kube.model.meta import doc
 
 MAX_ITEMS: Final = 64
 MAX_PATTERN: Final = 512
-"""Characters of a pattern."""
+"""The maximum length of a pattern."""
 Key = Annotated[str, doc("A key.", maxLength=317)]
 Name = Annotated[str, doc("A name.", maxLength=253)]
 Word = Annotated[str, doc("A value.", maxLength=253)]
@@ -31,7 +31,7 @@ def map_by(key: str, text: str) -> msgspec.Meta:
 
 
 def has_wildcard(text: str) -> bool:
-    """Whether a text was meant as a pattern; policies compare it literally."""
+    """Whether a text looks like a pattern, although policies compare it literally."""
     return "*" in text or "?" in text
 
 
@@ -40,11 +40,11 @@ class CheckedRecord(Protocol):
     """A record of a policy with faults that its schema cannot find."""
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """The faults of the record at that path."""
+        """The faults of the record. `path`: the path of the record in the policy."""
 
 
 def records(value: object, path: Path) -> Iterator[tuple[Path, msgspec.Struct]]:
-    """Each record in a value of a policy, with its path: the value itself first."""
+    """All records in a value of a policy, each with its path. If the value is a record, it comes first."""
     if isinstance(value, tuple):
         for i, item in enumerate(value):
             yield from records(item, path.at(i))

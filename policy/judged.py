@@ -1,9 +1,9 @@
-"""The JobSet as rules read it: its templates, its size, its namespace. Pure.
+"""The JobSet in the form that rules of policies read: its templates, its size, its namespace. Pure.
 
-The Jobs of a ReplicatedJob have the same template, so rules read each template once, however many Jobs are made from
-it. They read the pod as it will be built, with the containers and volumes that other fields of the JobSet add to it; a
-finding about one of those has the path of that field. Rules do not read what exclusive placement adds (labels, its own
-node selector and toleration), as the author has not written it.
+Rules read the template of each ReplicatedJob once, since all its Jobs have the same template. They read the pod spec
+that the controller will build, with the containers and volumes that other fields of the JobSet add. A finding about an
+added container or volume has the path of the field that adds it. Rules do not read what exclusive placement adds
+(labels, a node selector and a toleration), as the author has not written it.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Template:
-    """One ReplicatedJob: its numbers of Jobs and pods, and the spec of its pods."""
+    """One ReplicatedJob, with the numbers of its Jobs and pods, and the spec of its pods."""
 
     path: Path
     rjob: ReplicatedJob
@@ -39,12 +39,12 @@ class Template:
 
     @cached_property
     def pods_of_job(self) -> int:
-        """Pods that one of its Jobs has at once."""
+        """The number of pods that one of its Jobs has at once."""
         return max(pods_at_once(self.rjob), 0)
 
     @property
     def pods(self) -> int:
-        """Pods that all its Jobs have at once."""
+        """The number of pods that all its Jobs together have at once."""
         return self.jobs * self.pods_of_job
 
     @property
@@ -53,12 +53,11 @@ class Template:
 
     @cached_property
     def pod_path(self) -> Path:
-        """The path of the pod's spec."""
         return self.path.at("template", "spec", "template", "spec")
 
     @cached_property
     def pod(self) -> JSON:
-        """The spec of its pods as they will be built; that of the template if the controller cannot build one."""
+        """The pod spec that the controller will build, or the pod spec of the template if it cannot build one."""
         try:
             return built_pod(self.js, self.rjob)
         except (AttributeError, KeyError, TypeError):
@@ -66,11 +65,11 @@ class Template:
 
     @property
     def annotations(self) -> dict[str, str]:
-        """Annotations of its pods that the author has written."""
+        """The annotations of the pod template."""
         return ((self.rjob.job_spec.get("template") or {}).get("metadata") or {}).get("annotations") or {}
 
     def at(self, *parts: str | int) -> Path:
-        """The path at which the author has written the value of a path below the pod's spec."""
+        """The path in the JobSet of the value at `parts` below the pod spec."""
         match parts:
             case (str(field), int(index), *inner) if index >= len(self.rjob.pod_spec.get(field) or ()):
                 return _added_by(self.pod[field][index], inner)
@@ -83,26 +82,26 @@ class Template:
 
     @cached_property
     def claims(self) -> tuple[int, frozenset[str]]:
-        """Claims for devices: how many are created for each pod, and names of those that exist."""
+        """Claims for devices: how many are created for each pod, and the names of existing claims that pods use."""
         return pod_claims(self.pod)
 
     @property
     def claims_of_job(self) -> Sequence[JSON]:
-        """Claims for devices that all pods of one of its Jobs share."""
+        """The claims for devices that the pods of one of its Jobs share."""
         return (self.rjob.job_spec.get("scheduling") or {}).get("resourceClaims") or ()
 
     @cached_property
     def containers(self) -> tuple[tuple[str, int, JSON], ...]:
-        """Containers and init containers, each with its list and its index there."""
+        """Containers and init containers, each after its field of the pod spec and its index in that field."""
         return _containers(self.pod)
 
     @property
     def own_containers(self) -> tuple[tuple[str, int, JSON], ...]:
-        """The containers that the author has written: only their requests can be changed."""
+        """The containers that the author has written, whose requests the author can change, as in `containers`."""
         return _containers(self.rjob.pod_spec)
 
     def request_path(self, resource: str) -> Path:
-        """The path of the largest request of that resource."""
+        """The path of the largest request of a resource by a container or pod; the path of the pod without one."""
         best, path = Fraction(-1), self.pod_path
         for parts, name, value in stated_amounts(self.pod):
             amount = countable_amount(name, value) if name == resource and parts[0] != "overhead" else None
@@ -112,7 +111,7 @@ class Template:
 
     @cached_property
     def uncountable_amounts(self) -> tuple[tuple[Path, str, Any], ...]:
-        """Amounts that cannot be counted: path, resource and value of each."""
+        """Amounts that cannot be counted, each as path, resource and value."""
         return tuple(
             (self.at(*parts), name, value)
             for parts, name, value in stated_amounts(self.pod)
@@ -133,7 +132,7 @@ AGENT_IMAGE = AGENT.at("image")
 
 
 def _added_by(item: JSON, parts: Sequence[str | int]) -> Path:
-    """The field of the JobSet that has added a container or volume to a pod; `parts`: the path inside it."""
+    """The path of the field of the JobSet that adds the container or volume `item`. `parts`: the path inside `item`."""
     if item.get("name") != restart_agent.NAME:
         return SPEC.at("volumeClaimPolicies")
     return AGENT_IMAGE if parts[:1] == ["image"] else AGENT
@@ -147,7 +146,7 @@ class JudgedJobSet:
     _known: dict[Callable[[Template], Any], Sequence[Any]] = field(default_factory=dict, compare=False, repr=False)
 
     def each(self, look: Callable[[Template], T]) -> Sequence[T]:
-        """The result of `look` for each template, computed once for all policies, so it has to be small."""
+        """The result of `look` for each template. It is cached for all policies, so it has to be small."""
         if look not in self._known:
             self._known[look] = tuple(map(look, self.templates))
         return self._known[look]
@@ -162,17 +161,17 @@ class JudgedJobSet:
 
     @cached_property
     def pods(self) -> int:
-        """Pods at once while all Jobs run."""
+        """The number of pods while all Jobs run."""
         return sum(template.pods for template in self.templates)
 
     @cached_property
     def requests(self) -> Amounts:
-        """The requests of all these pods together."""
+        """The requests of the pods while all Jobs run, together."""
         return sum_requests((template.requests, template.pods) for template in self.templates)
 
     @cached_property
     def claims_of_groups(self) -> int:
-        """Claims for devices that are made for groups of pods, which these share."""
+        """The number of claims for devices that are created for groups of pods and that the pods of a group share."""
         return sum(
             _claims_by_template(entry.resource_claims)
             + sum(template.jobs for template in self.templates if template.rjob.name in entry.target_replicated_jobs)
@@ -185,11 +184,11 @@ class JudgedJobSet:
 
     @cached_property
     def named_claims(self) -> frozenset[str]:
-        """Names of claims that exist already, each of which counts once."""
+        """The names of existing claims for devices that the JobSet uses."""
         shared = [entry.resource_claims for entry in self._groups]
         shared += [entry.job.resource_claims for entry in self._groups if entry.job]
         names = {claim.resource_claim_name for claims in shared for claim in claims}
-        names |= {claim.get("resourceClaimName") or "" for each in self.templates for claim in each.claims_of_job}
+        names |= {claim.get("resourceClaimName") or "" for item in self.templates for claim in item.claims_of_job}
         return frozenset(names - {""}).union(*(template.claims[1] for template in self.templates))
 
     @property
@@ -198,13 +197,13 @@ class JudgedJobSet:
 
 
 def _claims_by_template(claims: Claims) -> int:
-    """Claims that are made from a template."""
+    """The number of claims that are created from a template."""
     return sum(not claim.resource_claim_name for claim in claims)
 
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """The namespace of a JobSet, as far as policies read it."""
+    """The fields of the namespace of a JobSet that policies read."""
 
     name: str = ""
     labels: dict[str, str] = field(default_factory=dict)

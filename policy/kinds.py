@@ -1,4 +1,4 @@
-"""Names of policies. Pure, and without their records, which take time and memory to import."""
+"""Names of the API of policies, apart from their records, which take time and memory to import."""
 
 from typing import Final, NamedTuple
 
@@ -17,7 +17,7 @@ GATE: Final = "JobSetPolicies"
 
 
 class PolicyId(NamedTuple):
-    """The identity of a policy for counts: one that is created again with the same name is another one."""
+    """The identity of a policy for counts. A policy that is created again has another UID, and so another identity."""
 
     name: str
     uid: str

@@ -1,4 +1,4 @@
-"""Limits in policies: their records, the limit in force, and its comparison with a number, here and in CEL. Pure."""
+"""Limits in policies: their records, and comparisons of numbers of a JobSet with limits, in Python and CEL. Pure."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -76,7 +76,7 @@ class LimitInForce(NamedTuple):
 
 NO_BOUND = LimitInForce(None)
 _LARGE = 10**6
-"""From this amount on the unit may be of the other kind (Gi or G) than the unit of the limit: mostly bytes."""
+"""From this amount on, mostly bytes, an amount may have a unit of another kind (Gi or G) than its limit."""
 _WHOLE = re.compile(WHOLE_PATTERN, re.ASCII)
 
 
@@ -86,7 +86,7 @@ def form_of(limit: Limit) -> str:
 
 
 def read_limit(limit: Limit, text: int | str) -> Amount | None:
-    """The amount that the text of a limit means; None if the text is not of the right form, or is negative."""
+    """The amount that the text of a limit means; None if the text is negative or not in the form of `form_of`."""
     if not isinstance(limit, ResourceLimit) and isinstance(text, str) and not _WHOLE.fullmatch(text):
         return None
     return amount_of(text)
@@ -107,10 +107,11 @@ def effective_limit(limit: Limit, namespace: Namespace) -> LimitInForce:
 
 
 class Number(NamedTuple):
-    """A number of a JobSet, and the limit for it.
+    """A number of a JobSet, and its limit.
 
-    `find_path`: computes the path of a finding. `parts`: gives the summands, a line for each template.
-    `replicated_job`: the name of the ReplicatedJob that the number is about, empty for a number of the whole set.
+    - `find_path`: computes the path of a finding about the number.
+    - `parts`: computes the summands of the number, a text for each template.
+    - `replicated_job`: the name of the ReplicatedJob that has the number; empty for a number of the whole set.
     """
 
     name: str

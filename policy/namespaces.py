@@ -1,4 +1,4 @@
-"""Namespaces as policies read them: their labels, and the annotations that a policy names. Pure."""
+"""Records of namespaces with their labels and the annotations that policies name. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
@@ -22,13 +22,13 @@ class _Meta(Base, frozen=True, kw_only=True):
 
 
 class NamespaceMetadata(Base, frozen=True, kw_only=True):
-    """A namespace of which only metadata was sent."""
+    """The metadata of a namespace."""
 
     metadata: _Meta
 
 
 class KnownNamespace(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a namespace that policies read. Only annotations whose keys are among `asked` are present."""
+    """The fields of a namespace that policies read. It has only annotations whose keys are in `asked`."""
 
     read: Namespace
     asked: frozenset[str]
@@ -44,7 +44,7 @@ class KnownNamespace(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def uid(self) -> str:
-        """The name: namespaces are identified by name here, since nothing is written to them."""
+        """The name of the namespace. It is enough to identify a namespace that is only read."""
         return self.read.name
 
     @property
@@ -53,29 +53,29 @@ class KnownNamespace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def keeping(kept_keys: Callable[[], frozenset[str]]) -> Callable[[NamespaceMetadata], KnownNamespace]:
-    """A transform that keeps those annotations of a namespace whose keys are wanted at that moment."""
+    """A function that drops all annotations of a namespace but those whose keys `kept_keys` returns at the time."""
 
-    def reduce(sent: NamespaceMetadata) -> KnownNamespace:
-        meta, wanted = sent.metadata, kept_keys()
-        annotations = {key: meta.annotations[key] for key in wanted if key in meta.annotations}
+    def reduce(namespace: NamespaceMetadata) -> KnownNamespace:
+        meta, keys = namespace.metadata, kept_keys()
+        annotations = {key: meta.annotations[key] for key in keys if key in meta.annotations}
         return KnownNamespace(
-            read=Namespace(meta.name, meta.labels, annotations), asked=wanted, resource_version=meta.resource_version
+            read=Namespace(meta.name, meta.labels, annotations), asked=keys, resource_version=meta.resource_version
         )
 
     return reduce
 
 
 def annotation_keys(policies: Iterable[JobSetPolicy]) -> frozenset[str]:
-    """Keys of the annotations of namespaces that hold limits of these policies."""
-    found = (record for policy in policies for _, record in records(policy.spec.rules, SPEC))
-    keys = (record.from_namespace_annotation for record in found if isinstance(record, Limit))
+    """The keys of annotations of namespaces in which limits of these policies are written."""
+    all_records = (record for policy in policies for _, record in records(policy.spec.rules, SPEC))
+    keys = (record.from_namespace_annotation for record in all_records if isinstance(record, Limit))
     return frozenset(filter(None, keys))
 
 
 DEFAULT: Final = "default"
-"""The namespace of manifests that name none."""
+"""The namespace of manifests without a namespace."""
 
 
 def namespace_of(name: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Namespace:
-    """A namespace with the label of its name that the API server sets."""
+    """A namespace with these labels and with the label of its name, which the API server sets."""
     return Namespace(name, {**({NAMESPACE_NAME: name} if name else {}), **labels}, dict(annotations))

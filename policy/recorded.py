@@ -1,4 +1,4 @@
-"""The defaults that JobSets have got from policies, from their annotation. Pure, without the rules of policies."""
+"""Reads the annotation of a JobSet that records its defaults from policies. Pure, without the rules of policies."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,17 +10,17 @@ from kube.model.validation import dns1123_subdomain
 from policy.kinds import GROUP
 
 ANNOTATION: Final = f"{GROUP}/defaults"
-"""Annotation of a JobSet: which defaults it got from which policy, as JSON: `{"tenants": ["labels[team]"]}`."""
+"""Annotation of a JobSet with the defaults that policies have set, as JSON such as `{"tenants": ["labels[team]"]}`."""
 
 DEADLINE: Final = "activeDeadlineSeconds"
 
 Record = Mapping[str, list[str]]
-"""Names of defaults by the name of their policy, as in the annotation."""
+"""The names of defaults by the name of their policy."""
 _record = msgspec.json.Decoder(dict[str, list[str]])
 
 
 def record_of(text: Any) -> Record:
-    """The defaults that the annotation names; nothing if it is invalid: the author may write it."""
+    """The defaults in the value of the annotation. Empty for an invalid value, which an author may write."""
     try:
         return _record.decode(text) if isinstance(text, str) else {}
     except (msgspec.MsgspecError, ValueError):
@@ -28,12 +28,12 @@ def record_of(text: Any) -> Record:
 
 
 def recorded_defaults(obj: Any) -> Record:
-    """The defaults in the annotation of a JobSet; nothing if it is invalid."""
+    """The defaults in the annotation of a JobSet; empty if the annotation is absent or invalid."""
     return record_of(dig(obj, "metadata", "annotations", ANNOTATION))
 
 
 def set_by(annotations: Mapping[str, str], default: str) -> str:
-    """The policy in the annotation of a JobSet that has set the default of this name; empty if none has.
+    """The name of the policy that has set a default, by the annotation of a JobSet; empty if no policy has.
 
     The author of the JobSet may have written the annotation, so invalid names of policies are ignored.
     """

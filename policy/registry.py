@@ -53,7 +53,7 @@ class Rules(Base, frozen=True, kw_only=True):
 
 
 RULES: Final[Mapping[str, PolicyRule]] = {
-    field: next(each for each in hint.__metadata__ if isinstance(each, PolicyRule))
+    field: next(item for item in hint.__metadata__ if isinstance(item, PolicyRule))
     for field, hint in get_type_hints(Rules, include_extras=True).items()
 }
-"""By the name of the field in `Rules`, in the order of the API."""
+"""The rules by the name of their field in `Rules`, in the order of the API."""

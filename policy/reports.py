@@ -1,6 +1,6 @@
-"""Reports of an audit in the form of OpenReports (openreports.io/v1alpha1): one for each namespace and policy. Pure.
+"""Writes reports of an audit as objects of OpenReports (openreports.io/v1alpha1), by namespace and policy. Pure.
 
-https://github.com/openreports/reports-api describes the form.
+https://github.com/openreports/reports-api describes the API.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import msgspec
 
 from api import keys
 from kube.model.meta import JSON
-from policy.audit import MAX_OF_REPORT, First
+from policy.audit import MAX_OF_REPORT, FirstResults
 from policy.kinds import API_VERSION, GROUP, KIND
 from policy.types import JobSetPolicy
 
@@ -20,14 +20,14 @@ REPORT_KIND: Final = "Report"
 REPORT_PLURAL: Final = "reports"
 
 REPORT_LABEL: Final = f"{GROUP}/report"
-"""Label of our reports."""
+"""Label of the reports that the manager writes."""
 DIGEST: Final = f"{GROUP}/digest"
 """Annotation with a digest of the content of a report."""
 _MAX_NAME = 253
 
 
 def report_name(policy: str) -> str:
-    """Name of the report about a policy, in each namespace."""
+    """The name of the reports about a policy; it is the same in each namespace."""
     name = f"jobset-{policy}"
     if len(name) <= _MAX_NAME:
         return name
@@ -35,26 +35,26 @@ def report_name(policy: str) -> str:
     return f"{name[: _MAX_NAME - 17].rstrip('.-')}-{digest}"
 
 
-def report(policy: JobSetPolicy, namespace: str, found: First) -> JSON:
-    """The report about a policy in a namespace. It is deleted with the policy."""
+def report(policy: JobSetPolicy, namespace: str, violations: FirstResults) -> JSON:
+    """The report about a policy in a namespace. The policy owns it, so it is deleted with the policy."""
     name, result = policy.metadata.name, "fail" if policy.spec.denies else "warn"
     content: JSON = {
         "source": "jobset",
         "scope": {"apiVersion": "v1", "kind": "Namespace", "name": namespace},
         "configuration": {"limits": {"maxResults": MAX_OF_REPORT}},
-        "summary": {**dict.fromkeys(("pass", "fail", "warn", "error", "skip"), 0), result: found.count},
+        "summary": {**dict.fromkeys(("pass", "fail", "warn", "error", "skip"), 0), result: violations.count},
         "results": [
             {
                 "policy": name,
-                "rule": each.rule,
+                "rule": violation.rule,
                 "result": result,
                 "scored": policy.spec.denies,
-                "message": each.message,
+                "message": violation.message,
                 "resources": [
-                    {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "namespace": namespace, "name": each.name}
+                    {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "namespace": namespace, "name": violation.name}
                 ],
             }
-            for each in found.results
+            for violation in violations.results
         ],
     }
     owner = {"apiVersion": API_VERSION, "kind": KIND, "name": name, "uid": policy.metadata.uid}

@@ -1,4 +1,4 @@
-"""The declaration of a rule of policies: its messages, function, fields, and CEL. Pure."""
+"""The declaration of a rule of policies: its messages, its functions, and the fields that it reads. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ NOTHING = Cel("[]")
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """One rule of a policy: findings of a JobSet, and numbers of it that have limits.
+    """One rule of a policy in CEL: findings about a JobSet, and numbers of the JobSet that have limits.
 
-    `variables`: those of this rule alone, by name, in order.
+    `variables`: variables that only this rule reads, with their names. A variable may read those before it.
     """
 
     findings: Expression = lambda _: NOTHING
@@ -32,7 +32,7 @@ Cautions = Callable[[Any, Path], Iterator[FieldError]]
 
 
 def by_findings(write: Callable[[Any, Say, Root], Cel]) -> Compile:
-    """A rule without numbers in CEL: `write` returns the findings about the JobSet `root`."""
+    """Compiles a rule that has no numbers. `write` returns an expression for the findings about the JobSet `root`."""
     return lambda rule, say: Compiled(lambda root: write(rule, say, root))
 
 
@@ -42,12 +42,16 @@ def _no_cautions(_: Any, __: Path) -> Iterator[FieldError]:
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """One rule: its name in a policy, its messages, and the functions that find violations and write CEL.
+    """One rule of policies.
 
-    `find`: its docstring is the page of the rule in docs/policy. `numbers`: those that it compares with limits.
-    `reads`: the fields that it judges, as paths of the schema: `[]` is each item of a list, `{}` each member of a map.
-    A test checks that every field of a JobSet is read by a rule, or exempted with a reason. `note`: in which cases the
-    API server refuses more. `cautions`: finds warnings about a policy without faults.
+    - `name`: its name in a policy. `says`: its messages.
+    - `find`: finds violations. Its docstring is the page of the rule in docs/policy.
+    - `compile`: writes the rule in CEL.
+    - `numbers`: the numbers of a JobSet that the rule compares with limits.
+    - `reads`: the fields that the rule judges, as paths of the schema. `[]` is each item of a list, `{}` each member of
+      a map. A test checks that every field of a JobSet is read by a rule, or exempted with a reason.
+    - `note`: in which cases the API server refuses more than `find` does.
+    - `cautions`: finds warnings about a policy without faults.
     """
 
     name: str
@@ -61,7 +65,7 @@ class PolicyRule:
 
     @property
     def fit(self) -> str:
-        """How the verdict of the API server differs from that of the rule."""
+        """How the verdict of the API server compares with the verdict of the rule."""
         return "approximate: may refuse more" if self.note else "exact"
 
 
@@ -69,22 +73,22 @@ _JOB = "spec.replicatedJobs[].template.spec."
 
 
 def job_fields(*fields: str) -> tuple[str, ...]:
-    """Fields of the spec of Jobs, as a rule declares them."""
+    """Paths of fields in the spec of Jobs, in the form of `PolicyRule.reads`."""
     return tuple(_JOB + field for field in fields)
 
 
 def pod_fields(*fields: str) -> tuple[str, ...]:
-    """Paths of fields in the spec of pods."""
+    """Paths of fields in the spec of pods, in the form of `PolicyRule.reads`."""
     return job_fields(*(f"template.spec.{field}" for field in fields))
 
 
 def container_fields(*fields: str) -> tuple[str, ...]:
-    """Paths of fields of containers and init containers."""
+    """Paths of fields of containers and init containers, in the form of `PolicyRule.reads`."""
     return pod_fields(*(f"{kind}[].{field}" for field in fields for kind in ("containers", "initContainers")))
 
 
 def by_numbers(numbers: Numbers, exceeded: Rule) -> Find:
-    """A rule that only has limits."""
+    """The function `find` of a rule that only compares numbers with limits. `exceeded`: its message."""
 
     def find(rule: Any, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
         for number in numbers(rule, judged, namespace):
@@ -95,18 +99,18 @@ def by_numbers(numbers: Numbers, exceeded: Rule) -> Find:
 
 
 def check_allowed(rule: Rule, path: Path, value: str, allowed: tuple[str, ...] | None) -> Iterator[FieldError]:
-    """A finding for a value that is not allowed (`allowed` None: all are)."""
+    """The finding that a value is not in `allowed`, if it is not. `allowed` None: all values are allowed."""
     if allowed is not None and value not in allowed:
         yield rule.at(path, value, value=value, allowed=lambda: did_you_mean(value, allowed, intro="allowed are"))
 
 
 def list_allowed(names: Sequence[str]) -> str:
-    """The values that are allowed, in words."""
+    """The end of a message that lists the allowed values."""
     return f"allowed are: {', '.join(map(quote, names))}"
 
 
 def compile_allowed(rule: Rule, path: Path, value: str, allowed: tuple[str, ...], say: Say) -> Cel:
-    """CEL of a finding for an optional value that is set and not allowed."""
+    """An expression for a list with a finding if the optional value `value` is set and not allowed."""
     value_text = quote_text(Cel(f"string({value}.orValue(''))"))
     finding = say.at(rule, text(str(path)), shown=value_text, allowed=list_allowed(allowed))
     return list_if(f"{value}.hasValue() && !({value}.orValue('') in {texts(allowed)})", finding)

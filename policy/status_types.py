@@ -10,14 +10,14 @@ MAP_BY_TYPE: Final = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-ke
 _TIME: dict[str, Any] = {"format": "date-time", "maxLength": 40}
 _COUNT: dict[str, Any] = {"minimum": 0, **INT64}
 MAX_RULES = 64
-"""Largest number of rules with counts: more than any version has."""
+"""A status has counts of at most this many rules, which is more than any version has."""
 MAX_SHOWN = 20
-"""Violations of stored JobSets that a status shows."""
+"""A status lists at most this many violations by stored JobSets."""
 API_SERVER: Final = "APIServer"
 ANYONE: Final = "Anyone"
 REVIEWS_FROM: Final = [API_SERVER, ANYONE]
 FORGEABLE: Final = "whoever reaches the webhooks may have sent the review: tls.clientCAFile is not set"
-"""The warning beside a status that a review from `ANYONE` has changed."""
+"""The warning about a status that was changed by a review from `ANYONE`."""
 
 
 class Counts(Base, frozen=True, kw_only=True):

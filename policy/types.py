@@ -1,8 +1,8 @@
-"""The JobSetPolicy API, `policy.jobset.x-k8s.io/v1alpha1`: cluster-scoped, in a CRD of its own.
+"""Records of JobSetPolicy, a cluster-scoped kind of `policy.jobset.x-k8s.io/v1alpha1`.
 
-As in api/jobset.py the records are the one source of the fields: the decoder reads policies into them, and `make
-generate` turns their descriptions and keywords into the CRD. Faults that a schema cannot express are found by
-faults.py.
+As in api/jobset.py the records are the one source of the fields. The decoder reads policies into them, and `make
+generate` turns their descriptions and keywords into the CRD. policy/faults.py finds faults that a schema cannot
+express.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ IGNORE: Final = "Ignore"
 AUDIT_KEY: Final = "policy-violations"
 """Key of the audit annotation. The API server writes `vjobset.kb.io/policy-violations`."""
 MAX_AUDITED_TEXT = 400
-"""Characters of the text of one."""
+"""At most this many characters of the text of one violation are in the annotation."""
 
 VALUES = invalid("values", ErrorType.REQUIRED, "{operator} compares with values", "name at least one")
 NO_VALUES = invalid("no-values", ErrorType.FORBIDDEN, "{operator} compares with no value", "remove the values")
@@ -100,7 +100,7 @@ class Selector(Base, frozen=True, kw_only=True):
     def unmet(self, labels: dict[str, str]) -> Requirement | None:
         """The first requirement that these labels do not meet; None if the object is selected."""
         pairs = (Requirement(key=key, operator="In", values=(value,)) for key, value in self.match_labels.items())
-        return next((each for each in (*pairs, *self.match_expressions) if not each.matches(labels)), None)
+        return next((item for item in (*pairs, *self.match_expressions) if not item.matches(labels)), None)
 
 
 class Match(Base, frozen=True, kw_only=True):
@@ -186,7 +186,7 @@ class JobSetPolicySpec(Base, frozen=True, kw_only=True):
 
     @property
     def is_enforced_by_api_server(self) -> bool:
-        """Whether the API server has to enforce it itself, too."""
+        """Whether the API server has to enforce the policy by admission policies, too."""
         return self.api_server == ENFORCE
 
     @property
@@ -215,5 +215,5 @@ class JobSetPolicyObject(JobSetPolicy, frozen=True, kw_only=True):
 
 
 def read_policy(obj: object) -> JobSetPolicy:
-    """The policy in a JSON object; raises msgspec.ValidationError for one that the schema refuses."""
+    """The policy in a JSON object. Raises msgspec.ValidationError for an object that the schema refuses."""
     return msgspec.convert(obj, JobSetPolicy, strict=False)

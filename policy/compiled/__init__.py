@@ -1,4 +1,4 @@
-"""Policies in the API server's own admission policies: one small function per rule that writes it in CEL. Pure.
+"""Compiles policies into admission policies of the API server, whose expressions are in CEL. Pure.
 
-A compiled policy gives the verdicts and messages of `policy.rules`. registry.py lists the exceptions.
+A compiled policy gives the verdicts and messages of `policy.rules`, with the exceptions in policy/registry.py.
 """

@@ -1,6 +1,7 @@
 """Compiles the defaults of a JobSetPolicy into a MutatingAdmissionPolicy and its binding. Pure.
 
-The API server then sets a default where `webhooks/jobset/policy_defaults.py` does, and names it in the same annotation.
+The API server then sets the same defaults as `webhooks/jobset/policy_defaults.py`, and names them in the same
+annotation.
 In the CEL, `p` is the spec of a pod template, and `i` the index of its ReplicatedJob.
 """
 
@@ -65,7 +66,7 @@ def _settling_policies(policy: JobSetPolicy, other_policies: Sequence[JobSetPoli
     Such a policy refuses the value, or it sets another value and its name sorts first. Limits of namespaces are unknown
     here.
     """
-    found: dict[str, list[JobSetPolicy]] = {}
+    settling: dict[str, list[JobSetPolicy]] = {}
     values = {default.name: default.value for default in each_default(policy.spec.defaults)}
     for other in other_policies:
         if other.metadata.name != policy.metadata.name:
@@ -74,8 +75,8 @@ def _settling_policies(policy: JobSetPolicy, other_policies: Sequence[JobSetPoli
                 other_values = {default.name: default.value for default in each_default(other.spec.defaults)}
                 names |= {name for name, value in values.items() if other_values.get(name, value) != value}
             for name in names:
-                found.setdefault(name, []).append(other)
-    return found
+                settling.setdefault(name, []).append(other)
+    return settling
 
 
 def _match_expression(policy: JobSetPolicy) -> str:
@@ -112,12 +113,12 @@ def _pod_operations(defaults: Sequence[Default], numbers: dict[str, int]) -> Ite
         return f"(variables.set{numbers[default.name]} && {_unset(default)})"
 
     for field, empty in (("priorityClassName", ""), ("nodeSelector", "{}"), ("tolerations", "[]")):
-        of_field = [default for default in defaults if default.of_pods and default.parts[0] == field]
-        if not of_field:
+        field_defaults = [default for default in defaults if default.of_pods and default.parts[0] == field]
+        if not field_defaults:
             continue
-        any_unset = " || ".join(map(wanted_expression, of_field))
+        any_unset = " || ".join(map(wanted_expression, field_defaults))
         operations = [f"(!has(p.{field}) ? [{_add(_pod_path(field), empty)}] : [])"] if empty else []
-        for default in of_field:
+        for default in field_defaults:
             parts = ("-",) if field == "tolerations" else tuple(map(_escape, default.parts[1:]))
             added = _add(_pod_path(field, *parts), literal(default.value))
             operations.append(f"({wanted_expression(default)} ? [{added}] : [])")
@@ -172,10 +173,10 @@ def mutating(policy: JobSetPolicy, other_policies: Sequence[JobSetPolicy], gates
         *_annotation(name, defaults),
     ]
     patch = {"expression": " + ".join(f"({operation})" for operation in operations)}
-    strict = policy.spec.denies and policy.spec.failure_policy == FAIL
+    fails_closed = policy.spec.denies and policy.spec.failure_policy == FAIL
     conditions = list(match_conditions(policy))
     spec = {
-        "failurePolicy": FAIL if strict else IGNORE,
+        "failurePolicy": FAIL if fails_closed else IGNORE,
         "reinvocationPolicy": "Never",
         "matchConstraints": match_constraints(policy, ["CREATE"]),
         **({"matchConditions": conditions} if conditions else {}),

@@ -1,4 +1,4 @@
-"""The objects by which the API server enforces a policy that asks for it. Pure."""
+"""The admission policies by which the API server enforces a JobSetPolicy. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,15 +11,15 @@ from policy.kinds import API_VERSION, GROUP, KIND
 from policy.types import JobSetPolicy
 
 ENFORCED: Final = f"{GROUP}/enforced"
-"""Label of the objects that the manager keeps applied."""
+"""Label of the objects that the manager applies and keeps up to date."""
 
 
 def enforced_objects(
     policy: JobSetPolicy, policies: Sequence[JobSetPolicy], circumstances: Circumstances, gates: FeatureGates
 ) -> list[JSON]:
-    """The objects, owned by the policy. `policies`: all that are in force.
+    """The admission policies and bindings for a policy, which owns them; empty unless the API server enforces it.
 
-    The webhooks handle rules that only warn or record, so that there is one warning and not two.
+    Rules that only warn or record are not compiled, since the webhooks warn as well. `policies`: all in force.
     """
     if not policy.spec.is_enforced_by_api_server:
         return []

@@ -1,9 +1,9 @@
-"""Exceptions from policies, in CEL. Pure: the time is passed in.
+"""Writes exceptions from policies in CEL. Pure; the caller passes the time.
 
 CEL has no clock. But the API server sets `creationTimestamp` of a new object before it evaluates admission policies,
-and clients cannot set it: for a new JobSet it is the current time. So an exception ends to the second in the API server
-too, even if the policy is not applied again. An update has no such time, so exceptions do not count for updates: a new
-violation is refused.
+and clients cannot set it. For a new JobSet it is the current time, so an exception ends to the second in the API
+server, too, even if the policy is not applied again. For an update there is no current time, so exceptions do not count
+for updates, and new violations are refused.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""A JobSetPolicy as ValidatingAdmissionPolicy and its binding. Pure."""
+"""Compiles the rules of a JobSetPolicy into a ValidatingAdmissionPolicy and its binding. Pure."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -25,8 +25,9 @@ LABEL: Final = f"{GROUP}/compiled"
 """Label of compiled objects."""
 
 MAX_SHOWN = 8
+"""At most this many findings are in one message: the API server accepts messages of 5 KiB."""
 MAX_TEXT = 600
-"""Findings in one message, and characters of each: the API server takes messages of 5 KiB."""
+"""At most this many characters of a finding are in a message."""
 _LONGEST_NAME = 253
 
 
@@ -38,7 +39,7 @@ def compiled_name(policy: str) -> str:
 
 @dataclass(slots=True)
 class _Draft:
-    """Variables of a policy, each after those that it reads."""
+    """The variables of an admission policy. A variable comes after the variables that it reads."""
 
     variables: dict[str, Cel] = field(default_factory=dict)
 
@@ -47,41 +48,44 @@ class _Draft:
         return Cel(f"variables.{name}")
 
     def both(self, name: str, new: Cel, old: Cel) -> tuple[Cel, Cel]:
-        """A variable about the JobSet, and one about the JobSet before an update: an empty list on creation."""
+        """Add a variable about the JobSet, and one about the JobSet before an update, which is empty on creation."""
         before = self.add(f"{name}{OLD.suffix}", Cel(f"oldObject == null ? [] : {old}"))
         return self.add(name, new), before
 
     def read_by(self, expression: Cel) -> list[JSON]:
-        """The variables that an expression needs."""
+        """The variables that an expression reads, and the variables that these read, in their order."""
         needed = names_in(expression)
-        kept: dict[str, Cel] = {}
-        for name, own in reversed(self.variables.items()):
+        needed_variables: dict[str, Cel] = {}
+        for name, value in reversed(self.variables.items()):
             if name in needed:
-                kept[name] = own
-                needed |= names_in(own)
-        return [{"name": name, "expression": kept[name].text} for name in reversed(kept)]
+                needed_variables[name] = value
+                needed |= names_in(value)
+        return [{"name": name, "expression": needed_variables[name].text} for name in reversed(needed_variables)]
 
 
 def _rule(draft: _Draft, name: str, compiled: Compiled, say: Say, unless: str) -> Cel:
-    """The variable with the violations of one rule by a JobSet, without those before an update.
+    """Add the variable with the violations of one rule by a JobSet, without those before an update.
 
-    `unless`: the condition under which the rule does not count, or nothing.
+    `unless`: the condition under which the rule does not count; empty without one.
     """
     for own, shared in compiled.variables:
         draft.both(own, shared(NEW), shared(OLD))
     lists = []
-    found = compiled.findings(NEW)
-    if found != NOTHING:
-        lists.append(_new(*draft.both(f"{name}Found", found, compiled.findings(OLD))))
+    findings = compiled.findings(NEW)
+    if findings != NOTHING:
+        lists.append(_new_findings(*draft.both(f"{name}Found", findings, compiled.findings(OLD))))
     for i, numbers in enumerate(compiled.numbers):
         now, before = draft.both(f"{name}Numbers{i or ''}", numbers.numbers(NEW), numbers.numbers(OLD))
         lists.append(exceeded_limits(numbers, now, before, say))
-    found = concat_lists(*lists)
-    return draft.add(name, Cel(f"{unless} ? [] : {found}") if unless else found)
+    violations = concat_lists(*lists)
+    return draft.add(name, Cel(f"{unless} ? [] : {violations}") if unless else violations)
 
 
-def _new(now: Cel, before: Cel) -> Cel:
-    """The findings that an update adds: more with one key than before, whatever their indexes."""
+def _new_findings(now: Cel, before: Cel) -> Cel:
+    """An expression for the findings that an update adds.
+
+    Findings with the same key and message count as new only if there are more of them than before the update.
+    """
     new, gone = f"{now}.filter(f, !(f in {before}))", f"{before}.filter(f, !(f in {now}))"
     same = "g[0] == f[0] && g[2] == f[2]"
     surplus = f"m.slice(0, i + 1).filter(g, {same}).size() > b.filter(g, {same}).size()"
@@ -92,7 +96,7 @@ def _new(now: Cel, before: Cel) -> Cel:
 
 
 def match_constraints(policy: JobSetPolicy, operations: Sequence[str]) -> JSON:
-    """Requests that a compiled policy matches."""
+    """The requests that an admission policy for a JobSetPolicy matches."""
     rule = {
         "apiGroups": [JOBSET_GROUP],
         "apiVersions": [VERSION],
@@ -109,10 +113,10 @@ def match_constraints(policy: JobSetPolicy, operations: Sequence[str]) -> JSON:
 
 
 def match_conditions(policy: JobSetPolicy) -> Iterator[JSON]:
-    """Conditions that match the JobSets to which a policy applies, by their present labels."""
-    chosen = selector_conditions(policy.spec.match.object_selector, OBJECT_LABELS)
-    if chosen:
-        yield {"name": "object-selector", "expression": " && ".join(chosen)}
+    """At most one condition, for the object selector of a policy. It reads the labels of the new object."""
+    conditions = selector_conditions(policy.spec.match.object_selector, OBJECT_LABELS)
+    if conditions:
+        yield {"name": "object-selector", "expression": " && ".join(conditions)}
 
 
 def head(kind: str, policy: str) -> JSON:
@@ -125,7 +129,7 @@ def head(kind: str, policy: str) -> JSON:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Data for a verdict beyond the policy: users whose updates are not judged, exceptions, and the time."""
+    """What verdicts depend on beside the policy: users whose updates are not judged, exceptions, and the time."""
 
     trusted: Sequence[str]
     exceptions: Sequence[JobSetPolicyException]
@@ -133,7 +137,7 @@ class Circumstances:
 
 
 def validating(policy: JobSetPolicy, circumstances: Circumstances) -> list[JSON]:
-    """The ValidatingAdmissionPolicy of a policy and its binding; nothing for one without rules."""
+    """The ValidatingAdmissionPolicy for a policy, and its binding; empty if the policy has no rules."""
     exceptions = unexpired_exceptions(circumstances.exceptions, policy, circumstances.now)
     name, draft, say = policy.metadata.name, _Draft(), Say(foreign(policy.metadata.name))
     for variable, shared in SHARED.items():
@@ -153,7 +157,7 @@ def validating(policy: JobSetPolicy, circumstances: Circumstances) -> list[JSON]
     ]
     if not rules:
         return []
-    found = draft.add("found", concat_lists(*(variable for _, variable in rules)))
+    all_violations = draft.add("found", concat_lists(*(variable for _, variable in rules)))
     conditions = [
         {"name": "not-in-deletion", "expression": "!has(object.metadata.deletionTimestamp)"},
         *match_conditions(policy),
@@ -166,12 +170,12 @@ def validating(policy: JobSetPolicy, circumstances: Circumstances) -> list[JSON]
         "failurePolicy": policy.spec.failure_policy,
         "matchConstraints": match_constraints(policy, ["CREATE", "UPDATE"]),
         "matchConditions": conditions,
-        "variables": draft.read_by(found),
+        "variables": draft.read_by(all_violations),
         "validations": [
             {
-                "expression": f"{found}.size() == 0",
+                "expression": f"{all_violations}.size() == 0",
                 "message": f"policy {name}: a rule is broken: {names}",
-                "messageExpression": _message(found).text,
+                "messageExpression": _message(all_violations).text,
                 "reason": "Invalid",
             }
         ],
@@ -181,10 +185,10 @@ def validating(policy: JobSetPolicy, circumstances: Circumstances) -> list[JSON]
     return [{**head(kind, name), "spec": spec}, {**head(f"{kind}Binding", name), "spec": binding}]
 
 
-def _message(found: Cel) -> Cel:
-    """The findings as one text, written as in the answers of admission."""
-    size = f"{found}.size()"
-    first = f"({size} > {MAX_SHOWN} ? {found}.slice(0, {MAX_SHOWN}) : {found})"
+def _message(findings: Cel) -> Cel:
+    """An expression for the findings as one text, in the form of the answers of admission."""
+    size = f"{findings}.size()"
+    first = f"({size} > {MAX_SHOWN} ? {findings}.slice(0, {MAX_SHOWN}) : {findings})"
     cut = f"t.size() > {MAX_TEXT} ? t.substring(0, {MAX_TEXT - 3}) + '...' : t"
     listed = f"{first}.map(f, f[1] + ': ' + f[2]).map(t, {cut}).join(', ')"
     more = concat_texts(", and ", Cel(f"string({size} - {MAX_SHOWN})"), " more")

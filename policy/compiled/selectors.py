@@ -1,4 +1,4 @@
-"""Label selectors, in CEL and as Kubernetes writes them. Pure."""
+"""Writes label selectors in CEL, and as JSON of the Kubernetes API. Pure."""
 
 from kube.model.meta import JSON
 from policy.cel import foreign, text, texts
@@ -9,10 +9,12 @@ NAMESPACE_LABELS = "namespaceObject.metadata.?labels.orValue({})"
 
 
 def selector_conditions(selector: Selector, labels: str) -> list[str]:
-    """Conditions, all of which hold if a selector matches `labels`, an expression."""
+    """Conditions in CEL, all of which hold if the selector matches `labels`, an expression for a map."""
     selector = foreign(selector)
-    same = [f"{labels}[?{text(key)}] == optional.of({text(value)})" for key, value in selector.match_labels.items()]
-    return same + [_requirement(requirement, labels) for requirement in selector.match_expressions]
+    equalities = [
+        f"{labels}[?{text(key)}] == optional.of({text(value)})" for key, value in selector.match_labels.items()
+    ]
+    return equalities + [_requirement(requirement, labels) for requirement in selector.match_expressions]
 
 
 def _requirement(requirement: Requirement, labels: str) -> str:
@@ -23,13 +25,13 @@ def _requirement(requirement: Requirement, labels: str) -> str:
 
 
 def as_json(selector: Selector) -> JSON:
-    """A selector, as Kubernetes writes it."""
-    found: JSON = {}
+    """The selector as a LabelSelector of the Kubernetes API."""
+    body: JSON = {}
     if selector.match_labels:
-        found["matchLabels"] = dict(selector.match_labels)
+        body["matchLabels"] = dict(selector.match_labels)
     if selector.match_expressions:
-        found["matchExpressions"] = [
-            {"key": each.key, "operator": each.operator, **({"values": list(each.values)} if each.values else {})}
-            for each in selector.match_expressions
+        body["matchExpressions"] = [
+            {"key": item.key, "operator": item.operator, **({"values": list(item.values)} if item.values else {})}
+            for item in selector.match_expressions
         ]
-    return found
+    return body

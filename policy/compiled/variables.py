@@ -1,4 +1,4 @@
-"""Variables of a compiled policy that several rules read. Pure."""
+"""The variables of an admission policy that several rules read. Each function returns the expression of one. Pure."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ def _pods(root: Root) -> Cel:
 
 
 def _changed_pods(root: Root) -> Cel:
-    """The pod of each ReplicatedJob; an empty one if an update does not change the ReplicatedJob."""
+    """A list of the pod specs by ReplicatedJob; an empty map if an update does not change the ReplicatedJob."""
     other = OLD if root == NEW else NEW
     jobs, other_jobs = root.variable("jobs"), other.variable("jobs")
     same = f"oldObject != null && i < {other_jobs}.size() && j == {other_jobs}[i]"
@@ -23,9 +23,10 @@ def _changed_pods(root: Root) -> Cel:
 
 
 def _containers(root: Root) -> Cel:
-    """Each container `c` as a map.
+    """A list of all containers, each as a map.
 
-    `j` is the index of its ReplicatedJob, `f` its list, `k` its index there, `p` the pod.
+    Its keys: `j` is the index of the ReplicatedJob, `f` the field of the pod spec, `k` the index in that field, `c` the
+    container, and `p` the pod spec.
     """
     return Cel(
         f"{root.variable('changedPods')}.transformList(i, p, ['containers', 'initContainers'].map(f, p[?f].orValue([])"
@@ -34,7 +35,7 @@ def _containers(root: Root) -> Cel:
 
 
 def _volumes(root: Root) -> Cel:
-    """Each volume as a map: `j`, its index `k`, and `v`."""
+    """A list of all volumes, each as a map: index `j` of its ReplicatedJob, index `k` in the pod spec, volume `v`."""
     return Cel(
         f"{root.variable('changedPods')}.transformList(i, p, p.?volumes.orValue([])"
         ".transformList(k, v, {'j': dyn(i), 'k': dyn(k), 'v': dyn(v)})).flatten()"
@@ -42,7 +43,7 @@ def _volumes(root: Root) -> Cel:
 
 
 def _agents(root: Root) -> Cel:
-    """For each ReplicatedJob a list: the fields of the container that `api.restart_agent` adds, if it adds one."""
+    """A list with a list for each ReplicatedJob: the container that `api.restart_agent` adds, if it adds one."""
     policy, jobs, lists = f"{root.name}.?spec.?failurePolicy", root.variable("jobs"), texts(restart_agent.LISTS)
     wanted = f"{policy}.?agent.hasValue() && {policy}.?restartStrategy.orValue('') == 'InPlaceRestart'"
     waits = f"{jobs}.map(o, o.?dependsOn.orValue([]).filter(d, d.status == 'Complete').map(d, d.name)).flatten()"
@@ -53,10 +54,10 @@ def _agents(root: Root) -> Cel:
         f"{{'image': dyn({policy}.?agent.?image.orValue('')), 'restartPolicy': dyn({main} ? '' : 'Always'),"
         f" 'resources': {volume} ? dyn({{}}) : dyn({literal(restart_agent.RESOURCES)})}}"
     )
-    each = (
+    added = (
         f"!(j.name in w) && ![{root.variable('pods')}[i]].exists(p, {lists}.exists(f, {in_use})) ? [{container}] : []"
     )
-    return Cel(f"[{wanted} ? {waits} : []].map(w, {jobs}.transformList(i, j, {wanted} && {each}))[0]")
+    return Cel(f"[{wanted} ? {waits} : []].map(w, {jobs}.transformList(i, j, {wanted} && {added}))[0]")
 
 
 def _labels(root: Root) -> Cel:
@@ -77,4 +78,4 @@ SHARED: Mapping[str, Expression] = {
     "labels": _labels,
     "annotations": _annotations,
 }
-"""By name; each may read those before it."""
+"""Variables by name. A variable may read the variables before it."""

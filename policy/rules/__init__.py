@@ -1,4 +1,4 @@
-"""The rules of policies, one pure function each: what the policy demands, the JobSet, its namespace -> findings.
+"""The rules of policies. The function of a rule takes its field of a policy, a JobSet and the namespace. Pure.
 
-The first paragraph of a function's docstring, and those after it, are the rule's page in docs/policy.
+It yields the findings. Its docstring is the page of the rule in docs/policy.
 """

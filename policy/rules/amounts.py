@@ -1,4 +1,4 @@
-"""Rules of policies about amounts that containers have to state. Pure."""
+"""Rules of policies about requests and limits that containers have to state. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated
@@ -44,10 +44,13 @@ def find_required_limits(rule: RequiredResources, judged: JudgedJobSet, _: Names
 
 
 def _find_missing(rule: RequiredResources, judged: JudgedJobSet, missing: Rule, *kinds: str) -> Iterator[FieldError]:
-    """A finding for each container that states a resource in none of these lists, with its path in the first list."""
+    """A finding for each container and resource without an amount in the fields `kinds` (`requests`, `limits`).
+
+    The path of the finding is in the first of these fields.
+    """
     for template in judged.templates:
-        whole = _amounts(template.pod, *kinds)
-        names = [name for name in rule.resources if not (is_pod_resource(name) and name in whole)]
+        pod_amounts = _amounts(template.pod, *kinds)
+        names = [name for name in rule.resources if not (is_pod_resource(name) and name in pod_amounts)]
         for field, i, container in template.own_containers if names else ():
             amounts = _amounts(container, *kinds)
             for name in names:
@@ -56,7 +59,7 @@ def _find_missing(rule: RequiredResources, judged: JudgedJobSet, missing: Rule, 
 
 
 def _amounts(holder: JSON, *kinds: str) -> Mapping[str, object]:
-    """The amounts that a container, or a pod as a whole, states in these lists."""
+    """The amounts in the fields `kinds` of a container, or of a pod as a whole, by resource."""
     resources: JSON = holder.get("resources") or {}
     return {name: amount for kind in kinds for name, amount in (resources.get(kind) or {}).items()}
 
@@ -76,16 +79,18 @@ def compile_required_limits(rule: RequiredResources, say: Say, root: Root) -> Ce
 
 
 def _compile_missing(rule: RequiredResources, missing: Rule, kinds: tuple[str, ...], say: Say, root: Root) -> Cel:
-    """Findings about containers that do not state a resource in any of these ways."""
-    pod_fields = texts(filter(is_pod_resource, rule.resources))
+    """An expression for the findings of `_find_missing`."""
+    pod_resources = texts(filter(is_pod_resource, rule.resources))
 
     def has_amount(holder: str) -> str:
         return " || ".join(f"{holder}.?resources.?{kind}[?r].hasValue()" for kind in kinds)
 
     at = below(f".resources.{kinds[0]}", "r")
     finding = say.at(missing, *container_path(at), resource=Cel("r"))
-    whole = f"(r in {pod_fields} && ({has_amount('x.p')}))" if any(map(is_pod_resource, rule.resources)) else "false"
-    lacking = f"{root.variable('containers')}.filter(x, !({has_amount('x.c')} || {whole}))"
+    pod_has_amount = "false"
+    if any(map(is_pod_resource, rule.resources)):
+        pod_has_amount = f"(r in {pod_resources} && ({has_amount('x.p')}))"
+    lacking = f"{root.variable('containers')}.filter(x, !({has_amount('x.c')} || {pod_has_amount}))"
     return Cel(f"{texts(rule.resources)}.map(r, {lacking}.map(x, {finding})).flatten()")
 
 

@@ -1,4 +1,4 @@
-"""The rule of policies about what pods may not use of their node. Pure."""
+"""The rule `forbid` of policies, about resources of the node that pods may not use. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -59,7 +59,7 @@ def _is_used(name: str, template: Template) -> bool:
 
 
 _USED = {name: partial(_is_used, name) for name in _FINDERS}
-"""Whether the pods of a template use it: read once for all policies."""
+"""By the name of a use, a function that says whether the pods of a template use it, cached for all policies."""
 
 
 def find_forbid(rule: tuple[str, ...], judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
@@ -100,7 +100,7 @@ def compile_forbid(rule: tuple[str, ...], say: Say, root: Root) -> Cel:
 
 
 def _compile_field(field: Field, use: Use, root: Root, say: Say) -> Cel:
-    """Findings about the harmful values of a field."""
+    """An expression for the findings about harmful values of a field."""
     items, holder, at = _HOLDERS[field.holder]
     listed, _, inner = " ".join(field.parts).partition(f" {ITEM}")
     value = f"{holder}{''.join(f'.?{part}' for part in listed.split())}"
@@ -110,8 +110,8 @@ def _compile_field(field: Field, use: Use, root: Root, say: Say) -> Cel:
     member = f"optional.of(v){''.join(f'.?{part}' for part in inner.split())}"
     inside = "".join(f".{part}" for part in inner.split())
     finding = _finding(field, use, say, f"{member}.value()", *at, f".{listed.replace(' ', '.')}", Index("q"), inside)
-    each = f"{value}.orValue([]).transformList(q, v, {_harmful(member, field)}, {finding})"
-    return Cel(f"{items(root)}.filter(x, {value}.hasValue()).map(x, {each}).flatten()")
+    findings = f"{value}.orValue([]).transformList(q, v, {_harmful(member, field)}, {finding})"
+    return Cel(f"{items(root)}.filter(x, {value}.hasValue()).map(x, {findings}).flatten()")
 
 
 def _finding(field: Field, use: Use, say: Say, value: str, *path: str | Cel | Index) -> Cel:
@@ -120,9 +120,9 @@ def _finding(field: Field, use: Use, say: Say, value: str, *path: str | Cel | In
 
 
 def _harmful(value: str, field: Field) -> str:
-    """Whether an optional value is present and not one of the harmless ones."""
-    known = ", ".join(str(literal(each)) for each in field.harmless)
-    return f"{value}.hasValue()" + (f" && !({value}.value() in [{known}])" if known else "")
+    """A CEL condition: an optional value is present and not harmless."""
+    harmless = ", ".join(str(literal(item)) for item in field.harmless)
+    return f"{value}.hasValue()" + (f" && !({value}.value() in [{harmless}])" if harmless else "")
 
 
 def _pods(root: Root) -> Cel:
@@ -134,7 +134,7 @@ _HOLDERS: Mapping[Holder, tuple[Callable[[Root], Cel], str, tuple[str | Cel | In
     Holder.CONTAINER: (lambda root: root.variable("containers"), "x.c", (".", Cel("string(x.f)"), Index("x.k"))),
     Holder.VOLUME: (lambda root: root.variable("volumes"), "x.v", (".volumes", Index("x.k"))),
 }
-"""For each holder: its list, the expression of the holder in an item `x`, and its path."""
+"""For each kind of holder: the list of items, the CEL of the holder in an item `x`, and the holder's path."""
 
 
 def _compile_use(name: str, root: Root, say: Say) -> Cel:

@@ -1,4 +1,4 @@
-"""Rules of policies about failures: how often and how a set restarts, how often its Jobs start pods again. Pure."""
+"""Rules of policies about failures: restarts of a set and their strategy, and the backoffLimit of its Jobs. Pure."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -83,7 +83,7 @@ RESTARTS_IN_ALL = sentence(
     "exceeded-in-all",
 )
 MAX_PARTS = 8
-"""Limits that a sentence lists."""
+"""At most this many limits are listed in a message."""
 NOT_ZERO = sentence(
     "backoffLimit",
     ErrorType.FORBIDDEN,
@@ -99,14 +99,14 @@ def _failure_policy(judged: JudgedJobSet) -> FailurePolicy:
 
 
 def _restart_limits(judged: JudgedJobSet) -> Mapping[Path, int]:
-    """The limits of a set's restarts: of those that count, and of rules with limits of their own."""
+    """The limits of a set's restarts by path: maxRestarts, and the limits of rules whose restarts do not count."""
     policy = _failure_policy(judged)
-    free = {
+    uncounted = {
         action.within.at("maxRestarts"): action.limit
         for action in named_actions(policy)
         if action.action.is_uncounted_restart and action.limit is not None
     }
-    limits = {_POLICY.at("maxRestarts"): policy.max_restarts, **free}
+    limits = {_POLICY.at("maxRestarts"): policy.max_restarts, **uncounted}
     return {path: max(limit, 0) for path, limit in limits.items()}
 
 
@@ -141,13 +141,13 @@ def find_max_restarts(rule: MaxRestarts, judged: JudgedJobSet, namespace: Namesp
 
 
 def _backoff(template: Template) -> tuple[str, int]:
-    """The field that says how often pods of a Job are started again, and its value."""
+    """The name and the value of the field that limits how often pods of a Job are started again."""
     spec = template.rjob.job_spec
     per_index = spec.get("backoffLimitPerIndex")
     if per_index is not None and spec.get("backoffLimit") is None:
         return "backoffLimitPerIndex", per_index
-    own = spec.get("backoffLimit")
-    return "backoffLimit", DEFAULT_BACKOFF if own is None else own
+    limit = spec.get("backoffLimit")
+    return "backoffLimit", DEFAULT_BACKOFF if limit is None else limit
 
 
 def backoffs(rule: BackoffLimit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
@@ -193,7 +193,7 @@ _RESTARTS = (
 )
 _BACKOFF = (*job_fields("backoffLimit", "backoffLimitPerIndex"), "spec.failurePolicy.maxRestarts")
 _CEL_POLICY = "?spec.?failurePolicy"
-_FREE = texts(action.name for action in ACTIONS.values() if action.is_uncounted_restart)
+_UNCOUNTED = texts(action.name for action in ACTIONS.values() if action.is_uncounted_restart)
 
 
 def _cel_restarts(root: Root) -> str:
@@ -205,12 +205,13 @@ def _cel_rules(root: Root) -> str:
 
 
 def _cel_limits(root: Root) -> Cel:
-    """The limits of a set's restarts: a list of maps of a path and the number there."""
-    free = f"(a.?action.orValue('') in {_FREE} || a.?then.orValue([]).exists(s, s.?action.orValue('') in {_FREE}))"
+    """An expression for the limits of `_restart_limits`, a list of maps with the keys `path` and `n`, the limit."""
+    in_step = f"a.?then.orValue([]).exists(s, s.?action.orValue('') in {_UNCOUNTED})"
+    is_uncounted = f"(a.?action.orValue('') in {_UNCOUNTED} || {in_step})"
     own = f"[{{'path': dyn('{_OF_SET}'), 'n': dyn([0, int({_cel_restarts(root)})].max())}}]"
     path = "'spec.failurePolicy.rules[' + string(i) + '].maxRestarts'"
     of_rules = f"{{'path': dyn({path}), 'n': dyn([0, int(a.maxRestarts)].max())}}"
-    return Cel(f"{own} + {_cel_rules(root)}.transformList(i, a, has(a.maxRestarts) && {free}, {of_rules})")
+    return Cel(f"{own} + {_cel_rules(root)}.transformList(i, a, has(a.maxRestarts) && {is_uncounted}, {of_rules})")
 
 
 _OF_SET = SPEC.at("failurePolicy", "maxRestarts")
@@ -240,7 +241,7 @@ def compile_max_restarts(rule: MaxRestarts, say: Say) -> Compiled:
 
 
 def _compile_unlimited(root: Root, say: Say) -> Cel:
-    """Findings about each place that names an action without any limit."""
+    """An expression for the findings about actions without any limit, in rules, their steps and nodeFailure."""
 
     def finding(unlimited: Rule, holder: str, *parts: str | Index) -> Cel:
         counted = Cel(f"string({holder}.action).replace('AndIgnoreMaxRestarts', '')")
@@ -248,18 +249,18 @@ def _compile_unlimited(root: Root, say: Say) -> Cel:
             unlimited, *cel_path("spec.failurePolicy", *parts), action=Cel(f"string({holder}.action)"), counted=counted
         )
 
-    def is_free(holder: str) -> str:
-        return f"{holder}.?action.orValue('') in {_FREE}"
+    def is_uncounted(holder: str) -> str:
+        return f"{holder}.?action.orValue('') in {_UNCOUNTED}"
 
     of_rule = finding(UNLIMITED, "a", ".rules", Index("i"), ".action")
     of_step = finding(UNLIMITED, "s", ".rules", Index("i"), ".then", Index("k"), ".action")
     of_nodes = finding(UNLIMITED_OF_NODES, "a", ".nodeFailure.action")
     rules, nodes = _cel_rules(root), f"{root.name}.{_CEL_POLICY}.?nodeFailure"
-    steps = f"a.then.transformList(k, s, {is_free('s')}, {of_step})"
+    steps = f"a.then.transformList(k, s, {is_uncounted('s')}, {of_step})"
     return concat_lists(
-        Cel(f"{rules}.transformList(i, a, {is_free('a')} && !has(a.maxRestarts), {of_rule})"),
+        Cel(f"{rules}.transformList(i, a, {is_uncounted('a')} && !has(a.maxRestarts), {of_rule})"),
         Cel(f"{rules}.transformList(i, a, has(a.then) && !has(a.maxRestarts), {steps}).flatten()"),
-        Cel(f"({nodes}.hasValue() ? [{nodes}.value()] : []).filter(a, {is_free('a')}).map(a, {of_nodes})"),
+        Cel(f"({nodes}.hasValue() ? [{nodes}.value()] : []).filter(a, {is_uncounted('a')}).map(a, {of_nodes})"),
     )
 
 

@@ -1,4 +1,4 @@
-"""Rules of policies about images: where they come from, and how they are named. Pure."""
+"""Rules of policies about the registries of images, and about their digests. Pure."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -52,7 +52,7 @@ DIGEST = sentence(
 
 
 def images_of(template: Template) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Each image of containers, init containers and volumes, with the path of the image below the pod's spec."""
+    """The images of containers, init containers and volumes, each after its path below the pod spec."""
     for field, i, container in template.containers:
         if image := container.get("image"):
             yield (field, i, "image"), image
@@ -62,13 +62,13 @@ def images_of(template: Template) -> Iterator[tuple[tuple[str | int, ...], str]]
 
 
 def each_image(judged: JudgedJobSet) -> Iterator[tuple[Path, str]]:
-    """Each image of the pods with the path where it is written; an image that every pod gets is given once."""
-    seen: set[Path] = set()
+    """The images of the pods, each after its path in the JobSet. An image that is added to every pod comes once."""
+    yielded: set[Path] = set()
     for template in judged.templates:
         for image_path, image in images_of(template):
             path = template.at(*image_path)
-            if path not in seen:
-                seen.add(path)
+            if path not in yielded:
+                yielded.add(path)
                 yield path, image
 
 
@@ -106,7 +106,7 @@ _VOLUME_IMAGE = "x.v.?image.?reference.orValue('')"
 
 
 def _sources(root: Root) -> tuple[tuple[Cel, str, CelPath], ...]:
-    """The sources of images: a CEL list, the image of an item `x` of the list, and the path of that image."""
+    """The sources of images, each as a CEL list, the CEL of the image in an item `x`, and the path of the image."""
     container = container_path(".image")
     volume = pod_path("x.j", ".volumes", Index("x.k"), ".image.reference")
     agents = f"{root.variable('agents')}.flatten()"
@@ -131,7 +131,10 @@ def compile_images_by_digest(_: bool, say: Say, root: Root) -> Cel:
 
 
 def _full_name(image: str) -> str:
-    """A CEL list of one item: the name of an image with its registry, without tag and digest. CEL can use it twice."""
+    """A CEL list of one item: the name of an image with its registry, without tag and digest.
+
+    It is a list, so that `map` and `filter` can bind the name to a variable.
+    """
     untagged = "n.substring(0, n.lastIndexOf('/') + 1) + n.substring(n.lastIndexOf('/') + 1).split(':')[0]"
     host = "n.split('/')[0]"
     is_of_hub = f"!n.contains('/') || !({host} == 'localhost' || {host}.matches({text(images.HOST)}))"

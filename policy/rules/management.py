@@ -14,7 +14,7 @@ from policy.rule import PolicyRule, by_findings, check_allowed, compile_allowed
 from policy.sentences import caution, invalid, sentence
 
 MAX_OF_MANAGER = 63
-"""Bytes of spec.managedBy of a JobSet."""
+"""The maximum length of spec.managedBy in bytes."""
 NO_MANAGER = invalid(
     "manager",
     ErrorType.INVALID,
@@ -81,8 +81,8 @@ def find_managed_by(rule: ManagedBy, judged: JudgedJobSet, _: Namespace) -> Iter
 
 @by_findings
 def compile_managed_by(rule: ManagedBy, say: Say, root: Root) -> Cel:
-    own = f"{root.name}.?spec.?managedBy.orValue('')"
-    value = f"optional.of({own} == '' ? {text(CONTROLLER_NAME)} : {own})"
+    managed_by = f"{root.name}.?spec.?managedBy.orValue('')"
+    value = f"optional.of({managed_by} == '' ? {text(CONTROLLER_NAME)} : {managed_by})"
     return compile_allowed(MANAGER, SPEC.at("managedBy"), value, rule.allowed, say)
 
 

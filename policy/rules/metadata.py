@@ -46,19 +46,19 @@ def find_required_queue(rule: RequiredQueue, judged: JudgedJobSet, _: Namespace)
 
 @by_findings
 def compile_required_queue(rule: RequiredQueue, say: Say, root: Root) -> Cel:
-    known = texts(rule.labels)
+    keys = texts(rule.labels)
     first = text(str(METADATA.at("labels", str(rule.labels[0]))))
     missing = say.at(NO_QUEUE, first, labels=" or ".join(rule.labels))
     labels = root.variable("labels")
     is_present = f"{labels}[?k].orValue('') != ''"
-    no_queue = list_if(f"!{known}.exists(k, {is_present})", missing)
+    no_queue = list_if(f"!{keys}.exists(k, {is_present})", missing)
     if rule.allowed is None:
         return no_queue
     path, value = below("metadata.labels", "k"), quote_text(Cel(f"string({labels}[k])"))
     other_queue = say.at(QUEUE, path, shown=value, allowed=list_allowed(rule.allowed))
     return concat_lists(
         no_queue,
-        Cel(f"{known}.filter(k, {is_present} && !({labels}[k] in {texts(rule.allowed)})).map(k, {other_queue})"),
+        Cel(f"{keys}.filter(k, {is_present} && !({labels}[k] in {texts(rule.allowed)})).map(k, {other_queue})"),
     )
 
 
@@ -123,11 +123,11 @@ def _form(pair: RequiredPair) -> str:
 
 
 def fits(pattern: str, value: str) -> bool:
-    """Whether the whole value matches; nothing matches an invalid pattern."""
+    """Whether the whole value matches the pattern. No value matches an invalid pattern."""
     if not pattern:
         return True
-    found = compile_pattern(pattern)
-    return not isinstance(found, str) and found.fullmatch(value) is not None
+    compiled = compile_pattern(pattern)
+    return not isinstance(compiled, str) and compiled.fullmatch(value) is not None
 
 
 _LABELS, _ANNOTATIONS = ("metadata.labels{}",), ("metadata.annotations{}",)

@@ -1,7 +1,7 @@
-"""Node resources that pods may use, as data: fields of a pod, and their harmless values. Pure.
+"""Resources of the node that pods may use, as data: fields of a pod, and the values that are harmless. Pure.
 
-These are what the level Baseline of the Pod Security Standards forbids, because each gives a container access to its
-node. Further demands of the level Restricted, such as a user other than root, are not about access to the node.
+The level Baseline of the Pod Security Standards forbids these uses, because each gives a container access to its node.
+Further demands of the level Restricted, such as a user other than root, are not about access to the node.
 
 Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
 """
@@ -16,11 +16,11 @@ from policy.judged import Template
 from policy.rule import container_fields, pod_fields
 
 ITEM: Final = "[]"
-"""Part of a path: each item of the list before it."""
+"""A part of a path that stands for each item of a list."""
 
 
 class Holder(Enum):
-    """The kind of object that has the field."""
+    """The kind of object that has a field."""
 
     POD = "pod"
     CONTAINER = "container"
@@ -29,7 +29,7 @@ class Holder(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field and its harmless values; an absent value is always harmless."""
+    """A field and its harmless values. An absent field is harmless, too."""
 
     holder: Holder
     parts: tuple[str, ...]
@@ -37,7 +37,7 @@ class Field:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Its paths in a JobSet, as a rule declares them."""
+        """The paths of the field in a JobSet, in the form of `PolicyRule.reads`."""
         name = ".".join(self.parts).replace(f".{ITEM}", ITEM)
         if self.holder is Holder.CONTAINER:
             return container_fields(name)
@@ -46,17 +46,17 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Something that pods may be forbidden to use: its name in messages, the fix, and its fields."""
+    """A use of the node that can be forbidden: its name in messages, the fix, and the fields that ask for it."""
 
     label: str
     fix: str
     fields: tuple[Field, ...]
 
     def find_in(self, template: Template) -> Iterator[tuple[Path, Any]]:
-        """The paths at which the pods of a template use it, and the values there."""
+        """The harmful values in the pods of a template, each after its path."""
         for field in self.fields:
             for holder_path, holder in _holders(template, field.holder):
-                # Few pods have it, and looking further would take most of the time for a large set.
+                # Few holders have the field. Calling `_values` for all would take most of the time for a large set.
                 for parts, value in _values(holder, field.parts) if field.parts[0] in holder else ():
                     if value not in field.harmless:
                         yield template.at(*holder_path, *parts), value
@@ -97,9 +97,9 @@ def _container(*parts: str, harmless: tuple[str | int, ...] = ()) -> Field:
 
 
 def _security(*parts: str, harmless: tuple[str | int, ...]) -> tuple[Field, Field]:
-    """A field of the security context, which pods and containers have."""
-    whole = ("securityContext", *parts)
-    return _pod(*whole, harmless=harmless), _container(*whole, harmless=harmless)
+    """A field of the security context, of pods and of containers."""
+    path = ("securityContext", *parts)
+    return _pod(*path, harmless=harmless), _container(*path, harmless=harmless)
 
 
 _OFF = (False,)
@@ -133,7 +133,7 @@ _SYSCTLS = (
     "net.ipv4.tcp_syncookies",
     "net.ipv4.tcp_wmem",
 )
-"""Sysctls of the pod's own namespaces, which affect no other pod."""
+"""Sysctls that are set in the namespaces of the pod, so they affect no other pod."""
 _SE_LINUX = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
 _PROFILES = ("", "RuntimeDefault", "Localhost")
 _HANDLERS = (
@@ -206,4 +206,4 @@ USES: Final[Mapping[str, Use]] = {
         ),
     ),
 }
-"""By their name in a policy."""
+"""The uses by their name in a policy."""

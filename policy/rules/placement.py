@@ -94,13 +94,13 @@ def find_exclusive_topologies(rule: ExclusiveTopologies, judged: JudgedJobSet, _
     The topology is that of the annotation `alpha.jobset.sigs.k8s.io/exclusive-topology` of the Job template, else of
     the JobSet, else of the pod template. With `required` every ReplicatedJob needs one.
     """
-    seen: set[Path] = set()
+    checked_paths: set[Path] = set()
     for template in judged.templates:
         topology, metadata_path = _topology(judged, template)
         path = metadata_path.at("annotations", keys.EXCLUSIVE_TOPOLOGY)
-        if path in seen:
+        if path in checked_paths:
             continue
-        seen.add(path)
+        checked_paths.add(path)
         if topology:
             yield from check_allowed(TOPOLOGY, path, topology, rule.allowed)
         elif rule.required:
@@ -108,13 +108,16 @@ def find_exclusive_topologies(rule: ExclusiveTopologies, judged: JudgedJobSet, _
 
 
 def _topology(judged: JudgedJobSet, template: Template) -> tuple[str, Path]:
-    """The topology in force for the pods of a template, and the metadata that has it, or could have it."""
+    """The topology for the pods of a template, and the path of the metadata with the annotation.
+
+    Without the annotation: an empty text, and the path of the metadata of the Job template.
+    """
     of_job, pod_path = template.path.at("template", "metadata"), template.job_path.at("template", "metadata")
-    whole, key = judged.js.metadata.annotations, keys.EXCLUSIVE_TOPOLOGY
+    of_set, key = judged.js.metadata.annotations, keys.EXCLUSIVE_TOPOLOGY
     pod: JSON = (template.rjob.job_spec.get("template") or {}).get("metadata") or {}
     for annotations, path in (
         (template.rjob.annotations, of_job),
-        (whole, METADATA),
+        (of_set, METADATA),
         (pod.get("annotations") or {}, pod_path),
     ):
         if key in annotations:
@@ -132,7 +135,6 @@ _KEY = text(keys.EXCLUSIVE_TOPOLOGY)
 
 @by_findings
 def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root) -> Cel:
-    """The topology is that of the Job template, else of the JobSet, else of the pod template."""
     of_job = f"j.?template.?metadata.?annotations[?{_KEY}]"
     pod_fields = f"j.?template.?spec.?template.?metadata.?annotations[?{_KEY}]"
     at_job = template_path("i", f".template.metadata.annotations[{keys.EXCLUSIVE_TOPOLOGY}]")
@@ -140,7 +142,7 @@ def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root
     at_set = cel_path(str(METADATA.at("annotations", keys.EXCLUSIVE_TOPOLOGY)))
 
     def topology_findings(value: str, at: CelPath) -> Cel:
-        """A list of the findings about the topology at a path."""
+        """An expression for the findings about the topology `value` at a path."""
         lists = []
         if rule.allowed is not None:
             value_text = quote_text(Cel(f"string({value})"))
@@ -151,16 +153,16 @@ def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root
             lists.append(list_if(f"{value} == ''", missing))
         return concat_lists(*lists)
 
-    jobs, whole = root.variable("jobs"), f"{root.variable('annotations')}[?{_KEY}]"
+    jobs, set_annotation = root.variable("jobs"), f"{root.variable('annotations')}[?{_KEY}]"
     in_job = topology_findings(f"{of_job}.orValue('')", at_job)
     own = Cel(f"{jobs}.transformList(i, j, {of_job}.hasValue(), {in_job}).flatten()")
     is_missing = f"{jobs}.exists(j, !{of_job}.hasValue())"
-    in_set = topology_findings(f"{whole}.orValue('')", at_set)
-    of_set = f"({whole}.hasValue() && {is_missing} ? {in_set} : [])"
+    in_set = topology_findings(f"{set_annotation}.orValue('')", at_set)
+    of_set = f"({set_annotation}.hasValue() && {is_missing} ? {in_set} : [])"
     in_pod = topology_findings(f"{pod_fields}.orValue('')", at_pod)
     nowhere = topology_findings("''", at_job)
     of_pods_or_none = (
-        f"({whole}.hasValue() ? [] : {jobs}.transformList(i, j, !{of_job}.hasValue(),"
+        f"({set_annotation}.hasValue() ? [] : {jobs}.transformList(i, j, !{of_job}.hasValue(),"
         f" {pod_fields}.hasValue() ? {in_pod} : {nowhere}).flatten())"
     )
     return concat_lists(own, Cel(of_set), Cel(of_pods_or_none))

@@ -1,6 +1,7 @@
-"""The requests of the pods of a set for one resource, counted as `kube.model.requests` does. Pure.
+"""Sums of the requests for one resource by all pods of a set, in Python and in CEL. Pure.
 
-In CEL amounts are whole numbers: of cpu in thousandths, of everything else in whole units.
+The CEL counts like `kube.model.requests`. In CEL, amounts are whole numbers: of cpu in thousandths, of all other
+resources in whole units.
 """
 
 from collections.abc import Iterator, Sequence
@@ -55,17 +56,17 @@ UNCOUNTED = sentence(
 
 
 def request_number(limit: ResourceLimit, judged: JudgedJobSet, namespace: Namespace) -> Number:
-    """The requests of all pods of a set for a resource, and its limit."""
-    most = effective_limit(limit, namespace)
+    """The sum of the requests for a resource by all pods of a set, and its limit."""
+    limit_in_force = effective_limit(limit, namespace)
     find_path = partial(_request, judged, limit.name)
-    parts = partial(_resource_parts, judged, limit.name, most.text)
-    return Number(limit.name, judged.requests.get(limit.name, 0), most, find_path, parts)
+    parts = partial(_resource_parts, judged, limit.name, limit_in_force.text)
+    return Number(limit.name, judged.requests.get(limit.name, 0), limit_in_force, find_path, parts)
 
 
 def find_uncountable(
     limits: Sequence[ResourceLimit], judged: JudgedJobSet, namespace: Namespace
 ) -> Iterator[FieldError]:
-    """Amounts of resources with a limit that cannot be counted."""
+    """Findings about amounts that cannot be counted, of resources that have a limit."""
     names = {limit.name for limit in limits if effective_limit(limit, namespace) != NO_BOUND}
     for template in judged.templates:
         for path, name, value in template.uncountable_amounts:
@@ -74,7 +75,7 @@ def find_uncountable(
 
 
 def _request(judged: JudgedJobSet, resource: str) -> Path:
-    """The path of the largest request of the resource."""
+    """The path of a request for the resource, in the template whose pods request most of it."""
     if not judged.templates:
         return SPEC.at("replicatedJobs")
     largest = max(judged.templates, key=lambda template: template.pods * template.requests.get(resource, 0))
@@ -94,20 +95,20 @@ _R = below("", "r")
 
 
 def _optional_request(holder: str, key: str) -> str:
-    """The request of a container, or of a pod as a whole, for a resource: an optional quantity."""
+    """CEL: the request of a container, or of a pod as a whole, for a resource, as an optional quantity."""
     return f"{holder}.?resources.?requests[?{key}].or({holder}.?resources.?limits[?{key}])"
 
 
 def _is_counted(value: str) -> str:
-    """Whether a text is an amount that a pod may state."""
+    """A CEL condition: a text is an amount that can be counted."""
     return f"{is_amount(value)} && !quantity({value}).isGreaterThan(quantity('{MAX_OF_POD}'))"
 
 
 @dataclass(frozen=True, slots=True)
 class CelRequests:
-    """A resource of a total.
+    """The CEL for one resource of the rule `maxTotals`.
 
-    `requests`, `amounts`: variables with the requests of one pod, and of all pods, of a template.
+    `requests` and `amounts` are the names of variables: lists by template of the requests of one pod, and of all pods.
     """
 
     limit: ResourceLimit
@@ -126,7 +127,7 @@ class CelRequests:
         return _optional_request(holder, str(self.key))
 
     def _count(self, holders: str, stated: str) -> str:
-        """The requests of these holders, rounded up to whole numbers; -1 for one that cannot be counted."""
+        """A list of the requests of `holders`, rounded up to whole numbers; -1 for a request that cannot be counted."""
         scale, unit = (" * 1000.0", " + 'm'") if self.counts_thousandths else ("", "")
         near = f"int(q.asApproximateFloat(){scale} + 0.5)"
         whole = f"[{near}].map(w, quantity(string(w){unit}).isLessThan(q) ? w + 1 : w)"
@@ -137,7 +138,7 @@ class CelRequests:
         return total(f"{self._count(holders, stated)}.filter(n, n > 0)")
 
     def _container_request(self, init: str) -> str:
-        """Containers and sidecars together, or an init container with earlier sidecars, if that is more."""
+        """The request of containers and sidecars, or of an init container with earlier sidecars if that is more."""
         sidecar = "c.?restartPolicy.orValue('') == 'Always'"
         stated = self._request("c")
         running = (
@@ -148,7 +149,7 @@ class CelRequests:
         return f"([{running}] + {starting}).max()"
 
     def pod_requests(self, root: Root) -> Cel:
-        """The request of a pod of each template."""
+        """A list of the requests of one pod, by template."""
         init = f"(p.?initContainers.orValue([]) + {root.variable('agents')}[i])"
         amount = self._container_request(init)
         if is_pod_resource(self.limit.name):
@@ -160,10 +161,10 @@ class CelRequests:
         """The request of the pod as a whole, if it states one, otherwise `of_containers`."""
         limits = f"p.?resources.?limits[?{self.key}].hasValue()"
         if not self.limit.name.startswith("hugepages-"):
-            every = f"(p.?containers.orValue([]) + {init})"
-            limits += f" && !{every}.exists(c, {self._request('c')}.hasValue())"
-        whole = f"(p.?resources.?requests[?{self.key}].hasValue() || ({limits}))"
-        return f"({whole} ? {self._sum('[p]', self._request('c'))} : {of_containers})"
+            all_containers = f"(p.?containers.orValue([]) + {init})"
+            limits += f" && !{all_containers}.exists(c, {self._request('c')}.hasValue())"
+        is_stated = f"(p.?resources.?requests[?{self.key}].hasValue() || ({limits}))"
+        return f"({is_stated} ? {self._sum('[p]', self._request('c'))} : {of_containers})"
 
     def template_requests(self, root: Root) -> Cel:
         return multiply_by_pods(root, self.requests)
@@ -189,7 +190,7 @@ class CelRequests:
         return f"string({amount})"
 
     def _cel_path(self) -> CelPath:
-        """The path of its largest request."""
+        """The path of the largest request in the template whose pods request most."""
         number = cel_largest(Cel(f"variables.{self.amounts}"))
         states = f"({{}}.?resources.?requests[?{self.key}].hasValue() ? 'requests' : 'limits')"
         resource, agents = below("", self.key.text), f"variables.agents[{number}]"
@@ -199,8 +200,8 @@ class CelRequests:
             holder = f"{pod_path}.{field}[' + string(k) + '].resources.' + {states.replace('{}', 'c')} + {resource}"
             lists.append(f"p.?{field}.orValue([]).transformList(k, c, {holder})")
             amounts.append(f"p.?{field}.orValue([])")
-        whole = f"[{pod_path}.resources.' + {states.replace('{}', 'p')} + {resource}]"
-        paths = " + ".join([*lists, f"{agents}.map(c, '{AGENT}')", whole])
+        of_pod = f"[{pod_path}.resources.' + {states.replace('{}', 'p')} + {resource}]"
+        paths = " + ".join([*lists, f"{agents}.map(c, '{AGENT}')", of_pod])
         holders = " + ".join([*amounts, agents, "[p]"])
         stated = self._count(f"({holders})", self._request("c"))
         largest = f"[{stated}].map(a, a.max() < 0 ? {pod_path}' : ({paths})[a.indexOf(a.max())])[0]"
@@ -210,20 +211,20 @@ class CelRequests:
         return path, path
 
 
-def multiply_by_pods(root: Root, pod_path: str) -> Cel:
-    """The amounts of all pods of each template; `pod_path` is the variable with the amounts of one pod."""
-    one_pod = f"{root.variable(pod_path)}[i]"
+def multiply_by_pods(root: Root, variable: str) -> Cel:
+    """A list of the amounts of all pods, by template. `variable`: the name of the list of amounts of one pod."""
+    one_pod = f"{root.variable(variable)}[i]"
     product = f"double(n) * double({one_pod}) < double({LARGEST_NUMBER}) ? n * {one_pod} : {LARGEST_NUMBER}"
     return Cel(f"{root.variable('podCounts')}.transformList(i, n, {product})")
 
 
 def compile_uncountable(limits: Sequence[ResourceLimit], say: Say) -> Expression:
-    """Findings about amounts that cannot be counted, of each resource `r` that has a limit."""
+    """An expression for the findings about amounts that cannot be counted, of resources that have a limit."""
     kind = "({}.?resources.?requests[?r].hasValue() ? 'requests' : 'limits')"
     at_container = container_path(".resources.", Cel(kind.format("x.c")), _R)
-    of_whole, of_overhead = pod_path("i", ".resources.", Cel(kind.format("p")), _R), pod_path("i", ".overhead", _R)
+    at_pod, at_overhead = pod_path("i", ".resources.", Cel(kind.format("p")), _R), pod_path("i", ".overhead", _R)
 
-    def each(names: Cel, holders: str, stated: str, at: CelPath) -> Cel:
+    def amount_findings(names: Cel, holders: str, stated: str, at: CelPath) -> Cel:
         finding = say.at(UNCOUNTED, *at, shown=quote_text(Cel("t")))
         wrong = f"[string({stated}.orValue(dyn(0)))].filter(t, !({_is_counted('t')})).map(t, {finding})"
         return Cel(f"{names}.map(r, {holders}, {wrong}).flatten()).flatten()")
@@ -232,24 +233,24 @@ def compile_uncountable(limits: Sequence[ResourceLimit], say: Say) -> Expression
         pods = f"{root.variable('changedPods')}.transformList(i, p"
         names = _resources_in_force(limits)
         lists = [
-            each(names, f"{root.variable('containers')}.map(x", _optional_request("x.c", "r"), at_container),
-            each(names, f"{pods}, has(p.overhead)", "p.?overhead[?r]", of_overhead),
+            amount_findings(names, f"{root.variable('containers')}.map(x", _optional_request("x.c", "r"), at_container),
+            amount_findings(names, f"{pods}, has(p.overhead)", "p.?overhead[?r]", at_overhead),
         ]
         if of_pods := [limit for limit in limits if is_pod_resource(limit.name)]:
-            lists.append(
-                each(_resources_in_force(of_pods), f"{pods}, has(p.resources)", _optional_request("p", "r"), of_whole)
-            )
+            names = _resources_in_force(of_pods)
+            stated = _optional_request("p", "r")
+            lists.append(amount_findings(names, f"{pods}, has(p.resources)", stated, at_pod))
         return concat_lists(*lists)
 
     return findings if limits else Compiled().findings
 
 
 def _resources_in_force(limits: Sequence[ResourceLimit]) -> Cel:
-    """Names of those resources that have a limit in this namespace."""
+    """A list of the names of the resources that have a limit in the namespace of the JobSet."""
     always = texts(limit.name for limit in limits if limit.max is not None)
-    enclosing = (
+    by_namespace = (
         Cel(f"({limit_of(limit)}.size() > 0 ? [{text(limit.name)}] : {NO_TEXTS})")
         for limit in limits
         if limit.max is None
     )
-    return Cel(f"({concat_lists(always if always.text != '[]' else NO_TEXTS, *enclosing)})")
+    return Cel(f"({concat_lists(always if always.text != '[]' else NO_TEXTS, *by_namespace)})")

@@ -1,4 +1,4 @@
-"""The rule of policies about the resources that pods request, and where they and their groups claim devices. Pure."""
+"""The rule `allowedResources` of policies, and functions for rules about claims for devices. Pure."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -36,13 +36,13 @@ NO_RESOURCE = caution("no-resource", "no container can ask for a resource of thi
 
 
 def unknown_resource(name: str, path: Path) -> Iterator[FieldError]:
-    """The warning that no container can request the resource at that path of a policy."""
+    """The warning that no container can request a resource of this name. `path`: the path of the name in a policy."""
     if any(container_resource_faults(path, name)):
         yield NO_RESOURCE.at(path, name, known=partial(_known_resource, name))
 
 
 def unknown_resources(names: tuple[str, ...], path: Path) -> Iterator[FieldError]:
-    """Unknown names in a list of resources."""
+    """Warnings about unknown names in a list of resources. `path`: the path of the list in a policy."""
     for i, name in enumerate(names):
         yield from unknown_resource(name, path.at(i))
 
@@ -64,7 +64,7 @@ def find_allowed_resources(rule: tuple[str, ...], judged: JudgedJobSet, _: Names
 
 
 def _named_resources(template: Template) -> Iterator[tuple[Path, str]]:
-    """Each resource that a pod, its containers or its overhead name, with its path."""
+    """The resources that a pod, its containers or its overhead name, each after its path."""
     for parts, holder in resource_holders(template.rjob.pod_spec):
         for kind in ("requests", "limits"):
             for name in (holder.get("resources") or {}).get(kind) or ():
@@ -74,14 +74,14 @@ def _named_resources(template: Template) -> Iterator[tuple[Path, str]]:
 
 
 def claims_of_pods(template: Template) -> Iterator[Path]:
-    """The paths at which the pods of a template claim devices: claims, and resources that stand for a DeviceClass."""
+    """The paths of claims for devices by the pods of a template, and of resources that stand for a DeviceClass."""
     for i, _ in enumerate(template.pod.get("resourceClaims") or ()):
         yield template.pod_path.at("resourceClaims", i)
     yield from (path for path, name in _named_resources(template) if is_device_class(name))
 
 
 def claims_of_groups(judged: JudgedJobSet) -> Iterator[Path]:
-    """The paths of shared claims of groups of pods."""
+    """The paths of claims for devices that groups of pods share."""
     for template in judged.templates:
         for k, _ in enumerate(template.claims_of_job):
             yield template.job_path.at("scheduling", "resourceClaims", k)
@@ -118,9 +118,9 @@ CLAIMS = (
 _KINDS = ("requests", "limits")
 _NAME = below("", "string(r)")
 GROUPS = "{}.?spec.?scheduling.?replicatedJobs.orValue([])"
-"""Groups of ReplicatedJobs in a JobSet."""
+"""A template for the list of `spec.scheduling.replicatedJobs` in CEL."""
 OF_JOB = "j.?template.?spec.?scheduling.?resourceClaims.orValue([])"
-"""Claims of the template of Jobs `j`, which the pods of a Job share."""
+"""The claims that the pods of a Job of the ReplicatedJob `j` share, in CEL."""
 OF_CLASS = f"string(r).startsWith({text(DEVICE_CLASS)})"
 
 
@@ -133,25 +133,25 @@ def compile_allowed_resources(rule: tuple[str, ...], say: Say, root: Root) -> Ce
 
 
 def _findings_by_resource(root: Root, condition: str, finding: Callable[[CelPath], Cel]) -> list[Cel]:
-    """Findings about each resource `r` that a pod, its containers or its overhead name, if the condition holds."""
+    """Expressions for findings about resources `r` of pods, containers and overheads for which `condition` holds."""
     pods, lists = root.variable("changedPods"), []
 
-    def each(names: str, at: CelPath) -> str:
+    def name_findings(names: str, at: CelPath) -> str:
         return f"{names}.orValue({{}}).transformList(r, a, {condition}, {finding(at)})"
 
     for kind in _KINDS:
         in_container = container_path(f".resources.{kind}", _NAME)
-        findings = each(f"x.c.?resources.?{kind}", in_container)
+        findings = name_findings(f"x.c.?resources.?{kind}", in_container)
         lists.append(f"{root.variable('containers')}.filter(x, has(x.c.resources)).map(x, {findings}).flatten()")
-        findings = each(f"p.?resources.?{kind}", pod_path("i", f".resources.{kind}", _NAME))
+        findings = name_findings(f"p.?resources.?{kind}", pod_path("i", f".resources.{kind}", _NAME))
         lists.append(f"{pods}.transformList(i, p, has(p.resources), {findings}).flatten()")
-    findings = each("p.?overhead", pod_path("i", ".overhead", _NAME))
+    findings = name_findings("p.?overhead", pod_path("i", ".overhead", _NAME))
     lists.append(f"{pods}.transformList(i, p, has(p.overhead), {findings}).flatten()")
-    return [Cel(each) for each in lists]
+    return [Cel(text) for text in lists]
 
 
 def compile_claims(root: Root, finding: Callable[[CelPath], Cel]) -> Cel:
-    """Findings about each claim for devices: of pods, by resources that stand for a DeviceClass, of groups."""
+    """An expression for findings at all claims for devices, by pods and groups, and by resources of a DeviceClass."""
     claim = finding(pod_path("i", ".resourceClaims", Index("k")))
     pod_fields = (
         f"{root.variable('changedPods')}.transformList(i, p, p.?resourceClaims.orValue([])"

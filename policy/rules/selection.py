@@ -1,4 +1,4 @@
-"""The rule of policies about nodes that pods select. Pure."""
+"""The rule `nodeSelectors` of policies, about the nodes that pods select. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ def _terms(affinity: JSON) -> _Terms:
 
 
 def _pod_terms(affinity: JSON) -> _Terms:
-    """Affinity terms to certain pods, and anti-affinity terms to pods of other namespaces."""
+    """The terms of affinity to pods, and of anti-affinity to pods of other namespaces, each after its path."""
     for kind in _POD_KINDS:
         terms: JSON = affinity.get(kind) or {}
         required = (((kind, _REQUIRED, i), term) for i, term in enumerate(terms.get(_REQUIRED) or ()))
@@ -102,18 +102,18 @@ def _check_term(path: Path, term: JSON, allowed: Mapping[str, NodeLabel]) -> Ite
 def _check_label(
     path: Path, allowed: Mapping[str, NodeLabel], key: str, values: tuple[str, ...] | None, stated: object
 ) -> Iterator[FieldError]:
-    """Findings about the selection of nodes by a label. `values`: the selected ones; None if it selects by no value.
+    """Findings about the selection of nodes by a label.
 
-    `stated`: the whole selection as its author wrote it, only for comparison: an update that changes it is a new
-    violation.
+    - `values`: the selected values; None for a selection without values.
+    - `stated`: the selection in the manifest. It is compared, so that an update that changes it is a new violation.
     """
     label = allowed.get(key)
     if label is None:
         yield NODE_LABEL.at(path, stated, key=key, allowed=lambda: did_you_mean(key, allowed, intro="allowed are"))
         return
-    known = label.values
-    if known is not None and (values is None or any(value not in known for value in values)):
-        yield NODE_VALUE.at(path, stated, key=key, allowed=lambda: f"allowed are: {', '.join(known)}")
+    allowed_values = label.values
+    if allowed_values is not None and (values is None or any(value not in allowed_values for value in values)):
+        yield NODE_VALUE.at(path, stated, key=key, allowed=lambda: f"allowed are: {', '.join(allowed_values)}")
 
 
 _TERMS = (f"nodeAffinity.{_REQUIRED}.nodeSelectorTerms[]", f"nodeAffinity.{_PREFERRED}[].preference")
@@ -128,7 +128,7 @@ _SELECTIONS = pod_fields(
     *(f"affinity.{term}.topologyKey" for term in _POD_TERMS),
 )
 _VALUES = "{}.?values.orValue([]).map(v, string(v)).join(',')"
-"""The values of a requirement, as one text."""
+"""A template for the values of a requirement as one text, in CEL."""
 
 
 def compile_node_selectors(rule: NodeSelectors, say: Say) -> Compiled:
@@ -137,7 +137,11 @@ def compile_node_selectors(rule: NodeSelectors, say: Say) -> Compiled:
 
 
 def _cel_terms(root: Root) -> Cel:
-    """Each term `t` of node affinity as a map, with its index `k`, and its path: `a`, the index, `z`."""
+    """A list of the terms `t` of node affinity, each as a map.
+
+    Its other keys: `j` is the index of the ReplicatedJob, `k` the index of the term. The path of the term below the
+    affinity consists of `a`, the index `k`, and `z`.
+    """
     affinity = "p.?affinity.?nodeAffinity"
     required = (
         f"{affinity}.?{_REQUIRED}.?nodeSelectorTerms.orValue([]).transformList(k, t,"
@@ -156,7 +160,7 @@ def _cel_terms(root: Root) -> Cel:
 
 
 def _cel_pod_terms(root: Root) -> Cel:
-    """Each term of affinity to pods, and of anti-affinity to pods of other namespaces, in the form of `_cel_terms`."""
+    """A list of the terms of affinity and anti-affinity of `_pod_terms`, in the form of `_cel_terms`."""
     elsewhere = "(e == 'podAffinity' || t.?namespaces.orValue([]).size() > 0 || t.?namespaceSelector.hasValue())"
     kind, item = "p.?affinity[?e]", "'j': dyn(i), 'k': dyn(k), 't': dyn(t)"
     required = (
@@ -205,9 +209,9 @@ def _cel_selections(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """A way to select nodes by a label, whose key is `key` in CEL: whether it names values, and which.
+    """A way to select nodes by the label `key`, in CEL.
 
-    `stated`: as written.
+    `by_value`: whether the selection names values. `values`: these values. `stated`: the selection in the manifest.
     """
 
     by_value: Cel
@@ -222,24 +226,25 @@ _BY_AFFINITY = _Selection(
 _BY_PODS = _Selection(Cel("false"), Cel("[key]"), Cel("string(key)"))
 
 
-def _cel_label_findings(rule: NodeSelectors, at: CelPath, chosen: _Selection, say: Say) -> Cel:
-    """A list of the findings about the selection of nodes by the label `key`."""
+def _cel_label_findings(rule: NodeSelectors, at: CelPath, selection: _Selection, say: Say) -> Cel:
+    """A list of the findings about a selection of nodes by the label `key`, as in `_check_label`."""
     allowed = texts(label.key for label in rule.allowed)
     words = list_allowed([label.key for label in rule.allowed])
-    unknown = say.at(NODE_LABEL, *at, apart=chosen.stated, key=Cel("string(key)"), allowed=words)
+    unknown = say.at(NODE_LABEL, *at, apart=selection.stated, key=Cel("string(key)"), allowed=words)
     other = f"!(key in {allowed}) ? [{unknown}] : "
     for label in rule.allowed:
         if label.values is not None:
-            other += _cel_value_finding(label, at, chosen, say)
+            other += _cel_value_finding(label, at, selection, say)
     return Cel(f"({other}[])")
 
 
-def _cel_value_finding(label: NodeLabel, at: CelPath, chosen: _Selection, say: Say) -> str:
-    known = label.values or ()
-    words = f"allowed are: {', '.join(known)}"
-    wrong = say.at(NODE_VALUE, *at, apart=chosen.stated, key=label.key, allowed=words)
-    good = f"{chosen.by_value} && {chosen.values}.all(v, v in {texts(known)})"
-    return f"key == {text(label.key)} && !({good}) ? [{wrong}] : "
+def _cel_value_finding(label: NodeLabel, at: CelPath, selection: _Selection, say: Say) -> str:
+    """The beginning of a conditional expression: the finding that a value of the label is not allowed."""
+    allowed_values = label.values or ()
+    words = f"allowed are: {', '.join(allowed_values)}"
+    wrong = say.at(NODE_VALUE, *at, apart=selection.stated, key=label.key, allowed=words)
+    is_allowed = f"{selection.by_value} && {selection.values}.all(v, v in {texts(allowed_values)})"
+    return f"key == {text(label.key)} && !({is_allowed}) ? [{wrong}] : "
 
 
 NodeSelectorsRule = Annotated[

@@ -37,7 +37,7 @@ def largest_replicas(judged: JudgedJobSet, count: Callable[[Template], int]) -> 
 
 
 MAX_PARTS = 8
-"""Templates that a sentence lists."""
+"""At most this many templates are listed in a message."""
 
 
 def first_parts(parts: Iterator[str]) -> list[str]:
@@ -54,27 +54,30 @@ CEL_JOBS = "int(j.?replicas.orValue(1))"
 
 
 def _cel_jobs(root: Root) -> Cel:
-    """Jobs of each ReplicatedJob."""
+    """A list of the numbers of Jobs, by ReplicatedJob."""
     return Cel(f"{root.variable('jobs')}.map(j, {CEL_JOBS})")
 
 
 def cel_parts(template: str, *others: str) -> Cel:
-    """Text about each ReplicatedJob `j`, its index `i`, and items of other lists, as many as a message lists."""
-    most, every = MAX_PARTS, " + ".join([f"variables.jobs.transformList(i, j, {template})", *others])
-    some = f"t.size() > {most} ? t.slice(0, {most}) + ['and others'] : t"
-    return Cel(f"[{every}].map(t, {some}).map(t, t.join('; '))[0]")
+    """An expression for a text that joins the first `MAX_PARTS` parts.
+
+    `template`: CEL of the part about the ReplicatedJob `j` with the index `i`. `others`: CEL of lists of further parts.
+    """
+    all_parts = " + ".join([f"variables.jobs.transformList(i, j, {template})", *others])
+    first = f"t.size() > {MAX_PARTS} ? t.slice(0, {MAX_PARTS}) + ['and others'] : t"
+    return Cel(f"[{all_parts}].map(t, {first}).map(t, t.join('; '))[0]")
 
 
 def cel_largest(numbers: Cel) -> str:
-    """The index of the ReplicatedJob with the largest of these numbers."""
+    """CEL: the index of the ReplicatedJob with the largest number of a list by ReplicatedJob."""
     return f"{numbers}.indexOf({numbers}.max())"
 
 
 def cel_replicas(numbers: Cel) -> CelPath:
-    """The path of the largest of these numbers."""
+    """The path of `replicas` of the ReplicatedJob with the largest number of a list by ReplicatedJob."""
     path = f"'spec.replicatedJobs[' + string({cel_largest(numbers)}) + '].replicas'"
-    found = Cel(f"({numbers}.size() == 0 ? 'spec.replicatedJobs' : {path})")
-    return found, found
+    path_or_list = Cel(f"({numbers}.size() == 0 ? 'spec.replicatedJobs' : {path})")
+    return path_or_list, path_or_list
 
 
 def compile_max_replicated_jobs(rule: Limit, say: Say) -> Compiled:

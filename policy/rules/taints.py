@@ -1,4 +1,4 @@
-"""The rule of policies about taints that pods tolerate. Pure."""
+"""The rule `tolerations` of policies, about the taints that pods tolerate. Pure."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -54,14 +54,14 @@ def find_tolerations(rule: Tolerations, judged: JudgedJobSet, _: Namespace) -> I
         if template.pod.get("nodeName"):
             yield UNTAINTED.at(template.at("nodeName"), template.pod["nodeName"])
         for i, toleration in enumerate(template.pod.get("tolerations") or ()):
-            refused = _refusal(toleration, allowed.get(toleration.get("key") or ""))
-            if refused:
+            refused_part = _refusal(toleration, allowed.get(toleration.get("key") or ""))
+            if refused_part:
                 path = template.at("tolerations", i)
-                yield TOLERATION.at(path, toleration, what=refused, allowed=lambda: list_taints(rule))
+                yield TOLERATION.at(path, toleration, what=refused_part, allowed=lambda: list_taints(rule))
 
 
 def _refusal(toleration: JSON, entry: AllowedToleration | None) -> str:
-    """The part of a toleration that is not allowed, in words; empty if all of it is."""
+    """The part of a toleration that is not allowed, in words; empty if the toleration is allowed."""
     key = toleration.get("key") or ""
     if entry is None:
         return f"the taint {key}" if key else "every taint"
@@ -74,7 +74,7 @@ def _refusal(toleration: JSON, entry: AllowedToleration | None) -> str:
 
 
 def list_taints(rule: Tolerations) -> str:
-    """The taints that may be tolerated, in words."""
+    """The end of a message that lists the taints that may be tolerated."""
     return "allowed are: " + ", ".join(
         entry.key
         + (f"={'|'.join(entry.values)}" if entry.values is not None else "")
@@ -91,9 +91,9 @@ def compile_tolerations(rule: Tolerations, say: Say, root: Root) -> Cel:
     at = pod_path("i", ".tolerations", Index("k"))
     stated = Cel(" + ' ' + ".join(f"string(t.?{field}.orValue(''))" for field in ("operator", "value", "effect")))
     finding = say.at(TOLERATION, *at, apart=stated, what=Cel("what"), allowed=list_taints(rule))
-    known = texts(entry.key for entry in rule.allowed)
+    keys = texts(entry.key for entry in rule.allowed)
     node = say.at(UNTAINTED, *pod_path("i", ".nodeName"), apart=Cel("string(p.nodeName)"))
-    refused = f"!({_TAINT} in {known}) ? ({_TAINT} == '' ? 'every taint' : 'the taint ' + {_TAINT}) : "
+    refused = f"!({_TAINT} in {keys}) ? ({_TAINT} == '' ? 'every taint' : 'the taint ' + {_TAINT}) : "
     refused += "".join(f"{_TAINT} == {text(entry.key)} ? {_compile_refusal(entry)} : " for entry in rule.allowed) + "''"
     pods = root.variable("changedPods")
     pod_fields = Cel(
@@ -107,7 +107,7 @@ _TAINT = "string(t.?key.orValue(''))"
 
 
 def _compile_refusal(entry: AllowedToleration) -> str:
-    """CEL of the part of a toleration that is not allowed, in words; empty if all of it is."""
+    """An expression for the result of `_refusal` about a toleration of the taint of `entry`."""
     of_taint, refused = text(f" of the taint {entry.key!s}"), "''"
     if entry.values is not None:
         operator, value = "t.?operator.orValue('')", "t.?value.orValue('')"

@@ -1,4 +1,4 @@
-"""Rules of policies about fields in seconds: how long a set may run, and how long it is kept after its end. Pure."""
+"""Rules of policies about the deadline of a set and about its time to live after its end. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class _Seconds:
         return seconds
 
     def numbers(self, rule: MaxSeconds, judged: JudgedJobSet, namespace: Namespace) -> Iterator[Number]:
-        """The seconds, if the set has the field."""
+        """The value of the field and its limit; no number for a set without the field."""
         seconds = self.value(judged)
         if seconds is not None:
             yield Number("seconds", seconds, effective_limit(rule, namespace), lambda: self.path)
@@ -68,8 +68,8 @@ class _Seconds:
             return f"{root.name}.?spec.?{self.path.parts[-1]}"
 
         def numbers(root: Root) -> Cel:
-            own = value(root)
-            return Cel(f"({own}.hasValue() ? {single_number(f'{own}.orValue(0)', 'seconds')} : [])")
+            seconds = value(root)
+            return Cel(f"({seconds}.hasValue() ? {single_number(f'{seconds}.orValue(0)', 'seconds')} : [])")
 
         def findings(root: Root) -> Cel:
             return list_if(f"!{value(root)}.hasValue()", say.at(self.missing, at[0])) if rule.required else NOTHING

@@ -1,4 +1,4 @@
-"""The rule of policies about what all pods of a set take together. Pure."""
+"""The rule `maxTotals` of policies, about the pods, requests and claims of a set together. Pure."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -116,7 +116,7 @@ _OF_CONTAINERS = "(p.?containers.orValue([]) + p.?initContainers.orValue([]))"
 
 
 def _cel_pods(root: Root) -> Cel:
-    """Pods of each ReplicatedJob."""
+    """A list of the numbers of pods, by ReplicatedJob."""
     return Cel(f"{root.variable('jobs')}.map(j, {CEL_JOBS} * {_PODS_OF_JOB})")
 
 
@@ -151,7 +151,7 @@ _IS_MADE = "filter(c, c.?resourceClaimName.orValue('') == '')"
 
 
 def _cel_claims(root: Root) -> Cel:
-    """Claims that are made for a pod of each template."""
+    """A list of the numbers of claims that are created for one pod, by template."""
     in_one = f"['requests', 'limits'].exists(f, c.?resources[?f].orValue({{}}).exists(r, {OF_CLASS}))"
     by_class = f"{_OF_CONTAINERS}.exists(c, {in_one})"
     return Cel(
@@ -160,12 +160,12 @@ def _cel_claims(root: Root) -> Cel:
 
 
 def _claim_counts(root: Root) -> Cel:
-    """Claims that are made for all pods of each template."""
+    """A list of the numbers of claims that are created for all pods, by template."""
     return multiply_by_pods(root, "claims")
 
 
 def _claims_of_groups(root: Root) -> Cel:
-    """Claims that are made for groups of pods, for each entry of the groups and for each template."""
+    """A list of the numbers of claims that are created for groups of pods, by scheduling entry and by template."""
     jobs = f"{root.variable('jobs')}.filter(j, j.name in e.targetReplicatedJobs).map(j, {CEL_JOBS}).sum()"
     of_job = f"e.?job.?resourceClaims.orValue([]).{_IS_MADE}.size() * {jobs}"
     groups = GROUPS.format(root.name)
@@ -174,7 +174,7 @@ def _claims_of_groups(root: Root) -> Cel:
 
 
 def _named_claims(root: Root) -> Cel:
-    """Names of existing claims, each once."""
+    """A list of the names of existing claims, without repetitions."""
     groups = GROUPS.format(root.name)
     lists = [f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]))"]
     lists += [f"{root.variable('jobs')}.map(j, {OF_JOB})"]
@@ -184,8 +184,8 @@ def _named_claims(root: Root) -> Cel:
 
 
 def _claim_number(limit: Limit) -> CelNumbers:
-    each, every = "string(variables.claims[i])", "string(variables.claimCounts[i])"
-    words = f"string(variables.podCounts[i]) + ' x ' + {each} + ' = ' + {every}"
+    of_pod, of_all_pods = "string(variables.claims[i])", "string(variables.claimCounts[i])"
+    words = f"string(variables.podCounts[i]) + ' x ' + {of_pod} + ' = ' + {of_all_pods}"
     of_groups, by_name = "variables.groupClaims.sum()", "variables.namedClaims.size()"
     listed = cel_parts(
         f"variables.claims[i] > 0, string(j.name) + ' has ' + {words}",

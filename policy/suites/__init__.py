@@ -1,1 +1,1 @@
-"""Tests of policies: the expectations of a suite, and whether policies and an API server meet them. Pure."""
+"""Tests of policies. A suite is a file that says what policies are expected to decide about some JobSets. Pure."""

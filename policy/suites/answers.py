@@ -1,7 +1,7 @@
-"""The API server's answer about the JobSet of a test, and its differences from the test's own verdict. Pure.
+"""Compares the API server's answer about the JobSet of a test with the verdict that was computed here. Pure.
 
-Our webhook records every violation in the audit log, by policy and rule (`Answer.annotations`): the policies of a suite
-are stored with the action Audit beside their own, which changes no verdict.
+The manager's webhook records every violation by policy and rule in audit annotations (`Answer.annotations`), because
+the policies of a suite are stored with the action Audit added, which changes no verdict.
 """
 
 import json
@@ -37,7 +37,10 @@ OTHERWISE = failure("refused", "the API server refuses the JobSet, whatever the 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of the API server. `object`: as it would be stored; None if refused. `causes`: paths and texts."""
+    """The answer of the API server about a JobSet.
+
+    `object`: the JobSet that would be stored; None if refused. `causes`: paths and texts of the causes of a refusal.
+    """
 
     object: JSON | None = None
     message: str = ""
@@ -48,10 +51,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Interpretation:
-    """The part of an answer that is about policies.
+    """The parts of an answer of the API server.
 
-    `more`: violations that were not recorded. `other_causes`: other reasons why the JobSet is refused, or could not be
-    judged.
+    - `verdict`: the verdict of policies.
+    - `more`: the number of violations that were not recorded.
+    - `other_causes`: why the JobSet is refused, or could not be judged, for reasons beside policies.
     """
 
     verdict: Verdict
@@ -65,19 +69,19 @@ def interpret(answer: Answer, policies: Sequence[JobSetPolicy], *, update: bool)
     record = _record(answer.annotations.get(OUR_ANNOTATION, ""), dict)
     more = int(record.get("more") or 0)
     entries = [entry for entry in record.get("violations") or () if isinstance(entry, dict)]
-    found = [
+    findings = [
         _finding(actions.get(entry["policy"], AUDIT), entry["policy"], entry["rule"], entry["path"], entry["message"])
         for entry in entries
         if "message" in entry
     ]
     failed = [f"{entry['rule']} of policy {entry['policy']}: {entry['error']}" for entry in entries if "error" in entry]
     denied = _DENIED.search(answer.message) if answer.object is None else None
-    found += _by_the_api_server(answer, denied)
+    findings += _by_the_api_server(answer, denied)
     other_causes = failed
     if answer.object is None and denied is None:
-        other_causes = [*failed, *_not_by_policies(answer, found, list(actions) if more else [])]
+        other_causes = [*failed, *_not_by_policies(answer, findings, list(actions) if more else [])]
     defaults = None if update or answer.object is None else recorded_defaults(answer.object)
-    return Interpretation(Verdict(found, defaults), more, other_causes)
+    return Interpretation(Verdict(findings, defaults), more, other_causes)
 
 
 def _finding(action: str, policy: str, rule: str, path: str, complaint: str) -> Finding:
@@ -90,7 +94,7 @@ def _record(text: str, kind: type) -> Any:
 
 
 def _by_the_api_server(answer: Answer, denied: re.Match[str] | None) -> Iterator[Finding]:
-    """Failures of ValidatingAdmissionPolicies."""
+    """Findings of ValidatingAdmissionPolicies. `denied`: the match of `_DENIED` in the message of a refusal."""
     if denied:
         yield _finding(DENY, denied[1], VALIDATING, "", denied[2])
     for text in answer.warnings:
@@ -101,28 +105,34 @@ def _by_the_api_server(answer: Answer, denied: re.Match[str] | None) -> Iterator
             yield _finding(AUDIT, entry.get("policy", ""), VALIDATING, "", entry.get("message", ""))
 
 
-def _not_by_policies(answer: Answer, found: Sequence[Finding], unrecorded: Sequence[str]) -> list[str]:
-    """The causes of a refusal without a recorded violation. `unrecorded`: policies that may have more."""
-    explained = Counter((each.path, each.complaint) for each in found if each.action == DENY)
+def _not_by_policies(answer: Answer, findings: Sequence[Finding], unrecorded: Sequence[str]) -> list[str]:
+    """The causes of a refusal that are no recorded violations.
+
+    `unrecorded`: names of policies that may have violations that were not recorded.
+    """
+    violations = Counter((finding.path, finding.complaint) for finding in findings if finding.action == DENY)
     other_causes = []
     for path, text in answer.causes:
-        own = next((key for key in explained if key[0] == path and _begins(text, key[1]) and explained[key]), None)
-        if own is None and any(f"policy {name}" in text for name in unrecorded):
+        violation = next(
+            (key for key in violations if key[0] == path and _begins(text, key[1]) and violations[key]), None
+        )
+        if violation is None and any(f"policy {name}" in text for name in unrecorded):
             continue
-        if own is None:
+        if violation is None:
             other_causes.append(f"{path}: {text}" if path else text)
         else:
-            explained[own] -= 1
+            violations[violation] -= 1
     return other_causes if answer.causes else [answer.message]
 
 
 def _begins(text: str, complaint: str) -> bool:
-    cut = len(complaint) == MAX_AUDITED_TEXT and complaint.endswith("...")
-    return text.startswith(complaint[:-3] if cut else complaint)
+    """Whether a text begins with a complaint, which the audit log may have cut."""
+    is_cut = len(complaint) == MAX_AUDITED_TEXT and complaint.endswith("...")
+    return text.startswith(complaint[:-3] if is_cut else complaint)
 
 
 def differences(own: Verdict, answer: Answer, answered: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
-    """Differences between the answer of the API server and the verdict, both ways. `name`: of the test."""
+    """Findings about differences between the verdict `own` and the API server's answer. `name`: that of the test."""
     for text in islice(_differences(own, answer, answered), MAX_QUOTED):
         yield DIFFERS.at(path, name, what=text)
 
@@ -134,8 +144,8 @@ def _differences(own: Verdict, answer: Answer, answered: Interpretation) -> Iter
     missing = list((own_keys - server_keys).elements())
     if len(missing) != answered.more:
         yield from (f"only this command says: {_describe(key)}" for key in missing)
-    refused = any(each.action == DENY for each in answered.verdict.found)
-    if refused and answer.object is not None:
+    is_denied = any(finding.action == DENY for finding in answered.verdict.found)
+    if is_denied and answer.object is not None:
         yield "a rule that denies is broken, and the JobSet is admitted"
     yield from _not_in_refusal(own, answer)
     defaults = answered.verdict.defaults
@@ -153,17 +163,17 @@ def _describe(key: tuple[str, str, str, str, str]) -> str:
 
 
 def _not_in_refusal(own: Verdict, answer: Answer) -> Iterator[str]:
-    """Refusals whose text is missing in the API server's answer, unless that leaves out some of many errors."""
+    """Differences about violations whose text is missing in a refusal, unless the refusal leaves out errors."""
     if answer.object is not None or not answer.causes or len(answer.causes) > MAX_SHOWN_ERRORS:
         return
     answered_texts = {f"{path}: {text}" for path, text in answer.causes}
-    for each in own.found:
-        if each.action == DENY and each.text not in answered_texts:
-            yield f"the refusal does not say: {each.text}"
+    for finding in own.found:
+        if finding.action == DENY and finding.text not in answered_texts:
+            yield f"the refusal does not say: {finding.text}"
 
 
 def refused_otherwise(answered: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
-    """The finding that the JobSet of that name is refused for another reason."""
+    """The finding that the JobSet of a test is refused for reasons beside policies. `name`: the name of the JobSet."""
     if answered.other_causes:
         yield OTHERWISE.at(path, name, text="; ".join(answered.other_causes[:MAX_QUOTED]))
 
@@ -172,6 +182,7 @@ def answer_of_response(code: int, body: Any, warnings: Sequence[str], annotation
     """The answer in a response of the API server."""
     if code < 300:
         return Answer(body, "", (), warnings, annotations)
-    causes = [(dig(each, "field") or "", dig(each, "message") or "") for each in dig(body, "details", "causes") or ()]
+    stated = dig(body, "details", "causes") or ()
+    causes = [(dig(cause, "field") or "", dig(cause, "message") or "") for cause in stated]
     message = dig(body, "message")
     return Answer(None, message if isinstance(message, str) else f"code {code}", causes, warnings, annotations)

@@ -1,4 +1,4 @@
-"""One test of a suite: the verdict of the policies about its JobSet, and the expected one. Pure."""
+"""Runs one test of a suite: compares the verdict of policies about a JobSet with the expectations. Pure."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ NEEDS_GATE = failure(
 
 
 class AdmittedJobSet(NamedTuple):
-    """A JobSet after admission: with defaults, as rules read it (None if it cannot be read), and its faults."""
+    """A JobSet after admission: the object with defaults, the same for rules (None if unreadable), and its faults."""
 
     object: JSON
     jobset: JudgedJobSet | None
@@ -54,12 +54,12 @@ class AdmittedJobSet(NamedTuple):
 
 
 Admit = Callable[[JSON, Sequence[JobSetPolicy], Namespace], AdmittedJobSet]
-"""Admits a JobSet, as it is written, with the defaults that these policies set in that namespace."""
+"""Function that admits a JobSet from a manifest, with the defaults that policies set in a namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding about a JobSet. `text`: the whole message, path included; `complaint`: without path and fix."""
+    """One finding about a JobSet. `text`: the message with path and fix. `complaint`: the message without them."""
 
     action: str
     policy: str
@@ -74,10 +74,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict of policies about a JobSet. `defaults`: those that it gets; None for a stored one.
+    """The verdict of policies about a JobSet.
 
-    `excused_rules`: those that exceptions allow it to break. `asked`: the policies, each with the reason why it does
-    not match the JobSet, or None; None: unknown which were asked.
+    - `found`: the violations.
+    - `defaults`: the defaults that a new JobSet gets; None for an update.
+    - `asked`: the policies, each with the reason why it does not match the JobSet, or None if it matches. The whole is
+      None if the policies are not known.
+    - `excused_rules`: the rules that exceptions allow the JobSet to break.
     """
 
     found: Sequence[Finding] = ()
@@ -88,10 +91,12 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A test that was run; without failures it has passed.
+    """The result of a test. A test without failures has passed.
 
-    `verdict`: None if it could not be judged. `skipped`: only an API server can judge it. `differs`: an API server's
-    verdict was different. `note`: that nothing was checked, and why.
+    - `verdict`: None if the JobSet could not be judged.
+    - `skipped`: whether only an API server can judge the JobSet.
+    - `differs`: whether the verdict of an API server was different.
+    - `note`: says that nothing was checked, and why; else empty.
     """
 
     name: str
@@ -103,24 +108,24 @@ class Result:
 
     @property
     def is_askable(self) -> bool:
-        """Whether an API server can be asked about the JobSet."""
+        """Whether an API server can judge the JobSet."""
         return self.skipped or self.verdict is not None
 
     @property
     def state(self) -> str:
-        """The state in a word, for the table."""
+        """The state as one word, for a table."""
         if self.differs:
             return "DIFF"
         return "FAIL" if self.failures else "skip" if self.skipped else "ok"
 
 
 def action_of(policy: JobSetPolicy) -> str:
-    """The action that a violation of the policy leads to."""
+    """The strongest action of the policy: Deny, Warn or Audit."""
     return DENY if policy.spec.denies else WARN if policy.spec.warns else AUDIT
 
 
 def judge(contents: SuiteContents, number: int, admit: Admit) -> Result:
-    """Run the test of that number."""
+    """Run one test. `number`: its index in the suite."""
     test, path = contents.suite.tests[number], Path(("tests", number))
     objects: dict[str, JSON] = {}
     for member, name in (("jobset", test.jobset), ("oldJobset", test.old_jobset)):
@@ -139,9 +144,9 @@ def judge(contents: SuiteContents, number: int, admit: Admit) -> Result:
 def _verdict(
     contents: SuiteContents, test: SuiteTest, path: Path, objects: dict[str, JSON], admit: Admit
 ) -> tuple[Verdict | None, list[FieldError]]:
-    """The verdict; or None, and why there is none."""
+    """The verdict, or None and the reasons why there is no verdict. `objects`: by field of the test."""
     judged: dict[str, JudgedJobSet] = {}
-    got: Record | None = None
+    defaults: Record | None = None
     location = namespace_of(test.namespace.name, test.namespace.labels, test.namespace.annotations)
     for member, obj in objects.items():
         is_new = member == "jobset" and "oldJobset" not in objects
@@ -150,23 +155,23 @@ def _verdict(
             return None, list(_faults(admitted.errors, path.at(member), dig(obj, "metadata", "name")))
         judged[member] = admitted.jobset
         if is_new:
-            got = recorded_defaults(admitted.object)
-    own = namespace_exceptions(contents.exceptions, test.namespace.name)
-    without = excused_rules(own, contents.policies, judged["jobset"], location, time_of(test.time) or EARLIEST)
-    found = violations(
+            defaults = recorded_defaults(admitted.object)
+    exceptions = namespace_exceptions(contents.exceptions, test.namespace.name)
+    excused = excused_rules(exceptions, contents.policies, judged["jobset"], location, time_of(test.time) or EARLIEST)
+    broken = violations(
         contents.policies,
         judged["jobset"],
         location,
         judged.get("oldJobset"),
-        excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
+        excepted=lambda policy, rule: (policy.metadata.name, rule) in excused,
     )
     labels = judged["jobset"].js.metadata.labels
     mismatches = [(policy, policy_mismatch(policy, labels, location)) for policy in contents.policies]
-    return Verdict([_finding(violation) for violation in found], got, mismatches, without), []
+    return Verdict([_finding(violation) for violation in broken], defaults, mismatches, excused), []
 
 
 def _note(verdict: Verdict) -> str:
-    """A note that no policy matches the JobSet, and why; empty if one does."""
+    """A note that no policy matches the JobSet, and why; empty if a policy matches."""
     mismatches = verdict.asked or ()
     if any(mismatch is None for _, mismatch in mismatches):
         return ""
@@ -178,7 +183,7 @@ def _mismatches(mismatches: Iterable[tuple[JobSetPolicy, Mismatch | None]]) -> s
 
 
 def _faults(errors: Sequence[FieldError], path: Path, name: Any) -> Iterator[FieldError]:
-    """Why a JobSet is not judged: gates that it needs, and its faults."""
+    """Findings about why a JobSet is not judged: feature gates that are off, and faults of the JobSet."""
     gated = [error for error in errors if error.gates]
     if gated:
         names = dict.fromkeys(name for error in gated for name in error.gates.split(","))
@@ -197,15 +202,15 @@ def _finding(violation: Violation) -> Finding:
 
 
 def compare(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldError]:
-    """The differences between the verdict and what the test expects."""
+    """Findings about differences between the verdict and the expectations of a test."""
     if test.defaults is not None:
         names = sorted(name for names in (verdict.defaults or {}).values() for name in names)
         if sorted(test.defaults) != names:
             name_list = ", ".join(names) or "none"
             yield OTHER_DEFAULTS.at(path.at("defaults"), list(test.defaults), found=name_list)
-    found = verdict.found
-    fitting = [{i for i, each in enumerate(found) if _fits(wanted, each)} for wanted in test.expect]
-    known = set().union(*fitting)
+    findings = verdict.found
+    fitting = [{i for i, finding in enumerate(findings) if _fits(wanted, finding)} for wanted in test.expect]
+    expected = set().union(*fitting)
     for number, (wanted, fits) in enumerate(zip(test.expect, fitting, strict=True)):
         expectation_path = path.at("expect", number)
         reason, remedy = _why_unchecked(verdict, wanted)
@@ -213,39 +218,40 @@ def compare(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldErro
             if reason and wanted.action == PASS:
                 yield NOT_CHECKED.at(expectation_path, wanted.rule, rule=wanted.rule, why=reason, remedy=remedy)
             continue
-        left = {i: each for i, each in enumerate(found) if i not in set().union(*fitting)}
-        if near := _near(wanted, left, expectation_path):
-            error, close = near
+        unexpected = {i: finding for i, finding in enumerate(findings) if i not in set().union(*fitting)}
+        if near := _near(wanted, unexpected, expectation_path):
+            error, similar = near
             yield error
-            known |= close
+            expected |= similar
             continue
         reason = f"{reason}; {remedy}" if reason else _exception_note(verdict, wanted, test)
-        actual = _join_first(str(each) for each in found if each.rule == wanted.rule) or (
+        actual = _join_first(str(finding) for finding in findings if finding.rule == wanted.rule) or (
             f"nothing by this rule: {reason}" if reason else "nothing by this rule"
         )
         yield NOT_FOUND.at(expectation_path, wanted.rule, rule=wanted.rule, action=wanted.action.lower(), found=actual)
-    for i, each in enumerate(found):
-        if i not in known:
-            yield UNEXPECTED.at(path.at("expect"), each.rule, rule=each.rule, action=each.action, text=each.text)
+    for i, finding in enumerate(findings):
+        if i not in expected:
+            words = {"rule": finding.rule, "action": finding.action, "text": finding.text}
+            yield UNEXPECTED.at(path.at("expect"), finding.rule, **words)
 
 
-def _near(wanted: Expectation, found: Mapping[int, Finding], path: Path) -> tuple[FieldError, set[int]] | None:
-    """The note about findings that differ from the expected ones only in text or path, and these findings."""
+def _near(wanted: Expectation, findings: Mapping[int, Finding], path: Path) -> tuple[FieldError, set[int]] | None:
+    """The failure that findings meet an expectation but for its text or path, and the keys of these findings."""
     if wanted.action == PASS:
         return None
     for rule, member in ((OTHER_MESSAGE, "message"), (OTHER_PATH, "path")):
-        without = msgspec.structs.replace(wanted, **{member: ""})
-        if close := {i for i, each in found.items() if _fits(without, each)}:
-            actual = _join_first(found[i].path if rule is OTHER_PATH else found[i].text for i in sorted(close))
+        relaxed = msgspec.structs.replace(wanted, **{member: ""})
+        if similar := {i for i, finding in findings.items() if _fits(relaxed, finding)}:
+            actual = _join_first(findings[i].path if rule is OTHER_PATH else findings[i].text for i in sorted(similar))
             words = {"rule": wanted.rule, "action": wanted.action, "found": actual}
-            return rule.at(path.at(member), getattr(wanted, member), **words), close
+            return rule.at(path.at(member), getattr(wanted, member), **words), similar
     return None
 
 
 def _exception_note(verdict: Verdict, wanted: Expectation, test: SuiteTest) -> str:
-    """A note about the exception that lets the JobSet break the rule, and how to test a later time; may be empty."""
-    own = {name: each for (name, rule), each in verdict.excused_rules.items() if rule == wanted.rule}
-    exception = own.get(wanted.policy, "") if wanted.policy else next(iter(own.values()), "")
+    """A note about the exception that lets the JobSet break the rule, and how to test a later time; else empty."""
+    by_policy = {policy: name for (policy, rule), name in verdict.excused_rules.items() if rule == wanted.rule}
+    exception = by_policy.get(wanted.policy, "") if wanted.policy else next(iter(by_policy.values()), "")
     if not exception:
         return ""
     time = "" if test.time else "; without `time` no exception has ended: write a time after its end"
@@ -253,31 +259,31 @@ def _exception_note(verdict: Verdict, wanted: Expectation, test: SuiteTest) -> s
 
 
 def _why_unchecked(verdict: Verdict, wanted: Expectation) -> tuple[str, str]:
-    """Why the rule was not checked, and what to do; empty texts if it was, or if unknown."""
+    """Why the rule was not checked, and the fix; empty texts if it was checked, or if this is not known."""
     if verdict.asked is None:
         return "", ""
     if wanted.rule == VALIDATING:
         return "only an API server checks it", "write `serverOnly: true` into the test"
-    own = [
+    with_rule = [
         (policy, mismatch)
         for policy, mismatch in verdict.asked
         if wanted.policy in {"", policy.metadata.name}
         and wanted.rule in {rule.name for rule, _ in rules_in_force(policy)}
     ]
-    if not own:
+    if not with_rule:
         policy_text = f"policy {wanted.policy}" if wanted.policy else "policy"
         return (
             f"the suite has no {policy_text} with this rule",
             "add it to the files in `policies`, or correct the name",
         )
-    mismatches = [mismatch for _, mismatch in own if mismatch]
-    if len(mismatches) < len(own):
+    mismatches = [mismatch for _, mismatch in with_rule if mismatch]
+    if len(mismatches) < len(with_rule):
         return "", ""
-    return _mismatches(own), f"{_remedy(mismatches[0])}, or correct the selectors"
+    return _mismatches(with_rule), f"{_remedy(mismatches[0])}, or correct the selectors"
 
 
 def _remedy(mismatch: Mismatch) -> str:
-    """What to write into the test, so that the policy matches its JobSet."""
+    """How to change a test so that the policy matches its JobSet."""
     wanted = mismatch.requirement
     if mismatch.selector == "objectSelector":
         return "change the labels of the JobSet"
@@ -293,12 +299,12 @@ def _join_first(texts: Iterable[str]) -> str:
     return "; ".join(islice(texts, MAX_QUOTED))
 
 
-def _fits(wanted: Expectation, found: Finding) -> bool:
-    """Whether a finding is the expected one; for `Pass`, the one that must not occur."""
+def _fits(wanted: Expectation, finding: Finding) -> bool:
+    """Whether a finding meets an expectation; for `Pass`, whether the finding must not occur."""
     return (
-        found.rule == wanted.rule
-        and wanted.action in {PASS, found.action}
-        and wanted.policy in {"", found.policy}
-        and wanted.path in {"", found.path}
-        and wanted.message in found.text
+        finding.rule == wanted.rule
+        and wanted.action in {PASS, finding.action}
+        and wanted.policy in {"", finding.policy}
+        and wanted.path in {"", finding.path}
+        and wanted.message in finding.text
     )

@@ -1,7 +1,7 @@
-"""Small objects that show when an API server and our webhooks know the objects that were stored before. Pure.
+"""Probes: small objects that show when the API server and the manager's webhooks know all stored objects. Pure.
 
-Each probe has a number. A watch delivers changes of one kind in order: a process that knows the policy of the newest
-number knows all earlier changes of policies. The same holds for namespaces, exceptions and admission policies.
+Each probe has a number. A watch delivers changes of one kind in order, so a process that knows the policy with the
+highest number knows all earlier changes of policies. The same holds for namespaces, exceptions and admission policies.
 """
 
 from datetime import timedelta
@@ -16,9 +16,9 @@ NAME: Final = "jobset-policy-test"
 """The namespace of all probes, and the prefix of the names of their objects."""
 LABEL: Final = f"{NAME}.jobset.x-k8s.io/look"
 _KEY: Final = "0"
-"""A key that sorts before others, so that its finding stands in every answer, however many there are."""
+"""The key of a label and an annotation that sorts first, so that its finding is in every answer with many findings."""
 EXCEPTION_LIFETIME: Final = timedelta(hours=1)
-"""How long the exception of a probe lasts."""
+"""The time until the exception of a probe ends."""
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _HERE: Final = {
     "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: NAME}},
@@ -27,12 +27,12 @@ _HERE: Final = {
 
 
 def name(number: int) -> str:
-    """The name of the objects of a probe; no name is the prefix of another."""
+    """The name of the objects of a probe. No such name is the prefix of another."""
     return f"{NAME}-{number:06}"
 
 
 def policy(number: int) -> JSON:
-    """A policy that is in force once the namespace has the number, too. It denies by two rules."""
+    """A policy with two rules that denies JobSets in the namespace once the namespace has the number as a label."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -47,7 +47,7 @@ def policy(number: int) -> JSON:
 
 
 def exception(number: int, expires: str) -> JSON:
-    """An exception from the second rule."""
+    """An exception from the second rule of the policy. `expires`: its end, as RFC 3339."""
     return {
         "apiVersion": API_VERSION,
         "kind": EXCEPTION_KIND,
@@ -57,38 +57,38 @@ def exception(number: int, expires: str) -> JSON:
 
 
 def admission(number: int) -> list[JSON]:
-    """An admission policy that annotates the JobSet, one that warns of the annotation, and their bindings.
+    """Two admission policies of a probe, and then their bindings.
 
-    The bindings are last.
+    The first one annotates the JobSet. The second one warns of the annotation.
     """
-    mine = name(number)
-    annotated = f"[JSONPatch{{op: 'add', path: '/metadata/annotations', value: {{'{NAME}': '{mine}'}}}}]"
+    probe_name = name(number)
+    annotated = f"[JSONPatch{{op: 'add', path: '/metadata/annotations', value: {{'{NAME}': '{probe_name}'}}}}]"
     mutating = {
         "failurePolicy": "Fail",
         "reinvocationPolicy": "Never",
         "matchConstraints": _HERE,
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": annotated}}],
     }
-    seen = f"object.metadata.?annotations[?'{NAME}'].orValue('') != '{mine}'"
+    is_not_annotated = f"object.metadata.?annotations[?'{NAME}'].orValue('') != '{probe_name}'"
     validating = {
         "failurePolicy": "Fail",
         "matchConstraints": _HERE,
-        "validations": [{"expression": seen, "message": mine}],
+        "validations": [{"expression": is_not_annotated, "message": probe_name}],
     }
     bodies = {
         MUTATING: mutating,
         VALIDATING: validating,
-        f"{MUTATING}Binding": {"policyName": mine},
-        f"{VALIDATING}Binding": {"policyName": mine, "validationActions": ["Warn"]},
+        f"{MUTATING}Binding": {"policyName": probe_name},
+        f"{VALIDATING}Binding": {"policyName": probe_name, "validationActions": ["Warn"]},
     }
     return [
-        {"apiVersion": _ADMISSION, "kind": kind, "metadata": {"name": mine}, "spec": spec}
+        {"apiVersion": _ADMISSION, "kind": kind, "metadata": {"name": probe_name}, "spec": spec}
         for kind, spec in bodies.items()
     ]
 
 
 def jobset(js_api: str) -> JSON:
-    """The JobSet that is sent as a dry run to find out what is in force."""
+    """The JobSet that is sent as a dry run. The answer shows which probes are known."""
     container = {"name": "main", "image": "registry.example.com/none"}
     pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     rjob = {"name": "main", "replicas": 1, "template": {"spec": {"template": pod}}}

@@ -1,6 +1,6 @@
-"""Which tests of a suite an API server can judge at the same time. Pure.
+"""Groups the tests of a suite into rounds, whose tests an API server can judge at the same time. Pure.
 
-A namespace has one set of labels at a time, and a name in it one stored JobSet. Tests that need the same ones form a
+At one time a namespace has one set of labels, and at most one JobSet of a name. Tests that agree about these form a
 round.
 """
 
@@ -15,7 +15,7 @@ from policy.namespaces import DEFAULT, namespace_of
 from policy.suites.types import SuiteContents, SuiteNamespace, SuiteTest
 
 LEAST_LEFT = timedelta(minutes=5)
-"""Least time for which an exception of a test is stored: it must not end during the test."""
+"""The minimum time for which an exception of a test is stored, so that it does not end during the test."""
 
 
 def namespace_name(test: SuiteTest) -> str:
@@ -24,10 +24,11 @@ def namespace_name(test: SuiteTest) -> str:
 
 @dataclass(slots=True)
 class Round:
-    """Tests, by their numbers, and the objects that they share.
+    """The indexes of tests in the suite, and the objects that the tests share.
 
-    `namespaces`: by name. `times`: of tests, by namespace. `stored`: by namespace and name, which JobSet of the suite
-    is stored under that name before policies are in force; "" is none.
+    - `namespaces`: the namespaces by name. `times`: the times of the tests by namespace.
+    - `stored`: by namespace and name, the JobSet of the suite that is stored under this name before policies are in
+      force; empty for no JobSet.
     """
 
     tests: list[int] = field(default_factory=list)
@@ -37,11 +38,14 @@ class Round:
 
     @property
     def olds(self) -> dict[tuple[str, str], str]:
-        """The JobSets that have to be stored first."""
+        """The JobSets that have to be stored before policies are in force, by namespace and name."""
         return {key: old for key, old in self.stored.items() if old}
 
     def add(self, number: int, test: SuiteTest, *, timed: bool) -> bool:
-        """Add a test if it agrees with the others. Returns whether it does."""
+        """Add a test if it agrees with the other tests. Returns whether it was added.
+
+        `timed`: whether tests with different times disagree, since the suite has exceptions.
+        """
         name, time = namespace_name(test), test.time if timed else ""
         key = (name, test.jobset)
         if (
@@ -56,25 +60,25 @@ class Round:
 
 
 def rounds(contents: SuiteContents, numbers: Iterable[int]) -> list[Round]:
-    """The rounds of these tests: first those that need no stored JobSet."""
-    found: list[Round] = []
+    """The rounds of the tests with these indexes. Tests without a stored JobSet come first."""
+    result: list[Round] = []
     tests, timed = contents.suite.tests, bool(contents.exceptions)
     for number in sorted(numbers, key=lambda number: bool(tests[number].old_jobset)):
-        if not any(each.add(number, tests[number], timed=timed) for each in found):
-            found.append(Round())
-            found[-1].add(number, tests[number], timed=timed)
-    return found
+        if not any(round_.add(number, tests[number], timed=timed) for round_ in result):
+            result.append(Round())
+            result[-1].add(number, tests[number], timed=timed)
+    return result
 
 
 def standing_exceptions(
     contents: SuiteContents, round_: Round, now: datetime
 ) -> list[tuple[str, JobSetPolicyException, datetime]]:
-    """The exceptions that count at the times of a round: namespace, exception, and its end by the real clock.
+    """The exceptions that count at the times of a round, each with its namespace and its end by the real clock.
 
-    The clocks of the API server and the manager cannot be set: an exception is stored with its remaining time.
+    The clocks of the API server and the manager cannot be set, so an exception is stored with its remaining time.
     """
     policies = {policy.metadata.name: policy for policy in contents.policies}
-    found = []
+    result = []
     for name, namespace in round_.namespaces.items():
         time = time_of(round_.times[name]) or EARLIEST
         location = _namespace_of(namespace)
@@ -82,9 +86,9 @@ def standing_exceptions(
             policy = policies.get(exception.spec.policy)
             stands = standing(exception, policy, location, time)
             if policy and policy.spec.exceptions and stands.until and not stands.why_not:
-                most = duration_of(policy.spec.exceptions.max_duration)
-                found.append((name, exception, now + min(max(stands.until - time, LEAST_LEFT), most)))
-    return found
+                max_duration = duration_of(policy.spec.exceptions.max_duration)
+                result.append((name, exception, now + min(max(stands.until - time, LEAST_LEFT), max_duration)))
+    return result
 
 
 def _namespace_of(namespace: SuiteNamespace) -> Namespace:

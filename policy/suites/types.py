@@ -1,7 +1,7 @@
-"""Suites of tests of policies, as records: which JobSets, in which namespace, break which rule. Pure.
+"""Records of suites, which say which JobSets, in which namespace, break which rules of policies. Pure.
 
-A suite is a file for `jobset policy test`, not an object of a cluster. Its schema comes from these records, so that a
-mistake in a suite is explained like one in a manifest.
+A suite is a file for `jobset policy test`, not an object of a cluster. Its schema comes from these records, so a
+mistake in a suite is explained like a mistake in a manifest.
 """
 
 from dataclasses import dataclass, field
@@ -93,9 +93,9 @@ class Suite(Base, frozen=True, kw_only=True):
 
 @dataclass(slots=True, kw_only=True)
 class SuiteContents:
-    """A suite with what it names: policies, exceptions, and JobSets by name.
+    """A suite with the objects of the files that it names: policies, exceptions, and JobSets by name.
 
-    `manifests`: the policies by name, as they are written. `admission`: policies of the API server itself.
+    `manifests`: the manifests of the policies by name. `admission`: admission policies of the API server.
     """
 
     suite: Suite
@@ -112,5 +112,5 @@ def missing_jobset(path: Path, name: str, jobsets: dict[str, JSON]) -> FieldErro
 
 
 def failure(name: str, message: str, fix: str) -> Rule:
-    """A sentence about a test that fails."""
+    """The message about a test that fails."""
     return Rule(f"policy-test-{name}", ErrorType.INVALID, message, fix, source("suites"))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy import audit as module
-from policy.audit import Audit, First, as_written
+from policy.audit import Audit, FirstResults, as_written
 from policy.exception_types import read_exception
 from policy.judged import JudgedJobSet, Namespace
 from policy.status_types import MAX_SHOWN, AuditedViolation
@@ -91,7 +91,7 @@ def test_results_by_namespace_are_kept_only_for_reports_and_are_bounded(monkeypa
 
 @given(st.lists(st.integers(0, 60)), st.integers(1, 9))
 def test_the_first_results_are_those_of_a_whole_sort(numbers: list[int], most: int):
-    first = First(most)
+    first = FirstResults(most)
     results = [AuditedViolation(namespace="ns", name=f"{number:03}", rule="rule") for number in numbers]
     for result in results:
         first.add(result)

@@ -2,14 +2,14 @@
 
 import msgspec
 
-from policy.audit import MAX_OF_REPORT, First
+from policy.audit import MAX_OF_REPORT, FirstResults
 from policy.reports import DIGEST, report, report_name
 from policy.status_types import AuditedViolation
 from tests.support.objects.policies import policy
 
 
-def first(count: int = 1) -> First:
-    found = First(MAX_OF_REPORT)
+def first(count: int = 1) -> FirstResults:
+    found = FirstResults(MAX_OF_REPORT)
     for number in range(count):
         message = "9 Jobs, and at most 1 allowed"
         found.add(AuditedViolation(namespace="team-a", name=f"train-{number:04}", rule="maxJobs", message=message))
@@ -57,7 +57,7 @@ def test_results_are_bounded_and_all_are_counted():
 
 
 def test_the_digest_is_that_of_what_is_said():
-    def digest(found: First) -> str:
+    def digest(found: FirstResults) -> str:
         return str(report(policy(), "team-a", found)["metadata"]["annotations"][DIGEST])
 
     assert digest(first(2)) == digest(first(2))

@@ -1,4 +1,4 @@
-"""How attempts are counted: how one begins, ends and restarts, and which fields outlive it (KEP-1282).
+"""Begins, ends and counts attempts in the status, and says which status fields outlive an attempt (KEP-1282).
 
 See docs/reference/failure-policy.md#failure-policy.
 """
@@ -15,7 +15,7 @@ from api.restart_agent import jobs_without_agent
 from controllers.planning.status import StatusDraft
 
 HISTORY = 10
-"""Failed attempts that `status.attemptHistory` keeps; the CRD allows no more."""
+"""How many failed attempts `status.attemptHistory` keeps. The CRD does not allow more."""
 
 NO_COUNTS: Mapping[str, Any] = {
     "ready": 0,
@@ -26,19 +26,19 @@ NO_COUNTS: Mapping[str, Any] = {
     "completed_indexes": "",
     "remaining": None,
 }
-"""Fields of `status.replicatedJobsStatus[]` that each plan fills from the Jobs of the attempt, with nothing counted.
+"""Fields of `status.replicatedJobsStatus[]` that each plan counts from the Jobs of the attempt, with their zero values.
 
-`Stages.status_entries` sets `remaining`, `counters.count` all others.
+`Stages.status_entries` sets `remaining`, `counters.count` all other fields.
 """
 
 REACHED: Mapping[str, Any] = {"started": False, "released": False}
-"""Fields of the same entries that record what the attempt has reached, with nothing reached.
+"""Fields of the same entries that record what the attempt has reached, with their values at the start of an attempt.
 
 A restart of the set and a suspension reset them, a restart of a part keeps them. `Stages.status_entries` sets them.
 """
 
 RESTARTS_OF_JOBS = ("job_restarts", "job_restarts_count_towards_max")
-"""Fields of the same entries that count restarts of single Jobs over all attempts: a restart of the set keeps them.
+"""Fields of the same entries that count restarts of single Jobs over all attempts. A restart of the set keeps them.
 
 They change with the gate RestartJob only, and keep their values while it is off.
 """
@@ -50,14 +50,15 @@ def keep(fields: Iterable[str], entry: ReplicatedJobStatus) -> dict[str, Any]:
 
 
 def begin_attempt(draft: StatusDraft) -> None:
-    """Number the attempt that begins: one more than the last, by a first run, a restart, a resume or a move in place.
+    """Count the execution attempt that begins with a first run, a restart, a resume or a move in place.
 
-    If no attempt was numbered yet, its number is `restarts`: 0 for a first run. A running deadline begins again.
+    If no attempt was counted yet, the count starts with `restarts`, which is 0 at a first run. A running deadline
+    begins again.
     """
     status = draft.status
-    before = status.execution_attempts
+    attempts = status.execution_attempts
     draft.update(
-        execution_attempts=status.restarts if before is None else before + 1,
+        execution_attempts=status.restarts if attempts is None else attempts + 1,
         start_time=draft.now if status.start_time else "",
     )
 
@@ -65,7 +66,7 @@ def begin_attempt(draft: StatusDraft) -> None:
 def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool, event_type: str = "Warning") -> None:
     """Begin the next attempt, in which every Job is created again. Counts and reached states are reset.
 
-    `counts`: whether the restart counts towards maxRestarts. `event_type`: Normal for one that was planned.
+    `counts`: whether the restart counts towards maxRestarts. `event_type`: Normal for a planned restart.
     """
     status = draft.status
     draft.update(
@@ -79,7 +80,7 @@ def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool, 
 
 
 def uncounted_attempts(status: JobSetStatus) -> int:
-    """Attempts that have begun without a restart of the set: resumes, and planned moves in place."""
+    """How many attempts began without a restart of the set, by a resume or a planned move in place."""
     attempts = status.execution_attempts
     return 0 if attempts is None else max(0, attempts - status.restarts)
 
@@ -98,7 +99,7 @@ def record_failure(draft: StatusDraft, failed: FailedAttempt) -> None:
 
 
 def counted_in_parts(status: JobSetStatus) -> int:
-    """Restarts of parts of the set that count towards maxRestarts (gate RestartJob)."""
+    """How many restarts of parts of the set count towards maxRestarts (gate RestartJob)."""
     return sum(sum(entry.job_restarts_count_towards_max) for entry in status.replicated_jobs_status)
 
 
@@ -116,7 +117,7 @@ def requested_attempt(status: JobSetStatus) -> int:
 
 
 def end_attempt(js: JobSet, draft: StatusDraft, replaced: Iterable[str]) -> None:
-    """Make all pods begin the next attempt; pods of these ReplicatedJobs are replaced and join it.
+    """Make all pods begin the next attempt in place. Pods of the `replaced` ReplicatedJobs are replaced and join it.
 
     So the other pods end their workers, which have lost a peer, while the new pods start. A new pod would ask for the
     next attempt anyway.

@@ -1,8 +1,8 @@
-"""Deletion of Jobs of earlier attempts in batches, by label selectors, and whether pods of them may be left over.
+"""Deletes Jobs of earlier attempts in batches, by label selectors, and says whether they may leave pods.
 
-A large set that restarts sends one deletion for thirty Jobs, with background propagation: the garbage collector does
-not have to write each Job once more. The names of the Jobs are free before their pods have ended, so a Job is created
-again only when its old pods are known to be gone: `controllers.jobset.leftover_pods`.
+A large set that restarts sends one deletion for thirty Jobs, with background propagation, so that the garbage collector
+does not have to write each Job once more. The names of the Jobs are free before their pods have ended. So a Job is
+created again only when its old pods are known to be gone (`controllers.jobset.leftover_pods`).
 """
 
 from collections.abc import Iterable
@@ -19,10 +19,10 @@ from controllers.planning.limits import Limits
 
 
 def may_leave_pods(js: JobSet, children: ChildJobs, layout: Layout, gates: FeatureGates, limits: Limits) -> bool:
-    """Whether pods of earlier attempts may outlive their Jobs, so that new Jobs have to wait for them."""
+    """Whether pods of earlier attempts may outlive their Jobs, so that new Jobs have to wait for these pods."""
     # With the gate, the set may have been larger when it restarted.
-    large = layout.global_replicas >= limits.batch_deletion_from or gates["ElasticJobSet"]
-    if js.status.restarts == 0 or not large or has_finished(js):
+    may_be_large = layout.global_replicas >= limits.batch_deletion_from or gates["ElasticJobSet"]
+    if js.status.restarts == 0 or not may_be_large or has_finished(js):
         return False
     return has_earlier_attempt(js, children) or any(
         index not in children.existing[rjob.name]
@@ -38,22 +38,19 @@ def has_earlier_attempt(js: JobSet, children: ChildJobs) -> bool:
 
 
 def leftovers(names: frozenset[str] | None, children: ChildJobs) -> frozenset[str] | None:
-    """These names without those of unrecognized Jobs, which are left alone with their pods. None: not known."""
+    """`names` without those of unrecognized Jobs, which are left alone with their pods. None: not known."""
     return names and names.difference(job.metadata.name for job in children.unrecognized)
 
 
-def batches(js: JobSet, old: Iterable[Child], layout: Layout, limits: Limits) -> tuple[DeleteJobs, ...]:
-    """Batch deletions of those Jobs of earlier attempts that a selector can select.
-
-    Empty for a small set.
-    """
+def batches(js: JobSet, old_jobs: Iterable[Child], layout: Layout, limits: Limits) -> tuple[DeleteJobs, ...]:
+    """Batch deletions of those Jobs of earlier attempts that a selector can select; empty for a small set."""
     if layout.global_replicas < limits.batch_deletion_from:
         return ()
     attempts: dict[str, list[Child]] = {}
-    for child in old:
-        if _selectable(js, child):
+    for child in old_jobs:
+        if _is_selectable(js, child):
             attempts.setdefault(child.job.metadata.labels[keys.RESTART_ATTEMPT], []).append(child)
-    out: list[DeleteJobs] = []
+    deletions: list[DeleteJobs] = []
     size = limits.jobs_per_deletion
     for attempt, children in sorted(attempts.items(), key=lambda item: int(item[0])):
         for start in range(0, len(children), size):
@@ -64,19 +61,19 @@ def batches(js: JobSet, old: Iterable[Child], layout: Layout, limits: Limits) ->
                 f"{keys.RESTART_ATTEMPT}={attempt},"
                 f"{keys.JOB_GLOBAL_INDEX} in ({indexes})"
             )
-            out.append(DeleteJobs(selector, tuple((child.name, child.job.metadata.uid) for child in batch)))
-    return tuple(out)
+            deletions.append(DeleteJobs(selector, tuple((child.name, child.job.metadata.uid) for child in batch)))
+    return tuple(deletions)
 
 
 def _attempt(child: Child) -> int:
     return integer(child.job.metadata.labels.get(keys.RESTART_ATTEMPT)) or 0
 
 
-def _selectable(js: JobSet, child: Child) -> bool:
+def _is_selectable(js: JobSet, child: Child) -> bool:
     """Whether a Job can be deleted in a batch: the selector matches its labels, and no finalizer keeps it.
 
-    A user may have changed the labels. The selector has the name of the set, because the watch of Jobs shows every Job
-    with that label. So the plan knows all Jobs that a selector may match, those of other owners included.
+    A user may have changed the labels. The selector contains the name of the set, because the watch of Jobs shows every
+    Job with that label. So the plan knows all Jobs that a selector may match, including Jobs of other owners.
     """
     meta = child.job.metadata
     labels = meta.labels
@@ -92,6 +89,6 @@ def _selectable(js: JobSet, child: Child) -> bool:
 
 @lru_cache(maxsize=128)
 def _is_earlier(text: str | None, restarts: int) -> bool:
-    """Whether a label is the decimal number of an attempt below `restarts`. The selector would not match `007`."""
+    """Whether a label is the number of an attempt before `restarts`, without leading zeros."""
     attempt = integer(text)
     return attempt is not None and attempt < restarts and str(attempt) == text

@@ -1,4 +1,4 @@
-"""Counts Jobs for `status.replicatedJobsStatus`, and decides when they are written.
+"""Counts Jobs for `status.replicatedJobsStatus`, and decides when the counts are written.
 
 See docs/reference/lifecycle.md#counters.
 """
@@ -27,7 +27,7 @@ _NEGLIGIBLE_DELAY = 0.001
 
 
 def count(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
-    """One entry for each ReplicatedJob of the spec, by name descending, zeros included."""
+    """One entry of `status.replicatedJobsStatus` for each ReplicatedJob of the spec, by descending name."""
     failed = Counter(child.replicated_job for child in children.failed if not child.gone)
     stored = {s.name: s for s in js.status.replicated_jobs_status}
     longest = longest_text(len(js.spec.replicated_jobs))
@@ -66,20 +66,21 @@ def pods(js: JobSet) -> int:
 
 
 def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int = 0) -> float:
-    """Seconds to wait before `new` is written; 0 = write now.
+    """Seconds to wait before `new` is written; 0: write it now.
 
-    Conditions, restarts and the end are written at once, and so are counts that clients wait for: the first ones of a
-    suspended set, no active pods in it, everything ready or done. Other counts wait for related changes, so that the
-    first ones include Jobs with pods. The more Jobs there are, the longer later counts wait: with 120 Jobs or more they
-    are written every three seconds. If the pods have `agents` that watch the JobSet, the API server sends each write to
-    all of them, so the wait is at least a second for each hundred agents, up to thirty seconds.
+    Conditions, restarts and the end are written at once. So are counts that clients wait for: the first counts of a
+    suspended set, no active pods in a suspended set, and all Jobs ready or completed. Other counts wait for related
+    changes, so that the first counts include Jobs with pods. The more Jobs there are, the longer later counts wait:
+    with 120 Jobs or more they are written every three seconds. If the pods have `agents` that watch the JobSet, the API
+    server sends each write to all of them, so the wait is at least a second for each hundred agents, up to thirty
+    seconds.
     """
     js = observed.jobset
     old, since_last_write = js.status, observed.since_status_write
-    remaining_together = 0.0 if observed.counts_waited is None else _RELATED_CHANGES_SECONDS - observed.counts_waited
+    related_changes_delay = 0.0 if observed.counts_waited is None else _RELATED_CHANGES_SECONDS - observed.counts_waited
     if not old.replicated_jobs_status:
-        at_once = js.spec.suspend or remaining_together <= _NEGLIGIBLE_DELAY or _milestones(js, new, jobs)
-        return 0 if at_once or not _only_begins(old, new) else remaining_together
+        at_once = js.spec.suspend or related_changes_delay <= _NEGLIGIBLE_DELAY or _milestones(js, new, jobs)
+        return 0 if at_once or not _only_begins(old, new) else related_changes_delay
     if (old.conditions, old.restarts) != (new.conditions, new.restarts):
         return 0
     if _without_counts(old) != _without_counts(new):
@@ -88,7 +89,7 @@ def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int
         return 0
     interval = min(max(jobs / _JOBS_PER_SECOND_OF_DELAY, _SHORTEST_DELAY), _LONGEST_DELAY)
     interval = max(interval, min(agents / _AGENTS_PER_SECOND_OF_DELAY, _LONGEST_DELAY_WITH_AGENTS))
-    remaining = max(interval - since_last_write, remaining_together)
+    remaining = max(interval - since_last_write, related_changes_delay)
     return remaining if remaining > _NEGLIGIBLE_DELAY else 0
 
 

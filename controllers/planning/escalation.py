@@ -1,9 +1,9 @@
-"""Rules of the failure policy whose action changes if failures continue (`then`, gate JobSetFailureEscalation).
+"""Escalates rules of the failure policy whose failures continue (`then`, gate JobSetFailureEscalation).
 
 See docs/concepts/escalation.md.
 
-The steps of a rule are its own action and the entries of `then`. Its step goes up and never down. One plan counts one
-use of a rule, however many Jobs have failed: they failed together.
+The steps of a rule are its own action (step 1) and the entries of `then`. The current step of a rule goes up and never
+down. One plan counts one use of a rule, however many Jobs have failed.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def actions_of(rule: FailurePolicyRule) -> list[FailureAction]:
 
 
 def step_of(rule: FailurePolicyRule, stored: Sequence[RuleStep], now: str) -> int:
-    """Number, from 1, of the rule's step for a failure now."""
+    """The number of the rule's step, from 1, that applies to a failure now."""
     entry = _entry(rule, stored)
     step = min(max(entry.step, 1), len(rule.then) + 1)
     following = _next_step(rule, step)
@@ -35,21 +35,21 @@ def step_of(rule: FailurePolicyRule, stored: Sequence[RuleStep], now: str) -> in
 
 
 def record_step(draft: StatusDraft, rule: FailurePolicyRule, step: int) -> None:
-    """Write the step of the rule into the status, with an event if it is a new one."""
-    before, actions = _entry(rule, draft.status.failure_policy_steps), actions_of(rule)
-    entry = before if step == before.step else RuleStep(name=rule.name, step=step)
+    """Write the step of the rule into the status, with an event if the step is new."""
+    stored_entry, actions = _entry(rule, draft.status.failure_policy_steps), actions_of(rule)
+    entry = stored_entry if step == stored_entry.step else RuleStep(name=rule.name, step=step)
     following = _next_step(rule, step)
     if actions[step - 1].scope is not Scope.NOTHING:
         times = _recent(following, (*entry.times, draft.now), draft.now) if following else ()
         entry = msgspec.structs.replace(entry, restarts=entry.restarts + 1, times=times)
     other_steps = tuple(other for other in draft.status.failure_policy_steps if other.name != rule.name)
     draft.update(failure_policy_steps=(*other_steps, entry))
-    if step > before.step:
+    if step > stored_entry.step:
         draft.event("Warning", "FailurePolicyEscalated", f"rule {rule.name} takes {describe_step(rule, step)}")
 
 
 def describe_step(rule: FailurePolicyRule, step: int) -> str:
-    """`RestartJobSet, step 2 of 3, after 2 restarts by RestartJob within 3600 s`."""
+    """A step in words, such as `RestartJobSet, step 2 of 3, after 2 restarts by RestartJob within 3600 s`."""
     actions = actions_of(rule)
     text = f"{actions[step - 1].name}, step {step} of {len(actions)}"
     if step == 1:
@@ -65,12 +65,12 @@ def _entry(rule: FailurePolicyRule, stored: Sequence[RuleStep]) -> RuleStep:
 
 
 def _next_step(rule: FailurePolicyRule, step: int) -> Escalation | None:
-    """The entry of `then` after this step."""
+    """The entry of `then` after this step; None after the last step."""
     return rule.then[step - 1] if step <= len(rule.then) else None
 
 
 def _counted_restarts(following: Escalation, entry: RuleStep, now: str) -> int:
-    """Restarts that count for the next step."""
+    """How many restarts count towards the next step."""
     return entry.restarts if following.within_seconds is None else len(_recent(following, entry.times, now))
 
 

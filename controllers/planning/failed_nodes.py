@@ -1,8 +1,11 @@
-"""Which nodes failed the set (`failurePolicy.avoidNodes`). See docs/concepts/avoid-nodes.md.
+"""Finds and counts the nodes that caused failures of a set (`failurePolicy.avoidNodes`).
 
-A node fails the set when a Job fails by nodeFailure because of it, or replaces a pod on it, or fails with a failed pod
-on it whose exit code or reason the policy names, or when a worker that starts again in its pod on it ended with such a
-code. Several pods of one decision count once. Failures are counted together with the restart that they lead to.
+See docs/concepts/avoid-nodes.md. A node has caused a failure in these cases:
+- A Job fails by nodeFailure because of the node, or replaces a pod on the node.
+- A Job fails, and a pod on the node failed with an exit code or reason that the policy names.
+- A worker that starts again in its pod on the node ended with such an exit code.
+
+One plan counts a node once, together with the restart that the failures lead to.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,12 +25,12 @@ from controllers.planning.status import StatusDraft
 from controllers.planning.worker_failures import worker_failures
 
 MAX_BYTES = 256
-"""Bytes of the message about how a node failed."""
+"""At most this many bytes of the message that says why a node caused a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Why a node caused a failure, and the topology domain of the Job that failed on it, empty if unknown."""
+    """Why a node caused a failure, and the topology domain of the Job that failed on the node, empty if unknown."""
 
     reason: str
     topology: str = ""
@@ -35,21 +38,21 @@ class Blame:
 
 
 def avoid_policy(ctx: Context) -> AvoidNodes | None:
-    """The set's policy about nodes that failed it; None if it has none, or the gate is off."""
+    """The set's policy for nodes that caused failures; None if it has no such policy, or the gate is off."""
     return policy_of(ctx.js) if ctx.gates[GATE] else None
 
 
 def needs_pods(ctx: Context, child: Child) -> bool:
-    """Whether the nodes of a failed Job's pods may have caused the failure."""
+    """Whether the failed pods of a Job have to be read to know whether a node caused the failure."""
     policy = avoid_policy(ctx)
     by_pods = policy is not None and (policy.on_exit_codes is not None or policy.on_pod_reasons)
     return bool(by_pods) and decides_by_pods(child.job)
 
 
 def note(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) -> None:
-    """Count the nodes that caused the failures of these Jobs, which were decided about; an event for each new node.
+    """Count the nodes that caused the failures of these Jobs, with an event for each node that is avoided from now on.
 
-    A Job may go on while the workers in its pods start again.
+    The Jobs are those that the plan decides about. A Job whose workers start again in its pods is one, but goes on.
     """
     policy = avoid_policy(ctx)
     if policy is None or draft.status.terminal_state:
@@ -58,9 +61,10 @@ def note(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) -> None:
 
 
 def note_replaced(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTaintedNode]) -> None:
-    """Count the nodes of pods that are replaced while others restart in place.
+    """Count the nodes of pods that are replaced while other pods restart in place.
 
-    A pod is observed until its deletion is. So a node that was counted since it failed is not counted again.
+    A pod may still be observed after its node was counted. So a node that was counted since it failed, or since the pod
+    was created, is not counted again.
     """
     policy = avoid_policy(ctx)
     if policy is None:
@@ -71,7 +75,7 @@ def note_replaced(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTaintedN
 
 
 def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, to_blame: Mapping[str, Blame]) -> None:
-    """A plan counts each node once."""
+    """Count a failure for each of the nodes."""
     if not to_blame:
         return
     js = msgspec.structs.replace(ctx.js, status=draft.status)
@@ -90,40 +94,40 @@ def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, to_blame: Mappi
 
 
 def _to_blame(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, Blame]:
-    """The nodes by name. Of several pods on a node the first is named."""
-    found: dict[str, Blame] = {}
-    of_nodes, observed = node_failure.policy_of(ctx.js), ctx.observed
-    if of_nodes is not None and ctx.gates[node_failure.GATE]:
-        due = node_failure.due(observed.pods_on_failed_nodes, of_nodes.after_seconds, ctx.now)
-        found |= _blame_nodes(pod for pod in due if pod.job_uid in uids and not pod.ended)
+    """The nodes that caused failures of the Jobs with these UIDs, by name. The first pod on a node gives the reason."""
+    blames: dict[str, Blame] = {}
+    node_policy, observed = node_failure.policy_of(ctx.js), ctx.observed
+    if node_policy is not None and ctx.gates[node_failure.GATE]:
+        due = node_failure.due(observed.pods_on_failed_nodes, node_policy.after_seconds, ctx.now)
+        blames |= _blame_nodes(pod for pod in due if pod.job_uid in uids and not pod.ended)
     for uid in uids & observed.failed_pods.keys():
         for failed in observed.failed_pods[uid]:
-            if of_nodes is not None and node_failure.has_lost_container(failed):
+            if node_policy is not None and node_failure.has_lost_container(failed):
                 reason = f"{node_failure.REASON}: {node_failure.restart_message(failed)}"
             else:
                 reason = _fault(policy, failed)
             if failed.node and reason:
-                found.setdefault(failed.node, Blame(reason, failed.topology, failed.domain))
+                blames.setdefault(failed.node, Blame(reason, failed.topology, failed.domain))
     for child, pod, _ in worker_failures(ctx.js, ctx.children.active, observed.pods, observed.last_ends):
         reason = _fault(policy, FailedPod(pod.pod, pod.node, (Ended(pod.container, pod.exit_code or 0),)))
         if child.job.metadata.uid in uids and reason:
-            found.setdefault(pod.node, Blame(reason))
-    return found
+            blames.setdefault(pod.node, Blame(reason))
+    return blames
 
 
 def _blame_nodes(pods: Iterable[PodOnTaintedNode]) -> dict[str, Blame]:
-    """The nodes of these pods, which have failed."""
-    found: dict[str, Blame] = {}
+    """The failed nodes of these pods, by name."""
+    blames: dict[str, Blame] = {}
     for pod in pods:
         reason = f"{node_failure.REASON}: pod {pod.name} was on the node, {node_failure.state(pod)}"
-        found.setdefault(pod.node, Blame(reason, pod.topology, pod.domain))
-    return found
+        blames.setdefault(pod.node, Blame(reason, pod.topology, pod.domain))
+    return blames
 
 
 def _fault(policy: AvoidNodes, pod: FailedPod) -> str:
-    """The fault of the node that ended a pod, in words; empty if there is none.
+    """Why the node caused the failure of the pod; empty if it did not.
 
-    A pod that is being deleted failed because its Job did.
+    A pod that is being deleted has failed because its Job has failed.
     """
     if pod.deleting:
         return ""
@@ -135,12 +139,12 @@ def _fault(policy: AvoidNodes, pod: FailedPod) -> str:
 
 
 def _failed_again(node: FailedNode, blame: Blame, policy: AvoidNodes, now: str) -> FailedNode:
-    of_domain = policy.scope == "Domain"
+    has_domain_scope = policy.scope == "Domain"
     return FailedNode(
         name=node.name,
         failures=node.failures + 1,
         last_time=now,
         reason=blame.reason.encode()[:MAX_BYTES].decode(errors="ignore"),
-        topology_key=(blame.topology if blame.domain else node.topology_key) if of_domain else "",
-        domain=(blame.domain or node.domain) if of_domain else "",
+        topology_key=(blame.topology if blame.domain else node.topology_key) if has_domain_scope else "",
+        domain=(blame.domain or node.domain) if has_domain_scope else "",
     )

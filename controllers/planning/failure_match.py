@@ -1,10 +1,11 @@
-"""Which Jobs count as failed, and which rule of the failure policy each of them matches.
+"""Finds the Jobs that count as failed, and the rule of the failure policy that each of them matches.
 
 See docs/reference/failure-policy.md#failure-policy and docs/concepts/node-failure.md.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 from api.jobset import JobSet, ReplicatedJob
@@ -31,11 +32,11 @@ from kube.model.patterns import MAX_PATTERNS, compile_pattern
 
 
 class FailedByPod(NamedTuple):
-    """A Job that counts as failed because of a pod, whatever the Job's own conditions, and that pod.
+    """A Job that counts as failed because of one of its pods, even if the Job has no condition Failed.
 
     The pod does not start, its node has failed or restarted, or its worker has failed while its container runs on.
-    `since`: RFC 3339, when the pod was created, or its node failed. `rule_index`: index of the rule that decides about
-    the worker.
+    `since`: RFC 3339, when the pod was created, or its node failed. `rule_index`: if the worker failed, the index of
+    the rule that decides about it.
     """
 
     child: Child
@@ -47,59 +48,58 @@ class FailedByPod(NamedTuple):
 def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
     """The Jobs that failed by their pods, by UID."""
     policy, observed = ctx.js.spec.failure_policy, ctx.observed
-    found = _failed_by_workers(ctx) if ctx.restarts_in_place else {}
+    failed_jobs = _failed_by_workers(ctx) if ctx.restarts_in_place else {}
     limit = policy.start_timeout_seconds if policy is not None and ctx.gates[start_timeout.GATE] else None
     if limit is not None and observed.pending_pods:
         pending = observed.pending_pods
         for child in start_timeout.late(ctx.children.active, pending, limit, ctx.now):
             pod = pending[child.job.metadata.uid]
-            found[child.job.metadata.uid] = FailedByPod(child, FailedContainer(pod.name, pod.node), pod.created)
-    of_nodes = policy.node_failure if policy is not None else None
-    if of_nodes is not None and ctx.gates[node_failure.GATE] and not ctx.js.spec.suspend:
-        due = node_failure.due(observed.pods_on_failed_nodes, of_nodes.after_seconds, ctx.now)
+            failed_jobs[child.job.metadata.uid] = FailedByPod(child, FailedContainer(pod.name, pod.node), pod.created)
+    node_policy = policy.node_failure if policy is not None else None
+    if node_policy is not None and ctx.gates[node_failure.GATE] and not ctx.js.spec.suspend:
+        due = node_failure.due(observed.pods_on_failed_nodes, node_policy.after_seconds, ctx.now)
         for child, lost in node_failure.lost_jobs(ctx.js, ctx.gates, ctx.children.active, due).failed:
             failed = node_failure.as_node_failure(child, lost, ctx.now)
             since = max(lost.since, lost.created)
-            found[child.job.metadata.uid] = FailedByPod(failed, FailedContainer(lost.name, lost.node), since)
-    if of_nodes is not None and ctx.gates[node_failure.GATE]:
-        found |= _failed_by_restarted_nodes(ctx)
-    return found
+            failed_jobs[child.job.metadata.uid] = FailedByPod(failed, FailedContainer(lost.name, lost.node), since)
+    if node_policy is not None and ctx.gates[node_failure.GATE]:
+        failed_jobs |= _failed_by_restarted_nodes(ctx)
+    return failed_jobs
 
 
 def _failed_by_restarted_nodes(ctx: Context) -> dict[str, FailedByPod]:
-    """Failed Jobs whose decisive pod ended with its node, if their pods are known."""
+    """Failed Jobs whose decisive pod is known and failed because its node restarted, by UID."""
     rjobs = {rjob.name: rjob for rjob in ctx.js.spec.replicated_jobs}
-    found = {}
+    failed_jobs = {}
     for child in ctx.children.failed:
         pods = ctx.observed.failed_pods.get(child.job.metadata.uid, ())
         pod = decisive_pod(child.job, rjobs[child.replicated_job], pods)
         if pod is not None and node_failure.has_lost_container(pod):
             failed = node_failure.as_restarted_node(child, pod, ctx.now)
             container = failed_container(pod, container_of(child.job, pod, ""))
-            found[child.job.metadata.uid] = FailedByPod(failed, container, pod.ended_at or ctx.now)
-    return found
+            failed_jobs[child.job.metadata.uid] = FailedByPod(failed, container, pod.ended_at or ctx.now)
+    return failed_jobs
 
 
 def _failed_by_workers(ctx: Context) -> dict[str, FailedByPod]:
-    """The Jobs with a failed worker that a rule matches. All other failed workers restart in place."""
+    """The Jobs with a failed worker that a rule matches, by UID. All other failed workers restart in place."""
     policy = ctx.js.spec.failure_policy
-    found: dict[str, FailedByPod] = {}
+    failed_jobs: dict[str, FailedByPod] = {}
     if policy is None or all(rule.on_exit_codes is None for rule in policy.rules):
-        return found
+        return failed_jobs
     for failure in worker_failures(ctx.js, ctx.children.active, ctx.observed.pods):
         rule_index = deciding_rule(policy.rules, failure)
         if rule_index is not None:
             failed = FailedByPod(as_worker_failure(failure, ctx.now), failure.pod, ctx.now, rule_index)
-            found.setdefault(failure.child.job.metadata.uid, failed)
-    return found
+            failed_jobs.setdefault(failure.child.job.metadata.uid, failed)
+    return failed_jobs
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed Job and the rule that decides about it; `rule` None: no rule matches, the default action decides.
+    """A failed Job and the rule that decides about it. If `rule` is None, the default action applies.
 
-    `pods`: its known failed pods. `by_pod`: the pod because of which it counts as failed, if that pod is not in phase
-    Failed.
+    `pods`: the known failed pods of the Job. `by_pod`: the pod of `FailedByPod`, if the Job counts as failed by it.
     """
 
     child: Child
@@ -110,37 +110,37 @@ class Failure:
 
     @property
     def is_by_pod(self) -> bool:
-        """Whether the decisive pod decides: by a rule about pods, or by an exitCodePolicy."""
+        """Whether the action depends on the decisive pod, by a rule about pods or by an exitCodePolicy."""
         return bool(self.rule and self.rule.is_about_pods) or self.rjob.exit_code_policy is not None
 
     def container(self) -> tuple[FailedContainer, str]:
-        """The failed container for the history and, if it decides, for messages."""
+        """The failed container for the attempt history, and what messages add about it, empty if it does not decide."""
         job, rule, policy = self.child.job, self.rule, self.rjob.exit_code_policy
         if self.by_pod is not None and (failure := job.failure):
             return self.by_pod, f": {failure.message}"
-        blamable = without_victims(job, self.pods)
+        possible_causes = without_victims(job, self.pods)
         if not self.is_by_pod:
-            return first_failed(blamable), ""
+            return first_failed(possible_causes), ""
         pod = decisive_pod(job, self.rjob, self.pods)
         if pod is None:
             from_message = named_by(job)
             return (
                 (from_message, f": {from_message}")
                 if from_message.pod
-                else (first_failed([pod for pod in blamable if pod.deleting]), "")
+                else (first_failed([pod for pod in possible_causes if pod.deleting]), "")
             )
         if rule and rule.on_exit_codes:
             end = matching(rule.on_exit_codes, pod.ends)
         else:
             end = container_of(job, pod, policy.container_name if policy else "")
-        found = failed_container(pod, end)
+        container = failed_container(pod, end)
         if rule and rule.on_pod_reasons:
-            return found, f": {found} ({found.why})" if end and found.why else f": {found}"
-        return found, f": {found}" if end else ""
+            return container, f": {container} ({container.why})" if end and container.why else f": {container}"
+        return container, f": {container}" if end else ""
 
 
 class Matcher:
-    """The rules of one set, compiled to match many failed Jobs. `by_pods`: see `Failure.by_pod`, by UID."""
+    """Matches failed Jobs of one set with its compiled rules. `by_pods`: Jobs that failed by their pods, by UID."""
 
     def __init__(self, js: JobSet, failed_pods: FailedPodsByJob, by_pods: Mapping[str, FailedByPod]) -> None:
         policy = js.spec.failure_policy
@@ -153,7 +153,7 @@ class Matcher:
 
     @property
     def has_unread_patterns(self) -> bool:
-        """Whether there are more patterns than are compared."""
+        """Whether the policy has more patterns than `MAX_PATTERNS`, of which the later ones match nothing."""
         return sum(len(rule.on_job_failure_message_patterns) for rule in self._rules) > MAX_PATTERNS
 
     def needs_pods(self, child: Child) -> bool:
@@ -172,10 +172,10 @@ class Matcher:
     def match(self, failed: Sequence[Child]) -> list[Failure]:
         """The failures in the order of the rules that match them, those without a rule last."""
         failures = [self._match(child) for child in failed]
-        return [failure for _, failure in sorted(failures, key=lambda found: found[0])]
+        return [failure for _, failure in sorted(failures, key=itemgetter(0))]
 
     def _match(self, child: Child) -> tuple[int, Failure]:
-        """The failure, with the index of the first rule that matches; the number of rules if none does."""
+        """The failure, with the index of the first rule that matches; the number of rules if no rule matches."""
         uid, rjob = child.job.metadata.uid, self._replicated_jobs[child.replicated_job]
         pods, by_pod = self._failed_pods.get(uid, ()), self._by_pods.get(uid)
         if by_pod is not None and by_pod.rule_index is not None:
@@ -196,14 +196,14 @@ class Matcher:
         uid = child.job.metadata.uid
         if uid not in self._matching:
             self._matching[uid] = tuple(
-                rule_index for rule_index, wanted in enumerate(self._criteria) if wanted.match(child)
+                rule_index for rule_index, criteria in enumerate(self._criteria) if criteria.match(child)
             )
         return self._matching[uid]
 
 
 @dataclass(frozen=True, slots=True)
 class _Criteria:
-    """The conditions of a rule on the Job itself, compiled to match many Jobs. None: any. Pods are not compared."""
+    """The criteria of a rule for the Job itself, without those for pods. None: any value matches."""
 
     reasons: frozenset[str] | None
     targets: frozenset[str] | None
@@ -218,18 +218,20 @@ class _Criteria:
             return False
         if self.patterns is None:
             return True
-        readable = (pattern for pattern in map(compile_pattern, self.patterns) if not isinstance(pattern, str))
-        return any(pattern.search(failure.message) for pattern in readable)
+        compiled = (pattern for pattern in map(compile_pattern, self.patterns) if not isinstance(pattern, str))
+        return any(pattern.search(failure.message) for pattern in compiled)
 
 
 def _criteria(rules: Sequence[FailurePolicyRule]) -> tuple[_Criteria, ...]:
-    """The criteria of each rule. Patterns after the first `MAX_PATTERNS` are left out: they match nothing."""
-    left = iter(range(MAX_PATTERNS))
+    """The criteria of each rule. Patterns after the first `MAX_PATTERNS` are left out, and match nothing."""
+    pattern_numbers = iter(range(MAX_PATTERNS))
     return tuple(
         _Criteria(
             reasons=frozenset(rule.on_job_failure_reasons) or None,
             targets=frozenset(rule.target_replicated_jobs) or None,
-            patterns=tuple(pattern for pattern, _ in zip(rule.on_job_failure_message_patterns, left, strict=False))
+            patterns=tuple(
+                pattern for pattern, _ in zip(rule.on_job_failure_message_patterns, pattern_numbers, strict=False)
+            )
             if rule.on_job_failure_message_patterns
             else None,
         )

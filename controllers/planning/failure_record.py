@@ -17,36 +17,30 @@ from controllers.planning.decisive_pod import FailedContainer
 from controllers.planning.status import StatusDraft
 
 REASON_LIMIT = 256
-"""Bytes of a kubelet's reason in the attempt history."""
+"""At most this many bytes of a kubelet's reason in the attempt history."""
 MESSAGE_LIMIT = 1024
-"""Bytes of a message in the attempt history."""
+"""At most this many bytes of a message in the attempt history."""
 
 
 @dataclass(slots=True)
 class _PartRestart:
     """The Jobs of one ReplicatedJob that one plan restarts (gate RestartJob).
 
-    - `jobs`: indexes of failed Jobs that are recreated alone. `whole`: all Jobs are recreated.
+    - `jobs`: indexes of failed Jobs that are restarted alone. `has_all_jobs`: all Jobs are restarted.
     - `counted`: indexes of failed Jobs whose restart counts towards maxRestarts.
     """
 
     replicas: int
     jobs: list[int] = field(default_factory=list)
     counted: list[int] = field(default_factory=list)
-    whole: bool = False
-
-    def add(self, index: int, *, whole: bool, counted: bool) -> None:
-        """Note the failed Job of that index."""
-        if whole:
-            self.whole = True
-        else:
-            self.jobs.append(index)
-        if counted:
-            self.counted.append(index)
+    has_all_jobs: bool = False
 
 
 class Record:
-    """The status of one plan while failures are decided. Counters of parts of the set change with `restart_parts`."""
+    """Writes the decisions of one plan about failures into its status.
+
+    Restarts of parts of the set are collected, and written by `restart_parts`.
+    """
 
     def __init__(self, draft: StatusDraft) -> None:
         self._draft = draft
@@ -60,7 +54,7 @@ class Record:
         return sum(len(part.counted) for part in self._parts.values())
 
     def take_step(self, rule: FailurePolicyRule, step: int) -> None:
-        """Count the step of a rule, once for all failures of one plan."""
+        """Count the use of an escalation step of a rule, once for all failures of one plan."""
         if rule.name not in self._escalated:
             self._escalated.add(rule.name)
             escalation.record_step(self._draft, rule, step)
@@ -68,9 +62,9 @@ class Record:
     def restart(
         self, rule: FailurePolicyRule | None, action: FailureAction, child: Child, replicas: int, message: str
     ) -> str:
-        """Restart the scope of the action. Returns the reason of the condition for the whole set, else "".
+        """Restart the scope of the action. Returns the reason of the condition if that is the whole set, else "".
 
-        `replicas`: of the ReplicatedJob of the failed Job.
+        `replicas`: the number of Jobs in the ReplicatedJob of the failed Job.
         """
         reason = ""
         if rule and rule.max_restarts is not None:
@@ -78,7 +72,12 @@ class Record:
         match action.scope:
             case Scope.JOB | Scope.REPLICATED_JOB:
                 part = self._parts.setdefault(child.replicated_job, _PartRestart(replicas))
-                part.add(child.job_index, whole=action.scope is Scope.REPLICATED_JOB, counted=action.counted)
+                if action.scope is Scope.JOB:
+                    part.jobs.append(child.job_index)
+                else:
+                    part.has_all_jobs = True
+                if action.counted:
+                    part.counted.append(child.job_index)
             case Scope.JOBSET:
                 reason = f"FailurePolicy_{rule.name}" if rule else "DefaultFailurePolicy"
                 restart_set(self._draft, reason, message, counts=action.counted)
@@ -93,13 +92,13 @@ class Record:
         fail_set(self._draft, reason, message)
 
     def failed_attempt(self, reason: str, child: Child, pod: FailedContainer, step: int | None) -> None:
-        """Add the attempt that ends to the history. `step`: of the rule, if it has several."""
+        """Add the attempt that ends to the history. `step`: the escalation step of the rule, if it has several."""
         failure = child.job.failure
-        text = f"{failure.reason}: {failure.message}" if failure else ""
+        message = f"{failure.reason}: {failure.message}" if failure else ""
         attempt = FailedAttempt(
             attempt=self._attempt,
             reason=reason,
-            message=text.encode()[:MESSAGE_LIMIT].decode(errors="ignore"),
+            message=message.encode()[:MESSAGE_LIMIT].decode(errors="ignore"),
             failed_job=child.name,
             pod=pod.pod,
             node=pod.node,
@@ -112,25 +111,26 @@ class Record:
         record_failure(self._draft, attempt)
 
     def restart_parts(self) -> None:
-        """Raise the counters of all Jobs that restart without the whole set."""
+        """Raise the counters of the Jobs that the collected restarts of parts of the set restart."""
         if self._parts:
             _restart_parts(self._draft, self._parts)
 
 
 def _restart_parts(draft: StatusDraft, parts: Mapping[str, _PartRestart]) -> None:
-    """Recreate failed Jobs, or all Jobs of their ReplicatedJobs, by name (gate RestartJob).
+    """Raise the counters of failed Jobs, or of all Jobs of their ReplicatedJobs (gate RestartJob).
 
-    Other ReplicatedJobs are not restarted, even if the rule targets them: targets select failures, not what restarts.
-    A failure in another ReplicatedJob is decided and counted separately.
+    `parts`: by name of the ReplicatedJob. Other ReplicatedJobs are not restarted, even if the rule targets them:
+    targets select which failures match, and not what restarts. A failure in another ReplicatedJob is decided and
+    counted separately.
 
-    A restart of all Jobs of a ReplicatedJob, completed ones included, counts once towards maxRestarts, like one of the
-    failed Job alone. It also raises the counters of indexes that an elastic set no longer has: if the set grows again,
-    a remaining Job at such an index belongs to an earlier attempt.
+    A restart of all Jobs of a ReplicatedJob, including completed Jobs, counts once towards maxRestarts, like a restart
+    of the failed Job alone. It also raises the counters of indexes that an elastic set no longer has: if the set grows
+    again, a remaining Job at such an index belongs to an earlier attempt.
     """
 
     def restart(stored: ReplicatedJobStatus) -> ReplicatedJobStatus:
         part, new_entry, all_indexes = parts[stored.name], stored, range(0)
-        if part.whole:
+        if part.has_all_jobs:
             all_indexes = range(max(part.replicas, len(stored.job_restarts)))
             new_entry = msgspec.structs.replace(entry_of_next_attempt(stored), **keep(REACHED, stored))
         towards_max = stored.job_restarts_count_towards_max
@@ -159,8 +159,8 @@ def _count_rule(draft: StatusDraft, name: str) -> None:
 
 
 def raise_counters(counters: tuple[int, ...], replicas: int, indexes: Iterable[int]) -> tuple[int, ...]:
-    """Counters of Jobs by index, extended to the number of replicas, with those of `indexes` one higher."""
-    full = [*counters, *(0,) * (replicas - len(counters))]
+    """The counters of Jobs by index, extended to `replicas`; the counters of `indexes` are one higher."""
+    extended = [*counters, *(0,) * (replicas - len(counters))]
     for index in indexes:
-        full[index] += 1
-    return tuple(full)
+        extended[index] += 1
+    return tuple(extended)

@@ -1,4 +1,4 @@
-"""The groups and Jobs of one set, and what decisions about groups derive from them. Pure."""
+"""The scheduling groups and Jobs of one set, and facts that decisions about groups derive from them. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ class OwnedGroups:
     def removals(self, *, workload: bool, keep: Iterable[tuple[str, str]] = ()) -> tuple[Action, ...]:
         """Deletions of all groups that are not in `keep`, as (kind, name), and, with `workload`, of the Workloads."""
         kept_names = {*keep}
-        workloads = [((WORKLOAD, name), found.metadata) for name, found in self.workloads.items() if workload]
+        workloads = [((WORKLOAD, name), stored.metadata) for name, stored in self.workloads.items() if workload]
         groups = [
-            (kind_and_name, found.metadata)
-            for kind_and_name, found in self.groups.items()
+            (kind_and_name, stored.metadata)
+            for kind_and_name, stored in self.groups.items()
             if kind_and_name not in kept_names
         ]
         return tuple(
@@ -48,10 +48,11 @@ class OwnedGroups:
 class GroupContext:
     """One set with `spec.scheduling`, computed once for a plan.
 
-    - `wanted`: the trees. `owned`: the groups that exist.
-    - `active`: Jobs of this attempt that exist and have not ended, by name. `previous`: those of an earlier attempt.
-    - `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known.
-    - `completed`: names of Jobs. `left`: how many pods have still to succeed, for Jobs of which some have.
+    - `wanted`: the trees of groups that the spec wants. `owned`: the groups that exist.
+    - `active`: Jobs of this attempt that exist and have not ended, by name. `previous`: Jobs of an earlier attempt.
+    - `leftovers`: names of Jobs of which pods of earlier attempts still exist; None: not known.
+    - `completed`: names of completed Jobs. `unfinished_pods`: how many pods have still to succeed, by name of the Job,
+      for each Job of which a pod has succeeded.
     """
 
     js: JobSet
@@ -61,7 +62,7 @@ class GroupContext:
     previous: tuple[Child, ...]
     leftovers: frozenset[str] | None
     completed: frozenset[str]
-    left: Mapping[str, int]
+    unfinished_pods: Mapping[str, int]
 
 
 def group_context(
@@ -73,7 +74,7 @@ def group_context(
         job_name(name, rjob, index) for rjob, indexes in children.completed.items() for index in indexes
     )
     wanted_pods = {rjob.name: rjob.completions for rjob in js.spec.replicated_jobs}
-    left = {
+    unfinished_pods = {
         job: max(completions - child.job.status.succeeded, 0)
         for job, child in active.items()
         if child.job.status.succeeded and (completions := wanted_pods[child.replicated_job]) is not None
@@ -86,12 +87,12 @@ def group_context(
         previous=children.previous,
         leftovers=leftovers,
         completed=completed,
-        left={**left, **dict.fromkeys(completed, 0)},
+        unfinished_pods={**unfinished_pods, **dict.fromkeys(completed, 0)},
     )
 
 
 def is_misplaced(child: Child, wanted: Forest | None) -> bool:
-    """Whether a suspended Job names another group than it should. The field is immutable: such a Job is deleted."""
+    """Whether a suspended Job names a wrong group. The Job has to be deleted, since the field is immutable."""
     if not child.job.spec.suspend or child.deleting:
         return False
     group = None if wanted is None else wanted.of_job(child.name)
@@ -99,76 +100,77 @@ def is_misplaced(child: Child, wanted: Forest | None) -> bool:
 
 
 def required_members(ctx: GroupContext, group: Group) -> int | None:
-    """How many members of a gang have to fit together: at most those that have not ended yet (kubernetes#142330).
+    """How many members of a gang are placed together; not more than have still to end (kubernetes#142330).
 
-    None if the group is not a gang, or all its members have ended: then the stored number is not changed.
+    None if the group is not a gang, or all its members have ended. The stored number then stays.
     """
     if group.gang is None:
         return None
-    left = sum(map(partial(_has_left, ctx), group.children)) if group.composite else _pods_to_succeed(ctx, group)
-    return min(group.gang, left) if left else None
+    members = (
+        sum(map(partial(_is_unfinished, ctx), group.children)) if group.composite else _pods_to_succeed(ctx, group)
+    )
+    return min(group.gang, members) if members else None
 
 
 def _pods_to_succeed(ctx: GroupContext, group: Group) -> int:
-    """Pods of a PodGroup that have not succeeded and can exist at once."""
-    if not ctx.left:
+    """How many pods of a PodGroup have still to succeed and may exist at the same time."""
+    if not ctx.unfinished_pods:
         return sum([pods for _, pods in group.jobs])
-    left = ctx.left.get
-    return sum([min(pods, left(job, pods)) for job, pods in group.jobs])
+    return sum([min(pods, ctx.unfinished_pods.get(job, pods)) for job, pods in group.jobs])
 
 
-def _has_left(ctx: GroupContext, group: Group) -> bool:
-    """Whether a group has pods below it that have not succeeded."""
-    return _pods_to_succeed(ctx, group) > 0 or any(_has_left(ctx, child) for child in group.children)
+def _is_unfinished(ctx: GroupContext, group: Group) -> bool:
+    """Whether a group has pods in it or below it that have not succeeded."""
+    return _pods_to_succeed(ctx, group) > 0 or any(_is_unfinished(ctx, child) for child in group.children)
 
 
-def waits(ctx: GroupContext, group: Group) -> bool:
-    """Whether a Job below has pods that are not ready: they may wait for ended members."""
+def has_waiting_pods(ctx: GroupContext, group: Group) -> bool:
+    """Whether a Job in or below the group has pods that are not ready. They may wait for members that have ended."""
     children = [ctx.active[job] for job, _ in jobs_below(group) if job in ctx.active]
     return any(not job_ready(child.job) for child in children)
 
 
 def held_roots(ctx: GroupContext) -> set[str]:
-    """Names of the roots below which pods of an earlier attempt may still end, or a Job is being deleted."""
-    wanted, left = ctx.wanted, ctx.leftovers
-    # The group of pods of a removed Job is unknown.
-    if left is None or (left and not left <= _names(ctx.js)):
+    """Names of the root groups whose trees have to wait.
+
+    Pods of an earlier attempt may still end in such a tree, or a Job of the tree is being deleted.
+    """
+    wanted, leftovers = ctx.wanted, ctx.leftovers
+    # The groups of leftover pods are not known if the spec no longer has their Job.
+    if leftovers is None or (leftovers and not leftovers <= _job_names(ctx.js)):
         return {root.name for root in wanted.roots}
-    ending = [child for child in ctx.active.values() if child.deleting or _halting(ctx, child)]
-    old = left.union(child.name for child in (*ctx.previous, *ending))
-    # The group of a removed Job is unknown as well, but it was one of its ReplicatedJob.
-    lost = {child.replicated_job for child in ctx.previous if wanted.of_job(child.name) is None}
-    roots = {root.name for root in wanted.roots if lost and not lost.isdisjoint(root.replicated_jobs)}
-    return roots.union(root.name for job in old if (root := wanted.root_of_job(job)) is not None)
+    ending = [child for child in ctx.active.values() if child.deleting or _is_ending(ctx, child)]
+    ending_jobs = leftovers.union(child.name for child in (*ctx.previous, *ending))
+    # The group of a Job that the spec no longer has is not known, but it was a group of the same ReplicatedJob.
+    removed_from = {child.replicated_job for child in ctx.previous if wanted.of_job(child.name) is None}
+    roots = {root.name for root in wanted.roots if removed_from and not removed_from.isdisjoint(root.replicated_jobs)}
+    return roots.union(root.name for job in ending_jobs if (root := wanted.root_of_job(job)) is not None)
 
 
-def _halting(ctx: GroupContext, child: Child) -> bool:
-    """Whether a suspended Job has pods, which count as members until they are gone, or will be deleted."""
+def _is_ending(ctx: GroupContext, child: Child) -> bool:
+    """Whether a suspended Job has to be deleted, or still has pods, which count as members until they are gone."""
     status = child.job.status
     return is_misplaced(child, ctx.wanted) or (child.job.spec.suspend and bool(status.active or status.terminating))
 
 
 def is_scheduled(ctx: GroupContext, group: Group) -> bool:
-    """Whether kube-scheduler has scheduled a PodGroup, or all its Jobs are ready or done."""
-    found = ctx.owned.groups.get((POD_GROUP, group.name))
-    if found is not None and is_true(found.status.conditions or (), INITIALLY_SCHEDULED):
+    """Whether kube-scheduler has scheduled a PodGroup, or all its Jobs are ready or have completed."""
+    stored = ctx.owned.groups.get((POD_GROUP, group.name))
+    if stored is not None and is_true(stored.status.conditions or (), INITIALLY_SCHEDULED):
         return True
     return all(job in ctx.completed or _runs_ready(ctx, job) for job, _ in group.jobs)
 
 
 def _runs_ready(ctx: GroupContext, job: str) -> bool:
-    """Whether the pods of a Job are ready. The counts of a suspended Job are out of date."""
+    """Whether a Job runs and its pods are ready. The counts of a suspended Job are out of date."""
     child = ctx.active.get(job)
     return child is not None and not child.job.spec.suspend and job_ready(child.job)
 
 
 def refusal(ctx: GroupContext, group: Group) -> str:
-    """The scheduler's message about a PodGroup that it cannot place; empty if there is none.
-
-    Its message about a group that has no pods yet is left out.
-    """
-    found = ctx.owned.groups.get((POD_GROUP, group.name))
-    condition = None if found is None else find(found.status.conditions or (), INITIALLY_SCHEDULED)
+    """The message of kube-scheduler about a PodGroup that it cannot place; empty if it can, or without pods."""
+    stored = ctx.owned.groups.get((POD_GROUP, group.name))
+    condition = None if stored is None else find(stored.status.conditions or (), INITIALLY_SCHEDULED)
     if condition is None or is_scheduled(ctx, group):
         return ""
     running = [ctx.active[job].job for job, _ in group.jobs if job in ctx.active]
@@ -176,11 +178,11 @@ def refusal(ctx: GroupContext, group: Group) -> str:
 
 
 def jobs_below(group: Group) -> Iterable[tuple[str, int]]:
-    """The Jobs in a group and in all groups below it, each with the pods that it has at once."""
+    """The Jobs in a group and in all groups below it: name, and how many pods the Job has at the same time."""
     return group.jobs if not group.composite else [job for below in group.walk() for job in below.jobs]
 
 
-def _names(js: JobSet) -> set[str]:
-    """All Jobs of the set, in groups or not."""
+def _job_names(js: JobSet) -> set[str]:
+    """The names of all Jobs of the set, in groups or not."""
     name = js.metadata.name
     return {job_name(name, rjob.name, index) for rjob in js.spec.replicated_jobs for index in range(rjob.replicas)}

@@ -1,10 +1,10 @@
-"""Decides about the groups of one JobSet (`spec.scheduling`), and which Jobs may run with them. Pure.
+"""Decides about the scheduling groups of one JobSet (`spec.scheduling`), and which Jobs they allow to run. Pure.
 
 A Job starts only when all groups of its tree exist as the spec wants them, and no Job of an earlier attempt is left in
 the tree: kube-scheduler counts terminating pods as members, and would schedule new pods one by one.
 
-`decide` handles in this order: an API server that does not serve groups, a suspended set, Jobs that run without groups,
-and a set that runs with groups (`_arrange`).
+`decide` handles these cases in this order: the API server does not serve groups, the set is suspended, Jobs run without
+groups, and the set runs with groups (`_arrange`).
 """
 
 from collections.abc import Callable, Iterable
@@ -24,12 +24,12 @@ from controllers.planning.group_context import (
     GroupContext,
     OwnedGroups,
     group_context,
+    has_waiting_pods,
     held_roots,
     is_scheduled,
     jobs_below,
     refusal,
     required_members,
-    waits,
 )
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import KnownGroups
@@ -39,9 +39,9 @@ NOT_A_WARNING = {"Created", "Suspended", "WaitingForOldGroups", "Discovering", "
 """Reasons of the condition that need no Warning event."""
 
 WORKLOAD_LEVEL, ROOT_LEVEL, INNER_LEVEL, POD_GROUP_LEVEL = range(4)
-"""In which order objects are created: the Workload, composites at the root, those below them, PodGroups.
+"""The order in which objects are created: the Workload, composites at the root, composites below them, PodGroups.
 
-`api.gangs` builds no more than two levels of composites; Kubernetes takes three (depth 4 of templates, KEP-6012).
+`api.gangs` builds at most two levels of composites. Kubernetes allows three (depth 4 of templates, KEP-6012).
 """
 
 State = tuple[bool, str, str]
@@ -50,13 +50,15 @@ State = tuple[bool, str, str]
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """What to do about groups. `state`: the condition SchedulingObjectsReady; None: not changed.
+    """What to do about groups.
 
-    - `scheduled`: whether every group was scheduled. `refused`: PodGroups that kube-scheduler cannot place, each with
-      its message.
-    - `startable`: Jobs that may run, beside those in no group; None: all.
-    - `settled`: whether `forest` is final: not before it is known which groups the API server serves.
-    - `freed`: the set is suspended, and its groups are gone or being deleted.
+    - `forest`: the trees that the spec wants; None: the set runs without groups.
+    - `state`: the condition SchedulingObjectsReady; None: not changed.
+    - `scheduled`: whether every group was scheduled. `refused`: (name, message) of each PodGroup that kube-scheduler
+      cannot place.
+    - `startable`: names of the Jobs in groups that may run; None: all. Jobs without a group may run in either case.
+    - `settled`: whether `forest` is final. It is not before it is known which groups the API server serves.
+    - `freed`: whether the set is suspended, and its groups are gone or being deleted.
     """
 
     forest: Forest | None
@@ -69,16 +71,16 @@ class GroupPlan:
     freed: bool = False
 
     def may_run(self, job: str) -> bool:
-        """Whether its group, if it has one, lets a Job be created or resumed."""
+        """Whether groups allow the Job to be created or resumed."""
         return self.startable is None or job in self.startable or (not self.closed and self.group_of(job) is None)
 
     @property
     def closed(self) -> bool:
-        """Whether no Job may run, in a group or not: the set has too many."""
+        """Whether no Job may run, in a group or not, because the set has too many Jobs."""
         return self.forest is None and self.startable is not None
 
     def group_of(self, job: str) -> Group | None:
-        """The PodGroup that a Job's pods are to name; None without groups."""
+        """The PodGroup that the pods of a Job have to name; None if the Job has no group."""
         return None if self.forest is None else self.forest.of_job(job)
 
 
@@ -86,14 +88,14 @@ def decide(
     js: JobSet,
     known: KnownGroups | None,
     children: ChildJobs,
-    released: Callable[[ReplicatedJob], bool],
+    is_released: Callable[[ReplicatedJob], bool],
     leftovers: frozenset[str] | None = frozenset(),
-    most_created: int = DEFAULT_LIMITS.new_groups,
+    creation_limit: int = DEFAULT_LIMITS.new_groups,
 ) -> GroupPlan:
-    """What to do about groups. `released` says which ReplicatedJobs may start; `known` None: the set has no groups.
+    """What to do about groups. `is_released` says which ReplicatedJobs may start; `known` None: the set has no groups.
 
-    `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known. `most_created`:
-    groups that are created in one plan.
+    `leftovers`: names of Jobs of which pods of earlier attempts still exist; None: not known. `creation_limit`: how
+    many groups one plan creates.
     """
     if js.spec.scheduling is not None and grouped_jobs(js) > MAX_JOBS:
         message = f"no Job is created: a JobSet with spec.scheduling may have {MAX_JOBS} Jobs, split it"
@@ -110,16 +112,16 @@ def decide(
     if any(_is_ungrouped(ctx, child) for child in ctx.active.values()):
         message = "Jobs run that were started without groups: the next attempt has them"
         return GroupPlan(None, state=(False, "JobsWithoutGroups", message))
-    return _arrange(ctx, {rjob.name for rjob in js.spec.replicated_jobs if released(rjob)}, most_created)
+    return _arrange(ctx, {rjob.name for rjob in js.spec.replicated_jobs if is_released(rjob)}, creation_limit)
 
 
 def release_groups(known: KnownGroups | None) -> tuple[Action, ...]:
-    """A finished set frees its groups; the Workload stays until the set is deleted."""
+    """Actions that delete the groups of a finished set. The Workload stays until the set is deleted."""
     return () if known is None else OwnedGroups.from_known(known).removals(workload=False)
 
 
 def _why_unavailable(wanted: Forest, known: KnownGroups) -> tuple[str, str] | None:
-    """Why groups cannot be created, as reason and message."""
+    """Reason and message if groups cannot be created, else None."""
     if known.error is not None:
         return known.error
     missing = lacking(wanted, known.served)
@@ -127,9 +129,9 @@ def _why_unavailable(wanted: Forest, known: KnownGroups) -> tuple[str, str] | No
 
 
 def _without_api(js: JobSet, wanted: Forest, reason: str, message: str, *, required: bool) -> GroupPlan:
-    """The API server lacks something: Jobs wait for it or, if groups are not `required`, run without them."""
+    """The plan if the API server lacks something: Jobs wait or, if groups are not `required`, run without groups."""
     if reason == "Discovering" and any(c.type == keys.GROUPS_READY for c in js.status.conditions):
-        # After a start of the manager: the condition is set again in a moment, or still holds.
+        # The manager has just started. In a moment it knows whether the stored condition is still true.
         return GroupPlan(wanted, startable=frozenset(), settled=False)
     if required or reason in {"Discovering", "NameConflict"}:
         state = False, reason, f"no Job is created: {message}"
@@ -139,7 +141,7 @@ def _without_api(js: JobSet, wanted: Forest, reason: str, message: str, *, requi
 
 
 def _is_ungrouped(ctx: GroupContext, child: Child) -> bool:
-    """Whether a Job runs without the group that it should have: pods in that group would wait for its pods forever."""
+    """Whether a Job runs without its wanted group. Other pods of the group would wait for the Job's pods forever."""
     job = child.job
     return (
         not job.spec.suspend
@@ -150,17 +152,18 @@ def _is_ungrouped(ctx: GroupContext, child: Child) -> bool:
 
 
 def _free_groups(ctx: GroupContext) -> GroupPlan:
-    """A suspended set frees its groups as soon as all its Jobs are suspended."""
-    freed = all(child.job.spec.suspend for child in ctx.active.values())
-    actions = ctx.owned.removals(workload=True) if freed else ()
-    return GroupPlan(ctx.wanted, actions, (False, "Suspended", "the set is suspended and has no groups"), freed=freed)
+    """The plan of a suspended set, which deletes its groups as soon as all its Jobs are suspended."""
+    are_suspended = all(child.job.spec.suspend for child in ctx.active.values())
+    actions = ctx.owned.removals(workload=True) if are_suspended else ()
+    state = False, "Suspended", "the set is suspended and has no groups"
+    return GroupPlan(ctx.wanted, actions, state, freed=are_suspended)
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
-    """One group or Workload: whether Jobs may start with it, and what to do about it.
+class _ObjectPlan:
+    """What to do about one group or Workload, and whether Jobs may start with it (`ready`).
 
-    `missing`: it does not exist. `ending`: an earlier one of its name is being deleted: it is kept until its pods end.
+    `missing`: it does not exist. `ending`: it is being deleted, which finalizers delay until its pods have ended.
     """
 
     ready: bool
@@ -169,83 +172,84 @@ class _Outcome:
     missing: bool = False
 
 
-_READY, _MISSING = _Outcome(ready=True), _Outcome(ready=False, missing=True)
+_READY, _MISSING = _ObjectPlan(ready=True), _ObjectPlan(ready=False, missing=True)
 
 
-def _arrange(ctx: GroupContext, released: set[str], most_created: int) -> GroupPlan:
-    """The set runs: create groups of released ReplicatedJobs, delete unwanted ones, and say which Jobs may start."""
+def _arrange(ctx: GroupContext, released: set[str], creation_limit: int) -> GroupPlan:
+    """The plan of a running set: create groups of released ReplicatedJobs, delete unwanted groups, start Jobs."""
     roots = ctx.wanted.roots
     workload = _workload(ctx) if roots else _READY
     groups_and_parents = [(root, group, parent) for root in roots for group, parent in root.with_parents()]
     released_groups = [entry for entry in groups_and_parents if not released.isdisjoint(entry[1].replicated_jobs)]
-    outcomes = [(root.name, _group(ctx, group, parent)) for root, group, parent in released_groups]
-    missing = [entry for entry, (_, out) in zip(released_groups, outcomes, strict=True) if out.missing]
-    # After a restart, groups of later stages may exist already: they stay.
+    group_plans = [(root.name, _group(ctx, group, parent)) for root, group, parent in released_groups]
+    missing = [entry for entry, (_, plan) in zip(released_groups, group_plans, strict=True) if plan.missing]
+    # After a restart, groups of later stages may exist already, and stay.
     removals = ctx.owned.removals(
         workload=not roots, keep=((group.kind, group.name) for _, group, _ in groups_and_parents)
     )
-    changes = [action for _, out in outcomes for action in out.actions]
-    actions = (*workload.actions, *changes, *_creations(ctx, missing, most_created), *removals)
-    broken = {root for root, out in outcomes if not out.ready}
-    closed = broken | held_roots(ctx) if workload.ready else {root.name for root in roots}
-    leaves = [group for _, group, _ in groups_and_parents if not group.composite]
-    ending = workload.ending or any(out.ending for _, out in outcomes)
+    changes = [action for _, plan in group_plans for action in plan.actions]
+    actions = (*workload.actions, *changes, *_creations(ctx, missing, creation_limit), *removals)
+    not_ready = {root for root, plan in group_plans if not plan.ready}
+    closed_roots = not_ready | held_roots(ctx) if workload.ready else {root.name for root in roots}
+    pod_groups = [group for _, group, _ in groups_and_parents if not group.composite]
+    is_ending = workload.ending or any(plan.ending for _, plan in group_plans)
     return GroupPlan(
         ctx.wanted,
         actions,
-        _state(len(released_groups), ending=ending, complete=not actions),
+        _state(len(released_groups), is_ending=is_ending, is_complete=not actions),
         # The status of a group that is being deleted describes pods of the earlier attempt.
-        scheduled=bool(leaves) and not ending and all(is_scheduled(ctx, group) for group in leaves),
-        refused=tuple((group.name, words) for group in leaves if (words := refusal(ctx, group))),
-        startable=frozenset(job for root in roots if root.name not in closed for job, _ in jobs_below(root)),
+        scheduled=bool(pod_groups) and not is_ending and all(is_scheduled(ctx, group) for group in pod_groups),
+        refused=tuple((group.name, message) for group in pod_groups if (message := refusal(ctx, group))),
+        startable=frozenset(job for root in roots if root.name not in closed_roots for job, _ in jobs_below(root)),
     )
 
 
-def _creations(ctx: GroupContext, missing: list[tuple[Group, Group, str]], most: int) -> list[CreateGroup]:
-    """Up to that many of the missing groups, upper levels first; the next plan creates more."""
-    first = sorted(((_level(group, parent), group, parent) for _, group, parent in missing), key=itemgetter(0))[:most]
+def _creations(ctx: GroupContext, missing: list[tuple[Group, Group, str]], limit: int) -> list[CreateGroup]:
+    """Creations of up to `limit` missing groups, upper levels first; the next plan creates more."""
+    by_level = sorted(((_level(group, parent), group, parent) for _, group, parent in missing), key=itemgetter(0))
     return [
-        CreateGroup(group.kind, group.name, partial(_body, ctx, group, parent), level) for level, group, parent in first
+        CreateGroup(group.kind, group.name, partial(_body, ctx, group, parent), level)
+        for level, group, parent in by_level[:limit]
     ]
 
 
-def _workload(ctx: GroupContext) -> _Outcome:
-    """The Workload, whose templates follow the spec."""
+def _workload(ctx: GroupContext) -> _ObjectPlan:
+    """What to do about the Workload, whose templates follow the spec."""
     name, body = ctx.wanted.workload, build_workload(ctx.js, ctx.wanted)
-    found = ctx.owned.workloads.get(name)
-    if found is None:
-        return _Outcome(ready=False, actions=(CreateGroup(WORKLOAD, name, lambda: body, WORKLOAD_LEVEL),))
-    if not _usable(ctx, found, ()):
-        return _Outcome(ready=False, ending=True)
+    stored = ctx.owned.workloads.get(name)
+    if stored is None:
+        return _ObjectPlan(ready=False, actions=(CreateGroup(WORKLOAD, name, lambda: body, WORKLOAD_LEVEL),))
+    if not _is_usable(ctx, stored, ()):
+        return _ObjectPlan(ready=False, ending=True)
     templates = {key: value for key, value in body["spec"].items() if key != "controllerRef"}
-    if holds(found.spec, templates):
+    if holds(stored.spec, templates):
         return _READY
-    meta = found.metadata
+    meta = stored.metadata
     change = PatchGroup(WORKLOAD, name, meta.uid, meta.resource_version, {"spec": templates}, body)
-    return _Outcome(ready=True, actions=(change,))
+    return _ObjectPlan(ready=True, actions=(change,))
 
 
-def _group(ctx: GroupContext, group: Group, parent: str) -> _Outcome:
-    """A group of the tree below the composite of that name, empty for a root."""
+def _group(ctx: GroupContext, group: Group, parent: str) -> _ObjectPlan:
+    """What to do about a group. `parent`: name of the composite above it, empty for a root."""
     kind = group.kind
-    found = ctx.owned.groups.get((kind, group.name))
-    if found is None:
+    stored = ctx.owned.groups.get((kind, group.name))
+    if stored is None:
         return _MISSING
-    if not _usable(ctx, found, group.jobs):
-        return _Outcome(ready=False, ending=True)
-    if not same(found, group, parent):
-        # The spec was changed while the set was suspended, or the group by hand. These fields are immutable.
-        return _Outcome(ready=False, actions=(DeleteGroup(kind, group.name, found.metadata.uid),))
-    gang, need = found.spec.scheduling_policy.gang, required_members(ctx, group)
-    if gang is None or need is None or gang.count == need:
+    if not _is_usable(ctx, stored, group.jobs):
+        return _ObjectPlan(ready=False, ending=True)
+    if not same(stored, group, parent):
+        # The spec was changed while the set was suspended, or somebody has changed the group. Its fields are immutable.
+        return _ObjectPlan(ready=False, actions=(DeleteGroup(kind, group.name, stored.metadata.uid),))
+    gang, required = stored.spec.scheduling_policy.gang, required_members(ctx, group)
+    if gang is None or required is None or gang.count == required:
         return _READY
-    if gang.count < need or gang.count > (group.gang or 0) or waits(ctx, group):
+    if gang.count < required or gang.count > (group.gang or 0) or has_waiting_pods(ctx, group):
         body = _body(ctx, group, parent)
         policy = {"spec": {"schedulingPolicy": body["spec"]["schedulingPolicy"]}}
         replacement = body if group.composite else None
-        meta = found.metadata
+        meta = stored.metadata
         change = PatchGroup(kind, group.name, meta.uid, meta.resource_version, policy, replacement)
-        return _Outcome(ready=gang.count > need, actions=(change,))
+        return _ObjectPlan(ready=gang.count > required, actions=(change,))
     return _READY
 
 
@@ -254,21 +258,21 @@ def _body(ctx: GroupContext, group: Group, parent: str) -> JSON:
     return build_group(ctx.js, ctx.wanted, group, parent, required_members(ctx, group) or group.gang)
 
 
-def _usable(ctx: GroupContext, found: StoredGroup | StoredWorkload, members: Iterable[tuple[str, int]]) -> bool:
-    """Whether pods can join it. One that is deleted while its pods run exists, and works, until they end."""
-    if found.metadata.deletion_timestamp is None:
+def _is_usable(ctx: GroupContext, stored: StoredGroup | StoredWorkload, members: Iterable[tuple[str, int]]) -> bool:
+    """Whether pods can join the group. A group that is deleted while its pods run exists, and works, until they end."""
+    if stored.metadata.deletion_timestamp is None:
         return True
     running = [child for job, _ in members if (child := ctx.active.get(job)) and not child.job.spec.suspend]
     return any(not child.deleting for child in running)
 
 
-def _state(groups: int, *, ending: bool, complete: bool) -> State | None:
-    """The condition; None while groups are being created, which is too short to report."""
-    if ending:
-        # No names or numbers: otherwise each deleted group would be a write of the status.
+def _state(groups: int, *, is_ending: bool, is_complete: bool) -> State | None:
+    """The condition SchedulingObjectsReady; None while groups are being created, which is too short to report."""
+    if is_ending:
+        # The message has no names or numbers, which would change with each deleted group and cause a write.
         message = "groups of an earlier attempt are being deleted: PodGroups stay until their pods have ended"
         return False, "WaitingForOldGroups", message
-    if not complete:
+    if not is_complete:
         return None
     return True, "Created", f"the Workload and {groups} {'group' if groups == 1 else 'groups'} are there"
 

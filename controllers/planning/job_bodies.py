@@ -1,4 +1,4 @@
-"""The bodies of child Jobs that a plan creates or resumes (docs/reference/names-and-labels.md#jobs)."""
+"""Builds the bodies of child Jobs that a plan creates or resumes (docs/reference/names-and-labels.md#jobs)."""
 
 from api.avoided_nodes import away_from, nodes_to_avoid
 from api.children import Counters, build_job, job_in_group, with_priority
@@ -11,7 +11,7 @@ from kube.model.meta import JSON
 
 
 def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = None) -> JSON:
-    """The wanted body of the Job of that index. `attempt`: its own restart counter if it exists already."""
+    """The wanted body of the Job with this index. `attempt`: the Job's own restart counter, if the Job exists."""
     if attempt is None:
         restarts = ctx.job_restarts.get(jobs.replicated_job.name, ())
         if restarts:  # a Job without the label counts as never restarted
@@ -24,8 +24,8 @@ def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = Non
         gates=ctx.gates,
         counted=Counters(attempt, ctx.status.execution_attempts),
     )
-    if (pods := ctx.groups.group_of(job["metadata"]["name"])) is not None:
-        job = job_in_group(job, pods.template, pods.name)
+    if (pod_group := ctx.groups.group_of(job["metadata"]["name"])) is not None:
+        job = job_in_group(job, pod_group.template, pod_group.name)
     if ctx.js.status.failed_nodes and avoid_policy(ctx) is not None:
         job = away_from(job, nodes_to_avoid(ctx.js, ctx.now))
     if ctx.observed.spares and ctx.gates[SPARES]:

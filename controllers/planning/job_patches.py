@@ -2,9 +2,9 @@
 
 See docs/reference/lifecycle.md#suspend-and-resume.
 
-Resume rebuilds the five fields that a queue may set for one admission, from the ReplicatedJob as it is now: selectors,
-tolerations and gates of an earlier admission are removed (defect 3 in docs/reference/defects.md). Labels of the Job
-controller stay.
+A queue may set five fields of the pod template for one admission: labels, annotations, nodeSelector, tolerations and
+schedulingGates. A resume sets them to what the ReplicatedJob has now, so values of an earlier admission are removed
+(defect 3 in docs/reference/defects.md). Labels of the Job controller are kept.
 """
 
 from collections.abc import Mapping
@@ -20,19 +20,20 @@ _JOB_CONTROLLER_PREFIX = "batch.kubernetes.io/"
 
 
 def suspend(child: Child) -> PatchJob:
-    """Suspend one Job; its controller then ends the pods."""
+    """The patch that suspends one Job. The Job controller then deletes the pods."""
     return PatchJob(child.name, guard(child, {"spec": {"suspend": True}}))
 
 
 def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
-    """Resume one Job with the scheduling fields of `wanted`, the Job as it would be built now. None: it has to wait.
+    """The patch that resumes one Job with the scheduling fields of `wanted`; None if the Job has to wait.
 
-    `resources`: requests and limits of containers are set, too (gate MutablePodResourcesForSuspendedJobSets).
+    `wanted`: the body of the Job as it would be built now. `resources`: requests and limits of containers are also set
+    (gate MutablePodResourcesForSuspendedJobSets).
 
     The API server accepts a changed template only after the Job's pods are gone and, if the Job ever started, after the
     Job controller has set its condition Suspended. The next change of the Job leads to the next plan. A Job with
-    exclusive placement waits until its old pods have ended: a leader that is created before has an affinity to them,
-    and kube-scheduler does not notice when they are gone.
+    exclusive placement waits until its old pods have ended: a leader that is created earlier has an affinity to these
+    pods, and kube-scheduler does not notice when they are gone.
     """
     if child.job.status.terminating and topology_of(child.job.spec.template.metadata.annotations) is not None:
         return None
@@ -46,15 +47,15 @@ def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
     if not template:
         return PatchJob(child.name, guard(child, patch))
     status = child.job.status
-    halted = any(c.type == "Suspended" and c.status == "True" for c in status.conditions)
-    if status.active > 0 or (status.start_time is not None and not halted):
+    is_reported_suspended = any(c.type == "Suspended" and c.status == "True" for c in status.conditions)
+    if status.active > 0 or (status.start_time is not None and not is_reported_suspended):
         return None
     patch["spec"]["template"] = template
     return PatchJob(child.name, guard(child, patch), True, resources)
 
 
 def guard(child: Child, patch: JSON) -> JSON:
-    """The patch with a precondition: the API server refuses it if the Job has changed or was replaced.
+    """The patch with UID and resourceVersion: the API server refuses it if the Job has changed or was replaced.
 
     The UID alone is not enough: a delayed patch may arrive after another leader has suspended and resumed the Job.
     """
@@ -62,7 +63,7 @@ def guard(child: Child, patch: JSON) -> JSON:
 
 
 def attempt_of(child: Child) -> int | None:
-    """The Job's own restart counter in its label, which does not change."""
+    """The Job's own restart counter, from its label; None if it has none."""
     return integer(child.job.metadata.labels.get(keys.JOB_RESTART_ATTEMPT))
 
 
@@ -81,32 +82,32 @@ def _add_resources(template: JSON, wanted: JSON) -> None:
 
 
 def _template_patch(child: Child, wanted: JSON) -> JSON:
-    """Merge patch from the Job's five fields to the wanted ones; empty if they are equal."""
-    have = child.job.spec.template
+    """The merge patch that gives the Job the five fields of the `wanted` template; empty if they are equal."""
+    current = child.job.spec.template
     meta, spec = wanted["metadata"], wanted["spec"]
     metadata: JSON = {
         field: diff
         for field, diff in (
-            ("labels", _map_patch(have.metadata.labels, meta.get("labels") or {})),
-            ("annotations", _map_patch(have.metadata.annotations, meta.get("annotations") or {})),
+            ("labels", _map_patch(current.metadata.labels, meta.get("labels") or {})),
+            ("annotations", _map_patch(current.metadata.annotations, meta.get("annotations") or {})),
         )
         if diff
     }
     fields: JSON = {}
-    selector = _map_patch(have.spec.node_selector, spec.get("nodeSelector") or {})
+    selector = _map_patch(current.spec.node_selector, spec.get("nodeSelector") or {})
     if selector:
         fields["nodeSelector"] = selector
-    if list(have.spec.tolerations) != (spec.get("tolerations") or []):
+    if list(current.spec.tolerations) != (spec.get("tolerations") or []):
         fields["tolerations"] = spec.get("tolerations")
-    if list(have.spec.scheduling_gates) != (spec.get("schedulingGates") or []):
+    if list(current.spec.scheduling_gates) != (spec.get("schedulingGates") or []):
         fields["schedulingGates"] = spec.get("schedulingGates")
-    return {name: part for name, part in (("metadata", metadata), ("spec", fields)) if part}
+    return {name: value for name, value in (("metadata", metadata), ("spec", fields)) if value}
 
 
-def _map_patch(have: Mapping[str, str], wanted: dict[str, str]) -> dict[str, str | None]:
-    """Merge patch between two maps; null removes a key. Keys of the Job controller are kept."""
-    patch: dict[str, str | None] = {k: v for k, v in wanted.items() if have.get(k) != v}
-    for key in have.keys() - wanted.keys():
+def _map_patch(current: Mapping[str, str], wanted: dict[str, str]) -> dict[str, str | None]:
+    """The merge patch from one map to the other; null removes a key. Keys of the Job controller are kept."""
+    patch: dict[str, str | None] = {k: v for k, v in wanted.items() if current.get(k) != v}
+    for key in current.keys() - wanted.keys():
         if not key.startswith(_JOB_CONTROLLER_PREFIX) and key not in JOB_CONTROLLER_LABELS:
             patch[key] = None
     return patch

@@ -1,4 +1,4 @@
-"""Nodes that a set leaves before they go (`failurePolicy.maintenance`). See docs/concepts/node-maintenance.md."""
+"""Nodes in maintenance, which a set leaves (`failurePolicy.maintenance`). See docs/concepts/node-maintenance.md."""
 
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, LeftNode
@@ -7,24 +7,25 @@ from controllers.planning.attempts import uncounted_attempts
 
 GATE = "JobSetNodeMaintenance"
 REASON = "NodeMaintenance"
-"""Reason of the restart, and of the event, by which a set leaves nodes."""
+"""Reason of the restart and its event if a set leaves nodes."""
 
 
 def policy_of(js: JobSet) -> Maintenance | None:
-    """The set's policy about nodes with a taint of maintenance; None if it has none."""
+    """The set's policy for nodes in maintenance; None if it has no such policy."""
     policy = js.spec.failure_policy
     return policy.maintenance if policy is not None else None
 
 
 def left_nodes(status: JobSetStatus) -> tuple[LeftNode, ...]:
-    """The nodes that the set leaves, or has left, and that still have one of the taints."""
+    """The nodes in maintenance that the set leaves or has left."""
     return () if status.maintenance is None else status.maintenance.nodes
 
 
 def uncounted_restarts(js: JobSet) -> int:
-    """Restarts of a container that do not count, because the set moved in place. Resumes may be among them.
+    """How many restarts of a container do not count towards maxRestarts, since the set was resumed or moved in place.
 
-    One more while the set is about to move because of an evicted pod: the other workers have lost it, and may fail.
+    One more does not count while the set is about to move because of an evicted pod, since the other workers have lost
+    a peer, and may fail.
     """
     if policy_of(js) is None:
         return 0

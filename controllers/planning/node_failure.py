@@ -1,13 +1,14 @@
-"""Pods of nodes that are gone, unreachable or out of service (`failurePolicy.nodeFailure`).
+"""Decides about pods on nodes that are gone, unreachable or out of service (`failurePolicy.nodeFailure`).
 
 See docs/concepts/node-failure.md.
 
-The kubelet of such a node does not report its pods any more: running pods stay Running in the API, and deleted pods are
-not removed. So the Job controller counts no failure, and a restart waits for pods that no kubelet ends. Here the pods
-count as failed once the node has been in that state for `afterSeconds`. A node that restarts quickly gets no taint, and
-its kubelet reports the pods as failed: the node caused that, too. The caches alone decide nothing: the node and its
-pods are read before a Job counts as failed, and before a pod is deleted without waiting for its node. A watch that is
-behind ends no attempt.
+The kubelet of such a node no longer reports its pods: running pods stay Running in the API, and deleted pods are not
+removed. So the Job controller counts no failure, and a restart waits for pods that no kubelet ends. This module counts
+the pods as failed once the node has been in that state for `afterSeconds`. A node that restarts quickly gets no taint,
+and its kubelet reports the pods as failed; such a failure also counts as caused by the node.
+
+The node and its pods are read from the API server before a Job counts as failed, and before a pod is deleted without
+waiting for its node. So a watch that is behind cannot end an attempt.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,9 +25,9 @@ from kube.model.meta import seconds_between
 
 GATE = "JobSetNodeFailure"
 REASON = "NodeFailure"
-"""Reason with which such a Job counts as failed."""
+"""Reason of the failure of a Job that counts as failed because of a node."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-"""Taint by which an administrator marks a node as off: kube-controller-manager then deletes its pods."""
+"""Taint by which an administrator marks a node as shut down. kube-controller-manager then deletes its pods."""
 LOST_REASONS = frozenset({"Unknown", "ContainerStatusUnknown"})
 """Reasons of a container's end that container runtime and kubelet report when they have lost track of it."""
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -34,45 +35,42 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
 
 
 def policy_of(js: JobSet) -> NodeFailure | None:
-    """The set's policy about failed nodes; None if it has none."""
+    """The set's policy for failed nodes; None if it has no such policy."""
     policy = js.spec.failure_policy
     return policy.node_failure if policy is not None else None
 
 
 def _seconds_waited(pod: PodOnTaintedNode, now: str) -> float:
-    """Seconds for which the pod has been on the failed node. For a pod that is bound later, the time starts then."""
+    """Seconds since the node failed, or since the pod was created if that was later."""
     return seconds_between(max(pod.since, pod.created), now)
 
 
 def due(pods: Iterable[PodOnTaintedNode], seconds: int, now: str) -> list[PodOnTaintedNode]:
-    """The pods whose node has failed for at least `seconds`, the longest first."""
-    found = [pod for pod in pods if _seconds_waited(pod, now) >= seconds]
-    return sorted(found, key=lambda pod: (pod.since, pod.name))
+    """The pods that have been on a failed node for at least `seconds`, in the order in which the nodes failed."""
+    due_pods = [pod for pod in pods if _seconds_waited(pod, now) >= seconds]
+    return sorted(due_pods, key=lambda pod: (pod.since, pod.name))
 
 
 def lost_pods(js: JobSet, gates: FeatureGates, observed: Observed) -> list[PodOnTaintedNode]:
     """The pods of the set that its nodeFailure now counts as lost."""
-    wanted = policy_of(js) if gates[GATE] else None
-    pods = [] if wanted is None else due(observed.pods_on_failed_nodes, wanted.after_seconds, observed.now)
+    policy = policy_of(js) if gates[GATE] else None
+    pods = [] if policy is None else due(observed.pods_on_failed_nodes, policy.after_seconds, observed.now)
     return [pod for pod in pods if not pod.ended]
 
 
-def seconds_left(pods: Iterable[PodOnTaintedNode], seconds: int, now: str, passed: float) -> float | None:
-    """Seconds until the next of the others is due; None if there is none.
-
-    `passed`: the elapsed part of the second `now`.
-    """
-    left = (seconds - _seconds_waited(pod, now) for pod in pods)
-    soonest = min((wait for wait in left if wait > 0), default=None)
-    return None if soonest is None else soonest - passed
+def seconds_left(pods: Iterable[PodOnTaintedNode], seconds: int, now: str, second_passed: float) -> float | None:
+    """Seconds until the next pod is due; None if all are due. `second_passed`: the part of `now` that has passed."""
+    waits = (seconds - _seconds_waited(pod, now) for pod in pods)
+    shortest = min((wait for wait in waits if wait > 0), default=None)
+    return None if shortest is None else shortest - second_passed
 
 
 @dataclass(frozen=True, slots=True)
 class LostPods:
-    """Pods on failed nodes, each with the Job of the attempt that runs it.
+    """Pods on failed nodes, each with its Job.
 
-    `failed`: the first pod of each Job that fails because of it. `replaced`: pods in whose place the Job makes others,
-    while all other pods of the set restart in place.
+    `failed`: Jobs that count as failed, each with its first pod on a failed node. `replaced`: pods that their Job
+    replaces while all other pods of the set restart in place.
     """
 
     failed: list[tuple[Child, PodOnTaintedNode]]
@@ -80,10 +78,10 @@ class LostPods:
 
 
 def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnTaintedNode]) -> LostPods:
-    """Sort the Jobs with these pods by what the policy does about them.
+    """Sort the Jobs of these pods: those that count as failed, and those that replace the pods.
 
     A pod that has ended, or is being deleted while the Job has a replacement, is not a failure. With in-place restart
-    there is no replacement: a Job that has all of its pods has only not noticed yet.
+    there are no replacements yet. If such a Job has all of its pods, it has only not noticed the deletion.
     """
     running = {child.job.metadata.uid: child for child in children if not (child.deleting or child.job.spec.suspend)}
     failed: dict[str, tuple[Child, PodOnTaintedNode]] = {}
@@ -93,13 +91,13 @@ def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: 
         if child is None or pod.ended:
             continue
         if _is_replaced(js, gates, child, pod):
-            replaced.append((child, pod))  # its Job creates no other before it is gone (podReplacementPolicy Failed)
-        elif not (pod.deleting and _complete(child.job)):
+            replaced.append((child, pod))  # the Job creates no other pod before this one is gone (podReplacementPolicy)
+        elif not (pod.deleting and _has_all_pods(child.job)):
             failed.setdefault(pod.job_uid, (child, pod))
     return LostPods(list(failed.values()), replaced)
 
 
-def _complete(job: Job) -> bool:
+def _has_all_pods(job: Job) -> bool:
     """Whether the Job has all pods that it wants now. Pods that are being deleted are not active."""
     wanted = pods_at_once(job.spec)
     if job.spec.completions is not None:
@@ -108,28 +106,29 @@ def _complete(job: Job) -> bool:
 
 
 def _is_replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodOnTaintedNode) -> bool:
-    """Whether the Job makes another pod in place of this one, and all other pods restart in place.
+    """Whether the Job replaces this pod, and all other pods restart in place.
 
-    So it is with InPlaceRestart where neither a rule nor `nodeFailure` has an action for such a failure. Nothing may
-    wait for the pod's end: its deletion was requested, or the node is off.
+    This requires InPlaceRestart, and that neither a rule nor `nodeFailure` has an action for such a failure. It also
+    requires that the pod can be deleted without waiting for its node: `forceDeletePods` is set, or the node is gone or
+    out of service.
     """
     policy = js.spec.failure_policy
-    wanted = policy.node_failure if policy is not None else None
-    if policy is None or wanted is None or not js.restarts_in_place or not gates["InPlaceRestart"]:
+    node_policy = policy.node_failure if policy is not None else None
+    if policy is None or node_policy is None or not js.restarts_in_place or not gates["InPlaceRestart"]:
         return False
-    decided = wanted.action or any(_may_decide(rule, child) for rule in policy.rules)
-    return not decided and (wanted.force_delete_pods or pod.taint in {"", OUT_OF_SERVICE})
+    has_action = node_policy.action or any(_may_decide(rule, child) for rule in policy.rules)
+    return not has_action and (node_policy.force_delete_pods or pod.taint in {"", OUT_OF_SERVICE})
 
 
 def _may_decide(rule: FailurePolicyRule, child: Child) -> bool:
-    """Whether a rule may match Jobs that fail because of a node; its patterns are not compared."""
+    """Whether a rule may match the Job if it fails because of a node. Patterns of the rule are not compared."""
     reasons, targets = rule.on_job_failure_reasons, rule.target_replicated_jobs
-    of_it = REASON in reasons if reasons else True
-    return of_it and not rule.is_about_pods and (not targets or child.replicated_job in targets)
+    matches_reason = REASON in reasons if reasons else True
+    return matches_reason and not rule.is_about_pods and (not targets or child.replicated_job in targets)
 
 
 def as_node_failure(child: Child, pod: PodOnTaintedNode, now: str) -> Child:
-    """The Job as if it had failed because of the node of this pod."""
+    """A copy of the Job that has failed because of the node of this pod."""
     return as_failed(child, REASON, f"pod {pod.name} is on node {pod.node}, {state(pod)}", now)
 
 
@@ -148,17 +147,17 @@ def has_lost_container(pod: FailedPod) -> bool:
 
 
 def as_restarted_node(child: Child, pod: FailedPod, now: str) -> Child:
-    """The Job as if it had failed because the node of this pod restarted."""
+    """A copy of the Job that has failed because the node of this pod restarted."""
     return as_failed(child, REASON, restart_message(pod), now)
 
 
 def restart_message(pod: FailedPod) -> str:
-    """How a node failed its pod, as a clause."""
+    """A clause that says that a pod failed because its node restarted."""
     return f"pod {pod.name} was on node {pod.node}, which restarted"
 
 
 def state(pod: PodOnTaintedNode) -> str:
-    """The fault of the node, as the end of a sentence."""
+    """A relative clause about the node: that it does not exist, or its taint, and since when."""
     if not pod.taint:
         return f"which does not exist since {pod.since}"
     return f"which has the taint {pod.taint} since {pod.since}"

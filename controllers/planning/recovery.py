@@ -1,10 +1,11 @@
-"""The cost of failures: how long a set ran, how long it did not, and the time of each recovery.
+"""Measures the cost of failures: how long a set ran, how long it did not run, and the times of each recovery.
 
 See docs/concepts/recovery-times.md.
 
 Gate JobSetRecoveryTimes. Times alone cause no write: they are added to other writes of the status. So a change between
-two writes counts from the later one, unless an object has its time, such as the creation and the failure of a Job, or
-the start of a taint. Every second from the first write on is counted once: as running, as lost, or not while suspended.
+two writes counts from the later write, unless an object has the time of the change, such as the creation and the
+failure of a Job, or the start of a taint. Every second from the first write on is counted once, as running or as lost;
+seconds of a suspension are not counted.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,11 +23,11 @@ from controllers.planning.maintenance import REASON as MAINTENANCE
 
 GATE = "JobSetRecoveryTimes"
 HISTORY = 10
-"""Starts and recoveries that `status.recovery.attempts` keeps; the CRD allows no more."""
+"""How many starts and recoveries `status.recovery.attempts` keeps. The CRD does not allow more."""
 
 
 def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
-    """A status that is about to be written, with the times until now. It is empty without the gate."""
+    """`status`, which is about to be written, with the times until now; without any times if the gate is off."""
     stored, now = ctx.js.status, ctx.now
     if not ctx.gates[GATE]:
         return status if status.recovery is None else replace(status, recovery=None)
@@ -36,34 +37,34 @@ def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
     runs, begins = _runs(ctx, status), status.execution_attempts != stored.execution_attempts
     restarts = _restarts(stored, status) and not _is_planned(stored, status)
     failed = _failed_at(ctx) if restarts or status.terminal_state == keys.FAILED else ""
-    stands = old.running == runs and old.since and status.spares == stored.spares
-    stands = stands and not (begins or restarts or status.terminal_state or ctx.js.spec.suspend)
-    new = old if stands else _count_seconds(old, failed, now, sum(entry.ready for entry in stored.spares))
-    if not stands:
-        counts_on = not (ctx.js.spec.suspend or status.terminal_state)
-        until = old.since if elapsed_seconds(now, old.since) else now  # the clock of another process was ahead
-        new = replace(new, running=runs, since=until if counts_on else "")
+    is_same = old.running == runs and old.since and status.spares == stored.spares
+    is_same = is_same and not (begins or restarts or status.terminal_state or ctx.js.spec.suspend)
+    new = old if is_same else _count_seconds(old, failed, now, sum(entry.ready for entry in stored.spares))
+    if not is_same:
+        is_counting = not (ctx.js.spec.suspend or status.terminal_state)
+        since = old.since if elapsed_seconds(now, old.since) else now  # the clock of another process was ahead
+        new = replace(new, running=runs, since=since if is_counting else "")
     was_over = _is_over(new)
     if not (was_over or ctx.js.spec.suspend):
-        new = replace(new, attempts=(*new.attempts[:-1], _gone_on(ctx, new.attempts[-1], runs=runs)))
+        new = replace(new, attempts=(*new.attempts[:-1], _with_progress(ctx, new.attempts[-1], runs=runs)))
     if begins or (restarts and was_over):
         since = failed or _lost_since(old, now) if restarts else _started_at(ctx)
         new = _begin(new, status.execution_attempts, since, now, restarts=restarts)
         if runs and not restarts:
-            new = replace(new, attempts=(*new.attempts[:-1], _gone_on(ctx, new.attempts[-1], runs=runs)))
+            new = replace(new, attempts=(*new.attempts[:-1], _with_progress(ctx, new.attempts[-1], runs=runs)))
     return replace(status, recovery=new)
 
 
 def goodput(running: int, lost: int) -> str:
-    """The share of seconds that a set ran, rounded down; empty before the first second."""
+    """The percentage of seconds in which a set ran, rounded down; empty before the first second."""
     total = running + lost
     return f"{running * 1000 // total / 10:.1f}%" if total else ""
 
 
 def elapsed_seconds(start: str, end: str) -> int:
-    """Whole seconds between two moments; 0 where one is unknown, or the clock of another process was ahead."""
-    began, ended = _moment(start), _moment(end)
-    return 0 if began is None or ended is None else max(0, int((ended - began).total_seconds()))
+    """Whole seconds between two times; 0 if a time is unknown, or the clock of another process was ahead."""
+    start_time, end_time = _moment(start), _moment(end)
+    return 0 if start_time is None or end_time is None else max(0, int((end_time - start_time).total_seconds()))
 
 
 def _moment(text: str) -> datetime | None:
@@ -75,7 +76,7 @@ def _moment(text: str) -> datetime | None:
 
 
 def _runs(ctx: Context, status: JobSetStatus) -> bool:
-    """Whether every Job that may run by now is ready or done."""
+    """Whether every Job that may run by now is ready or has completed."""
     if ctx.js.spec.suspend or status.terminal_state:
         return False
     entries = {entry.name: entry for entry in status.replicated_jobs_status}
@@ -87,19 +88,19 @@ def _runs(ctx: Context, status: JobSetStatus) -> bool:
 
 
 def _restarts(old: JobSetStatus, new: JobSetStatus) -> bool:
-    """Whether this status restarts the set, a part of it, or its processes in place."""
+    """Whether the new status restarts the set, a part of the set, or its workers in place."""
     before, after = ((s.restarts, s.previous_in_place_restart_attempt, _single_restarts(s)) for s in (old, new))
     return before != after
 
 
 def _is_planned(old: JobSetStatus, new: JobSetStatus) -> bool:
-    """Whether the restart moves the set off nodes in maintenance, or changes its size: a start, not a recovery."""
+    """Whether the restart moves the set off nodes in maintenance, or changes its size. It then counts as a start."""
     last = new.last_restart
     return last is not None and last.reason in {MAINTENANCE, REDUCED, RESIZED, RESTORED} and new.restarts > old.restarts
 
 
 def _single_restarts(status: JobSetStatus) -> int:
-    """Restarts of single Jobs."""
+    """How many restarts of single Jobs the status counts."""
     return sum(sum(entry.job_restarts) for entry in status.replicated_jobs_status)
 
 
@@ -114,22 +115,22 @@ def _failures(ctx: Context) -> Iterator[str]:
         for condition in child.job.status.conditions:
             if condition.status == "True" and condition.type in {keys.JOB_FAILED, keys.JOB_FAILURE_TARGET}:
                 yield condition.last_transition_time
-    yield from (found.since for found in failed_by_pods(ctx).values())
+    yield from (failed.since for failed in failed_by_pods(ctx).values())
 
 
 def _count_seconds(old: Recovery, failed: str, now: str, spares: int) -> Recovery:
-    """The times with the seconds until now added. `spares`: how many were ready.
+    """The times, to which the seconds until now are added. `spares`: how many spares were ready.
 
-    Seconds after a failure are lost, noticed or not.
+    All seconds after the time of a failure are lost, even before the failure was noticed.
     """
     until_now = elapsed_seconds(old.since, now)
-    before = min(elapsed_seconds(old.since, failed), until_now) if failed else until_now
-    ran = before if old.running else 0
-    running, lost = old.running_seconds + ran, old.lost_seconds + until_now - ran
+    until_failure = min(elapsed_seconds(old.since, failed), until_now) if failed else until_now
+    newly_running = until_failure if old.running else 0
+    running, lost = old.running_seconds + newly_running, old.lost_seconds + until_now - newly_running
     attempts = old.attempts
     if attempts:
         last = attempts[-1]
-        attempts = (*attempts[:-1], replace(last, running_seconds=last.running_seconds + ran))
+        attempts = (*attempts[:-1], replace(last, running_seconds=last.running_seconds + newly_running))
     spare = old.spare_seconds + until_now * spares
     new = replace(old, running_seconds=running, lost_seconds=lost, spare_seconds=spare, attempts=attempts)
     return replace(new, goodput=goodput(running, lost))
@@ -141,7 +142,7 @@ def _lost_since(old: Recovery, now: str) -> str:
 
 
 def _started_at(ctx: Context) -> str:
-    """When a start began: with the first Job if the first write waited for the pods, else with this write."""
+    """When a start began: at the creation of the first Job if the first write waited for the pods, else now."""
     jobs = () if ctx.js.status.replicated_jobs_status else ctx.observed.jobs
     return min((job.metadata.creation_timestamp or ctx.now for job in jobs), default=ctx.now)
 
@@ -152,7 +153,7 @@ def _is_over(recovery: Recovery) -> bool:
 
 
 def _begin(recovery: Recovery, attempt: int, since: str, now: str, *, restarts: bool) -> Recovery:
-    """The times with one more entry: a recovery if something `restarts`, else a start or a resume."""
+    """The times with one more entry, which is a recovery if something `restarts`, else a start or a resume."""
     since = since if elapsed_seconds(since, now) else now
     entry = AttemptTimes(
         attempt=attempt, since=since, detected_after_seconds=elapsed_seconds(since, now) if restarts else None
@@ -160,20 +161,20 @@ def _begin(recovery: Recovery, attempt: int, since: str, now: str, *, restarts: 
     return replace(recovery, attempts=(*recovery.attempts, entry)[-HISTORY:])
 
 
-def _gone_on(ctx: Context, entry: AttemptTimes, *, runs: bool) -> AttemptTimes:
-    """The entry with its progress."""
+def _with_progress(ctx: Context, entry: AttemptTimes, *, runs: bool) -> AttemptTimes:
+    """The entry with the times at which old pods were gone, all Jobs were created, and all were ready."""
     until_now = elapsed_seconds(entry.since, ctx.now)
     newest = max((job.metadata.creation_timestamp or "" for job in ctx.observed.jobs), default="")
-    missing = _lacks_jobs(ctx)
-    creates = missing or newest >= entry.since
+    lacks_jobs = _lacks_jobs(ctx)
+    creates_jobs = lacks_jobs or newest >= entry.since
     drained, created = entry.drained_after_seconds, entry.created_after_seconds
-    # The Job that was created last may not be wanted any more.
-    least = max(entry.detected_after_seconds or 0, drained or 0)
-    last_created = until_now if missing else min(max(elapsed_seconds(entry.since, newest), least), until_now)
-    old_pods_gone = creates and not ctx.children.previous and ctx.leftovers == frozenset()
-    if old_pods_gone and drained is None and entry.detected_after_seconds is not None:
+    # A time cannot be before the previous one, even if a Job that was created later was deleted again.
+    earliest = max(entry.detected_after_seconds or 0, drained or 0)
+    last_created = until_now if lacks_jobs else min(max(elapsed_seconds(entry.since, newest), earliest), until_now)
+    has_no_old_pods = creates_jobs and not ctx.children.previous and ctx.leftovers == frozenset()
+    if has_no_old_pods and drained is None and entry.detected_after_seconds is not None:
         drained = last_created
-    if old_pods_gone and created is None and not missing:
+    if has_no_old_pods and created is None and not lacks_jobs:
         created = last_created
     ready = until_now if runs else None
     return replace(entry, drained_after_seconds=drained, created_after_seconds=created, ready_after_seconds=ready)

@@ -1,6 +1,6 @@
 """Applies the attempts that the agents of in-place restart report.
 
-An attempt is released or requested, or the set is created again, or it fails. See
+An attempt starts (is released) or is requested, or the set is created again, or the set fails. See
 `controllers/planning/steps/restart_in_place.py`.
 """
 
@@ -33,10 +33,10 @@ _QUOTED = 64
 
 
 class Budget(NamedTuple):
-    """What limits the restarts of a set.
+    """Limits for the restarts of a set, beside maxRestarts.
 
-    `in_place`: how many restarts in place are allowed before the set is recreated; None: no limit of their own.
-    `in_parts`: counted restarts of parts of the set.
+    `in_place`: how many restarts in place are allowed before the set is created again; None: any number. `in_parts`:
+    how many restarts of parts of the set have been counted towards maxRestarts.
     """
 
     in_place: int | None = None
@@ -57,7 +57,7 @@ def apply_reports(ctx: Context, draft: StatusDraft) -> None:
 
 
 def continues_in_place(ctx: Context, draft: StatusDraft) -> bool:
-    """Whether these reports neither make the set of this draft fail nor have it created again."""
+    """Whether the set continues in place after the reports are applied: it neither fails nor is created again."""
     draft_after = StatusDraft(draft.status, ctx.now)
     apply_reports(ctx, draft_after)
     return (draft_after.status.terminal_state, draft_after.status.restarts) == ("", draft.status.restarts)
@@ -73,9 +73,9 @@ def apply_attempts(
 ) -> None:
     """Write the previous and the current in-place restart attempt, or the failure of the set, into the draft.
 
-    `pods` may hold any pods of the namespace; `job_uids` are the UIDs of the live Jobs of the current attempt. The
-    caller has made sure that the gate is on, the strategy is InPlaceRestart and nothing has ended the set.
-    `failures`: those of workers for which the set has not restarted yet.
+    `pods` may contain any pods of the namespace. `job_uids` are the UIDs of the active Jobs of the current attempt.
+    `failures`: failures of workers for which the set has not restarted yet. The caller has made sure that the gate is
+    on, the strategy is InPlaceRestart and nothing has ended the set.
     """
     policy = js.spec.failure_policy
     if policy is None or js.spec.suspend:
@@ -95,11 +95,11 @@ def apply_attempts(
         return
     in_place_limit = budget.in_place
     if in_place_limit is not None and _has_used_up(in_place_limit, draft.status, attempts):
-        words = "restarts in place have" if in_place_limit > 1 else "restart in place has"
-        _recreate(draft, restarts_left, "InPlaceRestartsUsedUp", f"{in_place_limit} {words} not helped", failure)
+        subject = "restarts in place have" if in_place_limit > 1 else "restart in place has"
+        _recreate(draft, restarts_left, "InPlaceRestartsUsedUp", f"{in_place_limit} {subject} not helped", failure)
     elif len(attempts) == expected and len(set(attempts)) == 1:
         if highest < (draft.status.current_in_place_restart_attempt or 0):
-            return  # the watch of the pods is behind: they have reported a later attempt since
+            return  # the watch is behind: the pods have reported a later attempt since
         _record_restart(draft, highest, failure)
         draft.update(current_in_place_restart_attempt=highest)
     elif any(pod.status.phase == "Succeeded" and attempt < highest for pod, attempt in reported) or (
@@ -113,7 +113,7 @@ def apply_attempts(
 
 
 def _reported_attempts(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Pod, int]]:
-    """Each pod that reports an attempt, with that attempt. A pod whose attempt cannot be parsed gets a warning."""
+    """The pods that report an attempt, each with that attempt. Adds a warning about an attempt that is not valid."""
     reported = []
     for pod in pods:
         text = pod.metadata.annotations.in_place_restart_attempt
@@ -184,7 +184,7 @@ def _uncounted_attempts(status: JobSetStatus) -> int:
 
 
 def _expected_reports(js: JobSet, draft: StatusDraft) -> int | None:
-    """Number of pods that have to report; None if the spec does not determine it."""
+    """How many pods have to report an attempt; None if the spec does not determine that, with a warning."""
     total = 0
     without_agent = jobs_without_agent(js)
     for rjob in js.spec.replicated_jobs:

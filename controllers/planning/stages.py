@@ -1,10 +1,11 @@
-"""In which order ReplicatedJobs start: dependsOn, startupPolicy InOrder, executionPolicy.
+"""Decides in which order ReplicatedJobs start: dependsOn, startupPolicy InOrder, executionPolicy.
 
 See docs/reference/lifecycle.md#order-of-start.
 
-States that were reached stay reached for the attempt: `status.replicatedJobsStatus[].started` and `.released` remember
-it, so that a pod that loses readiness later neither takes conditions back nor blocks the recreation of other Jobs
-(defect 18 in docs/reference/defects.md). A restart and a suspension reset them, and the order is enforced again.
+A state that a ReplicatedJob has reached counts for the rest of the attempt, since `started` and `released` in
+`status.replicatedJobsStatus[]` record it. So a pod that loses readiness later neither takes conditions back nor blocks
+the creation of other Jobs (defect 18 in docs/reference/defects.md). A restart and a suspension reset both fields, and
+the order applies again.
 """
 
 from collections.abc import Iterator
@@ -22,9 +23,9 @@ from controllers.planning.child_jobs import ChildJobs
 
 
 class Unmet(NamedTuple):
-    """A ReplicatedJob that another one waits for: the state that it has to reach, and how many of its Jobs have.
+    """A ReplicatedJob that has not reached the `state` that another ReplicatedJob waits for.
 
-    `state`: Ready, Complete, Active or Succeeded.
+    `state`: Ready, Complete, Active or Succeeded. `done` of `needed` Jobs have reached it.
     """
 
     replicated_job: str
@@ -50,11 +51,11 @@ class Stages:
         self._state = js.spec.execution_policy.replicated_jobs_status if js.spec.execution_policy else ""
         self._last = self._last_released()
         self._released = {rjob.name for stage in self._stages[: self._last + 1] for rjob in stage}
-        # In an ordered start: the first that has not started. Those after it wait.
+        # In an ordered start: the first ReplicatedJob that has not started. Later ReplicatedJobs wait for it.
         self._front = next((name for name in self._replicas if not self.started(name)), None) if self._ordered else None
 
     def started(self, name: str) -> bool:
-        """Whether every Job of it is ready or has succeeded, or had been in this attempt. A failed Job is neither."""
+        """Whether every Job of the ReplicatedJob is ready or has succeeded, or once was in this attempt."""
         counts = self._counts.get(name)
         if counts is None:
             return False
@@ -62,22 +63,22 @@ class Stages:
         return counts.started or done == self._replicas[name] or name in self._passed
 
     def may_start(self, rjob: ReplicatedJob) -> bool:
-        """Whether it runs already, or its stage is released, or its dependencies are reached."""
+        """Whether the ReplicatedJob runs already, or its stage is released, or its dependencies are met."""
         if rjob.name in self._running:
             return True
         if self._stages:
             return rjob.name in self._released
-        return all(self._depended_on(dep.name, dep.status) for dep in rjob.depends_on or () if dep.name != rjob.name)
+        return all(self._is_met(dep.name, dep.status) for dep in rjob.depends_on or () if dep.name != rjob.name)
 
     def is_next(self, rjob: ReplicatedJob) -> bool:
-        """Whether it may start and, in an ordered start, everything before it has started."""
+        """Whether the ReplicatedJob may start and, in an ordered start, all ReplicatedJobs before it have started."""
         return self.may_start(rjob) and (rjob.name in self._running or not self._behind_front(rjob.name))
 
     def _behind_front(self, name: str) -> bool:
         return self._front is not None and self._position[name] > self._position[self._front]
 
     def startable_jobs(self) -> Iterator[ReplicatedJob]:
-        """The ReplicatedJobs that may start now, in order: in an ordered start up to the first that has not started."""
+        """The ReplicatedJobs that may start now. An ordered start ends with the first that has not started."""
         for rjob in self._replicated_jobs:
             if self.may_start(rjob):
                 yield rjob
@@ -86,11 +87,11 @@ class Stages:
 
     @property
     def all_started(self) -> bool:
-        """Whether every one that may start has started."""
+        """Whether every ReplicatedJob that may start has started."""
         return all(self.started(rjob.name) for rjob in self._replicated_jobs if self.may_start(rjob))
 
     def unmet(self, rjob: ReplicatedJob) -> tuple[Unmet, ...]:
-        """The ReplicatedJobs that it waits for, by any ordering field of the spec; none if it may start."""
+        """What the ReplicatedJob waits for, by any ordering field of the spec; empty if it may start."""
         if self._stages:
             names = [awaited.name for awaited in self._stage_before(rjob.name) if not self.reached(awaited.name)]
             return tuple(Unmet(name, self._state, self.progress(name), self._replicas[name]) for name in names)
@@ -99,9 +100,7 @@ class Stages:
         if self.may_start(rjob):
             return ()
         deps = (dep for dep in rjob.depends_on or () if dep.name in self._counts)
-        return tuple(
-            self._waits_for(dep.name, dep.status) for dep in deps if not self._depended_on(dep.name, dep.status)
-        )
+        return tuple(self._waits_for(dep.name, dep.status) for dep in deps if not self._is_met(dep.name, dep.status))
 
     def _waits_for(self, name: str, state: str) -> Unmet:
         counts = self._counts[name]
@@ -109,20 +108,20 @@ class Stages:
         return Unmet(name, state, done, self._replicas[name])
 
     def reached(self, name: str) -> bool:
-        """Whether every Job of it has reached the state that executionPolicy requires (`replicatedJobsStatus`).
+        """Whether every Job of the ReplicatedJob has reached the state that executionPolicy requires.
 
-        In a suspended set only Jobs that have succeeded count: pods that still run are about to end.
+        In a suspended set only succeeded Jobs count, since pods that still run are about to end.
         """
         return self.progress(name) == self._replicas[name]
 
     def progress(self, name: str) -> int:
-        """How many of its Jobs have reached the state that executionPolicy requires."""
+        """How many Jobs of the ReplicatedJob have reached the state that executionPolicy requires."""
         counts = self._counts[name]
         if self._state not in {"Ready", "Active"}:
             return counts.succeeded
         tally = self._tally(name)
-        there = counts.ready - tally.halting if self._state == "Ready" else tally.there
-        return counts.succeeded + (0 if self._suspended else there)
+        in_state = counts.ready - tally.halting if self._state == "Ready" else tally.there
+        return counts.succeeded + (0 if self._suspended else in_state)
 
     def status_entries(self) -> tuple[ReplicatedJobStatus, ...]:
         """The counts with the fields of `REACHED` and `remaining`; while the set is suspended nothing is reached."""
@@ -136,20 +135,20 @@ class Stages:
         )
 
     def _reached_by(self, counts: ReplicatedJobStatus) -> dict[str, bool]:
-        """The fields of `REACHED`; `started` only of ReplicatedJobs that others wait for."""
+        """The fields of `REACHED`. Only ReplicatedJobs that other ReplicatedJobs wait for are marked as started."""
         started = counts.name in self._awaited_ready and self.started(counts.name)
         return {"started": started, "released": counts.released}
 
     @property
     def current(self) -> str:
-        """The last stage that is released, `trainer (2/3)`; empty when the set is not staged."""
+        """The last released stage, such as `trainer (2/3)`; empty if the set has no stages."""
         if not self._stages:
             return ""
         return f"{stage_name(self._stages[self._last])} ({self._last + 1}/{len(self._stages)})"
 
     @property
     def number(self) -> int:
-        """The number of the last stage that is released, from 1; 0 when the set is not staged."""
+        """The number of the last released stage, from 1; 0 if the set has no stages."""
         return self._last + 1 if self._stages else 0
 
     @property
@@ -158,7 +157,7 @@ class Stages:
         return len(self._stages)
 
     def mounted_volumes(self) -> set[str] | None:
-        """Names of the volumes of ReplicatedJobs that may start; None if the set is not staged."""
+        """Names of the volumes that ReplicatedJobs of released stages mount; None if the set has no stages."""
         if not self._stages:
             return None
         released = (rjob for rjob in self._replicated_jobs if rjob.name in self._released)
@@ -175,26 +174,27 @@ class Stages:
         }
 
     def _stage_before(self, name: str) -> Stage:
-        """The ReplicatedJobs that the stage of this one waits for; none for the first stage and for released ones."""
+        """The stage that the stage of this ReplicatedJob waits for; empty for released stages."""
         if not self._stages or name in self._released:
             return ()
         number = next(n for n, stage in enumerate(self._stages) if any(rjob.name == name for rjob in stage))
         return self._stages[number - 1]
 
     def _last_released(self) -> int:
-        """Index of the last stage that may start: the one before it has been reached, or it was released before."""
+        """Index of the last stage that may start: it was released before, or the stage before it has been reached."""
         last = 0
         for number, stage in enumerate(self._stages):
-            reached = all(self.reached(rjob.name) for rjob in self._stages[last])
-            if reached or any(self._was_released(rjob.name) for rjob in stage):
+            is_reached = all(self.reached(rjob.name) for rjob in self._stages[last])
+            if is_reached or any(self._was_released(rjob.name) for rjob in stage):
                 last = number
         return last
 
     def _was_released(self, name: str) -> bool:
-        """Whether its stage was released before: the status says so, or its Jobs run."""
+        """Whether the ReplicatedJob was released before: its status says so, or its Jobs run."""
         return name in self._running or (self._counts[name].released and not self._suspended)
 
-    def _depended_on(self, name: str, status: str) -> bool:
+    def _is_met(self, name: str, status: str) -> bool:
+        """Whether a dependency on the state `status` of the ReplicatedJob is met."""
         counts = self._counts.get(name)
         if counts is None:
             return False
@@ -204,15 +204,15 @@ class Stages:
 def _awaited_ready(
     js: JobSet, running: AbstractSet[str], *, ordered: bool
 ) -> tuple[AbstractSet[str], AbstractSet[str]]:
-    """Names of ReplicatedJobs that have to be ready before others start, and those of them that others have waited for.
+    """Two sets of names of ReplicatedJobs: those awaited to be ready, and those of them whose dependents run.
 
-    The latter had started, even if the status does not say so: such others run. In an ordered start the former include
-    the last one: only the condition StartupPolicyCompleted waits for it.
+    The latter had started, even if the status does not say so. In an ordered start, the former include the last
+    ReplicatedJob: only the condition StartupPolicyCompleted waits for it.
     """
     names = [rjob.name for rjob in js.spec.replicated_jobs]
     if ordered:
         last = max((position for position, name in enumerate(names) if name in running), default=0)
         return frozenset(names), frozenset(names[:last])
-    waits = [(rjob.name, dep) for rjob in js.spec.replicated_jobs for dep in rjob.depends_on or ()]
-    ready = [(name, dep.name) for name, dep in waits if dep.status == "Ready"]
-    return frozenset(dep for _, dep in ready), frozenset(dep for name, dep in ready if name in running)
+    dependencies = [(rjob.name, dep) for rjob in js.spec.replicated_jobs for dep in rjob.depends_on or ()]
+    on_ready = [(name, dep.name) for name, dep in dependencies if dep.status == "Ready"]
+    return frozenset(dep for _, dep in on_ready), frozenset(dep for name, dep in on_ready if name in running)

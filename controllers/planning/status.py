@@ -1,4 +1,4 @@
-"""A draft of the status that a step changes; every change of a condition adds an event.
+"""The draft of the status that a step changes. Every change of a condition adds an event.
 
 See docs/reference/status.md#conditions.
 """
@@ -17,9 +17,9 @@ from kube.model.meta import Condition
 
 
 class StatusDraft:
-    """The status while one step changes it; it starts with the result of the earlier steps.
+    """The status while one step changes it. It starts with the result of the earlier steps.
 
-    `now`: RFC 3339 in UTC, seconds: the transition time of conditions that change.
+    `now`: the transition time of conditions that change, RFC 3339 in UTC, whole seconds.
     """
 
     def __init__(self, status: JobSetStatus, now: str) -> None:
@@ -35,7 +35,7 @@ class StatusDraft:
     def update_replicated_jobs(
         self, names: AbstractSet[str], change: Callable[[ReplicatedJobStatus], ReplicatedJobStatus]
     ) -> None:
-        """Replace the entry of each ReplicatedJob by the result of `change`."""
+        """Replace the entries of these ReplicatedJobs by the results of `change`."""
         entries = self.status.replicated_jobs_status
         self.update(replicated_jobs_status=tuple(change(entry) if entry.name in names else entry for entry in entries))
 
@@ -77,12 +77,12 @@ class StatusDraft:
         self.warn("FeatureGateDisabled", note)
 
     def warn(self, reason: str, note: str) -> None:
-        """A Warning about a state, not about a decision: recorded whether or not the status is written."""
+        """Add a Warning event about a state, which is recorded whether or not the status is written."""
         self.warnings.append(Event("Warning", reason, note, distinct=True))
 
 
 def list_some(items: Sequence[str], advice: str, limits: Limits) -> str:
-    """The first few, the number of the others, and what to do."""
-    most = limits.named_objects
-    more = f" and {len(items) - most} more" if len(items) > most else ""
-    return f"{', '.join(items[:most])}{more}: {advice}"
+    """The first few items, how many more there are, and what to do."""
+    limit = limits.named_objects
+    more = f" and {len(items) - limit} more" if len(items) > limit else ""
+    return f"{', '.join(items[:limit])}{more}: {advice}"

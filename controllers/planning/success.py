@@ -1,4 +1,7 @@
-"""Whether enough of the targets have succeeded, and the condition Completed (docs/reference/lifecycle.md#success)."""
+"""Decides whether enough Jobs have succeeded, and sets Completed (docs/reference/lifecycle.md#success).
+
+The targets are the ReplicatedJobs that the success policy names.
+"""
 
 from collections import Counter
 
@@ -21,43 +24,44 @@ def complete_set(draft: StatusDraft, share_met: str) -> None:
 
 
 def share_reached(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> str | None:
-    """None until enough targets have succeeded; then the message of the condition, "" without minSucceeded."""
+    """None until enough Jobs of the targets have succeeded. Then what the message says about minSucceeded, or ""."""
     policy = js.spec.success_policy or SuccessPolicy()
     total = share.total(js.spec)
     needed = share.required_successes(policy, total) if total and policy.operator != "Any" else None
     if needed is None:
-        return "" if _jobs_done(js, counts, policy) else None
-    pods = policy.unit == share.POD
-    done = _pods(js, children) if pods else _jobs(js, counts)
-    if done < max(needed, 1):
+        return "" if _has_succeeded(js, counts, policy) else None
+    counts_pods = policy.unit == share.POD
+    succeeded = _succeeded_pods(js, children) if counts_pods else _succeeded_jobs(js, counts)
+    if succeeded < max(needed, 1):
         return None
-    return f"{done} of {total} {'pods' if pods else 'Jobs'} have succeeded, minSucceeded is {policy.min_succeeded}"
+    kind = "pods" if counts_pods else "Jobs"
+    return f"{succeeded} of {total} {kind} have succeeded, minSucceeded is {policy.min_succeeded}"
 
 
-def _jobs_done(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], policy: SuccessPolicy) -> bool:
-    """Whether the set is done, without minSucceeded.
+def _has_succeeded(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], policy: SuccessPolicy) -> bool:
+    """Whether the set has succeeded according to a policy without minSucceeded.
 
-    A null policy means: all targeted Jobs. A set without any Jobs is done (defect 8 in docs/reference/defects.md).
-    Otherwise no set is done before one of its Jobs has succeeded, as clients expect.
+    A null policy requires all Jobs. A set without any Jobs has succeeded (defect 8 in docs/reference/defects.md). A set
+    with Jobs has not succeeded before one of its Jobs has, as clients expect.
     """
     if not any(entry.succeeded for entry in counts):
         return not js.spec.suspend and not any(r.replicas for r in js.spec.replicated_jobs)
-    done = _jobs(js, counts)
+    succeeded = _succeeded_jobs(js, counts)
     if policy.operator == "Any":
-        return done >= 1
-    return done >= sum(rjob.replicas for rjob in share.targets(js.spec))
+        return succeeded >= 1
+    return succeeded >= sum(rjob.replicas for rjob in share.targets(js.spec))
 
 
-def _jobs(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> int:
-    """Targeted Jobs that have completed."""
+def _succeeded_jobs(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> int:
+    """How many Jobs of the targets have succeeded."""
     names = {rjob.name for rjob in share.targets(js.spec)}
     return sum(entry.succeeded for entry in counts if entry.name in names)
 
 
-def _pods(js: JobSet, children: ChildJobs) -> int:
-    """Completions of the targets.
+def _succeeded_pods(js: JobSet, children: ChildJobs) -> int:
+    """How many pods of the targets have succeeded.
 
-    A completed Job counts with all its completions, even if its successPolicy needs fewer.
+    A completed Job counts with all its completions, even if its own successPolicy requires fewer.
     """
     running: Counter[str] = Counter()
     for child in children.active:

@@ -1,4 +1,4 @@
-"""A plan in one line for the log: what it does, and why. Pure."""
+"""Summarizes a plan in one line for the log: what it does, and why. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from controllers.planning.actions import (
 from kube.model.meta import Condition
 
 MAX_LINE = 1_000
-"""Characters: the text of a reason may come from a tenant."""
+"""At most this many characters, since the text of a reason may come from a tenant."""
 
 KINDS = {
     CreateJob: ("create", "Job"),
@@ -43,7 +43,7 @@ KINDS = {
 
 
 def summary(js: JobSet, decided: Plan) -> str:
-    """`create 4 Jobs; Suspended=False (ResumeJobs: jobset is resumed)`; "" if nothing changes but counts."""
+    """A line such as `create 4 Jobs; Suspended=False (ResumeJobs: jobset is resumed)`; "" if only counts change."""
     changes = [_actions(decided.actions), *_conditions(js, decided), *_restarts(js, decided)]
     parts = [change for change in changes if change]
     condition_messages = {condition.message for condition in _changed_conditions(js, decided)}

@@ -1,7 +1,7 @@
-"""Workers that failed while the agent in their pod keeps running (docs/reference/in-place-restart.md#the-worker-fails).
+"""Finds workers that failed while the agent in their pod runs on (docs/reference/in-place-restart.md#the-worker-fails).
 
-The agent writes how it failed into an annotation of its pod, together with the next attempt. A report counts for its
-own pod only, and only until the requested attempt begins.
+The agent writes how the worker failed into an annotation of its pod, together with the next attempt. A report counts
+for its own pod only, and only until the requested attempt begins.
 """
 
 import re
@@ -23,7 +23,7 @@ from controllers.planning.observed import Ended
 
 _NONE: Mapping[str, Ended] = {}
 REASON = "WorkerFailed"
-"""Reason with which a Job counts as failed because a rule decides about the worker of one of its pods."""
+"""Reason of the failure of a Job that counts as failed because a rule matches the failed worker of one of its pods."""
 
 _REPORT = re.compile(r"(?P<code>[1-9][0-9]{0,2}) (?P<reason>[A-Za-z]{1,32})(?:\n(?P<output>.*))?", re.DOTALL)
 
@@ -36,7 +36,7 @@ class WorkerFailure(NamedTuple):
     attempt: int
 
     def added_to(self, entry: FailedAttempt) -> FailedAttempt:
-        """The entry of the history with the pod and its exit code. An empty message becomes that of the worker."""
+        """The entry of the attempt history with the pod and its exit code, and with a message if it has none."""
         pod = self.pod
         return msgspec.structs.replace(
             entry,
@@ -55,8 +55,8 @@ def worker_failures(
 ) -> Iterator[WorkerFailure]:
     """The failures for which the set has not restarted yet, in the order of the pods.
 
-    For pods without a report of their agent, `last_ends` (by UID) is used: their containers start again. So are
-    failures of pods that have restarted too often, before their agents ask for an attempt.
+    `last_ends`: by UID of the pod, how its container failed before it started again, for pods whose agent reports
+    nothing. If such a pod has restarted too often, its failure counts even before its agent asks for an attempt.
     """
     reports = [
         pod for pod in pods if pod.metadata.annotations.in_place_restart_failure or pod.metadata.uid in last_ends
@@ -66,14 +66,16 @@ def worker_failures(
     by_uid = {child.job.metadata.uid: child for child in children}
     containers = {rjob.name: reporting_container(js, rjob) for rjob in js.spec.replicated_jobs}
     current = js.status.current_in_place_restart_attempt
-    most = (js.spec.failure_policy.max_restarts if js.spec.failure_policy else 0) + uncounted_restarts(js)
+    allowed_restarts = (js.spec.failure_policy.max_restarts if js.spec.failure_policy else 0) + uncounted_restarts(js)
     for pod in reports:
         child = by_uid.get(pod.job_uid)
         end = _reported_end(pod) or last_ends.get(pod.metadata.uid)
         attempt = integer(pod.metadata.annotations.in_place_restart_attempt)
         if child is None or end is None or attempt is None or current is None or not pod.counts:
             continue
-        if attempt <= current and (not end.container or pod.restarts <= most):  # a report names no container
+        if attempt <= current and (
+            not end.container or pod.restarts <= allowed_restarts
+        ):  # a report names no container
             continue
         container = end.container or containers[child.replicated_job]
         failed = FailedContainer(pod.metadata.name, pod.spec.node_name, container, end.exit_code, end.message)
@@ -81,21 +83,21 @@ def worker_failures(
 
 
 def _reported_end(pod: Pod) -> Ended | None:
-    """How the worker ended, from the agent's report; None without a valid one."""
+    """How the worker ended, from the agent's report; None without a valid report."""
     match = _REPORT.fullmatch(pod.metadata.annotations.in_place_restart_failure or "")
     return None if match is None else Ended("", int(match["code"]), message=end_of_message(match["output"] or ""))
 
 
 def deciding_rule(rules: Iterable[FailurePolicyRule], failure: WorkerFailure) -> int | None:
-    """Index of the first rule that matches the exit code; None: the set restarts in place.
+    """Index of the first rule that matches the worker's exit code. If it is None, the set restarts in place.
 
     A rule with reasons or messages of Jobs, or reasons of pods, only matches failed Jobs.
     """
     end = Ended(failure.pod.container, failure.pod.exit_code or 0)
     for rule_index, rule in enumerate(rules):
-        of_jobs = rule.on_job_failure_reasons or rule.on_job_failure_message_patterns or rule.on_pod_reasons
+        needs_failed_job = rule.on_job_failure_reasons or rule.on_job_failure_message_patterns or rule.on_pod_reasons
         targets = rule.target_replicated_jobs
-        if rule.on_exit_codes is None or of_jobs or (targets and failure.child.replicated_job not in targets):
+        if rule.on_exit_codes is None or needs_failed_job or (targets and failure.child.replicated_job not in targets):
             continue
         if matching(rule.on_exit_codes, [end]) is not None:
             return rule_index
@@ -103,5 +105,5 @@ def deciding_rule(rules: Iterable[FailurePolicyRule], failure: WorkerFailure) ->
 
 
 def as_worker_failure(failure: WorkerFailure, now: str) -> Child:
-    """The Job as if it had failed because of the worker."""
+    """A copy of the Job that has failed because of the worker."""
     return as_failed(failure.child, REASON, str(failure.pod), now)

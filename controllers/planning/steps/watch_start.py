@@ -12,7 +12,7 @@ from controllers.planning.actions import PendingPodQuery
 from controllers.planning.context import Context
 from controllers.planning.elastic import reducible, replacements
 from controllers.planning.partial import NOTHING, Partial, Stop, draft_result
-from controllers.planning.start_timeout import GATE, Limits, limits, next_check, seconds_left, starting
+from controllers.planning.start_timeout import GATE, Limits, is_starting, limits, next_check, seconds_left
 
 
 def watch_start(ctx: Context) -> Partial:
@@ -23,7 +23,7 @@ def watch_start(ctx: Context) -> Partial:
     draft = ctx.draft()
     if time_limits.start is not None and not ctx.gates[GATE]:
         draft.warn_of_gate("spec.failurePolicy.startTimeoutSeconds", GATE)
-    waiting = [child for child in ctx.children.active if starting(child.job) and not child.deleting]
+    waiting = [child for child in ctx.children.active if is_starting(child.job) and not child.deleting]
     avoiding = [child for child in waiting if avoided_by(child.job.metadata.annotations)]
     names = reducible(ctx.js) if ctx.gates[elastic.GATE] else frozenset()
     reducing = replacements(ctx.js, (child for child in waiting if child.replicated_job in names))

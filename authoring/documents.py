@@ -1,4 +1,4 @@
-"""The documents of a manifest, and their syntax faults as findings."""
+"""Reads the documents of a manifest, with faults of their text, such as syntax errors and duplicate keys."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -48,7 +48,7 @@ _RULES = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of the text, and the span to underline."""
+    """A fault of the text, and the span of the text to mark."""
 
     span: Span
     error: FieldError
@@ -56,9 +56,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of a text. `number` counts from 1; a `broken` one could not be read, its faults say why.
+    """One document of a text.
 
-    `item` is the index of an object in a document that is a list, else None.
+    - `number`: its number in the text, from 1.
+    - `broken`: whether the document could not be parsed; its faults say why.
+    - `item`: the index of the object in a document that is a List, else None.
     """
 
     source: Source
@@ -71,10 +73,10 @@ class Document:
 
 
 def documents(source: Source) -> Iterator[Document]:
-    """The documents that are not empty, in order."""
-    for found in texts.documents(source):
-        faults = [Fault(fault.span, _error(fault)) for fault in found.faults]
-        yield Document(source, found.number, found.value, found.location, faults, found.broken)
+    """The documents of a text in their order, without empty documents."""
+    for parsed in texts.documents(source):
+        faults = [Fault(fault.span, _error(fault)) for fault in parsed.faults]
+        yield Document(source, parsed.number, parsed.value, parsed.location, faults, parsed.broken)
 
 
 def _error(fault: tree.Fault) -> FieldError:

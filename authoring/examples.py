@@ -5,4 +5,4 @@ from pathlib import Path
 _TREE = Path(__file__).parents[1]
 _INSTALLED = _TREE / "cli" / "examples"
 EXAMPLES = _INSTALLED if _INSTALLED.is_dir() else _TREE / "examples"
-"""The wheel has them in the package of the commands, a clone beside its packages."""
+"""The wheel has the examples in the package `cli`, a clone in a folder beside the packages."""

@@ -1,6 +1,6 @@
-"""Findings with their places in files, and the report of a run. Pure.
+"""Findings with their positions in files, and the report of a run. Pure.
 
-The JSON form is an interface: members are added, never renamed.
+The JSON form is an interface: members may be added, and are never renamed.
 """
 
 from collections import Counter
@@ -17,21 +17,21 @@ from kube.model.field import MAX_SHOWN_VALUE, ErrorType, FieldError, Path, short
 from kube.model.jsontree import dig
 
 MAX_FINDINGS = 5000
-"""Findings that are kept; the rest is counted."""
+"""At most this many findings are kept. The number of the others is counted."""
 NOTES = {
     "dry-run-incomplete", "stored-unreadable", "references-not-looked-up", "children-not-allowed", "jobset-not-tried",
     "policy-no-match", "immutable-replace", "workflow-manifest-unchecked",
 }  # fmt: skip
-"""Rules of notes, which are neither faults nor warnings: what was not checked, and what to do."""
+"""Rules of notes, which are neither errors nor warnings. A note says what was not checked, and why."""
 SKIPPED_CHECKS = {"dry-run-incomplete", "stored-unreadable", "children-not-allowed", "jobset-not-tried"}
-"""Rules of notes about checks that were skipped, and are possible with more rights or at another time."""
+"""Rules of notes about skipped checks that would be possible with more rights or at another time."""
 AT_KEY = {"schema-unknown-field", "schema-misplaced-field"}
-"""Rules about a field that should not be there: the caret goes under its name."""
+"""Rules about a field that should not exist. The mark goes under the key of the field, not its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An error or warning at a place in a file. Lines and columns count from 1, in characters."""
+    """An error or warning with its position in a file. Lines and columns count from 1, in characters."""
 
     file: str
     document: int
@@ -56,11 +56,11 @@ class Finding:
 
     @property
     def message(self) -> str:
-        """The whole text: path, what is wrong, the fix."""
+        """The text with the path, the fault and the fix."""
         return self.error.reader_text
 
     def json(self) -> dict[str, Any]:
-        """For programs; members may be added."""
+        """The finding as JSON. Members may be added."""
         return {
             "file": self.file,
             "line": self.line,
@@ -82,12 +82,12 @@ class Finding:
 
 
 def locate(document: Document, error: FieldError, span: Span | None = None) -> Finding:
-    """The finding at the place that its path leads to, or as far as the path leads; or at `span`."""
+    """The finding with its position: `span`, or the value at its path, or the nearest value above a missing one."""
     if span is None:
         parts = error.path.parts
         location, depth = document.location.nearest(parts)
-        missing = depth < len(parts) or (error.type is ErrorType.REQUIRED and not dig(document.value, *parts))
-        span = location.marked_span(at_key=missing or (error.rule is not None and error.rule.id in AT_KEY))
+        is_missing = depth < len(parts) or (error.type is ErrorType.REQUIRED and not dig(document.value, *parts))
+        span = location.marked_span(at_key=is_missing or (error.rule is not None and error.rule.id in AT_KEY))
     source = document.source
     line, column = source.position(min(span.start, len(source.text)))
     text = source.line(line)
@@ -107,12 +107,12 @@ def locate(document: Document, error: FieldError, span: Span | None = None) -> F
 
 
 def line_of(document: Document, path: Path) -> int:
-    """The line of a place in a document."""
+    """The line of the value at a path."""
     return locate(document, FieldError(path, ErrorType.INVALID)).line
 
 
 def name_of(obj: Any) -> str:
-    """The name of the object for messages: namespace/name, as far as it has them."""
+    """The name of an object for messages: namespace/name, or the part of it that the object has."""
     metadata = obj.get("metadata") if isinstance(obj, dict) else None
     if not isinstance(metadata, dict):
         return ""
@@ -129,11 +129,14 @@ def _scalar(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Report:
-    """All findings of a run, and how much was checked. `problems`: why inputs could not be checked.
+    """All findings of a run, and counts of what was checked.
 
-    `policies`: how many JobSetPolicies were read. `skipped_checks`: how many requested checks could not be made.
-
-    At most `most_findings` are kept. `explanations`: what each policy decides, if that is asked for.
+    - `skipped_checks`: the number of checks that could not be made.
+    - `other_objects`: the number of objects of kinds that are not checked.
+    - `policies`: the number of JobSetPolicies that were read.
+    - `problems`: why inputs could not be checked.
+    - `explanations`: the decisions of each policy, if the user asks for them.
+    - `most_findings`: at most this many findings are kept.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -157,23 +160,23 @@ class Report:
 
     @property
     def files_with_several(self) -> set[str]:
-        """Files with several JobSets."""
+        """The names of files with more than one JobSet."""
         return {file for file, jobsets in self._jobsets_of.items() if jobsets > 1}
 
-    def add(self, found: Sequence[Finding]) -> None:
-        """Add the findings of one document, in the order of their lines."""
-        severities = Counter(finding.severity for finding in found)
+    def add(self, findings: Sequence[Finding]) -> None:
+        """Add the findings of one document, sorted by position."""
+        severities = Counter(finding.severity for finding in findings)
         self.errors += severities["error"]
         self.warnings += severities["warning"]
         self.notes += severities["note"]
-        self.skipped_checks += sum(finding.rule in SKIPPED_CHECKS for finding in found)
-        ordered = sorted(found, key=lambda finding: (finding.line, finding.column))
+        self.skipped_checks += sum(finding.rule in SKIPPED_CHECKS for finding in findings)
+        ordered = sorted(findings, key=lambda finding: (finding.line, finding.column))
         self.findings += ordered[: self.most_findings - len(self.findings)]
 
     def finish(self, files: int, other_objects: int, *, allow_none: bool = False, hint: str = "") -> None:
-        """Store the number of files and of other objects. Without any JobSet, add a problem unless `allow_none`.
+        """Store the counts. If no JobSet was found, add a problem unless `allow_none`.
 
-        `hint`: what to do with the objects of other kinds.
+        `hint`: the end of that problem, about objects of other kinds.
         """
         self.files, self.other_objects = files, other_objects
         if not (self.jobsets or self.errors or self.problems or allow_none):
@@ -181,16 +184,16 @@ class Report:
 
     @property
     def hidden_count(self) -> int:
-        """Findings that were only counted."""
+        """The number of findings that were not kept."""
         return self.errors + self.warnings + self.notes - len(self.findings)
 
     @property
     def inputs_text(self) -> str:
-        """`3 files, 5 JobSets, 2 policies`; the last two alone where only policies are looked at."""
-        passed = (
+        """What was checked, as in `3 files, 5 JobSets, 2 policies`; only policies if no other files were read."""
+        others = (
             f" ({count_noun(self.other_objects, 'object')} of other kinds passed over)" if self.other_objects else ""
         )
-        jobsets = f"{count_noun(self.files, 'file')}, {count_noun(self.jobsets, 'JobSet')}{passed}"
+        jobsets = f"{count_noun(self.files, 'file')}, {count_noun(self.jobsets, 'JobSet')}{others}"
         policies = "1 policy" if self.policies == 1 else f"{self.policies} policies"
         if not self.policies:
             return jobsets
@@ -198,12 +201,12 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """`3 files, 5 JobSets, 4 errors, 1 warning`: without a colon, which would make it look like `file: message`."""
+        """One line, as in `3 files, 5 JobSets, 4 errors, 1 warning`. It has no colon, unlike a finding."""
         notes = f", {count_noun(self.notes, 'note')}" if self.notes else ""
         return f"{self.inputs_text}, {count_noun(self.errors, 'error')}, {count_noun(self.warnings, 'warning')}{notes}"
 
     def json(self) -> dict[str, Any]:
-        """For programs; members may be added."""
+        """The report as JSON. Members may be added."""
         counts = {
             "files": self.files,
             "jobsets": self.jobsets,

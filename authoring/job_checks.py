@@ -1,7 +1,7 @@
 """Checks the child Jobs of a JobSet by the rules of `kube.model.job_rules`, without an API server. Pure.
 
-It checks the Jobs that admission would send as a dry run, and converts errors into findings about the JobSet in the
-same way. So its findings are the same as those of a dry run.
+The child Jobs and the conversion of errors into findings about the JobSet are the same as in admission, which sends
+the Jobs as a dry run. So the findings are the same as those of a dry run.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,9 +34,10 @@ UNUSED_TEMPLATE = Rule(
 
 
 def with_job_faults(findings: Findings, gates: FeatureGates, *, jobs: bool = True) -> Findings:
-    """The findings about a JobSet, and those about its child Jobs, one for each place and fault.
+    """The findings about a JobSet, and findings about its child Jobs, one for each path and fault.
 
-    They are warnings for ReplicatedJobs without replicas, which admission skips. `jobs=False`: only these warnings.
+    Findings about ReplicatedJobs without replicas are warnings, as admission does not check them. If `jobs` is False,
+    only these warnings are added.
     """
     try:
         js = subject(findings.object, gates).js
@@ -46,12 +47,12 @@ def with_job_faults(findings: Findings, gates: FeatureGates, *, jobs: bool = Tru
         rjobs = js.spec.replicated_jobs
         unused = [i for i, rjob in enumerate(rjobs) if rjob.replicas == 0]
         children = child_jobs(findings.object, js, gates, range(len(rjobs))) if jobs else []
-        later = child_jobs(findings.object, _with_jobs(js), gates, unused) if unused else []
+        unused_children = child_jobs(findings.object, _with_jobs(js), gates, unused) if unused else []
     except (Unreadable, KeyError, TypeError, AttributeError):
-        return findings  # no child can be built; the findings say why
+        return findings  # no child Job can be built, which the findings explain
     faults = chain(_job_faults(children), _claim_faults(js) if jobs else ())
-    found = [*_new(faults, findings, js), *map(_as_warning, _new(_job_faults(later), findings, js))]
-    return findings.with_findings(found)
+    warnings = map(_as_warning, _new(_job_faults(unused_children), findings, js))
+    return findings.with_findings([*_new(faults, findings, js), *warnings])
 
 
 def _job_faults(children: Iterable[ChildJob]) -> Iterator[FieldError]:
@@ -66,12 +67,13 @@ def _claim_faults(js: JobSet) -> Iterator[FieldError]:
 
 
 def _new(faults: Iterable[FieldError], findings: Findings, js: JobSet) -> list[FieldError]:
-    found = {(error.path, error.verbatim): error for error in islice(faults, MAX_FINDINGS)}
-    return new_findings(found.values(), findings.errors, js)
+    """The faults that are not among the findings already, without repetitions."""
+    distinct = {(error.path, error.verbatim): error for error in islice(faults, MAX_FINDINGS)}
+    return new_findings(distinct.values(), findings.errors, js)
 
 
 def _with_jobs(js: JobSet) -> JobSet:
-    """The JobSet with one Job in ReplicatedJobs that have none."""
+    """The JobSet with one replica for each ReplicatedJob without replicas."""
     rjobs = tuple(replace(rjob, replicas=rjob.replicas or 1) for rjob in js.spec.replicated_jobs)
     return replace(js, spec=replace(js.spec, replicated_jobs=rjobs))
 

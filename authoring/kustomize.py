@@ -1,4 +1,4 @@
-"""Patches of kustomize: parts of a manifest. Missing fields may be set in the file that they are merged into."""
+"""Hints for patches of kustomize, which may lack fields that the patched manifest has."""
 
 import shlex
 from dataclasses import replace
@@ -12,7 +12,7 @@ _FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
 def with_hint(findings: Findings, file: str) -> Findings:
-    """The findings; one about a missing field in a patch also says how to check the built manifest."""
+    """The findings. In a folder of kustomize, those about missing fields say how to check the built manifest, too."""
     if not any(error.rule is REQUIRED for error in findings.errors) or not Path(file).is_file():
         return findings
     folder = Path(file).parent

@@ -1,7 +1,7 @@
-"""Finds and reads the files that the user names, and picks the JobSets, or another kind, out of them.
+"""Finds and reads the files that the user names, and selects the JobSets, or objects of another kind.
 
-Files are read one at a time, and only up to a limit. A file that cannot be read is a problem, not a fault of a JobSet:
-problems and faults have different exit codes.
+Files are read one at a time, and only up to a limit. A file that cannot be read is a problem, not a fault of a JobSet.
+Problems and faults have different exit codes.
 """
 
 import os
@@ -39,12 +39,12 @@ NOT_AN_OBJECT = Rule(
 
 
 class FileError(Exception):
-    """A file that the user names cannot be read; the text is one line for the user."""
+    """A file cannot be read. The text is one line for the user."""
 
 
 @dataclass(slots=True)
 class Inputs:
-    """The files to read, the kind of objects to pick, and counts of what was read."""
+    """The files to read, the objects to select, and counts of what was read."""
 
     names: Sequence[str]
     recursive: bool = False
@@ -54,13 +54,13 @@ class Inputs:
     files: int = 0
     other_objects: int = 0
     other_names: set[Named] = field(default_factory=set)
-    """The names of objects of other kinds so far."""
+    """The names of all objects of other kinds that have been read."""
     namespaces: dict[str, Namespace] = field(default_factory=dict)
-    """The Namespaces among them, by name."""
+    """The Namespaces among the objects of other kinds, by name."""
     problems: list[str] = field(default_factory=list)
 
     def documents(self) -> Iterator[Document]:
-        """Every object that is wanted, and every document that cannot be read or is not an object."""
+        """Objects for which `wanted` is true, and documents that cannot be parsed or are not objects."""
         for name in self.names:
             try:
                 paths = list(_expand(name, recursive=self.recursive, allow_none=self.allow_none))
@@ -91,7 +91,7 @@ class Inputs:
 
 
 def _object_names(value: JSON) -> Iterator[Named]:
-    """The names of the object, and of the ResourceClaimTemplate that a ComputeDomain creates."""
+    """The name of an object, and of the ResourceClaimTemplate that a ComputeDomain creates."""
     kind, namespace, name = value.get("kind"), dig(value, "metadata", "namespace"), dig(value, "metadata", "name")
     yield str(kind), str(namespace or ""), str(name)
     if kind == "ComputeDomain" and (template_name := dig(value, "spec", "channel", "resourceClaimTemplate", "name")):
@@ -99,7 +99,7 @@ def _object_names(value: JSON) -> Iterator[Named]:
 
 
 def _namespace(value: JSON) -> Namespace:
-    """A Namespace, as policies see it."""
+    """A Namespace with the fields that policies read."""
     name, labels, annotations = (dig(value, "metadata", key) for key in ("name", "labels", "annotations"))
     return Namespace(str(name), _texts(labels), _texts(annotations))
 
@@ -110,7 +110,7 @@ def _texts(value: object) -> dict[str, str]:
 
 
 def read(path: str) -> Source:
-    """A file's text, or standard input's for `-`."""
+    """The text of a file, or of standard input for `-`. Raises `FileError`."""
     name = STDIN if path == "-" else path
     try:
         data = _read_limited(path)
@@ -128,9 +128,9 @@ def read(path: str) -> Source:
 
 
 def _read_listed(path: str) -> Source:
-    """The text of a file that a directory holds.
+    """The text of a file that was found in a directory.
 
-    A pipe or a device may never end, so it is read only if the user names it.
+    Pipes and devices are refused, since reading may never end. They are read only if the user names them.
     """
     if not Path(path).is_file() and Path(path).exists():
         raise FileError(f"{path}: a pipe, socket or device, not a regular file: remove it, or name it to have it read")
@@ -145,7 +145,7 @@ def _read_limited(path: str) -> bytes:
 
 
 def _expand(name: str, *, recursive: bool, allow_none: bool) -> Iterator[str]:
-    """The files that an argument means: itself, or the manifests in a directory."""
+    """The files that an argument stands for: the file itself, or the manifests in a directory."""
     if name == "-":
         yield name
         return
@@ -159,11 +159,11 @@ def _expand(name: str, *, recursive: bool, allow_none: bool) -> Iterator[str]:
     if not stat.S_ISDIR(kind):
         yield name
         return
-    found = list(_manifests(path, recursive=recursive))
-    if not (found or allow_none):
+    manifests = list(_manifests(path, recursive=recursive))
+    if not (manifests or allow_none):
         deeper = "" if recursive else "; -R looks into its subdirectories"
         raise FileError(f"{name}: no {', '.join('*' + suffix for suffix in SUFFIXES)} in this directory{deeper}")
-    yield from found
+    yield from manifests
 
 
 def _manifests(folder: Path, *, recursive: bool) -> Iterator[str]:
@@ -178,10 +178,10 @@ def _manifests(folder: Path, *, recursive: bool) -> Iterator[str]:
 
 
 def _items(document: Document) -> Iterator[Document]:
-    """The document, or the items of a List."""
+    """The document, or a document for each item of a List."""
     value = document.value
-    listed = isinstance(value, dict) and isinstance(value.get("kind"), str) and value["kind"].endswith("List")
-    items = value.get("items") if listed else None
+    is_list = isinstance(value, dict) and isinstance(value.get("kind"), str) and value["kind"].endswith("List")
+    items = value.get("items") if is_list else None
     if not isinstance(items, list):
         yield document
         return
@@ -193,7 +193,7 @@ def _items(document: Document) -> Iterator[Document]:
 
 
 def _is_reported(document: Document, wanted: Callable[[JSON], bool]) -> bool:
-    """Whether the document is reported: it is wanted, cannot be read, or is not an object."""
+    """Whether the document is wanted, cannot be parsed, or is not an object, which is added to its faults."""
     value = document.value
     if document.broken or not isinstance(value, dict):
         if not document.broken:
@@ -204,6 +204,6 @@ def _is_reported(document: Document, wanted: Callable[[JSON], bool]) -> bool:
 
 
 def _type_name(value: Any) -> str:
-    """The type of a JSON value, in words for messages."""
+    """The type of a JSON value for messages, with its article."""
     names = {dict: "a mapping", list: "a list", str: "text", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")

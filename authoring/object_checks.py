@@ -1,7 +1,7 @@
-"""Type and metadata: what the API server checks before it looks at the spec.
+"""Checks type and metadata, which the API server checks before the spec.
 
-In a cluster no webhook ever sees an object that breaks these rules, so they are checked here, for manifests that have
-not been sent. Pure. Refused values are left out of the object that the other checks get.
+In a cluster no webhook gets an object that breaks these rules, so the engine of the webhook does not check them.
+Refused values are left out of the object that the other checks get. Pure.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from kube.model.meta import JSON
 from kube.model.validation import byte_length, dns1123_label, dns1123_subdomain, label_value, qualified_name
 
 MAX_ANNOTATIONS = 256 * 1024
-"""Bytes of all annotations of an object, keys included."""
+"""The maximum size of all annotations of an object in bytes, keys included."""
 _METADATA = Path(("metadata",))
 
 
@@ -61,39 +61,39 @@ ANNOTATIONS_TOO_LONG = _rule(
     "keep large texts in a ConfigMap",
 )
 STAND_IN = "x"
-"""Replaces an invalid name, so that the names derived from it are not reported as well."""
+"""Replaces an invalid name, so that names that are derived from it are not reported, too."""
 
 
 def check_object(obj: JSON, namespace: str = "") -> tuple[list[FieldError], JSON]:
-    """The API server's errors about type and metadata, and the object without the wrong values.
+    """The API server's errors about type and metadata, and the object without the refused values.
 
-    `namespace`: from the command line; it is used if the manifest has none.
+    `namespace`: the namespace of the command line, for a manifest without one.
     """
-    found = list(_type_faults(obj))
+    errors = list(_type_faults(obj))
     metadata = obj.get("metadata") or {}
     if not isinstance(metadata, dict):
-        found.append(
+        errors.append(
             TEXT.at(_METADATA, metadata, wanted="a mapping", fix="write `metadata:` and `name: NAME` under it")
         )
         metadata = {"name": STAND_IN}
     other_fields: JSON = {key: value for key, value in metadata.items() if key not in {"labels", "annotations"}}
     if name_faults := list(_name_faults(metadata)):
-        found += name_faults
+        errors += name_faults
         other_fields["name"] = STAND_IN
     namespace_path = _METADATA.at("namespace")
     if not isinstance(other_fields.get("namespace", ""), str | None):
-        found.append(_text(namespace_path, other_fields.pop("namespace")))
-    elif own := other_fields.get("namespace"):
-        found += [NAME.at(namespace_path, own, complaint=complaint) for complaint in dns1123_label(own)]
+        errors.append(_text(namespace_path, other_fields.pop("namespace")))
+    elif stated := other_fields.get("namespace"):
+        errors += [NAME.at(namespace_path, stated, complaint=complaint) for complaint in dns1123_label(stated)]
     for key in ("labels", "annotations"):
-        faults, good = _pairs(key, metadata.get(key))
-        found += faults
-        other_fields |= {key: good} if good else {}
+        faults, valid_pairs = _pairs(key, metadata.get(key))
+        errors += faults
+        other_fields |= {key: valid_pairs} if valid_pairs else {}
     if namespace and (other_fields.get("namespace") or namespace) != namespace:
-        found.append(NAMESPACE.at(namespace_path, other_fields["namespace"], asked=namespace))
+        errors.append(NAMESPACE.at(namespace_path, other_fields["namespace"], asked=namespace))
     elif namespace:
         other_fields["namespace"] = namespace
-    return found, {**obj, "apiVersion": API_VERSION, "kind": KIND, "metadata": other_fields}
+    return errors, {**obj, "apiVersion": API_VERSION, "kind": KIND, "metadata": other_fields}
 
 
 def _type_faults(obj: JSON) -> Iterator[FieldError]:
@@ -125,36 +125,36 @@ def _bad_name(path: Path, value: str, text: str) -> Iterator[FieldError]:
 
 
 def _pairs(field: str, pairs: Any) -> tuple[list[FieldError], dict[str, str]]:
-    """Faults of labels or annotations, and the pairs that can be read."""
+    """Faults of labels or annotations, and the pairs whose value is a text. `field`: their field of the metadata."""
     path = _METADATA.at(field)
     if pairs is None:
         return [], {}
     if not isinstance(pairs, dict):
         fix = "write one `key: value` a line"
         return [TEXT.at(path, pairs, wanted="a mapping of texts", fix=fix)], {}
-    found: list[FieldError] = []
-    good: dict[str, str] = {}
+    errors: list[FieldError] = []
+    texts: dict[str, str] = {}
     for key, value in pairs.items():
-        found += [KEY.at(path.at(key), key, complaint=complaint) for complaint in qualified_name(key)]
+        errors += [KEY.at(path.at(key), key, complaint=complaint) for complaint in qualified_name(key)]
         if isinstance(value, str):
-            good[key] = value
+            texts[key] = value
         elif value is not None:
-            found.append(_text(path.at(key), value))
+            errors.append(_text(path.at(key), value))
     if field == "labels":
-        for key, value in good.items():
-            found += [LABEL_VALUE.at(path.at(key), value, complaint=complaint) for complaint in label_value(value)]
-    elif sum(byte_length(key) + byte_length(value) for key, value in good.items()) > MAX_ANNOTATIONS:
-        found.append(ANNOTATIONS_TOO_LONG.at(path))
-    return found, good
+        for key, value in texts.items():
+            errors += [LABEL_VALUE.at(path.at(key), value, complaint=complaint) for complaint in label_value(value)]
+    elif sum(byte_length(key) + byte_length(value) for key, value in texts.items()) > MAX_ANNOTATIONS:
+        errors.append(ANNOTATIONS_TOO_LONG.at(path))
+    return errors, texts
 
 
 def _text(path: Path, value: Any) -> FieldError:
-    scalar = isinstance(value, int | float)
-    return TEXT.at(path, value, wanted="a text", fix="quote it" if scalar else "write a text")
+    is_number = isinstance(value, int | float)
+    return TEXT.at(path, value, wanted="a text", fix="quote it" if is_number else "write a text")
 
 
 def is_jobset(obj: JSON) -> bool:
-    """Whether an object is a JobSet, or was meant to be one: it has our API group, or JobSet fields and no kind."""
+    """Whether an object is a JobSet, or is probably meant to be one: its API group, or its fields if it has no kind."""
     if obj.get("kind") == KIND:
         return True
     if str(obj.get("apiVersion", "")).partition("/")[0] == GROUP:

@@ -1,4 +1,4 @@
-"""JobSetPolicies from files: reads them, finds what is wrong with them, and checks JobSets against them."""
+"""Reads JobSetPolicies from files, finds their faults, and checks JobSets against them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -75,14 +75,14 @@ NO_NAMESPACE = Rule(
     severity=Severity.WARNING,
 )
 MAX_NAMED = 3
-"""Largest number of policies that do not match and whose reason is given."""
+"""For at most this many policies that do not match, the reason is given."""
 
 
 def policy_faults(obj: JSON) -> tuple[list[FieldError], JobSetPolicy | None]:
-    """The faults of a policy, and the policy itself if it has none."""
+    """The faults of a policy, and the policy if it has no faults."""
     schema, obj = policy_schema(), without_nulls(obj)
-    found, policy = faults_of(schema, obj, [*_head_faults(obj), *schema.unknown(obj)])
-    return found, None if found else policy
+    faults, policy = faults_of(schema, obj, [*_head_faults(obj), *schema.unknown(obj)])
+    return faults, None if faults else policy
 
 
 def _head_faults(obj: JSON) -> Iterator[FieldError]:
@@ -104,7 +104,7 @@ class FiledObject(NamedTuple, Generic[T]):
     value: T
 
     def line(self, path: Path) -> tuple[str, int]:
-        """The file and the line of one of its fields."""
+        """The file, and the line of the field at a path."""
         return self.document.source.name, line_of(self.document, path)
 
 
@@ -112,7 +112,7 @@ class FiledObject(NamedTuple, Generic[T]):
 class Policies:
     """Policies, exceptions from them, and the namespace of the JobSets.
 
-    `known`: namespaces as the cluster has them, by the names in manifests; `labels` and `annotations` override theirs.
+    `known`: namespaces of the cluster or of manifests, by name. `labels` and `annotations` override those of `known`.
     """
 
     policies: Sequence[JobSetPolicy] = ()
@@ -123,35 +123,35 @@ class Policies:
     known: dict[str, Namespace] = field(default_factory=dict)
 
     def namespace(self, name: str) -> Namespace:
-        """The namespace of a JobSet, with the labels and annotations that it is assumed to have."""
-        own = self.known.get(name, Namespace(name))
-        return namespace_of(own.name, {**own.labels, **self.labels}, {**own.annotations, **self.annotations})
+        """The namespace of this name, with the labels and annotations that it is assumed to have."""
+        base = self.known.get(name, Namespace(name))
+        return namespace_of(base.name, {**base.labels, **self.labels}, {**base.annotations, **self.annotations})
 
     def with_defaults(self, sent: PreparedManifest, gates: FeatureGates) -> PreparedManifest:
-        """A new JobSet with the defaults of the policies."""
+        """The manifest of a new JobSet with the defaults of the policies."""
         name = dig(sent.object, "metadata", "namespace")
         namespace = self.namespace(name if isinstance(name, str) else "")
         return replace(sent, object=with_policy_defaults(self.policies, sent.object, namespace, gates))
 
     def violations(self, judged: JudgedJobSet, old: JudgedJobSet | None = None) -> list[Violation]:
-        """Violations by a JobSet, without those that an exception allows."""
-        without = self.excused_rules(judged)
+        """The violations by a JobSet, without violations of rules that exceptions excuse."""
+        excused = self.excused_rules(judged)
         return violations(
             self.policies,
             judged,
             self.namespace(judged.js.metadata.namespace),
             old,
-            excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
+            excepted=lambda policy, rule: (policy.metadata.name, rule) in excused,
         )
 
     def excused_rules(self, judged: JudgedJobSet) -> Excused:
-        """The rules from which an exception exempts a JobSet."""
+        """The rules that exceptions allow a JobSet to break."""
         name = judged.js.metadata.namespace
-        own = namespace_exceptions(self.exceptions, name)
-        return excused_rules(own, self.policies, judged, self.namespace(name), self.at)
+        exceptions = namespace_exceptions(self.exceptions, name)
+        return excused_rules(exceptions, self.policies, judged, self.namespace(name), self.at)
 
     def findings(self, judged: JudgedJobSet) -> list[FieldError]:
-        """Findings for the author: refusals and warnings, without audited ones; or that no policy matches."""
+        """The finding that no policy matches, or violations of policies that deny or warn."""
         meta = judged.js.metadata
         namespace = self.namespace(meta.namespace)
         mismatches = [policy_mismatch(policy, meta.labels, namespace) for policy in self.policies]
@@ -166,34 +166,34 @@ class Policies:
 
 @dataclass(frozen=True, slots=True)
 class FiledPolicies(Policies):
-    """The policies of files. `seen`: the namespaces of the JobSets that were checked."""
+    """The policies of files. `jobset_namespaces`: the namespaces of the JobSets that were checked, by name."""
 
     filed_policies: Sequence[FiledObject[JobSetPolicy]] = ()
     filed_exceptions: Sequence[FiledObject[JobSetPolicyException]] = ()
-    seen: dict[str, Namespace] = field(default_factory=dict)
+    jobset_namespaces: dict[str, Namespace] = field(default_factory=dict)
 
     def note_namespace(self, name: str) -> None:
-        """Note the namespace of a JobSet."""
-        self.seen[name or DEFAULT] = self.namespace(name)
+        """Store the namespace of a JobSet that is checked."""
+        self.jobset_namespaces[name or DEFAULT] = self.namespace(name)
 
     def warn(self, report: Report, gates: FeatureGates, *, everywhere: bool) -> None:
-        """Report contradictions, and why exceptions have no effect: in the namespaces of the JobSets, or in any."""
+        """Report contradictions, and exceptions without effect, `everywhere` or in namespaces of checked JobSets."""
         warn_of_conflicts(self.filed_policies, report, gates)
-        namespaces = None if everywhere else self.seen
+        namespaces = None if everywhere else self.jobset_namespaces
         warn_of_exceptions(self.filed_exceptions, self.policies, namespaces, self.at, report)
 
 
-def _no_match(judged: JudgedJobSet, found: Sequence[tuple[JobSetPolicy, Mismatch]]) -> FieldError:
+def _no_match(judged: JudgedJobSet, mismatches: Sequence[tuple[JobSetPolicy, Mismatch]]) -> FieldError:
     meta = judged.js.metadata
-    why = "; ".join(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in found[:MAX_NAMED])
-    policies = "1 policy" if len(found) == 1 else f"{len(found)} policies"
+    why = "; ".join(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in mismatches[:MAX_NAMED])
+    policies = "1 policy" if len(mismatches) == 1 else f"{len(mismatches)} policies"
     jobset = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-    remedy = _remedy(found[0][1])
+    remedy = _remedy(mismatches[0][1])
     return NO_MATCH.at(Path(("metadata", "name")), meta.name, jobset=jobset, policies=policies, why=why, remedy=remedy)
 
 
 def _remedy(mismatch: Mismatch) -> str:
-    """The flags to pass if only the namespace is unknown."""
+    """How to make a policy match: a change of the manifest, or a flag for labels of the namespace."""
     wanted = mismatch.requirement
     value = wanted.values[0] if wanted.operator == "In" else "VALUE"
     if mismatch.selector == "objectSelector":
@@ -208,7 +208,7 @@ def _remedy(mismatch: Mismatch) -> str:
 def with_policy_defaults(
     policies: Sequence[JobSetPolicy], obj: JSON, namespace: Namespace, gates: FeatureGates
 ) -> JSON:
-    """A new JobSet with the defaults that it gets in this namespace."""
+    """A new JobSet with the defaults that policies set in this namespace."""
     if all(policy.spec.defaults is None for policy in policies):
         return obj
     draft = PatchDraft(obj)
@@ -217,7 +217,7 @@ def with_policy_defaults(
 
 
 def judged_of(obj: JSON, gates: FeatureGates) -> JudgedJobSet | None:
-    """The JobSet for rules; None if it cannot be read, as the findings say."""
+    """The JobSet in the form that rules read; None if it cannot be decoded, for which there are other findings."""
     try:
         return JudgedJobSet(subject(obj, gates).js)
     except Unreadable:
@@ -225,51 +225,48 @@ def judged_of(obj: JSON, gates: FeatureGates) -> JudgedJobSet | None:
 
 
 def load(names: Sequence[str], report: Report) -> tuple[list[FiledObject[JobSetPolicy]], list[Document]]:
-    """The policies in files and directories, with the exceptions there; reports the faults of policies.
-
-    Each file is read once: it may be a pipe.
-    """
+    """The policies and the documents of exceptions in files. Reports faults of policies. Reads each file once."""
     inputs = Inputs(names, recursive=True, wanted=is_either, problems=report.problems)
-    policies_only, exceptions = _split_exceptions(inputs.documents())
-    found = policies_in(policies_only, report)
-    if not found and not (report.problems or report.errors):
+    other_documents, exceptions = _split_exceptions(inputs.documents())
+    policies = policies_in(other_documents, report)
+    if not policies and not (report.problems or report.errors):
         report.problems.append(f"no {KIND} ({GROUP}) found in {', '.join(names)}")
-    return found, exceptions
+    return policies, exceptions
 
 
 def _split_exceptions(documents: Iterable[Document]) -> tuple[list[Document], list[Document]]:
-    """The documents that are not exceptions, and those that are."""
-    policies_only: list[Document] = []
+    """The documents without exceptions, and the documents of exceptions."""
+    other_documents: list[Document] = []
     exceptions: list[Document] = []
     for document in documents:
-        of_exception = isinstance(document.value, dict) and is_exception(document.value)
-        (exceptions if of_exception else policies_only).append(document)
-    return policies_only, exceptions
+        has_exception = isinstance(document.value, dict) and is_exception(document.value)
+        (exceptions if has_exception else other_documents).append(document)
+    return other_documents, exceptions
 
 
 def check_each_file(documents: Iterable[Document], report: Report, gates: FeatureGates) -> None:
-    """Report the faults of policies and exceptions, file by file: two files may be alternatives."""
-    for _, own in groupby(documents, key=lambda document: document.source.name):
-        policies_only, exceptions = _split_exceptions(own)
-        warn_of_conflicts(policies_in(policies_only, report), report, gates)
+    """Report the faults of policies and exceptions, file by file, since two files may be alternatives."""
+    for _, file_documents in groupby(documents, key=lambda document: document.source.name):
+        other_documents, exceptions = _split_exceptions(file_documents)
+        warn_of_conflicts(policies_in(other_documents, report), report, gates)
         exception_documents(exceptions, report)
 
 
 def exception_documents(documents: Iterable[Document], report: Report) -> list[FiledObject[JobSetPolicyException]]:
-    """The valid exceptions among documents; reports the faults of the others."""
-    good: list[FiledObject[JobSetPolicyException]] = []
+    """The valid exceptions among documents. Reports the faults of invalid exceptions."""
+    valid: list[FiledObject[JobSetPolicyException]] = []
     for document in documents:
         if document.broken or not isinstance(document.value, dict):
             continue
         report.add([locate(document, fault.error, fault.span) for fault in document.faults])
         schema, obj = exception_schema(), without_nulls(document.value)
-        found = [*_head_faults(obj), *schema.unknown(obj), *schema.faults(obj)]
-        if not found:
+        faults = [*_head_faults(obj), *schema.unknown(obj), *schema.faults(obj)]
+        if not faults:
             exception = read_exception(obj)
-            found = own_faults(exception)
-            good += [] if found else [FiledObject(document, exception)]
-        report.add([locate(document, error) for error in found])
-    return good
+            faults = own_faults(exception)
+            valid += [] if faults else [FiledObject(document, exception)]
+        report.add([locate(document, error) for error in faults])
+    return valid
 
 
 def warn_of_exceptions(
@@ -279,7 +276,7 @@ def warn_of_exceptions(
     at: datetime,
     report: Report,
 ) -> None:
-    """Report why exceptions in these namespaces have no effect; None: in all namespaces, whatever their labels."""
+    """Report why exceptions in these namespaces have no effect. None: all namespaces, whatever their labels."""
     policies_by_name = {policy.metadata.name: policy for policy in policies}
     for document, exception in filed:
         meta = exception.metadata
@@ -288,8 +285,8 @@ def warn_of_exceptions(
             error = NO_NAMESPACE.at(Path(("metadata", "namespace")), name=meta.name, namespace=min(namespaces))
             report.add([locate(document, error)])
         if home or namespaces is None:
-            found = exception_warnings(exception, policies_by_name, home, at)
-            report.add([locate(document, _with_flag(error, policies_by_name, exception, home)) for error in found])
+            errors = exception_warnings(exception, policies_by_name, home, at)
+            report.add([locate(document, _with_flag(error, policies_by_name, exception, home)) for error in errors])
 
 
 def _with_flag(
@@ -298,7 +295,7 @@ def _with_flag(
     exception: JobSetPolicyException,
     namespace: Namespace | None,
 ) -> FieldError:
-    """The finding; if labels of the namespace decide, with the flag that sets them."""
+    """The finding. If labels of the namespace decide, its fix names the flag that sets them, too."""
     policy = policies.get(exception.spec.policy)
     allowed = policy.spec.exceptions if policy else None
     if allowed is None or namespace is None or error.path != SPEC.at("policy"):
@@ -308,66 +305,67 @@ def _with_flag(
 
 
 def policies_in(documents: Iterable[Document], report: Report) -> list[FiledObject[JobSetPolicy]]:
-    """The valid policies among documents, in order; reports the findings about them and the others."""
-    good: dict[str, FiledObject[JobSetPolicy]] = {}
+    """The valid policies among documents, in their order. Reports the faults of all policies."""
+    valid: dict[str, FiledObject[JobSetPolicy]] = {}
     for document in documents:
         report.add([locate(document, fault.error, fault.span) for fault in document.faults])
         if document.broken or not isinstance(document.value, dict):
             continue
         report.policies += 1
-        found, policy = policy_faults(document.value)
-        if policy is not None and policy.metadata.name in good:
-            file, line = good[policy.metadata.name].line(path := Path(("metadata", "name")))
-            found = [POLICY_TWICE.at(path, policy.metadata.name, place=f"the policy in line {line} of {file}")]
+        faults, policy = policy_faults(document.value)
+        if policy is not None and policy.metadata.name in valid:
+            file, line = valid[policy.metadata.name].line(path := Path(("metadata", "name")))
+            faults = [POLICY_TWICE.at(path, policy.metadata.name, place=f"the policy in line {line} of {file}")]
         elif policy is not None:
-            good[policy.metadata.name] = FiledObject(document, policy)
-        report.add([locate(document, error) for error in found])
-    return list(good.values())
+            valid[policy.metadata.name] = FiledObject(document, policy)
+        report.add([locate(document, error) for error in faults])
+    return list(valid.values())
 
 
 def warn_of_conflicts(filed: Sequence[FiledObject[JobSetPolicy]], report: Report, gates: FeatureGates) -> None:
-    """Report warnings about each policy, and contradictions between policies, each once."""
-    for number, (document, policy) in enumerate(filed):
-        later = [each.value for each in filed[number + 1 :]]
-        found = [*_namespace_warning(document), *cautions(policy), *conflicts(policy, later, gates)]
-        report.add([locate(document, error) for error in found])
+    """Report warnings about each policy, and each contradiction between policies once."""
+    for position, (document, policy) in enumerate(filed):
+        later_policies = [item.value for item in filed[position + 1 :]]
+        warnings = [*_namespace_warning(document), *cautions(policy), *conflicts(policy, later_policies, gates)]
+        report.add([locate(document, error) for error in warnings])
 
 
 def _namespace_warning(document: Document) -> Iterator[FieldError]:
-    """A warning if a policy, which has no namespace, names one."""
+    """A warning if the manifest of a policy has a namespace."""
     path = Path(("metadata", "namespace"))
     if isinstance(namespace := dig(document.value, *path.parts), str) and namespace:
         yield POLICY_NAMESPACE.at(path, namespace, namespace=namespace)
 
 
 def explanation(policies: Policies, judged: JudgedJobSet, jobset: str) -> list[dict[str, Any]]:
-    """What each rule of each policy decides, with the numbers that it compares; members may be added."""
+    """The decisions of each policy and each of its rules, with the compared numbers, as JSON. Members may be added."""
     namespace = policies.namespace(judged.js.metadata.namespace)
-    without = policies.excused_rules(judged)
+    excused = policies.excused_rules(judged)
     defaults = recorded_defaults({"metadata": {"annotations": judged.js.metadata.annotations}})
     broken: dict[tuple[str, str], list[str]] = {}
     for violation in policies.violations(judged):
         texts = broken.setdefault((violation.policy.metadata.name, violation.rule), [])
         texts.append(str(violation.error.path))
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     for policy in policies.policies:
         name, actions = policy.metadata.name, list(policy.spec.validation_actions)
         head = {"jobset": jobset, "policy": name, "actions": actions}
         if mismatch := policy_mismatch(policy, judged.js.metadata.labels, namespace):
-            found.append({**head, "matches": False, "why": str(mismatch), "rules": []})
+            result.append({**head, "matches": False, "why": str(mismatch), "rules": []})
             continue
         compared = numbers(policy, judged, namespace)
         rules = [
             {
                 "rule": rule.name,
-                "exception": without.get((name, rule.name)),
+                "exception": excused.get((name, rule.name)),
                 "violatedAt": broken.get((name, rule.name), []),
                 "numbers": [_number(number) for number in compared.get(rule.name, ())],
             }
             for rule, _ in rules_in_force(policy)
         ]
-        found.append({**head, "matches": True, "defaults": list(defaults.get(name, ())), "rules": rules})
-    return found
+        result.append({**head, "matches": True, "defaults": list(defaults.get(name, ())), "rules": rules})
+
+    return result
 
 
 def _number(number: Number) -> dict[str, Any]:
@@ -383,7 +381,7 @@ def _number(number: Number) -> dict[str, Any]:
 
 
 def explanation_lines(decided: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """An explanation as lines for people."""
+    """The result of `explanation` as lines of text."""
     for policy in decided:
         yield f"{policy['jobset']}: policy {policy['policy']} ({', '.join(policy['actions'])})"
         if not policy["matches"]:

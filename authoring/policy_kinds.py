@@ -1,4 +1,4 @@
-"""Finds objects of policies in files, also by a misspelt kind: otherwise such a policy would be ignored silently."""
+"""Recognizes objects of policies in files, also with a misspelt kind, which would be ignored silently otherwise."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -23,32 +23,32 @@ POLICY_KIND = Rule(
 
 
 def intended_kind(obj: JSON) -> str:
-    """The kind that an object of policies has, or was meant to have; empty for other objects."""
+    """The kind of an object of policies, or the kind that was probably meant; empty for other objects."""
     kind, group = str(obj.get("kind") or ""), str(obj.get("apiVersion", "")).partition("/")[0]
-    if same := next((each for each in KINDS if each.lower() == kind.lower()), ""):
-        return same
+    if match := next((known for known in KINDS if known.lower() == kind.lower()), ""):
+        return match
     if group != GROUP or kind == keys.KIND or kind.endswith("List"):
         return ""
     return nearest(kind, KINDS) or KIND
 
 
 def is_policy(obj: JSON) -> bool:
-    """Whether an object is a JobSetPolicy, or was meant to be one."""
+    """Whether an object is a JobSetPolicy, or is probably meant to be one."""
     return intended_kind(obj) == KIND
 
 
 def is_exception(obj: JSON) -> bool:
-    """Whether an object is a JobSetPolicyException, or was meant to be one."""
+    """Whether an object is a JobSetPolicyException, or is probably meant to be one."""
     return intended_kind(obj) == EXCEPTION_KIND
 
 
 def is_either(obj: JSON) -> bool:
-    """Whether an object is a policy or an exception, or was meant to be one."""
+    """Whether an object is a policy or an exception, or is probably meant to be one."""
     return is_policy(obj) or is_exception(obj)
 
 
 def is_suite(obj: JSON) -> bool:
-    """Whether a document is a suite, or was meant to be one."""
+    """Whether an object is a suite, or is probably meant to be one."""
     return intended_kind(obj) == SUITE_KIND
 
 

@@ -1,11 +1,11 @@
-"""The objects that the controller would create for a JobSet, without a cluster. Pure.
+"""Computes the objects that the controller would create for a JobSet, without a cluster. Pure.
 
-The controller's code (api/children.py) builds them, one at a time: a JobSet of a hundred thousand Jobs takes no more
-memory than one of ten. Only groups (spec.scheduling) are computed before.
+The controller's code (api/children.py) builds the objects one at a time, so a JobSet of a hundred thousand Jobs takes
+no more memory than a JobSet of ten. Only groups (spec.scheduling) are computed before.
 
-Two things are only known once the JobSet is stored: its uid, and the random suffix of a generated name, which is xxxxx
-here. If the manifest has no uid, owner references and the keys of uid and attempt are left out: with invented values,
-`kubectl diff` would fail for objects that exist, since the API server refuses to change these fields.
+The uid of a JobSet and the random suffix of a generated name are known only when the JobSet is stored. Here the suffix
+is xxxxx. If the manifest has no uid, owner references and the keys of uid and attempt are left out. With invented
+values, `kubectl diff` would fail for existing objects, since the API server refuses to change these fields.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,13 +34,13 @@ _STORED_KEYS = {keys.JOBSET_UID, keys.RESTART_ATTEMPT, keys.JOB_RESTART_ATTEMPT,
 
 
 def jobsets_in(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSet]:
-    """The JobSets of files, as the controller would read them; those with faults are reported instead."""
+    """The JobSets without faults of files, in the form that the controller would read. Faults are reported."""
     for document in inputs.documents():
         if document.broken or not isinstance(document.value, dict):
             report.add(locate_findings(document))
             continue
         report.count_jobset(document.source.name)
-        document = checks.respelt(document)  # noqa: PLW2901 (the intended one)
+        document = checks.respelt(document)  # noqa: PLW2901 (the corrected document)
         findings = checks.create(checks.prepare(document.value))
         report.add([finding for finding in locate_findings(document, findings) if not finding.error.is_warning])
         if not findings.errors and all(fault.error.is_warning for fault in document.faults):
@@ -48,7 +48,7 @@ def jobsets_in(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSe
 
 
 def as_stored(obj: JSON, gates: FeatureGates) -> JobSet:
-    """The JobSet as the controller would read it, with placeholders for the fields that it gets when it is stored."""
+    """The JobSet that the controller would read, with stand-ins for fields that the API server sets."""
     js, restarts = subject(obj, gates).js, dig(obj, "status", "restarts")
     namespace, uid = js.metadata.namespace or DEFAULT_NAMESPACE, js.metadata.uid or NO_UID
     status = JobSetStatus(restarts=restarts if isinstance(restarts, int) else 0)
@@ -57,7 +57,7 @@ def as_stored(obj: JSON, gates: FeatureGates) -> JobSet:
 
 
 def without_owner(body: JSON) -> JSON:
-    """The body without values that only a stored JobSet has: owner references, and the keys of uid and attempt."""
+    """The body without owner references and without the keys of uid and attempt, which need a stored JobSet."""
     metadata = {key: value for key, value in body["metadata"].items() if key != "ownerReferences"}
     bare = {**body, "metadata": _without_stored_keys(metadata)}
     template = dig(body, "spec", "template", "metadata")
@@ -74,7 +74,7 @@ def _without_stored_keys(metadata: JSON) -> JSON:
 
 
 def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
-    """All bodies in the order in which the controller creates them, each with its stage in words (empty: no stages)."""
+    """All bodies in the order of their creation, each after a heading about its stage; empty without stages."""
     in_stages = stages(js.spec)
     layout = layout_of(js)
     ranges = layout.by_name()
@@ -96,7 +96,7 @@ def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
 
 
 class _Gangs:
-    """The groups of one set, each created once; none without spec.scheduling."""
+    """The groups of one set, each of which is created once. A set without spec.scheduling has no groups."""
 
     def __init__(self, js: JobSet) -> None:
         self._js = js
@@ -104,15 +104,18 @@ class _Gangs:
         self._created: set[str] = set()
 
     def objects_of(self, rjobs: Sequence[ReplicatedJob]) -> Iterator[JSON]:
-        """Objects that these Jobs need and that do not exist yet, parents first. A suspended set has no groups."""
+        """The groups that these ReplicatedJobs need and that have not been created, parents first.
+
+        A suspended set gets no groups.
+        """
         wanted, names = self._forest, {rjob.name for rjob in rjobs}
         if wanted is None or self._js.spec.suspend:
             return
         if not self._created:
             self._created.add(wanted.workload)
             yield build_workload(self._js, wanted)
-        found = [group_and_parent for root in wanted.roots for group_and_parent in root.with_parents()]
-        for group, parent in sorted(found, key=lambda group_and_parent: not group_and_parent[0].composite):
+        pairs = [pair for root in wanted.roots for pair in root.with_parents()]
+        for group, parent in sorted(pairs, key=lambda pair: not pair[0].composite):
             if group.name not in self._created and not names.isdisjoint(group.replicated_jobs):
                 self._created.add(group.name)
                 yield build_group(self._js, wanted, group, parent, group.gang)
@@ -123,7 +126,7 @@ class _Gangs:
 
 
 def _claims(js: JobSet, mounted: set[str] | None, claimed: set[str]) -> Iterator[JSON]:
-    """The claims of the volumes in `mounted` (None: all) that are not in `claimed`; adds them to `claimed`."""
+    """The claims of the volumes in `mounted` (None: all volumes) but those in `claimed`, to which they are added."""
     for policy in js.spec.volume_claim_policies:
         for template in policy.templates:
             name: str = template["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""Every rule that an object may break, by the file that defines it: for the reference page."""
+"""Lists all rules that an object may break, by the file that defines them, for docs/errors.md."""
 
 import inspect
 import pkgutil
@@ -13,22 +13,23 @@ from kube.model.field import Rule
 
 
 def rules() -> dict[str, tuple[Rule, ...]]:
-    """The rules of each file that has any, in the order of the file, by the first line of its docstring.
+    """The rules of each file with rules, in the order of the file, by the first line of the file's docstring.
 
-    A rule is a module-level constant; a shared one counts for the first file.
+    A rule is a module-level constant. A constant that several files have counts for the first file.
     """
-    seen: set[str] = set()
-    found: dict[str, tuple[Rule, ...]] = {}
+    listed_ids: set[str] = set()
+    rules_by_title: dict[str, tuple[Rule, ...]] = {}
     for module in _modules():
-        own = [rule for rule in _constants(module) if rule.id not in seen]
-        if own:
-            seen.update(rule.id for rule in own)
-            found[(inspect.getdoc(module) or "").partition("\n")[0].removesuffix(" Pure.")] = tuple(own)
-    return found
+        new_rules = [rule for rule in _constants(module) if rule.id not in listed_ids]
+        if new_rules:
+            listed_ids.update(rule.id for rule in new_rules)
+            title = (inspect.getdoc(module) or "").partition("\n")[0].removesuffix(" Pure.")
+            rules_by_title[title] = tuple(new_rules)
+    return rules_by_title
 
 
 def all_rules() -> list[Rule]:
-    """Every rule constant of every file, those that are imported included."""
+    """The rule constants of all files, with repetitions, since imported constants are included."""
     return [rule for module in _modules() for rule in _constants(module)]
 
 
@@ -38,9 +39,9 @@ def _constants(module: ModuleType) -> list[Rule]:
 
 @cache
 def _modules() -> tuple[ModuleType, ...]:
-    """The files that define rules before those that use them: `rules` first, then the others by name."""
-    found: list[ModuleType] = []
+    """All modules with rules. In each package, modules of a folder `rules` come first, since others import them."""
+    modules: list[ModuleType] = []
     for package in (webhooks.jobset, authoring, policy):
         names = [info.name for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
-        found += [import_module(name) for name in sorted(names, key=lambda name: (".rules." not in name, name))]
-    return tuple(found)
+        modules += [import_module(name) for name in sorted(names, key=lambda name: (".rules." not in name, name))]
+    return tuple(modules)

@@ -1,7 +1,8 @@
-"""The checks of `jobset validate --server`: what a cluster answers about a manifest, with the rights of the user.
+"""Checks a manifest at a cluster, with the rights of the user, for `jobset validate --server`.
 
-Findings are those of `kubectl apply`: the rules of updates where the JobSet exists, the namespace, the children, the
-manager's feature gates, other policies and webhooks. All requests are dry runs (`dryRun=All`).
+The findings are those that `kubectl apply` would get: about the namespace, the children, the manager's feature gates,
+other policies and webhooks, and updates if the JobSet exists. All writes are dry runs (`dryRun=All`), except for
+Namespaces in a cluster that runs only for these checks.
 """
 
 import re
@@ -49,7 +50,7 @@ TIMEOUT = 10.0
 BUDGET = 15.0
 """Seconds for all requests about the children of one JobSet."""
 QUESTIONS = 200
-"""Largest number of requests about the children of one JobSet."""
+"""At most this many requests are sent about the children of one JobSet."""
 _AT_NAME = Path(("metadata", "name"))
 _AT_NAMESPACE = Path(("metadata", "namespace"))
 _IDENTITY = {("metadata",), *(("metadata", key) for key in ("name", "generateName", "namespace"))}
@@ -101,16 +102,16 @@ CLUSTER_WARNS = warning(
     source="admission by others",
 )
 IN_FULL = {rule: rule for rule in (JOB_EXISTS, MISMATCH, QUOTA, TOO_LARGE)} | {SERVICE_SHARED: SERVICE_FOREIGN}
-"""Rules with details that the manager leaves out, each with the manager's rule for the same fault."""
+"""Rules whose findings have details that the manager leaves out, each with the manager's rule for the same fault."""
 
 
 class ServerChecks:
-    """Checks manifests at one cluster."""
+    """Checks manifests at a cluster."""
 
     def __init__(self, client: Client, namespace: str = "", *, empty: bool = False) -> None:
-        """`namespace` is for manifests that name none.
+        """`namespace`: for manifests without a namespace.
 
-        `empty`: the cluster runs for these checks only. Namespaces are created there, and missing objects are not
+        `empty`: the cluster runs only for these checks. Namespaces are created in it, and missing objects are no
         findings.
         """
         self._client = client
@@ -121,9 +122,9 @@ class ServerChecks:
     async def check(
         self, checks: Checks, sent: PreparedManifest, created: AbstractSet[Named] = frozenset()
     ) -> Findings:
-        """All findings about a manifest, also those that need no cluster. Raises `CheckError` if there is no answer.
+        """All findings about a manifest, also those that need no cluster. Raises `CheckError` without an answer.
 
-        Objects in `created` are created before it: they are not missing.
+        `created`: objects that the user creates before the JobSet, so they are not missing.
         """
         try:
             return await self._check(checks, sent, created)
@@ -131,21 +132,23 @@ class ServerChecks:
             raise CheckError(failure_text(error)) from error
 
     async def namespace(self, name: str) -> Namespace | None:
-        """The namespace with this name ("": the default one). None if it does not exist or may not be read."""
+        """The namespace of this name ("": the default); None if it does not exist or may not be read."""
         try:
-            sent = await self._client.get(NAMESPACES, name or self._namespace, type=NamespaceMetadata, timeout=TIMEOUT)
+            stored = await self._client.get(
+                NAMESPACES, name or self._namespace, type=NamespaceMetadata, timeout=TIMEOUT
+            )
         except (NotFound, Forbidden):
             return None
         except (KubeError, TimeoutError) as error:
             raise CheckError(failure_text(error)) from error
-        return Namespace(sent.metadata.name, sent.metadata.labels, sent.metadata.annotations)
+        return Namespace(stored.metadata.name, stored.metadata.labels, stored.metadata.annotations)
 
     async def _check(self, checks: Checks, sent: PreparedManifest, created: AbstractSet[Named]) -> Findings:
         if any(error.path.parts[:2] in _IDENTITY for error in sent.faults):
             return checks.create(sent)  # a request needs a valid name and namespace
         sent = _without_bad_metadata(sent)
         namespace = dig(sent.object, "metadata", "namespace") or self._namespace
-        more: list[FieldError] = []
+        cluster_errors: list[FieldError] = []
         if not await self._has_namespace(namespace):
             missing = NAMESPACE_MISSING.at(_AT_NAMESPACE, namespace, namespace=namespace)
             return checks.create(sent).with_findings([missing])
@@ -153,26 +156,28 @@ class ServerChecks:
         try:
             stored = await self._stored_jobset(namespace, dig(sent.object, "metadata", "name"))
         except Forbidden as error:
-            more.append(NOT_READABLE.at(_AT_NAME, None, why=f"{error.code} {error.reason}"))
+            cluster_errors.append(NOT_READABLE.at(_AT_NAME, None, why=f"{error.code} {error.reason}"))
         if stored is None:
-            found = checks.create(sent, children=False)
-            gate_errors = _errors_only_in(found, plain.create(sent, children=False))
-            more += await self._children.create(found.object, found.errors, checks.gates, namespace=namespace)
+            findings = checks.create(sent, children=False)
+            gate_errors = _errors_only_in(findings, plain.create(sent, children=False))
+            cluster_errors += await self._children.create(
+                findings.object, findings.errors, checks.gates, namespace=namespace
+            )
         else:
             change = PreparedManifest(_as_update(sent.object, stored), sent.faults)
-            found = checks.update(stored, change)
-            gate_errors = _errors_only_in(found, plain.update(stored, change))
-            new, gates = found.object, checks.gates
-            more += await self._children.update(stored, new, found.errors, gates, namespace=namespace)
-            more.append(NOT_LOOKED_UP.at(_AT_NAME, None, name=stored["metadata"]["name"]))
+            findings = checks.update(stored, change)
+            gate_errors = _errors_only_in(findings, plain.update(stored, change))
+            cluster_errors += await self._children.update(
+                stored, findings.object, findings.errors, checks.gates, namespace=namespace
+            )
+            cluster_errors.append(NOT_LOOKED_UP.at(_AT_NAME, None, name=stored["metadata"]["name"]))
         if self._empty:
-            more = [error for error in more if error.rule not in RESOURCES]
-        expected = [error for error in more if _is_expected(error, namespace, created)]
-        more = [error for error in more if error not in expected]
-        found = found.with_findings(map(_not_a_fault, more))
-        answered, is_by_manager = await self._send_dry_run(sent.object, namespace, stored, found, expected)
+            cluster_errors = [error for error in cluster_errors if error.rule not in RESOURCES]
+        expected = [error for error in cluster_errors if _is_expected(error, namespace, created)]
+        findings = findings.with_findings(_not_a_fault(error) for error in cluster_errors if error not in expected)
+        answered, is_by_manager = await self._send_dry_run(sent.object, namespace, stored, findings, expected)
         uncertain = gate_errors if is_by_manager else frozenset()
-        return _merge_findings(found, answered, uncertain, {error.path for error in sent.faults})
+        return _merge_findings(findings, answered, uncertain, {error.path for error in sent.faults})
 
     async def _has_namespace(self, name: str) -> bool:
         try:
@@ -194,22 +199,22 @@ class ServerChecks:
         return True
 
     async def _send_dry_run(
-        self, obj: JSON, namespace: str, stored: JSON | None, found: Findings, expected: Sequence[FieldError]
+        self, obj: JSON, namespace: str, stored: JSON | None, findings: Findings, expected: Sequence[FieldError]
     ) -> tuple[list[FieldError], bool]:
-        """The API server's findings about a JobSet beyond `found`, and whether our manager refuses it.
+        """The API server's findings about a JobSet that are not in `findings`, and whether the manager refuses it.
 
-        `expected`: warnings of the manager that are left out. If a JobSet without faults is refused, another policy or
-        webhook refuses it, or the manager for a feature gate that is off there. If it has faults, the API server's own
-        verdict is left out, since it is among the findings.
+        `expected`: warnings of the manager that are left out. A JobSet without faults may be refused by another policy
+        or webhook, or by the manager for a feature gate that is off. If the JobSet has faults, refusals by the API
+        server are left out, since `findings` has them.
         """
-        if self._empty:  # no webhook runs there that would set our defaults
+        if self._empty:  # no webhook sets defaults there
             obj = with_defaults(obj)[0]
         body = {key: value for key, value in without_nulls(obj).items() if key != "status"}
         warnings: list[str] = []
         options: WriteOptions = {
             "namespace": namespace,
             "dry_run": True,
-            "field_validation": "Ignore",  # unknown fields are found here, and must not hide other faults
+            "field_validation": "Ignore",  # unknown fields are found before, and must not hide other faults
             "timeout": TIMEOUT,
             "warnings": warnings,
         }
@@ -219,21 +224,21 @@ class ServerChecks:
             if stored is None:
                 await self._client.create(JOBSETS, body, **options)
             else:
-                # Not a server-side apply: that refuses a value of a wrong type before admission sees the object.
+                # A server-side apply would refuse a value of a wrong type before admission gets the object.
                 await self._client.patch(JOBSETS, stored["metadata"]["name"], body, **options)
         except ApiError as error:
             if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code == HTTPStatus.TOO_MANY_REQUESTS:
                 raise
             is_by_manager = is_by_our_webhook(error.message)
-            if not found.errors or is_by_admission(error.message):
+            if not findings.errors or is_by_admission(error.message):
                 server_errors = [
-                    fault for fault in _refusal(error) if not (found.errors and is_count_of_more(fault.verbatim))
+                    fault for fault in _refusal(error) if not (findings.errors and is_count_of_more(fault.verbatim))
                 ]
-        known = {WITH_RULE.sub("", text) for text in (*warning_texts(found.warnings), *warning_texts(expected))}
+        known = {WITH_RULE.sub("", text) for text in (*warning_texts(findings.warnings), *warning_texts(expected))}
         texts = (text for text in dict.fromkeys(warnings) if not MORE_WARNINGS.fullmatch(text))
         texts = (text for text in texts if WITH_RULE.sub("", text) not in known)
-        new = [warned for warned in map(_warning_of, texts) if not _is_found_in_full(warned, found.warnings)]
-        return [*server_errors, *new], is_by_manager
+        new_warnings = [error for error in map(_warning_of, texts) if not _is_found_in_full(error, findings.warnings)]
+        return [*server_errors, *new_warnings], is_by_manager
 
     async def _stored_jobset(self, namespace: str, name: object) -> JSON | None:
         if not isinstance(name, str) or not name or "/" in name:
@@ -245,7 +250,7 @@ class ServerChecks:
 
 
 def _is_expected(error: FieldError, namespace: str, created: AbstractSet[Named]) -> bool:
-    """Whether it says that one of these objects is missing."""
+    """Whether the error says that an object in `created` is missing."""
     resource = RESOURCES.get(error.rule) if error.rule else None
     return resource is not None and any(
         (resource.kind, namespace_of_object, error.value) in created for namespace_of_object in ("", namespace)
@@ -253,7 +258,7 @@ def _is_expected(error: FieldError, namespace: str, created: AbstractSet[Named])
 
 
 def _without_bad_metadata(sent: PreparedManifest) -> PreparedManifest:
-    """The JobSet without invalid labels and annotations, for which the API server would refuse it before admission."""
+    """The JobSet without invalid labels and annotations, since the API server refuses them before admission."""
     metadata, invalid = sent.object["metadata"], {error.path for error in sent.faults}
     valid = {
         field: {key: value for key, value in metadata[field].items() if Path(("metadata", field, key)) not in invalid}
@@ -263,23 +268,23 @@ def _without_bad_metadata(sent: PreparedManifest) -> PreparedManifest:
     return PreparedManifest({**sent.object, "metadata": {**metadata, **valid}}, sent.faults)
 
 
-def _errors_only_in(found: Findings, other: Findings) -> frozenset[tuple[Path, Rule | None]]:
-    """Path and rule of the errors that only the first list contains."""
-    return frozenset((e.path, e.rule) for e in found.errors) - {(e.path, e.rule) for e in other.errors}
+def _errors_only_in(findings: Findings, other: Findings) -> frozenset[tuple[Path, Rule | None]]:
+    """Path and rule of the errors in `findings` that `other` does not have."""
+    return frozenset((e.path, e.rule) for e in findings.errors) - {(e.path, e.rule) for e in other.errors}
 
 
 def _merge_findings(
-    found: Findings,
+    findings: Findings,
     server_errors: Sequence[FieldError],
     uncertain: AbstractSet[tuple[Path, Rule | None]],
     unsent: AbstractSet[Path],
 ) -> Findings:
-    """The findings and those of the cluster, each fault once.
+    """The findings of the engine and the errors of the cluster, each fault once.
 
-    Findings in `uncertain` count only if the cluster has them, too. The cluster has not seen the paths in `unsent`.
+    Findings in `uncertain` count only if the cluster has them, too. Values at paths in `unsent` were not sent.
     """
     texts = {(error.path, error.body) for error in server_errors}
-    certain = [e for e in found.errors if (e.path, e.rule) not in uncertain or (e.path, e.body) in texts]
+    certain = [e for e in findings.errors if (e.path, e.rule) not in uncertain or (e.path, e.body) in texts]
     texts_by_path = {
         path: [error.body for error in certain if error.path == path] for path in {e.path for e in server_errors}
     }
@@ -290,13 +295,14 @@ def _merge_findings(
         and not any(text.startswith(error.body) for text in texts_by_path[error.path])
         and not _is_found_in_full(error, certain)
     ]
-    return Findings(tuple(certain), found.warnings, found.object).with_findings(new)
+    return Findings(tuple(certain), findings.warnings, findings.object).with_findings(new)
 
 
-def _is_found_in_full(server_error: FieldError, found: Sequence[FieldError]) -> bool:
-    """Whether a finding of the manager is among ours, which have the names and amounts that it leaves out."""
+def _is_found_in_full(server_error: FieldError, findings: Sequence[FieldError]) -> bool:
+    """Whether `findings` has the same finding as the manager, with names and amounts that the manager leaves out."""
     text = server_error.verbatim or server_error.detail
-    rules = (IN_FULL.get(other.rule) for other in found if other.rule is not None and other.path == server_error.path)
+    at_path = (error for error in findings if error.rule is not None and error.path == server_error.path)
+    rules = (IN_FULL.get(error.rule) for error in at_path if error.rule is not None)
     return any(rule is not None and _wording(rule.message).search(text) for rule in rules)
 
 
@@ -308,7 +314,7 @@ def _wording(message: str) -> re.Pattern[str]:
 
 
 def _refusal(error: ApiError) -> list[FieldError]:
-    """The cause of the refusal of a JobSet without faults: a policy, a webhook, a missing right, or no dry run."""
+    """Findings about the refusal of a JobSet by a policy, a webhook, for a missing right, or for lack of dry runs."""
     match error.code:
         case HTTPStatus.CONFLICT:
             return []
@@ -321,14 +327,14 @@ def _refusal(error: ApiError) -> list[FieldError]:
 
 
 def _fault_of(fault: StatedFault) -> FieldError:
-    """The finding of a refusal. Messages of our webhook and our policies contain a fix; others do not."""
+    """The finding about a fault in a refusal. Messages of the manager and of JobSetPolicies contain a fix already."""
     if not fault.ours:
         return JOBSET_REFUSED.at(fault.path, why=fault.text)
     return FieldError(fault.path, JOBSET_REFUSED.type, rule=JOBSET_REFUSED, verbatim=fault.text)
 
 
 def _warning_of(text: str) -> FieldError:
-    """A warning, with its path if the text begins with a complete one."""
+    """The finding about a warning of the cluster, with its path if the text begins with a complete path."""
     path, detail = path_and_text(text)
     if path is None:
         return CLUSTER_WARNS.at(_AT_NAME, text=text)
@@ -336,7 +342,7 @@ def _warning_of(text: str) -> FieldError:
 
 
 def _not_a_fault(error: FieldError) -> FieldError:
-    """The finding; a note instead if the request was refused for a missing right, which is no fault of the JobSet."""
+    """The finding, or a note if a child was refused because the user lacks a right."""
     if error.rule is not REFUSED or not lacks_right(error.words["why"]):
         return error
     subject = f"{error.words['what']} not checked: you may not create them here"
@@ -344,7 +350,7 @@ def _not_a_fault(error: FieldError) -> FieldError:
 
 
 def _as_update(obj: JSON, stored: JSON) -> JSON:
-    """The manifest as an update of the stored object: fields that only the API server writes are kept."""
+    """The manifest with those fields of the stored object that only the API server writes."""
     stored_fields = {key: stored["metadata"][key] for key in ("uid", "creationTimestamp") if key in stored["metadata"]}
     new = {**obj, "metadata": {**(obj.get("metadata") or {}), **stored_fields}}
     return {**new, "status": stored["status"]} if "status" in stored else new

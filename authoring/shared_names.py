@@ -1,8 +1,6 @@
-"""JobSets of one run of `jobset validate` that share a name or a headless Service.
+"""Finds JobSets in one run of `jobset validate` that share a name or a headless Service. Pure.
 
-A Service selects the pods of only one of them.
-
-Pure; remembers the names of earlier JobSets.
+A headless Service selects the pods of only one JobSet.
 """
 
 from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule, Severity
@@ -30,36 +28,36 @@ NAME = Path(("metadata", "name"))
 
 
 class Names:
-    """The line of the first JobSet by file, namespace and name.
+    """Finds JobSets with the same name and namespace in one file.
 
-    The same name in two files is not a mistake: overlays of one JobSet are alternatives.
+    The same name in two files is no mistake, since overlays of one JobSet are alternatives.
     """
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, str, str], int] = {}
 
     def warnings(self, js: JSON, file: str, line: int) -> list[FieldError]:
-        """A warning if an earlier JobSet of the file has the same name. `line`: of `js`."""
+        """A warning if an earlier JobSet of the file has the same name. `line`: the line of `js`."""
         name = dig(js, *NAME.parts)
         if not isinstance(name, str) or not name:
             return []
-        first = self._first.setdefault((file, str(dig(js, "metadata", "namespace") or ""), name), line)
-        return [] if first == line else [SAME_NAME.at(NAME, name, line=first)]
+        first_line = self._first.setdefault((file, str(dig(js, "metadata", "namespace") or ""), name), line)
+        return [] if first_line == line else [SAME_NAME.at(NAME, name, line=first_line)]
 
 
 class Services:
-    """The first JobSet that uses a Service, by namespace and name."""
+    """Finds JobSets with different names that use one Service."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, str], str] = {}
 
     def warnings(self, js: JSON) -> list[FieldError]:
         """A warning if an earlier JobSet of another name uses the same Service. `js` has its defaults."""
-        own, subdomain = dig(js, *NAME.parts), dig(js, *_SUBDOMAIN.parts)
-        name, path = (subdomain, _SUBDOMAIN) if subdomain else (own, NAME)
+        jobset_name, subdomain = dig(js, *NAME.parts), dig(js, *_SUBDOMAIN.parts)
+        name, path = (subdomain, _SUBDOMAIN) if subdomain else (jobset_name, NAME)
         if not isinstance(name, str) or not name or not dig(js, "spec", "network", "enableDNSHostnames"):
             return []
-        called = own or f"{dig(js, 'metadata', 'generateName')}*"
+        user = jobset_name or f"{dig(js, 'metadata', 'generateName')}*"
         namespace = dig(js, "metadata", "namespace") or ""
-        other = self._first.setdefault((namespace, name), called)
-        return [] if other == called else [SHARED.at(path, name, other=other, name=name)]
+        first_user = self._first.setdefault((namespace, name), user)
+        return [] if first_user == user else [SHARED.at(path, name, other=first_user, name=name)]

@@ -1,4 +1,4 @@
-"""JobSets that are stored without the defaults of the webhook, because it was not called. Warnings only."""
+"""Warns of JobSets that are stored without the defaults of the webhook, because the webhook was not called."""
 
 from api.stored_defaults import missing_defaults
 from kube.model.field import ErrorType, FieldError, Rule, Severity
@@ -17,7 +17,7 @@ WITHOUT_DEFAULT = Rule(
 
 
 def without_defaults(js: JSON) -> list[FieldError]:
-    """A warning for each default that the JobSet runs without; none without a UID: it is not stored yet."""
+    """A warning for each default that a stored JobSet lacks. A JobSet without a UID is not stored."""
     if not dig(js, "metadata", "uid"):
         return []
     return [WITHOUT_DEFAULT.at(path, means=means) for path, means in missing_defaults(dig(js, "spec"))]

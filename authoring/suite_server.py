@@ -1,6 +1,6 @@
-"""The objects that `jobset policy test --server` stores on its API server, and its requests.
+"""Stores the objects of a suite on the local API server of `jobset policy test --server`, and sends its tests.
 
-A test is a dry run; only the old JobSet of an update is stored. Judges no answers.
+A test is a dry run. Only the old JobSet of an update is stored. `policy/suites/answers.py` judges the answers.
 """
 
 import asyncio
@@ -30,22 +30,25 @@ from policy.suites.types import SuiteNamespace
 from webhooks.policy.watches import JOBSET_POLICIES, POLICY_EXCEPTIONS
 
 AT_ONCE = 16
-"""Tests that run at the same time."""
+"""At most this many tests run at the same time."""
 IN_FORCE_TIMEOUT = 60.0
-"""Seconds for something that was stored to be in force, and for a line of the audit log to be written."""
+"""Seconds within which stored objects have to be in force, and the audit log has to have its lines."""
 PAUSE = 0.05
+"""Seconds between two looks at a condition."""
 TRIES = 5
+"""At most this many requests are sent for one test until one of them is judged."""
 TIMEOUT = 30.0
+"""Seconds for one request."""
 
 NO_VERDICTS = {409, 429, 502, 503, 504}
-"""Codes of answers that are not verdicts about the JobSet: a conflict, or too many requests."""
+"""Codes of answers that are no verdicts about the JobSet, such as a conflict or too many requests."""
 NO_WEBHOOK = "failed calling webhook"
-"""Prefix of the API server's message when a webhook has not answered in time."""
+"""Prefix of the API server's message about a webhook that has not answered in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentTest:
-    """A request and its answer. The token finds the request in the audit log."""
+    """The answer to the request of a test. The token identifies the request in the audit log."""
 
     token: str
     code: int
@@ -54,15 +57,15 @@ class SentTest:
 
     @property
     def is_verdict(self) -> bool:
-        """Whether the JobSet was judged."""
+        """Whether the answer is a verdict about the JobSet."""
         return self.code not in NO_VERDICTS and NO_WEBHOOK not in str(dig(self.body, "message"))
 
 
 @dataclass(slots=True)
 class Server:
-    """The state of the API server in a run: stored objects, and numbers of requests.
+    """The local API server of a run, with the names of the objects that are stored on it.
 
-    `probes`: the number of probes sent.
+    `probes`, `asked` and `done` are the numbers of probes, of dry runs and of answered tests.
     """
 
     client: Client
@@ -76,7 +79,7 @@ class Server:
     admission: list[tuple[Resource, str]] = field(default_factory=list)
 
     async def prepare(self) -> None:
-        """Wait until the API server calls our webhooks."""
+        """Wait until the API server calls the manager's webhooks."""
         await self._apply_namespace(SuiteNamespace(name=probes.NAME))
 
         async def is_defaulted() -> bool:
@@ -86,7 +89,7 @@ class Server:
         await _until(is_defaulted, "the webhooks of JobSets")
 
     async def withdraw(self) -> None:
-        """Delete all policies and exceptions that were stored."""
+        """Delete all stored policies, exceptions and admission policies."""
         if self.admission:
             for resource, name in self.admission:
                 await self.client.delete(resource, name)
@@ -98,7 +101,7 @@ class Server:
         self.policies.clear()
 
     async def enter(self, loaded: LoadedSuite, round_: Round) -> None:
-        """Store what the tests of a round need, and wait until it is in force. Raises `CheckError`."""
+        """Store the objects of a round, and wait until they are in force. Raises `CheckError`."""
         if round_.olds:
             await self.withdraw()
             await self._await_policies()
@@ -130,7 +133,7 @@ class Server:
     async def ask(
         self, loaded: LoadedSuite, numbers: Sequence[int], progress: Callable[[int], None]
     ) -> dict[int, Answer]:
-        """The API server's answers about the JobSets of these tests."""
+        """The API server's answers to the tests with these indexes. `progress` is called with the number of answers."""
         start = self.audit_log.stat().st_size
         limit = asyncio.Semaphore(AT_ONCE)
 
@@ -183,8 +186,8 @@ class Server:
         return SentTest(token, response.status, answer, warning_texts(response.headers))
 
     async def _annotations(self, start: int, tokens: frozenset[str]) -> Mapping[str, Mapping[str, str]]:
-        """Annotations in the audit log about the requests with these tokens."""
-        found: dict[str, Mapping[str, str]] = {}
+        """The audit annotations of the requests with these tokens. `start`: the offset in the log to begin at."""
+        annotations: dict[str, Mapping[str, str]] = {}
 
         async def is_complete() -> bool:
             with self.audit_log.open("rb") as log:
@@ -193,17 +196,18 @@ class Server:
             for event in map(msgspec.json.decode, lines):
                 token = event["requestURI"].partition("fieldManager=")[2].partition("&")[0]
                 if token in tokens and event["stage"] == "ResponseComplete":
-                    found[token] = event.get("annotations") or {}
-            return found.keys() >= tokens
+                    annotations[token] = event.get("annotations") or {}
+            return annotations.keys() >= tokens
 
         await _until(is_complete, "the audit log")
-        return found
+
+        return annotations
 
     async def _send_probe(self) -> SentTest:
         return await self._dry_run("POST", JOBSETS.path(probes.NAME), probes.jobset(JOBSETS.api_version))
 
     async def _await_policies(self, *, exceptions: bool = False) -> None:
-        """Wait until our webhooks know the policies and namespaces that are stored now; and the exceptions."""
+        """Wait until the webhooks know the stored policies and namespaces, and also the exceptions if `exceptions`."""
         self.probes += 1
         number, name = self.probes, probes.name(self.probes)
         await self._create(JOBSET_POLICIES, probes.policy(number), name)
@@ -228,7 +232,7 @@ class Server:
         await self.client.delete(JOBSET_POLICIES, name)
 
     async def _await_admission(self) -> None:
-        """Wait until the API server knows the admission policies that are stored now."""
+        """Wait until the API server knows the stored admission policies."""
         self.probes += 1
         name, bodies = probes.name(self.probes), probes.admission(self.probes)
         for body in bodies:
@@ -261,7 +265,7 @@ class Server:
         return had
 
     async def _create(self, resource: Resource, body: JSON, subject: str, namespace: str | None = None) -> None:
-        """Create an object; tries again while a webhook does not answer."""
+        """Create an object. Tries again while a webhook does not answer. `subject`: the object in messages."""
 
         async def is_accepted() -> bool:
             try:
@@ -275,45 +279,45 @@ class Server:
         await _until(is_accepted, f"an answer about {subject}")
 
     async def _apply_namespace(self, wanted: SuiteNamespace) -> None:
-        """Give the namespace exactly these labels and annotations."""
+        """Create or replace a namespace with these labels and annotations."""
         name = wanted.name or DEFAULT
-        own: JSON = {"labels": dict(wanted.labels), "annotations": dict(wanted.annotations)}
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **own}}
+        fields: JSON = {"labels": dict(wanted.labels), "annotations": dict(wanted.annotations)}
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **fields}}
         try:
             await self.client.create(NAMESPACES, body)
         except AlreadyExists:
             stored = await self.client.get(NAMESPACES, name)
-            await self.client.replace(NAMESPACES, name, {**stored, "metadata": {**stored["metadata"], **own}})
+            await self.client.replace(NAMESPACES, name, {**stored, "metadata": {**stored["metadata"], **fields}})
         except ApiError as error:
             raise CheckError(f"the local API server does not take namespace {name}: {error.message}") from error
 
 
 def _place_jobset(manifest: JSON, namespace: str, name: str) -> JSON:
-    """The body of a JobSet of a suite, as it is sent."""
+    """The body of a request with a JobSet of a suite, under this namespace and name."""
     fields = {key: value for key, value in without_nulls(manifest).items() if key != "status"}
     return {**fields, "metadata": {**(fields.get("metadata") or {}), "name": name, "namespace": namespace}}
 
 
 def _with_audit(manifest: JSON) -> JSON:
-    """The policy with the action Audit added, so that violations of all rules are recorded."""
+    """The manifest of a policy with the action Audit added, so that violations of all rules are recorded."""
     spec = without_nulls(manifest["spec"])
     actions = spec.get("validationActions") or ["Warn"]
     return {**manifest, "spec": {**spec, "validationActions": list(dict.fromkeys([*actions, "Audit"]))}}
 
 
 def _outside_probes(body: JSON) -> JSON:
-    """An admission policy unchanged; a binding with the namespace of the probes excluded."""
+    """The body; that of a binding without the namespace of the probes."""
     if not body["kind"].endswith("Binding"):
         return body
-    but = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": [probes.NAME]}
+    exclusion = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": [probes.NAME]}
     matched = dig(body, "spec", "matchResources") or {}
-    chosen = matched.get("namespaceSelector") or {}
-    chosen = {**chosen, "matchExpressions": [*(chosen.get("matchExpressions") or ()), but]}
-    return {**body, "spec": {**body["spec"], "matchResources": {**matched, "namespaceSelector": chosen}}}
+    selector = matched.get("namespaceSelector") or {}
+    selector = {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), exclusion]}
+    return {**body, "spec": {**body["spec"], "matchResources": {**matched, "namespaceSelector": selector}}}
 
 
 def _resource(body: JSON) -> Resource:
-    """Where an admission policy is served."""
+    """The resource of an admission policy or a binding."""
     group, _, version = str(body.get("apiVersion")).rpartition("/")
     kind = str(body["kind"])
     plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
@@ -321,7 +325,7 @@ def _resource(body: JSON) -> Resource:
 
 
 async def _until(reached: Callable[[], Awaitable[bool]], subject: str) -> None:
-    """Wait until the condition is reached. Raises `CheckError` after a time limit."""
+    """Wait until `reached` returns True. Raises `CheckError` after `IN_FORCE_TIMEOUT`, with `subject` in its text."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + IN_FORCE_TIMEOUT
     while not await reached():

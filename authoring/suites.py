@@ -1,4 +1,4 @@
-"""Reads suites of tests of policies, and the files that they name."""
+"""Reads suites, which are files with tests of policies, and the files that a suite names."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,58 +29,60 @@ from webhooks.jobset.schema.schema import Schema
 
 @dataclass(slots=True, kw_only=True)
 class LoadedSuite(SuiteContents):
-    """A suite, the objects that it names, and the document that contains it."""
+    """A suite, the objects of the files that it names, and its document."""
 
     document: Document
 
 
 @cache
 def suite_schema() -> Schema:
-    """The schema of a suite's document."""
+    """The schema of the document of a suite."""
     root = schema_of(mi.type_info(Suite))
     head = {"apiVersion": {"type": "string", "enum": [API_VERSION]}, "kind": {"type": "string"}}
     return Schema({**root, "properties": {**head, **root["properties"]}})
 
 
 def is_admission(obj: JSON) -> bool:
-    """Whether a document is a policy of the API server itself, or a binding of one."""
+    """Whether an object is an admission policy of the API server, or a binding."""
     return obj.get("kind") in ADMISSION_KINDS
 
 
 def suites(names: Sequence[str], report: Report, gates: FeatureGates) -> Iterator[LoadedSuite]:
-    """Every suite below these files and directories that can be read; the faults of the others are reported."""
+    """The suites without faults in files and directories. Reports the faults of the other suites."""
     inputs = Inputs(names, recursive=True, wanted=is_suite, problems=report.problems)
     for document in inputs.documents():
         report.add([locate(document, fault.error, fault.span) for fault in document.faults])
         if document.broken or not isinstance(document.value, dict):
             continue
         value = without_nulls(document.value)
-        found = [*kind_faults(value), *suite_schema().faults(value), *suite_schema().unknown(value)]
-        report.add([locate(document, error) for error in found])
-        if not found:
+        faults = [*kind_faults(value), *suite_schema().faults(value), *suite_schema().unknown(value)]
+        report.add([locate(document, error) for error in faults])
+        if not faults:
             yield _with_files(document, msgspec.convert(value, Suite, strict=False), report, gates)
     report.files = inputs.files
 
 
 def _with_files(document: Document, suite: Suite, report: Report, gates: FeatureGates) -> LoadedSuite:
-    own, folder = document.source.name, FilePath(document.source.name).parent
+    """The suite with the objects of its own file and of the files that it names."""
+    file, folder = document.source.name, FilePath(document.source.name).parent
     loaded = LoadedSuite(document=document, suite=suite)
-    names = [own, *(str(folder / name) for name in suite.policies)]
+    names = [file, *(str(folder / name) for name in suite.policies)]
     documents = list(_documents(names, is_policy, report))
     filed_policies = policies_in(documents, report)
     warn_of_conflicts(filed_policies, report, gates)
-    loaded.policies = [each.value for each in filed_policies]
-    good = {policy.metadata.name for policy in loaded.policies}
-    for found in documents:
-        if (name := dig(found.value, "metadata", "name")) in good:
-            loaded.manifests.setdefault(name, found.value)
+    loaded.policies = [filed.value for filed in filed_policies]
+    valid_names = {policy.metadata.name for policy in loaded.policies}
+    for policy_document in documents:
+        if (name := dig(policy_document.value, "metadata", "name")) in valid_names:
+            loaded.manifests.setdefault(name, policy_document.value)
     admission_documents = Inputs(names, recursive=True, wanted=is_admission).documents()
-    loaded.admission = [each.value for each in admission_documents if isinstance(each.value, dict)]
-    loaded.exceptions = [each.value for each in exception_documents(_documents(names, is_exception, report), report)]
-    for found in _documents([own, *(str(folder / name) for name in suite.manifests)], is_jobset, report):
-        metadata = found.value.get("metadata") if isinstance(found.value, dict) else None
+    loaded.admission = [item.value for item in admission_documents if isinstance(item.value, dict)]
+    loaded.exceptions = [filed.value for filed in exception_documents(_documents(names, is_exception, report), report)]
+    for jobset_document in _documents([file, *(str(folder / name) for name in suite.manifests)], is_jobset, report):
+        value = jobset_document.value
+        metadata = value.get("metadata") if isinstance(value, dict) else None
         if isinstance(metadata, dict) and isinstance(metadata.get("name"), str):
-            loaded.jobsets[metadata["name"]] = found.value
+            loaded.jobsets[metadata["name"]] = value
     return loaded
 
 
@@ -89,7 +91,7 @@ def _documents(names: Sequence[str], wanted: Callable[[JSON], bool], report: Rep
 
 
 def admission(gates: FeatureGates) -> Admit:
-    """How JobSets are admitted with these feature gates, without a cluster."""
+    """The function that admits JobSets with these feature gates, without a cluster."""
     checks = Checks(gates)
 
     def admit(obj: JSON, policies: Sequence[JobSetPolicy], namespace: Namespace) -> AdmittedJobSet:

@@ -1,4 +1,4 @@
-"""Checks manifests as the webhook would, before they are sent; with the findings of an API server if one is asked."""
+"""Checks the manifests of files, without a cluster, or with the answers of an API server."""
 
 import contextlib
 import shlex
@@ -32,18 +32,20 @@ if TYPE_CHECKING:
     from policy.judged import Namespace
 
 CONVERTIBLE = ("Job", "MPIJob", "PyTorchJob")
-"""Kinds that `jobset init --from` converts."""
+"""Kinds that `jobset init --from` converts to JobSets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to check.
+    """Options of a run.
 
-    `server`: a cluster is asked as well, which sets defaults of its own. `allow_none`: files without any JobSet are not
-    a problem. At most `most_findings` are shown; the rest is counted.
-
-    `policies`: files and directories with JobSetPolicies and exceptions from them, for the time `at` and a namespace of
-    these labels and annotations; `explain` shows what each of their rules decides.
+    - `names`: the files and directories with manifests.
+    - `allow_none`: files without any JobSet are no problem.
+    - `server`: a cluster is asked, too, which sets the defaults of its own policies.
+    - `most_findings`: at most this many findings are kept. The number of the others is counted.
+    - `policies`: files and directories with JobSetPolicies and exceptions. The time `at`, and these labels and
+      annotations of the namespace, decide whether they apply.
+    - `explain`: report the decisions of each rule of policies.
     """
 
     names: Sequence[str]
@@ -62,7 +64,7 @@ class Options:
 
 
 async def check_manifests(options: Options, server: "AbstractAsyncContextManager[ServerChecks | None]") -> Report:
-    """All findings. `server`: a cluster to ask as well, or None."""
+    """Check the manifests, and return the report. `server`: gives the checks at a cluster, or None."""
     report = Report(most_findings=options.most_findings)
     wanted = is_jobset if options.policies else _is_checked
     inputs = Inputs(
@@ -86,15 +88,15 @@ async def check_manifests(options: Options, server: "AbstractAsyncContextManager
                 continue
             if not document.broken and isinstance(document.value, dict):
                 report.count_jobset(document.source.name)
-                document = checks.respelt(document)  # noqa: PLW2901 (the intended one)
+                document = checks.respelt(document)  # noqa: PLW2901 (the corrected document)
                 sent = checks.prepare(document.value)
                 if filed_policies and filed_policies.policies:
                     await checker.look_up_namespace(_namespace(sent.object), filed_policies.known)
                 # A cluster sets the defaults of its own policies.
-                known = (
+                with_defaults = (
                     sent if options.server or not filed_policies else filed_policies.with_defaults(sent, checks.gates)
                 )
-                findings = await checker.check(known, inputs.other_names)
+                findings = await checker.check(with_defaults, inputs.other_names)
                 findings = findings.with_findings(services.warnings(findings.object))
                 line = line_of(document, NAME)
                 findings = findings.with_findings(names.warnings(findings.object, document.source.name, line))
@@ -113,20 +115,20 @@ async def check_manifests(options: Options, server: "AbstractAsyncContextManager
     allow_none, hint = options.allow_none or bool(of_policies), _conversion_hint(options.names, inputs.other_names)
     report.finish(inputs.files, inputs.other_objects, allow_none=allow_none, hint=hint)
     if options.strict and report.skipped_checks:
-        left = count_noun(report.skipped_checks, "note")
-        report.problems.append(f"not everything was checked, which --strict asks for: {left} above named what and why")
+        notes = count_noun(report.skipped_checks, "note")
+        report.problems.append(f"not everything was checked, which --strict asks for: {notes} above named what and why")
     return report
 
 
 def _load_policies(options: Options, report: Report, inputs: Inputs) -> "FiledPolicies":
-    """The policies and exceptions that the options name; their faults are reported."""
+    """The policies and exceptions that the options name. Reports their faults."""
     from authoring.policies import FiledPolicies, exception_documents, load  # noqa: PLC0415 (as above)
 
     policies, documents = load(options.policies, report)
     exceptions = exception_documents(documents, report)
     return FiledPolicies(
-        policies=[each.value for each in policies],
-        exceptions=[each.value for each in exceptions],
+        policies=[filed.value for filed in policies],
+        exceptions=[filed.value for filed in exceptions],
         at=options.at,
         labels=dict(options.namespace_labels),
         annotations=dict(options.namespace_annotations),
@@ -137,7 +139,7 @@ def _load_policies(options: Options, report: Report, inputs: Inputs) -> "FiledPo
 
 
 def _conversion_hint(names: Sequence[str], skipped: AbstractSet[Named]) -> str:
-    """How to convert the objects that were skipped; empty if there is no conversion."""
+    """The end of a message that says how to convert skipped objects; empty if there is no conversion."""
     kind = next((kind for kind, _, _ in sorted(skipped) if kind in CONVERTIBLE), "")
     file = shlex.quote(names[0]) if len(names) == 1 else "FILE"
     return f"; to make a JobSet of this {kind}, run `jobset init --from {file}`" if kind else ""
@@ -149,9 +151,9 @@ def _is_checked(obj: JSON) -> bool:
 
 
 class _ServerChecker:
-    """Finds faults of manifests, with the help of a server as long as it answers.
+    """Checks manifests at a server as long as the server answers.
 
-    When it stops answering, a problem is reported, and further manifests are checked without it.
+    When the server stops answering, a problem is reported, and further manifests are checked without a server.
     """
 
     def __init__(self, checks: Checks, report: Report) -> None:
@@ -172,18 +174,18 @@ class _ServerChecker:
     async def check(self, sent: PreparedManifest, created: AbstractSet[Named]) -> Findings:
         if self._server is not None:
             try:
-                found = await self._server.check(self._checks, sent, created)
+                findings = await self._server.check(self._checks, sent, created)
             except CheckError as error:
                 self._give_up(error)
             else:
                 self._checked += 1
-                return found
+                return findings
         return self._checks.create(sent)
 
     async def look_up_namespace(self, name: str, known: "dict[str, Namespace]") -> None:
-        """Add the namespace to `known`: as the cluster has it (one request), with what a file adds.
+        """Add the namespace of the cluster to `known`, with labels and annotations of a manifest in `known` added.
 
-        Without an answer, only the file counts.
+        It takes one request. Without an answer, `known` stays as it is.
         """
         from policy.judged import Namespace  # noqa: PLC0415 (as above)
 
@@ -195,11 +197,9 @@ class _ServerChecker:
         except CheckError as error:
             self._give_up(error)
         else:
-            own = known.get(name, namespace_of_server)
-            labels, annotations = (
-                {**namespace_of_server.labels, **own.labels},
-                {**namespace_of_server.annotations, **own.annotations},
-            )
+            of_file = known.get(name, namespace_of_server)
+            labels = {**namespace_of_server.labels, **of_file.labels}
+            annotations = {**namespace_of_server.annotations, **of_file.annotations}
             known[name] = Namespace(namespace_of_server.name, labels, annotations)
 
     def _give_up(self, error: CheckError) -> None:
@@ -213,15 +213,14 @@ def _namespace(obj: JSON) -> str:
 
 
 def _with_policies(findings: Findings, policies: "FiledPolicies", options: Options, report: Report) -> Findings:
-    """The findings, and violations of policies, except at paths that are invalid anyway."""
+    """The findings, and violations of policies at paths without other errors."""
     from authoring.policies import explanation, judged_of  # noqa: PLC0415 (as above)
 
     policies.note_namespace(_namespace(findings.object))
-    new = PreparedManifest(findings.object, ())
-    new = (
-        policies.with_defaults(new, options.gates) if options.server else new
-    )  # without a server, they are set before the checks
-    judged = judged_of(new.object, options.gates) if policies.policies else None
+    prepared = PreparedManifest(findings.object, ())
+    if options.server:  # without a server, the defaults were set before the checks
+        prepared = policies.with_defaults(prepared, options.gates)
+    judged = judged_of(prepared.object, options.gates) if policies.policies else None
     if judged is None:
         return findings
     if options.explain:

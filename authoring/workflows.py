@@ -1,4 +1,4 @@
-"""JobSets inside Argo Workflows (text in `resource.manifest`), with their positions in the file. Pure."""
+"""Finds JobSets in Argo Workflows, which are texts in `resource.manifest`, with their positions in the file. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ _QUOTED = ("it is no block that begins with |", "write it as a block, or check i
 
 
 def jobsets_in_workflow(document: Document) -> Iterator[Document]:
-    """The JobSets in the manifests of a workflow; for one that cannot be checked, the workflow with a note."""
+    """A document for each JobSet in a workflow. A JobSet that cannot be checked becomes a document with a note."""
     value = document.value
     templates_path = (
         _TEMPLATES.get(str(value.get("kind"))) if str(value.get("apiVersion")).startswith("argoproj.io/") else None
@@ -54,9 +54,9 @@ def _documents_in(document: Document, path: Path, text: str) -> Iterator[Documen
         fault = Fault(span, UNCHECKED.at(path, why=reason, how=how))
         yield replace(document, value=None, faults=[fault], broken=True)
         return
-    # The lines keep their indentation and numbers, so that positions are those of the file.
+    # The text keeps its indentation, and empty lines stand for the lines before it, so positions are those in the file.
     lines_before = source.text.count("\n", 0, block.end())
     same_lines = Source(source.name, "\n" * lines_before + source.text[block.end() : span.end])
-    for found in documents(same_lines):
-        if found.broken or (isinstance(found.value, dict) and is_jobset(found.value)):
-            yield replace(found, number=document.number)
+    for inner in documents(same_lines):
+        if inner.broken or (isinstance(inner.value, dict) and is_jobset(inner.value)):
+            yield replace(inner, number=document.number)

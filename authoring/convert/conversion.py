@@ -1,7 +1,7 @@
-"""JobSets from PyTorchJobs, MPIJobs and Jobs, and a list of the fields without an equivalent.
+"""Converts PyTorchJobs, MPIJobs and Jobs to JobSets, and lists the fields without an equivalent. Pure.
 
-A conversion takes each field out of a copy of the object; the fields that are left at the end are reported, except
-those that the API server and controllers set. Pure.
+A conversion removes each field that it uses from a copy of the object. Fields that remain at the end are reported, but
+for fields that the API server and controllers set.
 """
 
 import re
@@ -24,16 +24,16 @@ _SET_BY_SERVERS = (
     "metadata.creationTimestamp", "metadata.managedFields", "metadata.selfLink",
 )  # fmt: skip
 _MAX_NOTES = 100
-"""Lines about one object; the rest is counted."""
+"""At most this many notes are written about one object. The number of the others is added."""
 
 
 def is_convertible(obj: JSON) -> bool:
-    """Whether there is a conversion of this object."""
+    """Whether this kind of object can be converted."""
     return (str(obj.get("apiVersion")).partition("/")[0], str(obj.get("kind"))) in _CONVERSIONS
 
 
 def convert(obj: JSON) -> tuple[list[JSON], list[str]]:
-    """The objects that take the place of this one, and a line for each field with no equivalent or another meaning."""
+    """The JobSet for an object with further objects, and a note on each field with no equivalent or another meaning."""
     group, kind = str(obj["apiVersion"]).partition("/")[0], obj["kind"]
     source_name = f"{kind} {as_json(dig(obj, 'metadata', 'name') or dig(obj, 'metadata', 'generateName'))}"
     try:
@@ -41,19 +41,19 @@ def convert(obj: JSON) -> tuple[list[JSON], list[str]]:
         for path in _SET_BY_SERVERS:
             fields.take(path)
         (fields.metadata["annotations"] or {}).pop(LAST_APPLIED, None)
-        spec, more = _CONVERSIONS[group, kind](fields)
+        spec, further_objects = _CONVERSIONS[group, kind](fields)
     except ConvertError as error:
         raise ConvertError(f"{source_name}: {error}") from None
     metadata = {key: value for key, value in fields.metadata.items() if value}
     jobset = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "metadata": metadata, "spec": spec}
     notes = [*fields.notes, *(f"{path}: no equivalent: {as_json(value)}" for path, value in fields.remaining())]
-    notes += _old_names(spec["replicatedJobs"], fields.name)
+    notes += _operator_names(spec["replicatedJobs"], fields.name)
     hidden = [f"and {len(notes) - _MAX_NOTES} more"] if len(notes) > _MAX_NOTES else []
-    return [*more, jobset], [f"{source_name}: {note}" for note in [*notes[:_MAX_NOTES], *hidden]]
+    return [*further_objects, jobset], [f"{source_name}: {note}" for note in [*notes[:_MAX_NOTES], *hidden]]
 
 
 def convert_documents(documents: Iterable[Document], report: Report) -> tuple[list[JSON], list[str]]:
-    """`convert` for all objects of files. Faults of objects that cannot be converted go into the report."""
+    """Convert all objects of files. Objects that cannot be converted become faults or problems of the report."""
     objects: list[JSON] = []
     lines: list[str] = []
     for document in documents:
@@ -70,18 +70,20 @@ def convert_documents(documents: Iterable[Document], report: Report) -> tuple[li
     return objects, lines
 
 
-def _old_names(groups: list[JSON], name: str) -> Iterator[str]:
-    """Labels and host names in templates that Kubeflow's operators set, and that do not exist in a JobSet."""
+def _operator_names(groups: list[JSON], name: str) -> Iterator[str]:
+    """Notes on labels and host names of Kubeflow's operators in templates, which do not exist in a JobSet."""
     hosts = rf"{re.escape(name)}-(?:master|worker|launcher)(?:-\d+)?(?![\w-])" if name else "(?!)"
     for group in groups:
         text = "\n".join(_texts(dig(group, "template", "spec", "template")))
         for word in sorted(set(re.findall(rf"training\.kubeflow\.org/[\w-]+|{hosts}", text))):
-            new = f"pods are called {name}-{group['name']}-JOB-POD.{name} here (docs/reference/names-and-labels.md)"
-            yield f"{group['name']}: {as_json(word)} is a name of the operator: {new}"
+            new_names = (
+                f"pods are called {name}-{group['name']}-JOB-POD.{name} here (docs/reference/names-and-labels.md)"
+            )
+            yield f"{group['name']}: {as_json(word)} is a name of the operator: {new_names}"
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All texts below a value."""
+    """All texts in a value, keys of mappings included."""
     if isinstance(value, dict):
         yield from (text for pair in value.items() for part in pair for text in _texts(part))
     elif isinstance(value, list):
@@ -91,7 +93,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _convert_job(fields: Fields) -> tuple[JSON, list[JSON]]:
-    """A set of one Job, with the spec unchanged."""
+    """The spec of a JobSet with one Job, whose spec is that of the Job."""
     spec: JSON = {}
     fields.move("spec.suspend", bool, spec, "suspend")
     fields.move("spec.ttlSecondsAfterFinished", int, spec, "ttlSecondsAfterFinished")
@@ -114,4 +116,4 @@ _CONVERSIONS: dict[tuple[str, str], Callable[[Fields], tuple[JSON, list[JSON]]]]
     ("kubeflow.org", "MPIJob"): convert_mpi,
     ("batch", "Job"): _convert_job,
 }
-"""By group and kind: the function that makes the spec of a JobSet, and further objects, from an object."""
+"""By group and kind, the function that returns the spec of a JobSet, and further objects, for an object."""

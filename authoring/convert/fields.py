@@ -1,4 +1,4 @@
-"""The fields of an object that is converted, taken one by one, so that the unused ones are known at the end. Pure."""
+"""Removes fields from a copy of an object that is converted, so that the unused fields are known at the end. Pure."""
 
 import json
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ _NOUNS = {dict: "an object", list: "an array", str: "a string", int: "an integer
 
 
 class ConvertError(Exception):
-    """An object cannot be converted; the text says where and why."""
+    """An object cannot be converted. The text says where and why."""
 
 
 class Fields:
-    """A copy of an object. `notes`: lines for the user about fields that mean something else now."""
+    """A copy of an object. `notes`: lines for the user about fields whose meaning differs in a JobSet."""
 
     def __init__(self, obj: JSON) -> None:
-        """Copy the object; values that YAML aliases share are copied separately."""
+        """Copy the object. Each use of a YAML alias gets a copy of its own. Raises `ConvertError` without a name."""
         self._tree: JSON = json.loads(json.dumps(obj))
         self.notes: list[str] = []
         self.metadata = {key: self.take(f"metadata.{key}", wanted) for key, wanted in _METADATA.items()}
@@ -29,10 +29,10 @@ class Fields:
             raise ConvertError("metadata.name: Required value")
 
     def take(self, path: str, wanted: type = object, default: Any = None) -> Any:
-        """Remove the value at a path, and return it. Raises `ConvertError` for another type."""
-        *above, last = path.split(".")
-        holder = dig(self._tree, *above)
-        value = holder.pop(last, None) if isinstance(holder, dict) else None
+        """Remove and return the value at a path, or return `default`. Raises `ConvertError` for another type."""
+        *parents, key = path.split(".")
+        holder = dig(self._tree, *parents)
+        value = holder.pop(key, None) if isinstance(holder, dict) else None
         if value is None:
             return default
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
@@ -42,13 +42,13 @@ class Fields:
         return value
 
     def move(self, path: str, wanted: type, into: JSON, key: str) -> None:
-        """Move a value, if it is there, into another object."""
+        """Move the value at a path, if there is one, into another object."""
         value = self.take(path, wanted)
         if value is not None:
             into[key] = value
 
     def remaining(self) -> Iterator[tuple[str, Any]]:
-        """The path and value of each field that was not taken."""
+        """The path and the value of each field that was not removed."""
         yield from _leaves("", self._tree)
 
 
@@ -63,14 +63,18 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 def containers(template: JSON, path: str = "") -> list[JSON]:
     """The containers of a pod template.
 
-    Raises `ConvertError` if there are none, or the value is not a list of objects.
+    Raises `ConvertError` if there are no containers, or if containers, volumes or variables are not lists of objects.
     """
-    found = items(template, "spec", "containers")
-    if not found or not all(isinstance(each, dict) for each in found):
+    pod_containers = items(template, "spec", "containers")
+    if not pod_containers or not all(isinstance(container, dict) for container in pod_containers):
         raise ConvertError(f"{path}.spec.containers: must be an array of at least one container")
     lists = [("spec.volumes", template["spec"].get("volumes"))]
-    lists += [(f"spec.containers: {key}", each.get(key)) for each in found for key in ("env", "volumeMounts")]
+    lists += [
+        (f"spec.containers: {key}", container.get(key))
+        for container in pod_containers
+        for key in ("env", "volumeMounts")
+    ]
     for name, value in lists:
         if value is not None and not (isinstance(value, list) and all(isinstance(entry, dict) for entry in value)):
             raise ConvertError(f"{path}.{name}: must be an array of objects")
-    return found
+    return pod_containers

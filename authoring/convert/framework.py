@@ -1,7 +1,7 @@
-"""The manifest of a framework: its example in another size, with the parts that a long training needs.
+"""Writes the manifest of a framework: its example in another size, with parts that a long training needs.
 
-The examples are the one source: the program and the JobSet are those of examples/frameworks, the watchdog and the
-volume for checkpoints those of examples/watchdog.yaml.
+The program and the JobSet come from examples/frameworks, the watchdog and the volume for checkpoints from
+examples/watchdog.yaml.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ _SIZES = {
     ),
     "ray": (('NODES, value: "4"', 'NODES, value: "{nodes}"'),),
 }
-"""Texts of the examples that depend on the size, and their replacements."""
+"""By framework, texts of its example that depend on the size, and templates of their replacements."""
 _GPU = "nvidia.com/gpu"
 _PROCESSORS = {"cpu": "1", "memory": "4Gi"}
 _OF_EXAMPLE = {"WORKER_COMMAND", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE"}
-"""Variables of the watchdog's example that belong to its program."""
+"""Variables in the example of the watchdog that belong to the program of the example."""
 COMMENTS = {
     "- ReadWriteMany": "All pods write here: a StorageClass for shared files, such as NFS, Lustre or Filestore.",
     "- name: hang": "Exit code 124 is that of the watchdog: its restarts do not count as failures of the program.",
@@ -39,12 +39,12 @@ COMMENTS = {
     "mountPath: /dev/shm": "Shared memory for data loaders and NCCL, which have 64 MiB without it.",
     "medium: Memory": "Counts as memory of the container.",
 }
-"""Comments before the first line that starts with the key."""
+"""Comments of the manifest. A comment is written before the first line that starts with its key."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestOptions:
-    """Options of the manifest: `nodes` pods with `gpus` GPUs each; `without` names parts to leave out."""
+    """Options of the manifest: `nodes` pods with `gpus` GPUs each. `without`: names of parts to leave out."""
 
     framework: str = ""
     nodes: int = 4
@@ -54,7 +54,7 @@ class ManifestOptions:
 
 
 def head_comment(wanted: ManifestOptions) -> str:
-    """What to do with the manifest, as comments at its top."""
+    """Comments for the top of the manifest, which say how to use it."""
     return (
         f"# {wanted.framework}: pods: {wanted.nodes}, GPUs of each: {wanted.gpus}. Made by `jobset init`.\n"
         "# The program in the ConfigMap shows that all processes find each other; put yours in its place.\n"
@@ -63,13 +63,16 @@ def head_comment(wanted: ManifestOptions) -> str:
 
 
 def manifest(wanted: ManifestOptions, example: str) -> list[JSON]:
-    """The objects: ConfigMap, claim for checkpoints, JobSet; made from this file in examples/frameworks."""
+    """The objects of the manifest: ConfigMap, claim for checkpoints, JobSet.
+
+    `example`: the name of a file in examples/frameworks, without its suffix.
+    """
     program, jobset = _example(f"frameworks/{example}.yaml", wanted)
     _, claim, guarded = _example("watchdog.yaml")
     groups = jobset["spec"]["replicatedJobs"]
-    del groups[wanted.nodes :]  # one pod: Ray's head alone
-    last = groups[-1]["template"]["spec"]
-    last["parallelism"] = last["completions"] = wanted.nodes - len(groups) + 1
+    del groups[wanted.nodes :]  # with one node, only the head of Ray remains
+    last_job = groups[-1]["template"]["spec"]
+    last_job["parallelism"] = last_job["completions"] = wanted.nodes - len(groups) + 1
     program["metadata"]["name"] = jobset["metadata"]["name"] = wanted.name
     claim["metadata"]["name"] = f"{wanted.name}-checkpoints"
     pods = [group["template"]["spec"]["template"]["spec"] for group in groups]
@@ -82,7 +85,7 @@ def manifest(wanted: ManifestOptions, example: str) -> list[JSON]:
 
 
 def _example(name: str, wanted: ManifestOptions | None = None) -> list[JSON]:
-    """The objects of an example, in the wanted size."""
+    """The objects of an example, in the size of `wanted` if it is given."""
     text = (EXAMPLES / name).read_text(encoding="utf-8")
     if wanted is not None:
         hosts = ",".join(f"{wanted.name}-workers-0-{index}.{wanted.name}" for index in range(wanted.nodes))
@@ -93,7 +96,7 @@ def _example(name: str, wanted: ManifestOptions | None = None) -> list[JSON]:
 
 
 def _add_watchdog(jobset: JSON, pod: JSON, guarded: JSON) -> None:
-    """Let the agent run the command of a pod, as in the example of the watchdog."""
+    """Make the agent run the command of a pod, as in the JobSet `guarded` of the watchdog's example."""
     source = guarded["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     [container], [agent] = pod["containers"], source["containers"]
     hang = guarded["spec"]["failurePolicy"]["rules"][0]
@@ -101,14 +104,14 @@ def _add_watchdog(jobset: JSON, pod: JSON, guarded: JSON) -> None:
     jobset["spec"]["failurePolicy"]["rules"] = [hang]
     pod["initContainers"] = source["initContainers"]
     container["command"] = [*agent["command"], "--", *container["command"]]
-    own = {each["name"] for each in container["env"]} | _OF_EXAMPLE | {"CHECKPOINTS"}
-    container["env"] += [each for each in agent["env"] if each["name"] not in own]
+    left_out = {variable["name"] for variable in container["env"]} | _OF_EXAMPLE | {"CHECKPOINTS"}
+    container["env"] += [variable for variable in agent["env"] if variable["name"] not in left_out]
     container["volumeMounts"].append(agent["volumeMounts"][0])
     pod["volumes"].append(source["volumes"][0])
 
 
 def _set_volumes(pod: JSON, wanted: ManifestOptions) -> None:
-    """Mount shared memory, the checkpoints, and the program under its new name."""
+    """Mount shared memory and the checkpoints, and set the name of the ConfigMap with the program."""
     [container] = pod["containers"]
     volumes, mounts = pod.setdefault("volumes", []), container.setdefault("volumeMounts", [])
     for volume in volumes:

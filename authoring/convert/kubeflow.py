@@ -142,7 +142,7 @@ def _replicated_job(name: str, size: int, template: JSON, *, replicas: int = 1) 
 
 
 def _port(template: JSON) -> Any:
-    """The rendezvous port: that of the template with the operator's port name, or else the operator's default."""
+    """The rendezvous port: the port of the template with the operator's port name, else the operator's default."""
     ports = [port for container in containers(template) for port in items(container, "ports")]
     return next((dig(port, "containerPort") for port in ports if dig(port, "name") == _PORT_NAME), _PORT)
 
@@ -152,18 +152,18 @@ def _field(name: str, kind: str, key: str) -> JSON:
 
 
 def _drop_env(template: JSON, name: str, value: str) -> bool:
-    """Remove the variable `name` where its value is `value`. Returns whether any container had it."""
-    found = False
+    """Remove the variable `name` from containers in which it has this value. Returns whether a container had it."""
+    is_removed = False
     for container in containers(template):
         variables = container.get("env") or []
         remaining = [entry for entry in variables if (entry.get("name"), entry.get("value")) != (name, value)]
         if len(remaining) < len(variables):
-            container["env"], found = remaining, True
-    return found
+            container["env"], is_removed = remaining, True
+    return is_removed
 
 
 def _add_env(template: JSON, env: list[JSON]) -> None:
-    """Insert `env` before the variables of each container, so that these may refer to it, or replace a part of it."""
+    """Insert `env` before the variables of each container, which may refer to it. Variables with the same name stay."""
     for container in containers(template):
         variables = container.get("env") or []
         names = [entry.get("name") for entry in variables]

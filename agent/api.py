@@ -1,7 +1,7 @@
 """The requests that the agent sends: list its JobSet, watch it, report on its pod.
 
-One connection at a time, reused for the next request. Token and CA are read again whenever they may have been rotated.
-Every failure raises `ApiError`; the caller decides about retries.
+The agent keeps one connection and reuses it for the next request. It reads the token for each request and the CA for
+each connection, since both may have been rotated. Every failure raises `ApiError`. The caller decides about retries.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HINTS = {
 }
 
 # Every key that is read of a list, of a watch event, and of the JobSet in it.
-_READ = {"metadata", "resourceVersion", "items", "type", "object", "message"} | decision.READ
+_NEEDED_KEYS = {"metadata", "resourceVersion", "items", "type", "object", "message"} | decision.NEEDED_KEYS
 
 JSON = dict[str, Any]
 
@@ -57,7 +57,7 @@ class ApiError(Exception):
 
 
 def connect(settings: Settings) -> HTTPConnection:
-    """A TLS connection to the API server, checked by the account's CA. Keep-alive notices a dead network."""
+    """A TLS connection to the API server, verified with the account's CA. TCP keep-alive detects a dead network."""
     tls = ssl.create_default_context(cafile=str(settings.account / "ca.crt"))
     connection = HTTPSConnection(settings.host, settings.port, timeout=REQUEST_SECONDS, context=tls)
     connection.connect()
@@ -69,7 +69,7 @@ def connect(settings: Settings) -> HTTPConnection:
 
 
 class Api:
-    """A client for one JobSet and one pod. Only `interrupt` is for other threads. `longest_answer` is in bytes."""
+    """A client for one JobSet and one pod. Other threads may call only `interrupt`. `longest_answer` is in bytes."""
 
     def __init__(
         self,
@@ -107,22 +107,22 @@ class Api:
         """The JobSet, read from etcd and not from the watch cache; None if it does not exist."""
         with self._request_errors(f"reading jobset {self._settings.jobset}"):
             answer = self._request("GET", f"{self._path}?{urlencode(self._select)}", REQUEST_SECONDS)
-            found = self._decode(answer.read(self._longest_answer + 1))
-            self._version = found["metadata"]["resourceVersion"]
-            return next(iter(found["items"]), None)
+            jobset_list = self._decode(answer.read(self._longest_answer + 1))
+            self._version = jobset_list["metadata"]["resourceVersion"]
+            return next(iter(jobset_list["items"]), None)
 
     def watch(self, is_wanted: Callable[[], bool] = lambda: True) -> Iterator[JSON | None]:
-        """Each later state of the JobSet; None once it is deleted. The watch ends from time to time.
+        """Yield each later state of the JobSet, and None once it is deleted. The watch ends from time to time.
 
-        It raises ApiError when `is_wanted` returns False; after changing that, call `interrupt`.
+        Raises ApiError when `is_wanted` returns False. After changing the result of `is_wanted`, call `interrupt`.
         """
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreads load, protects nothing
         query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
         with self._request_errors(f"watching jobset {self._settings.jobset}"):
             url = f"{self._path}?{urlencode({**self._select, **query, 'resourceVersion': self._version})}"
-            # The keep-alive notices a dead network long before; this is for an API server that hangs.
+            # This timeout is for an API server that hangs. The keep-alive detects a dead network long before.
             answer = self._request("GET", url, seconds + REQUEST_SECONDS)
-            _check(is_wanted)  # a later interrupt finds the connection of this watch
+            _raise_unless_wanted(is_wanted)  # a later interrupt finds the connection of this watch
             while line := answer.readline(self._longest_answer + 1):
                 event = self._decode(line)
                 kind, item = event["type"], event["object"]
@@ -131,14 +131,11 @@ class Api:
                 self._version = item["metadata"]["resourceVersion"]
                 if kind != "BOOKMARK":
                     yield None if kind == "DELETED" else item
-            _check(is_wanted)
-            answer.read()  # its end, without which the connection cannot be reused
+            _raise_unless_wanted(is_wanted)
+            answer.read()  # reads the end of the answer: the connection cannot be reused before
 
     def report(self, attempt: int, failure: str = "") -> None:
-        """Write the attempt into an annotation of the pod, and how the worker failed if that is the reason.
-
-        Idempotent.
-        """
+        """Write the attempt into an annotation of the pod, and how the worker failed if it did. Idempotent."""
         annotations: JSON = {ANNOTATION: str(attempt)}
         if self._settings.restart_failed:
             annotations[FAILURE] = failure or None  # removes what an earlier agent wrote
@@ -148,27 +145,27 @@ class Api:
         """Write into an annotation of the pod that its worker is ready to move. Idempotent."""
         self._annotate("acknowledging the notice", {ACKNOWLEDGED: notice})
 
-    def _annotate(self, doing: str, annotations: JSON) -> None:
+    def _annotate(self, task: str, annotations: JSON) -> None:
         namespace, pod = self._settings.namespace, self._settings.pod
         body = {"metadata": {"annotations": annotations}}
         query = urlencode({"fieldManager": MANAGER})
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}?{query}"
-        with self._request_errors(f"{doing} on pod {pod}"):
+        with self._request_errors(f"{task} on pod {pod}"):
             self._request("PATCH", path, REQUEST_SECONDS, json.dumps(body)).read(self._longest_answer)
 
     @contextlib.contextmanager
-    def _request_errors(self, doing: str) -> Iterator[None]:
+    def _request_errors(self, task: str) -> Iterator[None]:
         """Turn every failure of a request into ApiError, and close the connection, whose state is then unknown."""
-        done = False
+        has_succeeded = False
         try:
             yield
-            done = True
+            has_succeeded = True
         except ApiError as error:
-            raise ApiError(f"{doing}: {error}", error.pause, forbidden=error.forbidden) from None
+            raise ApiError(f"{task}: {error}", error.pause, forbidden=error.forbidden) from None
         except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
-            raise ApiError(f"{doing}: {type(error).__name__}: {error}") from error
+            raise ApiError(f"{task}: {type(error).__name__}: {error}") from error
         finally:
-            if not done:
+            if not has_succeeded:
                 self.close()
 
     def _request(self, method: str, path: str, timeout: float, body: str | None = None) -> HTTPResponse:
@@ -178,7 +175,7 @@ class Api:
         token = (self._settings.account / "token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": MANAGER}
         if body is not None:
-            # An apply takes the API server a third longer.
+            # A server-side apply takes the API server a third longer.
             headers["Content-Type"] = "application/merge-patch+json"
         sock = self._sock = connection.sock  # the connection drops its socket if the server closes
         sock.settimeout(REQUEST_SECONDS)
@@ -191,18 +188,18 @@ class Api:
         return answer
 
     def _decode(self, data: bytes) -> JSON:
-        """The keys of an answer that the agent reads. The rest is dropped while parsing."""
+        """Parse an answer, without the keys that the agent does not read. Raises ApiError if it is too long."""
         if len(data) > self._longest_answer:
             raise ApiError(f"an answer is longer than {self._longest_answer >> 20} MiB")
-        value: JSON = json.loads(data, object_pairs_hook=_read_keys)
+        value: JSON = json.loads(data, object_pairs_hook=_keep_needed_keys)
         return value
 
 
-def _read_keys(pairs: Sequence[tuple[str, Any]]) -> JSON:
-    return {key: value for key, value in pairs if key in _READ}
+def _keep_needed_keys(pairs: Sequence[tuple[str, Any]]) -> JSON:
+    return {key: value for key, value in pairs if key in _NEEDED_KEYS}
 
 
-def _check(is_wanted: Callable[[], bool]) -> None:
+def _raise_unless_wanted(is_wanted: Callable[[], bool]) -> None:
     if not is_wanted():
         raise ApiError("interrupted")
 

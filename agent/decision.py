@@ -2,8 +2,8 @@
 
 See docs/reference/in-place-restart.md#how-it-works.
 
-It reads the JobSet as JSON, without clock, network and processes. Acting on an old JobSet is safe: an ended attempt
-stays ended, and a barrier that is lifted for an attempt that has just ended is followed by that end.
+It reads the JobSet as JSON, without clock, network and processes. Acting on an outdated JobSet is safe. An attempt that
+has ended stays ended. If the barrier is lifted for an attempt that has just ended, the next state restarts the worker.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PREVIOUS = "previousInPlaceRestartAttempt"
 CURRENT = "currentInPlaceRestartAttempt"
 TERMINAL = "terminalState"
 
-READ = {
+NEEDED_KEYS = {
     *("metadata", "annotations", DISABLE, "spec", "failurePolicy", "restartStrategy"),
     *("status", PREVIOUS, CURRENT, TERMINAL),
     *("maintenance", "notice", "signal", "noticeTime"),
@@ -34,11 +34,11 @@ class Action(enum.Enum):
     FAIL = "end as the failed worker did"
 
 
-class Own(NamedTuple):
+class Progress(NamedTuple):
     """The progress of this agent in its attempt.
 
-    `attempt` is chosen once: a report whose answer was lost may have been counted, and a second, higher one would
-    restart all workers. `failed`: the worker of the earlier attempt has failed, and the agent continues.
+    `attempt` is chosen once. A report whose answer was lost may have been counted, and a second report of a higher
+    attempt would restart all workers. `failed`: the worker of the earlier attempt has failed, and the agent continues.
     """
 
     attempt: int | None = None
@@ -55,7 +55,7 @@ class Notice(NamedTuple):
 
 
 def open_notice(jobset: dict[str, Any] | None) -> Notice | None:
-    """The notice that workers get now; None if there is none, or they get no signal."""
+    """The notice that workers get now; None without a notice, or if the JobSet asks for no signal."""
     policy = ((jobset or {}).get("spec") or {}).get("failurePolicy") or {}
     signal = ((policy.get("maintenance") or {}).get("notice") or {}).get("signal")
     time = (((jobset or {}).get("status") or {}).get("maintenance") or {}).get("noticeTime")
@@ -74,8 +74,8 @@ def following_attempt(jobset: dict[str, Any]) -> int:
     return next_attempt(jobset) if previous is None else previous + 1
 
 
-def decide(jobset: dict[str, Any] | None, own: Own) -> Action:
-    """The next action for the state of a JobSet; None means that it does not exist (yet)."""
+def decide(jobset: dict[str, Any] | None, own: Progress) -> Action:
+    """The next action for the state of a JobSet. `jobset` is None if it does not exist (yet)."""
     if jobset is None:
         return Action.WAIT
     if own.failed and (_is_bypassed(jobset) or (jobset.get("status") or {}).get(TERMINAL) == "Failed"):

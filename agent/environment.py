@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-def number(env: Mapping[str, str], name: str, default: str, most: int, problems: list[str]) -> int:
-    """A number from 1 to `most`; 0 and a problem if the variable holds anything else."""
+def read_number(env: Mapping[str, str], name: str, default: str, maximum: int, problems: list[str]) -> int:
+    """A number from 1 to `maximum`; 0 and a problem if the variable holds anything else."""
     text = env.get(name) or default
-    if text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most:
+    if text.isascii() and text.isdigit() and len(text) <= len(str(maximum)) and 1 <= int(text) <= maximum:
         return int(text)
-    problems.append(f"{name} is {text!r}: set a number from 1 to {most}")
+    problems.append(f"{name} is {text!r}: set a number from 1 to {maximum}")
     return 0
 
 
-def flag(env: Mapping[str, str], name: str, problems: list[str], *, default: bool) -> bool:
+def read_flag(env: Mapping[str, str], name: str, problems: list[str], *, default: bool) -> bool:
     """True or false; the default and a problem if the variable holds anything else."""
     text = env.get(name) or str(default).lower()
     if text not in {"true", "false"}:

@@ -1,8 +1,8 @@
-"""Watches the JobSet and reports due actions. It only writes the annotation of the pod.
+"""Watches the JobSet and passes on each action when it is due. It writes only the annotation of the pod.
 
-The order of one round makes it safe: list (never from a cache: an attempt chosen from an old state would let this
-worker start alone), report, then watch from the version of the list. So no decision is made before the report is
-stored, and nothing that happens meanwhile is missed. Any error leads back to the list.
+Each round lists the JobSet, reports the attempt, then watches from the resourceVersion of the list. So no decision is
+made before the report is stored, and no change in between is missed. The list never comes from a cache: with an attempt
+chosen from an outdated state, this worker would start alone. Any error leads back to the list.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import closing
 from typing import NamedTuple
 
 from agent.api import JSON, Api, ApiError
-from agent.decision import Action, Notice, Own, decide, following_attempt, next_attempt, open_notice
+from agent.decision import Action, Notice, Progress, decide, following_attempt, next_attempt, open_notice
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
@@ -24,8 +24,8 @@ LONGEST_PAUSE = 30.0
 class NextAttempt(NamedTuple):
     """How an agent continues after its attempt without a restart of its container.
 
-    `end_worker` returns once no process of the worker is left. `api` is a second connection, for the report: the
-    first one is used by the watch.
+    `end_worker` returns once no process of the worker is left. `api` is a second connection, for the report, since the
+    watch uses the first connection.
     """
 
     end_worker: Callable[[], None]
@@ -35,8 +35,8 @@ class NextAttempt(NamedTuple):
 class JobSetWatcher:
     """One agent's view of its JobSet. `act` gets LIFT, RESTART and FAIL when they are due; RESTART and FAIL come last.
 
-    With `following` there is no RESTART: it ends the worker, and reports the next attempt. For each new state of the
-    JobSet, unless it ends the attempt, `notify` is called with the open maintenance notice, or None.
+    With `following`, the watcher ends the worker and reports the next attempt, and `act` gets no RESTART. `notify` gets
+    the open maintenance notice, or None, for each new state of the JobSet that does not end the attempt.
     """
 
     def __init__(
@@ -47,21 +47,22 @@ class JobSetWatcher:
         following: NextAttempt | None = None,
         notify: Callable[[Notice | None], None] = lambda _: None,
     ) -> None:
-        self.own = Own()
+        self.progress = Progress()
         self._api = api
         self._act = act
         self._sleep = sleep
-        self._following = following
+        self._next_attempt = following
         self._notify = notify
         self._pause = FIRST_PAUSE
-        self._over = False
+        self._is_over = False
         self._new_failure = ""
         self._failure = ""
 
     def report_failure(self, failure: str) -> None:
         """Request a report of the next attempt and of the worker's failure; for another thread.
 
-        FAIL follows instead if the API server refuses that, or if the end of the container has to report it.
+        `act` gets FAIL instead if the API server refuses the report, or if the end of the container has to report the
+        failure.
         """
         self._new_failure = failure
         self._api.interrupt()
@@ -71,86 +72,86 @@ class JobSetWatcher:
 
         Errors are logged and retried, with pauses that double up to a limit.
         """
-        while not self._over:
+        while not self._is_over:
             try:
-                self._round()
+                self._list_report_and_watch()
             except ApiError as error:
                 if self._new_failure:
                     continue
-                wait = max(_somewhat_less(self._pause), min(error.pause, LONGEST_PAUSE))
+                wait = max(_jittered(self._pause), min(error.pause, LONGEST_PAUSE))
                 say(f"{error}; trying again in {wait:.1f} s")
                 self._sleep(wait)
                 self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
-    def _round(self) -> None:
+    def _list_report_and_watch(self) -> None:
         """List, report and watch until the first error, the end of the attempt, or a report that is due again."""
         if self._new_failure:
-            self._failure, self._new_failure, self.own = self._new_failure, "", Own(failed=True)
+            self._failure, self._new_failure, self.progress = self._new_failure, "", Progress(failed=True)
         jobset = self._api.list()
-        if jobset is not None and decide(jobset, self.own) is Action.REPORT:
+        if jobset is not None and decide(jobset, self.progress) is Action.REPORT:
             self._report(self._api, next_attempt(jobset))
         self._pause = FIRST_PAUSE
-        due = self._settle(jobset)
-        while due is Action.WAIT:
-            due = self._watch()
+        due_action = self._act_on(jobset)
+        while due_action is Action.WAIT:
+            due_action = self._watch()
 
     def _report(self, api: Api, attempt: int) -> None:
-        """Report the attempt; one that was chosen earlier takes precedence."""
-        if self.own.attempt is None:
-            self.own = self.own._replace(attempt=attempt)
+        """Report the attempt, or the attempt that was chosen earlier."""
+        if self.progress.attempt is None:
+            self.progress = self.progress._replace(attempt=attempt)
         try:
-            api.report(self.own.attempt or 0, self._failure)
+            api.report(self.progress.attempt or 0, self._failure)
         except ApiError as error:
             if not (error.forbidden and self._failure):
                 raise
             say(f"{error}; ending with the worker's exit code")
             self._end(Action.FAIL)
             return
-        self.own = self.own._replace(reported=True)
-        say(f"reported attempt {self.own.attempt}")
+        self.progress = self.progress._replace(reported=True)
+        say(f"reported attempt {self.progress.attempt}")
 
     def _watch(self) -> Action:
-        seen = False
+        has_events = False
         for jobset in self._api.watch(lambda: not self._new_failure):
-            seen = True
-            due = self._settle(jobset)
-            if due is not Action.WAIT:
-                return due
-        if not seen:  # no tight loop if a server ends watches at once
-            self._sleep(_somewhat_less(FIRST_PAUSE))
+            has_events = True
+            due_action = self._act_on(jobset)
+            if due_action is not Action.WAIT:
+                return due_action
+        if not has_events:  # no tight loop if a server ends watches at once
+            self._sleep(_jittered(FIRST_PAUSE))
         return Action.WAIT
 
-    def _settle(self, jobset: JSON | None) -> Action:
+    def _act_on(self, jobset: JSON | None) -> Action:
         """Act on one state of the JobSet. Returns REPORT, RESTART or FAIL if this round is over, else WAIT."""
-        action = Action.FAIL if self._over else decide(jobset, self.own)
+        action = Action.FAIL if self._is_over else decide(jobset, self.progress)
         if action is not Action.RESTART:  # the end of the attempt depends on whether its notice was acknowledged
             self._notify(open_notice(jobset))
         if action is Action.LIFT:
-            self.own, self._failure = self.own._replace(lifted=True, failed=False), ""
+            self.progress, self._failure = self.progress._replace(lifted=True, failed=False), ""
             self._act(action)
             return Action.WAIT
-        if action is Action.RESTART and jobset is not None and self._following is not None:
-            self._following.end_worker()
+        if action is Action.RESTART and jobset is not None and self._next_attempt is not None:
+            self._next_attempt.end_worker()
             self._failure, self._new_failure = self._new_failure, ""  # the worker may have failed meanwhile
-            self.own = Own(failed=self.own.failed or bool(self._failure))
+            self.progress = Progress(failed=self.progress.failed or bool(self._failure))
             # Higher than any attempt that this pod has reported, so an old state of the JobSet is harmless here.
-            with closing(self._following.api) as api:
+            with closing(self._next_attempt.api) as api:
                 self._report(api, following_attempt(jobset))
             return Action.WAIT
-        if action in {Action.RESTART, Action.FAIL} and not self._over:
+        if action in {Action.RESTART, Action.FAIL} and not self._is_over:
             self._end(action)
         return action
 
     def _end(self, action: Action) -> None:
-        self._over = True
+        self._is_over = True
         self._act(action)
 
 
 def say(text: str) -> None:
-    """One line for `kubectl logs`, in one write, so that lines of threads do not mix."""
+    """Write one line for `kubectl logs`, in one write, so that lines of threads do not mix."""
     sys.stderr.write(f"in-place-restart-agent: {text}\n")
     sys.stderr.flush()
 
 
-def _somewhat_less(seconds: float) -> float:
+def _jittered(seconds: float) -> float:
     return random.uniform(seconds / 2, seconds)  # noqa: S311 - keeps agents apart, protects nothing

@@ -1,4 +1,4 @@
-"""Ends a worker that hangs: a dump of its stacks first, then SIGTERM; the caller kills what is left."""
+"""Ends a worker that hangs: dumps its stacks, then sends SIGTERM. The caller kills the processes that are left."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from agent import worker
 from agent.follow import say
 from agent.watchdog_settings import WatchdogSettings
 
-# A handler such as faulthandler's writes at once. It does not report when it has finished.
+# A handler such as faulthandler's writes at once, but does not report when it has finished.
 SIGNAL_SECONDS = 1.0
 
 
 def end(settings: WatchdogSettings, shell: str, pid: int, ended: threading.Event) -> None:
     """Dump the stacks of worker `pid`, ask it to end, and return after its time limit; for a thread of its own.
 
-    `ended` is set if it ends earlier.
+    The caller sets `ended` when the worker ends, so that this function returns earlier.
     """
     if settings.dump_signal is not None:
         _dump_by_signal(settings.dump_signal, pid)
@@ -31,16 +31,16 @@ def end(settings: WatchdogSettings, shell: str, pid: int, ended: threading.Event
 
 
 def _dump_by_signal(number: signal.Signals, pid: int) -> None:
-    """Send the signal only to processes that handle it: it would end others before they can be inspected."""
-    found = [process for process in worker.descendants() if worker.handles(process, number)]
-    if not found:
+    """Send the signal only to processes that handle it, since it would end any other process before it dumps."""
+    processes = [process for process in worker.descendants() if worker.handles(process, number)]
+    if not processes:
         say(
             f"no stack dump: no process of the worker (process {pid}) handles {number.name}; a Python program does"
             f" after faulthandler.register(signal.{number.name}, all_threads=True)"
         )
         return
-    say(f"{number.name} for a stack dump to {', '.join(map(str, found))}")
-    for process in found:
+    say(f"{number.name} for a stack dump to {', '.join(map(str, processes))}")
+    for process in processes:
         worker.send_signal_to(process, number)
     time.sleep(SIGNAL_SECONDS)
 

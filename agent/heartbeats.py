@@ -11,13 +11,13 @@ from pathlib import Path
 from agent.follow import say
 from agent.watchdog_settings import PATTERN
 
-# A running agent checks several times a second, even on a busy node. If it has not checked for that long, it was
-# stopped: SIGSTOP, a frozen container, a machine that was suspended or moved. The worker was stopped with it.
+# A running agent checks several times a second, even on a busy node. An agent that has not checked for that long was
+# stopped, together with its worker: by SIGSTOP, a frozen container, or a machine that was suspended or moved.
 LONGEST_GAP = 5.0
-# A pattern such as (a+)+$ can take longer than a year for one line. Meanwhile the rest of the agent is blocked.
+# A pattern such as (a+)+$ can take longer than a year for one line, and would block the rest of the agent.
 MATCH_SECONDS = 0.5
 _READ_BYTES = 64 << 10
-_READS = 16
+_MAX_READS = 16
 
 
 class Silence:
@@ -30,8 +30,8 @@ class Silence:
         self._deadline = deadline
         self._last = now
 
-    def look(self, now: float, heartbeat: bool) -> bool:
-        """Update the time. Returns whether the limit is reached."""
+    def update(self, now: float, heartbeat: bool) -> bool:
+        """Update the time without a heartbeat. Returns whether the limit is reached."""
         gap, self._last = now - self._last, now
         if heartbeat:
             self.seconds, self.limit = 0.0, self._deadline
@@ -53,20 +53,20 @@ class HeartbeatFile:
     def __init__(self, path: Path) -> None:
         self.problem = ""
         self._path = path
-        self._seen: tuple[int, ...] | None = None
+        self._last_state: tuple[int, ...] | None = None
         self._pipe: tuple[int, int, int] | None = None  # device, inode, descriptor
-        self.changed()
+        self.has_changed()
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Whether there was a heartbeat since the last call."""
         try:
-            found = self._path.stat()
-            if stat.S_ISFIFO(found.st_mode):
-                changed, problem = self._drain(found), ""
-            elif stat.S_ISREG(found.st_mode):
-                state = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
-                changed, problem = state != self._seen, ""
-                self._seen = state
+            file_status = self._path.stat()
+            if stat.S_ISFIFO(file_status.st_mode):
+                changed, problem = self._drain(file_status), ""
+            elif stat.S_ISREG(file_status.st_mode):
+                state = (file_status.st_dev, file_status.st_ino, file_status.st_mtime_ns, file_status.st_size)
+                changed, problem = state != self._last_state, ""
+                self._last_state = state
             else:
                 changed, problem = False, f"{self._path} is neither a file nor a named pipe"
         except OSError as error:
@@ -82,23 +82,23 @@ class HeartbeatFile:
             os.close(self._pipe[2])
             self._pipe = None
 
-    def _drain(self, found: os.stat_result) -> bool:
-        if self._pipe is None or self._pipe[:2] != (found.st_dev, found.st_ino):
+    def _drain(self, file_status: os.stat_result) -> bool:
+        if self._pipe is None or self._pipe[:2] != (file_status.st_dev, file_status.st_ino):
             self.close()
-            self._pipe = (found.st_dev, found.st_ino, os.open(self._path, os.O_RDONLY | os.O_NONBLOCK))
-        came = False
-        for _ in range(_READS):  # a worker that writes endlessly must not block the watchdog here
+            self._pipe = (file_status.st_dev, file_status.st_ino, os.open(self._path, os.O_RDONLY | os.O_NONBLOCK))
+        has_data = False
+        for _ in range(_MAX_READS):  # a worker that writes endlessly must not block the watchdog here
             try:
                 if not os.read(self._pipe[2], _READ_BYTES):
                     break
             except BlockingIOError:
                 break
-            came = True
-        return came
+            has_data = True
+        return has_data
 
 
 class Matcher:
-    """Looks for a pattern in lines, for a limited time. For the main thread: a signal interrupts a match only there."""
+    """Looks for a pattern in lines, for a limited time. In the main thread only, where signals interrupt a match."""
 
     def __init__(self, pattern: re.Pattern[bytes]) -> None:
         """Takes SIGALRM for itself."""
@@ -106,8 +106,8 @@ class Matcher:
         self._matching = False
         signal.signal(signal.SIGALRM, self._give_up)
 
-    def any(self, lines: list[bytes]) -> bool:
-        """Whether a line has a match; False if that takes too long."""
+    def matches_any(self, lines: list[bytes]) -> bool:
+        """Whether a line has a match; False if the search takes too long."""
         self._matching = True
         signal.setitimer(signal.ITIMER_REAL, MATCH_SECONDS)
         try:

@@ -37,9 +37,9 @@ class Lines:
         for part in ended:
             lines.append(self._extend_line(part))
             self._open = b""
-        reached = len(self._open) >= LONGEST_LINE
+        was_full = len(self._open) >= LONGEST_LINE
         self._open = self._extend_line(last_part)
-        if not reached and len(self._open) >= LONGEST_LINE:
+        if not was_full and len(self._open) >= LONGEST_LINE:
             lines.append(self._open)
         return [line for line in lines if line]
 
@@ -48,26 +48,26 @@ class Lines:
 
 
 class WorkerLog:
-    """Pipes for the worker. `match` gets its lines; the worker's output waits until `release` is called.
+    """Pipes for the worker's stdout and stderr, or without `match` for stderr only.
 
-    Without `match` there is one for stderr only.
+    `match` gets the lines of the worker, whose output waits until `release` is called.
     """
 
     def __init__(self, match: Callable[[list[bytes]], None] | None) -> None:
         self._match = match
-        self._last = b""
+        self._stderr_end = b""
         self._matched = threading.Semaphore(0)
         self._draining = False
         self._ended = threading.Event()
-        pairs = {number: os.pipe() for number in ((2,) if match is None else (1, 2))}
-        self._readers = {pair[0]: number for number, pair in pairs.items()}
-        self.writers = {number: pair[1] for number, pair in pairs.items()}
-        """The ends for the worker, by the descriptor that each is for."""
+        pipes = {number: os.pipe() for number in ((2,) if match is None else (1, 2))}
+        self._readers = {pipe[0]: number for number, pipe in pipes.items()}
+        self.writers = {number: pipe[1] for number, pipe in pipes.items()}
+        """The write ends of the pipes, by the worker's descriptor: 1 for stdout, 2 for stderr."""
 
     def run(self) -> None:
         """Pass output on until all writers are closed; for a thread of its own.
 
-        Start it once the worker has its ends.
+        Start it once the worker has been started with `writers`.
         """
         for descriptor in self.writers.values():
             os.close(descriptor)
@@ -85,19 +85,19 @@ class WorkerLog:
                     continue
                 _write(self._readers[descriptor], data)
                 if self._readers[descriptor] == 2:
-                    self._last = (self._last + data)[-LAST_BYTES - 1 :]
+                    self._stderr_end = (self._stderr_end + data)[-LAST_BYTES - 1 :]
                 if self._match is not None:
-                    self._hand_over(self._match, lines[descriptor].cut(data))
+                    self._match_lines(self._match, lines[descriptor].cut(data))
         self._ended.set()
 
-    def _hand_over(self, match: Callable[[list[bytes]], None], lines: list[bytes]) -> None:
+    def _match_lines(self, match: Callable[[list[bytes]], None], lines: list[bytes]) -> None:
         if lines and not self._draining:
             match(lines)
             self._matched.acquire()
 
     def last_lines(self) -> str:
-        """The last lines of stderr; the first of them may be cut if it is the only one."""
-        last = self._last
+        """The last lines of stderr. A single line that is longer than `LAST_BYTES` loses its start."""
+        last = self._stderr_end
         if len(last) > LAST_BYTES:
             last = last.partition(b"\n")[2] or last[1:]
         return last.decode(errors="replace").strip()
@@ -121,7 +121,7 @@ def write_message(path: Path, text: str) -> None:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """Write all data. A closed reader is ignored: the worker must not notice."""
+    """Write all data. Ignores a closed reader, so that the worker does not notice it."""
     unwritten = memoryview(data)
     with contextlib.suppress(BrokenPipeError):
         while unwritten:

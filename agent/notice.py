@@ -1,7 +1,7 @@
 """Passes a notice of maintenance on to the worker, and reports when the worker is ready to move.
 
-See docs/concepts/node-maintenance.md. The worker reports that by a file. Processes that do not handle the signal do not
-get it: it would end them. New processes of the worker get it, too, once they handle it.
+See docs/concepts/node-maintenance.md. The worker writes a file when it is ready. Only processes that handle the signal
+of the notice get the signal, which would end any other process. New processes of the worker get it once they handle it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Notices:
         return acknowledged is not None and acknowledged == self._open
 
     def forget_acknowledgement(self) -> None:
-        """Another worker starts, which has acknowledged nothing."""
+        """Forget that the worker is ready to move: a new worker starts."""
         self._acknowledged = None
 
     def receive(self, notice: Notice | None) -> None:
-        """Begin another notice, or end the last one."""
+        """Take the notice that is open now, or None."""
         if notice != self._open:
             self._open = notice
             self._changed.set()
@@ -54,7 +54,7 @@ class Notices:
                 self._handle(notice)
 
     def _handle(self, notice: Notice) -> None:
-        """Signal the worker until it acknowledges, and report that. Returns early if the notice ends or changes."""
+        """Signal the worker until it acknowledges, and report this. Returns early if the notice ends or changes."""
         number = getattr(signal, notice.signal, None)
         if not isinstance(number, signal.Signals):
             say(f"the notice of maintenance has signal {notice.signal!r}, which this agent does not know")
@@ -64,13 +64,13 @@ class Notices:
             self._file.unlink(missing_ok=True)
         except OSError as error:
             say(f"{self._file}: {error.strerror}: any change of it acknowledges the notice")
-        before, signalled, pause = self._state(), set[int](), LOOK_SECONDS
+        initial_state, signalled, pause = self._file_state(), set[int](), LOOK_SECONDS
         while not self._changed.wait(pause):
             for process in worker.descendants():
                 if process not in signalled and worker.handles(process, number):
                     signalled.add(process)
                     worker.send_signal_to(process, number)
-            if self._state() in {None, before}:
+            if self._file_state() in {None, initial_state}:
                 continue
             try:
                 self._api.acknowledge(notice.time)
@@ -84,10 +84,10 @@ class Notices:
                 say("the worker is ready to move, and the pod says so")
                 return
 
-    def _state(self) -> tuple[int, ...] | None:
+    def _file_state(self) -> tuple[int, ...] | None:
         """A value that changes when the file is written; None without the file."""
         try:
-            found = self._file.stat()
+            file_status = self._file.stat()
         except OSError:
             return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return file_status.st_ino, file_status.st_mtime_ns, file_status.st_size

@@ -1,7 +1,8 @@
 """The startup probe of sidecar mode: 503 while the barrier is up, 200 once it is lifted.
 
-The kubelet starts the other containers of the pod when the probe succeeds. One small request at a time, each with a
-deadline: other clients of the port can neither fill the agent's memory nor delay the kubelet for long.
+The kubelet starts the other containers of the pod when the probe succeeds. The probe serves one small request at a
+time, each with a deadline, so that other clients of the port can neither fill the agent's memory nor delay the kubelet
+for long.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ class Probe:
     """Listens from the start, so that a port in use is reported at once and not when the barrier is lifted."""
 
     def __init__(self, port: int, path: str) -> None:
-        """`port` 0 picks a free one. Raises OSError."""
+        """Listen on `port`, or on a free port if it is 0. Raises OSError."""
         dual = socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if dual else socket.AF_INET
         self._server = socket.create_server(("", port), family=family, dualstack_ipv6=dual, backlog=16)

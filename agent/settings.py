@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent import watchdog_settings
-from agent.environment import flag, number
+from agent.environment import read_flag, read_number
 from agent.watchdog_settings import WatchdogSettings, read_watchdog
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -68,10 +68,10 @@ class SettingsError(Exception):
 
 
 class Settings(NamedTuple):
-    """All settings of the agent. `worker` is a program with its arguments in main container mode, None beside a worker.
+    """All settings of the agent. `worker` is a program with its arguments in main container mode, None in sidecar mode.
 
-    Without `in_place` the agent never asks the API server, and the fields for that are empty. `shell` is empty if none
-    is needed.
+    Without `in_place` the agent sends no requests, and the fields for the API server are empty. `shell` is empty if no
+    command needs a shell.
     """
 
     in_place: bool
@@ -93,8 +93,8 @@ class Settings(NamedTuple):
     watchdog: WatchdogSettings | None
 
 
-def read(env: Mapping[str, str], program: Sequence[str] = ()) -> Settings:
-    """Settings from the environment; `program` is the worker with its arguments, if given. Raises SettingsError."""
+def read_settings(env: Mapping[str, str], program: Sequence[str] = ()) -> Settings:
+    """Settings from the environment. `program` is the command after --, or empty. Raises SettingsError."""
     problems: list[str] = []
     required = {
         "JOBSET_NAME": "set it to the name of the JobSet: valueFrom.fieldRef.fieldPath"
@@ -104,14 +104,14 @@ def read(env: Mapping[str, str], program: Sequence[str] = ()) -> Settings:
         "KUBERNETES_SERVICE_PORT": "the kubelet sets it in every pod; outside of one, set the API server's port",
     }
     command = env.get("WORKER_COMMAND", "")
-    worked = bool(command or program)
-    in_place = _restarts_in_place(env, problems, worked=worked)
+    has_worker = bool(command or program)
+    in_place = _restarts_in_place(env, problems, has_worker=has_worker)
     if command and program:
         problems.append("WORKER_COMMAND and a command after -- exclude each other: set one of them")
     if in_place:
         problems += [f"{name} is not set: {hint}" for name, hint in required.items() if not env.get(name)]
     probe = [name for name in ("STARTUP_PROBE_PATH", "STARTUP_PROBE_PORT") if env.get(name)]
-    if worked and probe:
+    if has_worker and probe:
         problems.append(
             f"{'WORKER_COMMAND' if command else 'a command after --'} and {' and '.join(probe)} exclude each other: set"
             " the command alone to run the worker as a child of the agent, the probe alone to run the agent beside it"
@@ -119,45 +119,45 @@ def read(env: Mapping[str, str], program: Sequence[str] = ()) -> Settings:
     path = env.get("STARTUP_PROBE_PATH") or DEFAULT_PATH
     if not path.startswith("/"):
         problems.append(f"STARTUP_PROBE_PATH is {path!r}: it has to start with /")
-    shell = _shell(env, problems) if command or env.get("STACK_DUMP_COMMAND") else ""
+    shell = _find_shell(env, problems) if command or env.get("STACK_DUMP_COMMAND") else ""
     account = Path(env.get("SERVICE_ACCOUNT_DIR") or SERVICE_ACCOUNT)
-    restart_failed = _restarts_worker(env, "RESTART_FAILED_WORKER", problems, worked=worked)
+    restart_failed = _restarts_worker(env, "RESTART_FAILED_WORKER", problems, has_worker=has_worker)
     settings = Settings(
         in_place=in_place,
-        worker_only=_restarts_worker(env, "RESTART_WORKER_ONLY", problems, worked=worked) or restart_failed,
+        worker_only=_restarts_worker(env, "RESTART_WORKER_ONLY", problems, has_worker=has_worker) or restart_failed,
         restart_failed=restart_failed,
         jobset=env.get("JOBSET_NAME", ""),
         pod=env.get("POD_NAME", ""),
         namespace=_namespace(account, problems) if in_place else "",
         host=env.get("KUBERNETES_SERVICE_HOST", ""),
-        port=number(env, "KUBERNETES_SERVICE_PORT", "443", 65535, problems),
+        port=read_number(env, "KUBERNETES_SERVICE_PORT", "443", 65535, problems),
         account=account,
-        exit_code=number(env, "IN_PLACE_RESTART_EXIT_CODE", DEFAULT_EXIT_CODE, 255, problems),
+        exit_code=read_number(env, "IN_PLACE_RESTART_EXIT_CODE", DEFAULT_EXIT_CODE, 255, problems),
         worker=(shell, "-c", command) if command else tuple(program) or None,
         shell=shell,
-        probe_port=number(env, "STARTUP_PROBE_PORT", DEFAULT_PORT, 65535, problems),
+        probe_port=read_number(env, "STARTUP_PROBE_PORT", DEFAULT_PORT, 65535, problems),
         probe_path=path,
         message_path=Path(env.get("TERMINATION_MESSAGE_PATH") or DEFAULT_MESSAGE_PATH),
         acknowledgement=Path(env.get(ACKNOWLEDGEMENT) or DEFAULT_ACKNOWLEDGEMENT),
-        watchdog=read_watchdog(env, problems, worked=worked),
+        watchdog=read_watchdog(env, problems, has_worker=has_worker),
     )
     if problems:
         raise SettingsError("\n".join(problems))
     return settings
 
 
-def _restarts_in_place(env: Mapping[str, str], problems: list[str], *, worked: bool) -> bool:
-    wanted = flag(env, "IN_PLACE_RESTART", problems, default=True)
-    if not wanted and not worked:
+def _restarts_in_place(env: Mapping[str, str], problems: list[str], *, has_worker: bool) -> bool:
+    is_enabled = read_flag(env, "IN_PLACE_RESTART", problems, default=True)
+    if not is_enabled and not has_worker:
         problems.append("IN_PLACE_RESTART is false without a command: there is nothing that the agent could do")
-    return wanted
+    return is_enabled
 
 
-def _restarts_worker(env: Mapping[str, str], name: str, problems: list[str], *, worked: bool) -> bool:
-    wanted = flag(env, name, problems, default=False)
-    if wanted and not worked:
+def _restarts_worker(env: Mapping[str, str], name: str, problems: list[str], *, has_worker: bool) -> bool:
+    is_enabled = read_flag(env, name, problems, default=False)
+    if is_enabled and not has_worker:
         problems.append(f"{name} is true without a command: an agent beside the worker cannot start it again")
-    return wanted
+    return is_enabled
 
 
 def _namespace(account: Path, problems: list[str]) -> str:
@@ -177,16 +177,16 @@ def _namespace(account: Path, problems: list[str]) -> str:
     return ""
 
 
-def _shell(env: Mapping[str, str], problems: list[str]) -> str:
+def _find_shell(env: Mapping[str, str], problems: list[str]) -> str:
     """The shell's path: `$SHELL`, else the bash in PATH."""
-    wanted = env.get("SHELL") or "bash"
-    folders = [""] if "/" in wanted else env.get("PATH", os.defpath).split(os.pathsep)
+    shell = env.get("SHELL") or "bash"
+    folders = [""] if "/" in shell else env.get("PATH", os.defpath).split(os.pathsep)
     for folder in folders:
-        path = os.path.join(folder, wanted)  # noqa: PTH118 - an empty PATH entry means here; Path has no such meaning
+        path = os.path.join(folder, shell)  # noqa: PTH118 - an empty PATH entry means here; Path has no such meaning
         if os.access(path, os.X_OK) and not os.path.isdir(path):  # noqa: PTH112 - see above
             return path
     if env.get("SHELL"):
-        problems.append(f"SHELL is {wanted!r}, which cannot be run: set it to a shell of this image, such as /bin/sh")
+        problems.append(f"SHELL is {shell!r}, which cannot be run: set it to a shell of this image, such as /bin/sh")
     else:
         problems.append("SHELL is not set and there is no bash in PATH: set SHELL to a shell of this image: /bin/sh")
     return ""

@@ -20,7 +20,7 @@ LOOK_SECONDS = 0.25
 class Watchdog:
     """Watches one worker. Create it before the worker starts: an older file is not a heartbeat.
 
-    `hang` is called once, with the reason as a sentence. Lines of the worker's output are for `match`.
+    `hang` is called once, with the reason as a sentence. Pass the lines of the worker's output to `match`.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Watchdog:
 
     def match(self, lines: list[bytes]) -> None:
         """Look for heartbeats in lines of the worker's output. In the main thread only."""
-        if self._matcher is not None and self._matcher.any(lines):
+        if self._matcher is not None and self._matcher.matches_any(lines):
             self._beat = True
 
     def end(self, pid: int) -> None:
@@ -56,8 +56,8 @@ class Watchdog:
         silence = Silence(self._settings.first, self._settings.deadline, time.monotonic())
         while not self._stopped.wait(LOOK_SECONDS):
             heartbeat, self._beat = self._beat, False
-            heartbeat = (self._file is not None and self._file.changed()) or heartbeat
-            if silence.look(time.monotonic(), heartbeat):
+            heartbeat = (self._file is not None and self._file.has_changed()) or heartbeat
+            if silence.update(time.monotonic(), heartbeat):
                 problem = f" ({self._file.problem})" if self._file is not None and self._file.problem else ""
                 self._hang(f"no heartbeat for {silence.limit:.0f} s{problem}")
                 break

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.environment import number
+from agent.environment import read_number
 
 DEADLINE = "PROGRESS_DEADLINE_SECONDS"
 FILE = "JOBSET_HEARTBEAT_FILE"
@@ -64,12 +64,15 @@ class WatchdogSettings(NamedTuple):
     exit_code: int
 
 
-def read_watchdog(env: Mapping[str, str], problems: list[str], *, worked: bool) -> WatchdogSettings | None:
-    """None without a deadline. `worked`: the agent starts the worker. Faults are added to `problems`."""
+def read_watchdog(env: Mapping[str, str], problems: list[str], *, has_worker: bool) -> WatchdogSettings | None:
+    """Settings of the watchdog, or None without a deadline. `has_worker`: the agent starts the worker.
+
+    Adds faults to `problems`.
+    """
     if not env.get(DEADLINE):
         problems += [f"{name} is set without {DEADLINE}: set both or none" for name in OPTIONS if env.get(name)]
         return None
-    if not worked:
+    if not has_worker:
         problems.append(
             f"{DEADLINE} needs WORKER_COMMAND, or a command after --: the agent ends only a worker that it has started"
         )
@@ -77,17 +80,17 @@ def read_watchdog(env: Mapping[str, str], problems: list[str], *, worked: bool) 
         problems.append(f"{DEADLINE} needs {FILE} or {PATTERN}: else there is nothing that shows progress")
     if env.get("STACK_DUMP_SIGNAL") and env.get("STACK_DUMP_COMMAND"):
         problems.append("STACK_DUMP_SIGNAL and STACK_DUMP_COMMAND exclude each other: set one of them")
-    deadline = number(env, DEADLINE, "", MAX_SECONDS, problems)
+    deadline = read_number(env, DEADLINE, "", MAX_SECONDS, problems)
     return WatchdogSettings(
         deadline=deadline,
-        first=number(env, "FIRST_HEARTBEAT_SECONDS", str(deadline or 1), MAX_SECONDS, problems),
+        first=read_number(env, "FIRST_HEARTBEAT_SECONDS", str(deadline or 1), MAX_SECONDS, problems),
         file=_file(env, problems),
         pattern=_pattern(env, problems),
         dump_signal=_signal(env, problems),
         dump_command=env.get("STACK_DUMP_COMMAND", ""),
-        dump_seconds=number(env, "STACK_DUMP_SECONDS", DEFAULT_DUMP_SECONDS, MAX_SECONDS, problems),
-        termination_seconds=number(env, "TERMINATION_SECONDS", DEFAULT_TERMINATION_SECONDS, MAX_SECONDS, problems),
-        exit_code=number(env, "HANG_EXIT_CODE", DEFAULT_HANG_EXIT_CODE, 255, problems),
+        dump_seconds=read_number(env, "STACK_DUMP_SECONDS", DEFAULT_DUMP_SECONDS, MAX_SECONDS, problems),
+        termination_seconds=read_number(env, "TERMINATION_SECONDS", DEFAULT_TERMINATION_SECONDS, MAX_SECONDS, problems),
+        exit_code=read_number(env, "HANG_EXIT_CODE", DEFAULT_HANG_EXIT_CODE, 255, problems),
     )
 
 
@@ -123,7 +126,7 @@ def _signal(env: Mapping[str, str], problems: list[str]) -> signal.Signals | Non
     text = env.get("STACK_DUMP_SIGNAL")
     if not text:
         return None
-    found = next((known for known in signal.Signals if known.name in {text, f"SIG{text}"}), None)
-    if found is None or found in {signal.SIGKILL, signal.SIGSTOP}:
+    dump_signal = next((candidate for candidate in signal.Signals if candidate.name in {text, f"SIG{text}"}), None)
+    if dump_signal is None or dump_signal in {signal.SIGKILL, signal.SIGSTOP}:
         problems.append(f"STACK_DUMP_SIGNAL is {text!r}: set the name of a signal that a program can handle: SIGUSR1")
-    return found
+    return dump_signal

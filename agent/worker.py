@@ -1,7 +1,7 @@
-"""The worker of main container mode: started, signalled, reaped, and never left behind.
+"""Starts, signals, reaps and kills the worker of main container mode, with all its descendants.
 
-The agent is process 1 of its container, or else makes itself their reaper. Either way every process that the worker
-starts becomes a child of the agent once its parent ends, and can be waited for and killed.
+The agent is process 1 of its container, or makes itself the reaper of its descendants. Either way every process that
+the worker starts becomes a child of the agent once its parent ends. The agent can then wait for it and kill it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def start(
 ) -> int:
     """Start a program with its arguments in a process group of its own, with signals as if the kubelet had started it.
 
-    `output` maps its stdout (1) and stderr (2) to open descriptors. Returns its process id, which is also the group's.
-    Raises OSError.
+    `output` maps the program's stdout (1) and stderr (2) to open descriptors. Returns the id of the process, which is
+    also the id of the process group. Raises OSError.
     """
     return os.posix_spawnp(
         command[0],
@@ -47,21 +47,21 @@ def start(
     )
 
 
-def reap(worker: int, ended: Callable[[int], None], all_gone: Callable[[], None]) -> None:
+def reap(worker: int, on_end: Callable[[int], None], on_all_gone: Callable[[], None]) -> None:
     """Wait for the worker and its orphans; for a thread of its own.
 
-    `ended` gets the worker's exit code, 128 + signal if a signal ended it; `all_gone` is called when no descendant is
-    left.
+    `on_end` gets the worker's exit code, which is 128 + signal if a signal ended it. `on_all_gone` is called when no
+    descendant is left.
     """
     while True:
         try:
             pid, status = os.wait()
         except ChildProcessError:
-            all_gone()
+            on_all_gone()
             return
         if pid == worker:
             code = os.waitstatus_to_exitcode(status)
-            ended(code if code >= 0 else 128 - code)
+            on_end(code if code >= 0 else 128 - code)
 
 
 def send_signal(worker: int, number: int) -> None:
@@ -77,7 +77,7 @@ def send_signal_to(pid: int, number: int) -> None:
 
 
 def wait_for_group(group: int, seconds: float) -> bool:
-    """Whether a process group has ended within `seconds`; waits for that. Needs `reap` to run."""
+    """Wait until a process group ends, for at most `seconds`. Returns whether it has ended. Needs `reap` to run."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -90,10 +90,10 @@ def wait_for_group(group: int, seconds: float) -> bool:
 
 def descendants() -> list[int]:
     """All processes below this one; none if the kernel does not list them."""
-    found = _children()
-    for pid in found:  # grows meanwhile
-        found += _children(str(pid))
-    return found
+    pids = _children()
+    for pid in pids:  # the list grows in the loop
+        pids += _children(str(pid))
+    return pids
 
 
 def handles(pid: int, number: int) -> bool:
@@ -107,11 +107,10 @@ def handles(pid: int, number: int) -> bool:
 
 
 def kill(worker: int) -> bool:
-    """Kill the worker and all its descendants, also in other sessions. Returns whether all are gone.
+    """Kill the worker and all its descendants, also in other sessions. Returns whether all of them are gone.
 
-    Needs `reap` to run.
-
-    A process that even SIGKILL cannot end (a hanging driver) is abandoned after a while, and ends with the container.
+    Needs `reap` to run. A process that even SIGKILL does not end within KILL_SECONDS, because a driver hangs, ends with
+    the container.
     """
     send_signal(worker, signal.SIGKILL)
     deadline = time.monotonic() + KILL_SECONDS
@@ -126,8 +125,8 @@ def kill(worker: int) -> bool:
 
 def _children(pid: str = "self") -> list[int]:
     """Processes whose parent is this one, or `pid`; none if the kernel does not list them."""
-    found: list[int] = []
+    pids: list[int] = []
     for name in glob.glob(f"/proc/{pid}/task/*/children"):  # noqa: PTH207 - lists of threads that end are not errors
         with contextlib.suppress(OSError):
-            found += map(int, Path(name).read_text().split())
-    return found
+            pids += map(int, Path(name).read_text().split())
+    return pids

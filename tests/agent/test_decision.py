@@ -2,17 +2,17 @@
 
 import pytest
 
-from agent.decision import DISABLE, Action, Own, decide, next_attempt
+from agent.decision import DISABLE, Action, Progress, decide, next_attempt
 
-STARTED = Own()
+STARTED = Progress()
 
 
 def reporting(attempt):
-    return Own(attempt, reported=True)
+    return Progress(attempt, reported=True)
 
 
 def running(attempt):
-    return Own(attempt, reported=True, lifted=True)
+    return Progress(attempt, reported=True, lifted=True)
 
 
 def jobset(previous=None, current=None, *, strategy="InPlaceRestart", annotations=None):
@@ -30,7 +30,7 @@ def jobset(previous=None, current=None, *, strategy="InPlaceRestart", annotation
         (None, STARTED, Action.WAIT),
         (None, running(3), Action.WAIT),
         (jobset(), STARTED, Action.REPORT),
-        (jobset(2, 3), Own(4), Action.REPORT),
+        (jobset(2, 3), Progress(4), Action.REPORT),
         (jobset(), reporting(0), Action.WAIT),
         (jobset(None, 0), reporting(0), Action.LIFT),
         (jobset(None, 0), running(0), Action.WAIT),
@@ -61,12 +61,12 @@ def test_decisions(js, own, wanted):
 def test_bypass_lifts_once_and_asks_for_nothing_else(js):
     assert decide(js, STARTED) is Action.LIFT
     assert decide(js, reporting(3)) is Action.LIFT, "also where a report was under way"
-    assert decide(js, Own(lifted=True)) is Action.WAIT
+    assert decide(js, Progress(lifted=True)) is Action.WAIT
     assert decide(js, running(3)) is Action.WAIT
 
 
 def test_a_worker_that_ran_bypassed_takes_part_once_the_bypass_is_gone():
-    assert decide(jobset(0, 1), Own(lifted=True)) is Action.REPORT
+    assert decide(jobset(0, 1), Progress(lifted=True)) is Action.REPORT
     assert decide(jobset(0, 2), running(2)) is Action.WAIT
 
 

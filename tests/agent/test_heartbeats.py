@@ -24,24 +24,24 @@ def _signals_as_before():
 class TestSilence:
     def test_the_first_heartbeat_has_its_own_limit(self):
         silence = Silence(first=3, deadline=1, now=100)
-        assert [silence.look(now, heartbeat=False) for now in (101, 102, 103)] == [False, False, True]
+        assert [silence.update(now, heartbeat=False) for now in (101, 102, 103)] == [False, False, True]
 
     def test_after_a_heartbeat_the_deadline_counts(self):
         silence = Silence(first=30, deadline=2, now=0)
-        assert not silence.look(1, heartbeat=True)
-        assert [silence.look(now, heartbeat=False) for now in (2, 3)] == [False, True]
+        assert not silence.update(1, heartbeat=True)
+        assert [silence.update(now, heartbeat=False) for now in (2, 3)] == [False, True]
 
     def test_each_heartbeat_begins_the_time_again(self):
         silence = Silence(first=2, deadline=2, now=0)
-        assert not any(silence.look(now / 2, heartbeat=now % 3 == 0) for now in range(1, 100))
+        assert not any(silence.update(now / 2, heartbeat=now % 3 == 0) for now in range(1, 100))
 
     def test_a_stop_of_the_agent_is_no_hang_and_a_hang_after_it_is_found(self, capsys):
         silence = Silence(first=2, deadline=2, now=0)
-        assert not silence.look(1.5, heartbeat=False)
-        assert not silence.look(1.5 + LONGEST_GAP * 1000, heartbeat=False)
+        assert not silence.update(1.5, heartbeat=False)
+        assert not silence.update(1.5 + LONGEST_GAP * 1000, heartbeat=False)
         assert "was stopped for 5000 s" in capsys.readouterr().err
         resumed = 1.5 + LONGEST_GAP * 1000
-        assert [silence.look(resumed + more, heartbeat=False) for more in (1, 2)] == [False, True]
+        assert [silence.update(resumed + more, heartbeat=False) for more in (1, 2)] == [False, True]
 
 
 class TestFile:
@@ -49,34 +49,34 @@ class TestFile:
         path = tmp_path / "beat"
         path.write_text("of an earlier attempt")
         file = HeartbeatFile(path)
-        assert not file.changed()
+        assert not file.has_changed()
         os.utime(path, (1, 1))
-        assert file.changed(), "to whatever time: clocks are not compared"
-        assert not file.changed()
+        assert file.has_changed(), "to whatever time: clocks are not compared"
+        assert not file.has_changed()
         new = tmp_path / "new"
         new.touch()
         new.rename(path)
-        assert file.changed()
+        assert file.has_changed()
 
     def test_a_file_that_comes_goes_and_comes_again(self, tmp_path, capsys):
         path = tmp_path / "folder" / "beat"
         file = HeartbeatFile(path)
-        assert not file.changed()
+        assert not file.has_changed()
         assert file.problem == f"{path}: No such file or directory"
         path.parent.mkdir()
         path.touch()
-        assert file.changed()
+        assert file.has_changed()
         assert file.problem == ""
         path.unlink()
-        assert not file.changed()
+        assert not file.has_changed()
         path.touch()
-        assert file.changed()
+        assert file.has_changed()
         assert capsys.readouterr().err.count("no heartbeat can come yet") == 2
 
     def test_a_folder_is_no_heartbeat(self, tmp_path, capsys):
         file = HeartbeatFile(tmp_path)
         (tmp_path / "more").touch()
-        assert not file.changed()
+        assert not file.has_changed()
         assert capsys.readouterr().err.count("neither a file nor a named pipe") == 1
 
     def test_a_pipe_is_read(self, tmp_path):
@@ -84,13 +84,13 @@ class TestFile:
         os.mkfifo(path)
         file = HeartbeatFile(path)
         writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-        assert not file.changed(), "a writer that writes nothing"
+        assert not file.has_changed(), "a writer that writes nothing"
         for _ in range(3):
             os.write(writer, b"x" * 60_000)
-            assert file.changed()
-            assert not file.changed()
+            assert file.has_changed()
+            assert not file.has_changed()
         os.close(writer)
-        assert not file.changed()
+        assert not file.has_changed()
 
     def test_a_pipe_that_is_made_again_is_opened_again(self, tmp_path):
         path = tmp_path / "beat"
@@ -98,11 +98,11 @@ class TestFile:
         file = HeartbeatFile(path)
         os.mkfifo(tmp_path / "new")
         (tmp_path / "new").rename(path)
-        assert not file.changed()
+        assert not file.has_changed()
         writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
         os.write(writer, b"x")
         os.close(writer)
-        assert file.changed()
+        assert file.has_changed()
 
 
 class TestLines:
@@ -128,13 +128,13 @@ class TestLines:
 class TestMatcher:
     def test_any_line_will_do(self):
         matcher = Matcher(re.compile(rb"step=\d+"))
-        assert matcher.any([b"loading", b"[rank0] step=17 loss=2.5"])
-        assert not matcher.any([b"loading", b"step="])
+        assert matcher.matches_any([b"loading", b"[rank0] step=17 loss=2.5"])
+        assert not matcher.matches_any([b"loading", b"step="])
 
     def test_a_pattern_that_takes_for_ever_is_given_up(self, capsys):
         matcher = Matcher(re.compile(rb"(a+)+$"))
         before = time.monotonic()
-        assert not matcher.any([b"a" * 64 + b"!"])
+        assert not matcher.matches_any([b"a" * 64 + b"!"])
         assert time.monotonic() - before < MATCH_SECONDS * 10
         assert "write a pattern without repeats of repeats" in capsys.readouterr().err
-        assert matcher.any([b"aaa"]), "the next lines are looked at"
+        assert matcher.matches_any([b"aaa"]), "the next lines are looked at"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.settings import SettingsError, read
+from agent.settings import SettingsError, read_settings
 
 
 @pytest.fixture
@@ -20,25 +20,25 @@ def env(tmp_path):
 
 def problems(env):
     with pytest.raises(SettingsError) as caught:
-        read(env)
+        read_settings(env)
     return str(caught.value)
 
 
 def test_defaults(env):
-    settings = read(env)
+    settings = read_settings(env)
     assert (settings.namespace, settings.exit_code) == ("ns", 1)
     assert (settings.worker, settings.probe_port, settings.probe_path) == (None, 8081, "/barrier-is-down")
 
 
 def test_everything_set(env):
-    settings = read(
+    settings = read_settings(
         {**env, "STARTUP_PROBE_PORT": "9000", "STARTUP_PROBE_PATH": "/go", "IN_PLACE_RESTART_EXIT_CODE": "7"}
     )
     assert (settings.probe_port, settings.probe_path, settings.exit_code) == (9000, "/go", 7)
 
 
 def test_empty_is_unset(env):
-    settings = read({**env, "WORKER_COMMAND": "", "STARTUP_PROBE_PORT": "", "SHELL": ""})
+    settings = read_settings({**env, "WORKER_COMMAND": "", "STARTUP_PROBE_PORT": "", "SHELL": ""})
     assert (settings.worker, settings.probe_port) == (None, 8081)
 
 
@@ -68,8 +68,8 @@ def test_worker_and_probe_exclude_each_other(env, probe):
 
 
 def test_a_worker_that_is_started_again_alone(env):
-    assert not read({**env, "WORKER_COMMAND": "true"}).worker_only
-    assert read({**env, "WORKER_COMMAND": "true", "RESTART_WORKER_ONLY": "true"}).worker_only
+    assert not read_settings({**env, "WORKER_COMMAND": "true"}).worker_only
+    assert read_settings({**env, "WORKER_COMMAND": "true", "RESTART_WORKER_ONLY": "true"}).worker_only
     assert "RESTART_WORKER_ONLY is 'yes': set true or false" in problems({**env, "RESTART_WORKER_ONLY": "yes"})
     assert "an agent beside the worker cannot" in problems({**env, "RESTART_WORKER_ONLY": "true"})
 
@@ -81,26 +81,26 @@ def test_numbers(env, name, value):
 
 
 def test_a_program_needs_no_shell(env, tmp_path):
-    settings = read({**env, "PATH": str(tmp_path)}, ["train", "$(HOME) 'x'"])
+    settings = read_settings({**env, "PATH": str(tmp_path)}, ["train", "$(HOME) 'x'"])
     assert (settings.worker, settings.shell) == (("train", "$(HOME) 'x'"), "")
 
 
 def test_a_program_excludes_the_other_ways(env):
     with pytest.raises(SettingsError, match="WORKER_COMMAND and a command after -- exclude each other"):
-        read({**env, "WORKER_COMMAND": "true", "SHELL": "/bin/sh"}, ["train"])
+        read_settings({**env, "WORKER_COMMAND": "true", "SHELL": "/bin/sh"}, ["train"])
     with pytest.raises(SettingsError, match="a command after -- and STARTUP_PROBE_PORT exclude each other"):
-        read({**env, "STARTUP_PROBE_PORT": "8081"}, ["train"])
+        read_settings({**env, "STARTUP_PROBE_PORT": "8081"}, ["train"])
 
 
 class TestShell:
     def test_the_one_of_the_environment(self, env):
-        assert read({**env, "WORKER_COMMAND": "true", "SHELL": "/bin/sh"}).worker == ("/bin/sh", "-c", "true")
+        assert read_settings({**env, "WORKER_COMMAND": "true", "SHELL": "/bin/sh"}).worker == ("/bin/sh", "-c", "true")
 
     def test_by_its_name(self, env):
-        assert read({**env, "WORKER_COMMAND": "true", "SHELL": "sh"}).worker == ("/usr/bin/sh", "-c", "true")
+        assert read_settings({**env, "WORKER_COMMAND": "true", "SHELL": "sh"}).worker == ("/usr/bin/sh", "-c", "true")
 
     def test_without_one_it_is_bash(self, env):
-        assert read({**env, "WORKER_COMMAND": "true"}).worker == ("/usr/bin/bash", "-c", "true")
+        assert read_settings({**env, "WORKER_COMMAND": "true"}).worker == ("/usr/bin/bash", "-c", "true")
 
     def test_without_any_shell_the_error_says_what_to_set(self, env, tmp_path):
         assert "set SHELL to a shell" in problems({**env, "WORKER_COMMAND": "true", "PATH": str(tmp_path)})
@@ -110,4 +110,4 @@ class TestShell:
         assert "cannot be run" in problems({**env, "WORKER_COMMAND": "true", "SHELL": shell})
 
     def test_none_is_needed_beside_a_worker(self, env, tmp_path):
-        assert read({**env, "PATH": str(tmp_path)}).worker is None
+        assert read_settings({**env, "PATH": str(tmp_path)}).worker is None

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from agent.settings import HELP, read
+from agent.settings import HELP, read_settings
 from agent.watchdog_settings import OPTIONS
 from tests.agent.test_settings import problems
 
@@ -22,7 +22,7 @@ def env(tmp_path):
 
 
 def test_defaults(env):
-    watchdog = read(env).watchdog
+    watchdog = read_settings(env).watchdog
     assert (watchdog.deadline, watchdog.first, watchdog.exit_code) == (300, 300, 124)
     assert (watchdog.dump_seconds, watchdog.termination_seconds) == (10, 10)
     assert (watchdog.pattern, watchdog.dump_signal, watchdog.dump_command) == (None, None, "")
@@ -31,11 +31,11 @@ def test_defaults(env):
 def test_without_a_deadline_there_is_none(env):
     for name in ("PROGRESS_DEADLINE_SECONDS", "JOBSET_HEARTBEAT_FILE"):
         env[name] = ""
-    assert read(env).watchdog is None
+    assert read_settings(env).watchdog is None
 
 
 def test_without_in_place_restart_nothing_of_the_cluster_is_needed(env):
-    settings = read(env)
+    settings = read_settings(env)
     assert (settings.in_place, settings.jobset, settings.namespace) == (False, "", "")
     assert "JOBSET_NAME is not set" in problems({**env, "IN_PLACE_RESTART": "true"})
     assert "nothing that the agent could do" in problems({**env, "WORKER_COMMAND": ""})
@@ -82,14 +82,14 @@ def test_what_is_wrong_is_named_with_what_to_do(env, change, text):
 
 @pytest.mark.parametrize("name", ["SIGUSR1", "USR1"])
 def test_signals_have_names(env, name):
-    assert read({**env, "STACK_DUMP_SIGNAL": name}).watchdog.dump_signal is signal.SIGUSR1
+    assert read_settings({**env, "STACK_DUMP_SIGNAL": name}).watchdog.dump_signal is signal.SIGUSR1
 
 
 def test_a_pattern_is_bytes_whatever_the_output_is(env):
-    pattern = read({**env, "HEARTBEAT_LOG_PATTERN": os.fsdecode(b"\xc3\xa9\xff")}).watchdog.pattern
+    pattern = read_settings({**env, "HEARTBEAT_LOG_PATTERN": os.fsdecode(b"\xc3\xa9\xff")}).watchdog.pattern
     assert pattern.search(b"\xc3\xa9\xff!")
 
 
 def test_a_pipe_is_fine(env, tmp_path):
     os.mkfifo(tmp_path / "beat")
-    assert read(env).watchdog.file == tmp_path / "beat"
+    assert read_settings(env).watchdog.file == tmp_path / "beat"

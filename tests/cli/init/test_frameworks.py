@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.settings import read
+from agent.settings import read_settings
 from tests.support.cluster.local_pods import pods
 
 FRAMEWORKS = ("torchrun", "jax", "mpi", "ray")
@@ -69,7 +69,7 @@ def test_the_agent_takes_the_watchdog_and_runs_the_command(framework, command):
     agent, worker = container["command"][:4], container["command"][4:]
     assert worker == without["command"]
     assert agent == ["python3", "-IBS", "/agent/agent.pyz", "--"]
-    settings = read({each["name"]: each.get("value", "x") for each in container["env"]}, worker)
+    settings = read_settings({each["name"]: each.get("value", "x") for each in container["env"]}, worker)
     assert settings.watchdog
     assert settings.watchdog.deadline == 300
     [rule] = jobset["spec"]["failurePolicy"]["rules"]

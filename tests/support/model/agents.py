@@ -5,7 +5,7 @@ What an agent reports is stored at once; the caches of the controller may not kn
 
 from typing import Any
 
-from agent.decision import Action, Own, decide, next_attempt, open_notice
+from agent.decision import Action, Progress, decide, next_attempt, open_notice
 from api import keys
 from api.restart_agent import jobs_without_agent
 from tests.support.model.stale import NS, Server, Stored
@@ -16,7 +16,7 @@ class Agents:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._own: dict[str, Own] = {}
+        self._own: dict[str, Progress] = {}
 
     def pods(self) -> list[str]:
         """Names of the pods in which an agent runs: those on a node that has failed may run, but reach no server."""
@@ -33,12 +33,12 @@ class Agents:
     def act(self, name: str) -> bool:
         """The next thing that the agent in this pod does; False if it waits."""
         pod, js = self._server.tables["pods"].live[name], self._server.get("jobsets", (NS, "js")).body()
-        own = self._own.get(pod.uid, Own())
+        own = self._own.get(pod.uid, Progress())
         match decide(js, own):
             case Action.REPORT:
                 attempt = next_attempt(js) if own.attempt is None else own.attempt
                 self._report(pod, attempt)
-                self._own[pod.uid] = Own(attempt, reported=True)
+                self._own[pod.uid] = Progress(attempt, reported=True)
             case Action.LIFT:
                 self._own[pod.uid] = own._replace(lifted=True)
             case Action.RESTART:
@@ -56,7 +56,7 @@ class Agents:
     def restart(self, name: str) -> None:
         """The kubelet starts the containers of the pod again."""
         pod = self._server.tables["pods"].live[name]
-        self._own[pod.uid] = Own()
+        self._own[pod.uid] = Progress()
         times = self.restarts(pod) + 1
         status = {**pod.content["status"], "containerStatuses": [{"name": "main", "restartCount": times}]}
         self._server.put("pods", {**pod.content, "status": status})
@@ -70,7 +70,7 @@ class Agents:
     def runs(self, job_uid: str) -> int | None:
         """The attempt that the worker of a Job runs; None while there is none or it waits at the barrier."""
         pod = self._server.pod_of(job_uid)
-        own = Own() if pod is None or not self._runs_agent(pod) else self._own.get(pod.uid, Own())
+        own = Progress() if pod is None or not self._runs_agent(pod) else self._own.get(pod.uid, Progress())
         return own.attempt if own.lifted else None
 
     def _acknowledge(self, pod: Stored, js: dict[str, Any]) -> bool:

@@ -1,6 +1,7 @@
 """Restarts in place where it matters where pods are, and no processes: the test plays the agents. Nodes that are lost.
 
-What a JobSet means for each of them is decided by `agent.decision`. Each pod that runs has one; a silent node's have none.
+What a JobSet means for each of them is decided by `agent.decision`. Each pod that runs has one; a silent node's have
+none.
 """
 
 import contextlib
@@ -8,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from agent.decision import Action, Own, decide, next_attempt
+from agent.decision import Action, Progress, decide, next_attempt
 from dev.cluster.node_faults import SILENT_ANNOTATION, come_back, fall_silent
 from tests.support.cluster import agents
 from tests.support.cluster.jobs import Sets
@@ -36,7 +37,7 @@ class PlayedAgents(threading.Thread):
     def __init__(self, sets: Sets) -> None:
         super().__init__(daemon=True)
         self._sets = sets
-        self._own: dict[str, Own] = {}
+        self._own: dict[str, Progress] = {}
         self._closed = threading.Event()
         self.start()
 
@@ -52,7 +53,7 @@ class PlayedAgents(threading.Thread):
     def run(self) -> None:
         while not self._closed.wait(PAUSE):
             jobset, running = self._sets.get(), [pod for pod in self._pods() if _runs(pod)]
-            self._own = {uid: self._own.get(uid, Own()) for uid in uids(running)}
+            self._own = {uid: self._own.get(uid, Progress()) for uid in uids(running)}
             for pod in running:
                 self._step(pod["metadata"], jobset)
 
@@ -69,11 +70,11 @@ class PlayedAgents(threading.Thread):
                 attempt = next_attempt(jobset)
                 body = {"metadata": {"annotations": {agents.ANNOTATION: str(attempt)}}}
                 if request(self._sets.cluster, "PATCH", f"{self._path()}/{meta['name']}", body, MERGE)[0] == 200:
-                    self._own[meta["uid"]] = Own(attempt, reported=True)
+                    self._own[meta["uid"]] = Progress(attempt, reported=True)
             case Action.LIFT:
                 self._own[meta["uid"]] = own._replace(lifted=True)
             case Action.RESTART:
-                self._own[meta["uid"]] = Own()
+                self._own[meta["uid"]] = Progress()
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ def parse_duration(text: Any) -> float:
 
 
 def duration_text(seconds: float) -> str:
-    """The duration that `parse_duration` reads as that many seconds, as Go writes it: `15s`, `1m30s`, `500ms`."""
+    """The Go duration of `seconds`, such as `15s`, `1m30s`, `500ms`. `parse_duration` reads it back."""
     if 0 < seconds < 1:
         return f"{seconds * 1000:g}ms"
     minutes, seconds = divmod(seconds, 60)

@@ -1,4 +1,4 @@
-"""The checks of admission, put together: the same for the manager, the command line and the benchmark."""
+"""Puts together the checks of admission, for the manager, the command line and the benchmark alike."""
 
 from functools import cache
 from typing import TYPE_CHECKING

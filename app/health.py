@@ -1,7 +1,6 @@
 """Liveness and readiness over plain HTTP (docs/reference/manager.md#servers).
 
-A probe runs the named checks of its endpoint; all must pass. The manager adds the checks and decides what they mean for
-the process; this file runs them and reports.
+A probe runs all named checks of its endpoint, and succeeds if all of them pass. The manager adds the checks.
 """
 
 import asyncio
@@ -17,15 +16,15 @@ from httpserver.limits import ENDPOINT_LIMITS
 from httpserver.server import Server
 
 Check = Callable[[], Awaitable[str | None]]
-"""None: passed, else what is wrong. An exception fails the check with its text."""
+"""A check returns None if it passes, else what is wrong. An exception fails the check with its text."""
 
-_Asked = Callable[[], Coroutine[Any, Any, str | None]]
+_SharedCheck = Callable[[], Coroutine[Any, Any, str | None]]
 
 CHECK_TIMEOUT = 12.0
 """Seconds for one check: a little more than the longest time limit inside a check."""
 
 SHARED_FOR = 1.0
-"""Seconds from the start of a check in which all requests share its result: any client may ask, at any rate."""
+"""Seconds from the start of a check in which all requests share its result, since any client may send any number."""
 
 DIAL_TIMEOUT = 10.0
 """Seconds for a TLS handshake with our own webhook server."""
@@ -40,39 +39,39 @@ WEBHOOK_NOT_STARTED: Final = "webhook server has not been started yet"
 class Health:
     """An ASGI application: `<endpoint>`, `<endpoint>?verbose` and `<endpoint>/<check>` of each probe.
 
-    200 `ok`, or 500 with one line per check. An endpoint without checks is fine as long as the process answers.
+    It answers 200 `ok`, or 500 with one line per check. An endpoint without checks always answers 200.
     """
 
     def __init__(
         self, *, liveness_path: str = "/healthz", readiness_path: str = "/readyz", timeout: float = CHECK_TIMEOUT
     ) -> None:
-        self._readiness: dict[str, _Asked] = {}
-        self._liveness_path = _clean(liveness_path)
-        self._endpoints: dict[str, dict[str, _Asked]] = {
+        self._readiness: dict[str, _SharedCheck] = {}
+        self._liveness_path = _normalized_path(liveness_path)
+        self._endpoints: dict[str, dict[str, _SharedCheck]] = {
             self._liveness_path: {},
-            _clean(readiness_path): self._readiness,
+            _normalized_path(readiness_path): self._readiness,
         }
         self._timeout = timeout
 
     @property
     def paths(self) -> list[str]:
-        """All paths that it serves."""
+        """All paths that this application serves."""
         return [*self._endpoints, *(f"{path}/{name}" for path, checks in self._endpoints.items() for name in checks)]
 
     def set_readiness(self, name: str, check: Check) -> None:
-        """Add a check of readiness, or replace the one of this name."""
+        """Add a check of readiness, or replace the check of this name."""
         self._readiness[name] = _Shared(check, self._timeout)
 
     def server(self, address: Address) -> Server:
-        """Bind now (raises `BindError`); the answer's `run` serves."""
+        """A server that is bound to `address`; its `run` serves. Raises `BindError`."""
         listener = bind(address, "health probes")
         return Server(self, listener, limits=ENDPOINT_LIMITS, always=self._is_liveness)
 
     def _is_liveness(self, path: str) -> bool:
-        return _clean(path) == self._liveness_path
+        return _normalized_path(path) == self._liveness_path
 
     async def __call__(self, scope: Message, _receive: Receive, send: Send) -> None:
-        path = _clean(scope["path"])
+        path = _normalized_path(scope["path"])
         verbose = "verbose" in parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if path in self._endpoints:
             await self._answer(send, path.strip("/"), self._endpoints[path] or {"ping": passes}, verbose)
@@ -85,29 +84,29 @@ class Health:
         await self._answer(send, name, {name: checks[name]}, verbose)
 
     async def unready(self) -> dict[str, str]:
-        """The checks of readiness that fail, each with what is wrong."""
+        """What is wrong, by name of each check of readiness that fails."""
         return {name: fault for name, fault in (await self._faults(self._readiness)).items() if fault}
 
-    async def _faults(self, checks: Mapping[str, _Asked]) -> dict[str, str | None]:
+    async def _faults(self, checks: Mapping[str, _SharedCheck]) -> dict[str, str | None]:
         async with asyncio.TaskGroup() as group:
             tasks = {name: group.create_task(check()) for name, check in checks.items()}
         return {name: task.result() for name, task in tasks.items()}
 
-    async def _answer(self, send: Send, name: str, checks: Mapping[str, _Asked], verbose: bool) -> None:
+    async def _answer(self, send: Send, name: str, checks: Mapping[str, _SharedCheck], verbose: bool) -> None:
         faults = await self._faults(checks)
-        healthy = not any(faults.values())
-        if healthy and not verbose:
+        is_healthy = not any(faults.values())
+        if is_healthy and not verbose:
             await respond(send, 200, "ok")
             return
         lines = [f"[-]{name} failed: {fault}" if fault else f"[+]{name} ok" for name, fault in faults.items()]
-        lines.append(f"{name} check {'passed' if healthy else 'failed'}")
-        await respond(send, 200 if healthy else 500, "\n".join(lines) + "\n")
+        lines.append(f"{name} check {'passed' if is_healthy else 'failed'}")
+        await respond(send, 200 if is_healthy else 500, "\n".join(lines) + "\n")
 
 
 class _Shared:
-    """A check whose result all requests share: it runs at most once in `SHARED_FOR`, even if a request is cancelled.
+    """A check whose result all requests share. It never raises.
 
-    It never raises.
+    It runs at most once in `SHARED_FOR`, even if a request is cancelled.
     """
 
     def __init__(self, check: Check, timeout: float) -> None:
@@ -147,9 +146,9 @@ def fails(fault: str) -> Check:
 
 
 def webhook_check(address: Address, *, timeout: float = DIAL_TIMEOUT) -> Check:
-    """Dials our own webhook port by TLS; host "" is this machine.
+    """A check that our own webhook server answers a TLS handshake. The host "" stands for this machine.
 
-    The certificate is not verified: the check is whether the server answers, and no data is sent.
+    It does not verify the certificate, and sends no data.
     """
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     tls.check_hostname = False
@@ -164,7 +163,7 @@ def webhook_check(address: Address, *, timeout: float = DIAL_TIMEOUT) -> Check:
             return f"webhook server is not reachable: no TLS handshake with {host}:{port} in {timeout:g} s"
         except OSError as error:
             return f"webhook server is not reachable: {host}:{port}: {error}"
-        # Not by an abort: uvloop logs a traceback if more of the handshake comes after it.
+        # Do not abort the connection: uvloop logs a traceback if more of the handshake arrives after an abort.
         writer.close()
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(timeout):
@@ -174,5 +173,5 @@ def webhook_check(address: Address, *, timeout: float = DIAL_TIMEOUT) -> Check:
     return check
 
 
-def _clean(path: str) -> str:
+def _normalized_path(path: str) -> str:
     return "/" + path.strip("/")

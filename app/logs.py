@@ -1,8 +1,8 @@
-"""The form of all log lines: JSON or console on stderr, with the flags of zap that Go managers take.
+"""Formats all log lines as JSON or for a console, as chosen by the flags of zap that Go managers take.
 
 Every module writes with `logging`. The keys of a JSON line are those of controller-runtime (`level`, `ts`, `logger`,
 `msg`, `controller`, `namespace`, `name`, `reconcileID`, `stacktrace`), so that existing log queries keep working.
-docs/debugging.md has all keys. Nothing here or below may log request bodies.
+docs/debugging.md has all keys. No module may log request bodies.
 """
 
 import json
@@ -25,7 +25,7 @@ LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.
 STACKTRACE_LEVELS: Final = {"info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
 ENCODERS: Final = ("json", "console")
 QUIET_LIBRARIES: Final = ("uvicorn", "asyncio", "aiohttp")
-"""Libraries of which only warnings are logged."""
+"""Libraries of which only warnings and errors are logged."""
 
 _OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 _COLORS: Final = {"debug": "34", "info": "32", "warn": "33"}
@@ -35,7 +35,7 @@ TimeEncoding = Callable[[datetime], str | float | int]
 
 
 class LogSettingsError(ValueError):
-    """A log flag has a value that is not known; one line says which are."""
+    """A log flag has an unknown value. The text is one line with the known values."""
 
 
 def _nanoseconds(when: datetime) -> int:
@@ -55,7 +55,7 @@ TIME_ENCODINGS: Final[dict[str, TimeEncoding]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """Validated settings; `parse` makes them. Levels are those of `logging`."""
+    """Validated settings, which `parse` returns. Levels are those of `logging`."""
 
     encoder: str
     level: int
@@ -66,30 +66,31 @@ class LogSettings:
 def parse(
     *, devel: bool = True, encoder: str = "", level: str = "", stacktrace_level: str = "", time_encoding: str = ""
 ) -> LogSettings:
-    """Settings from the `--zap-*` flags; "" = not given. Raises `LogSettingsError`.
+    """Settings from the `--zap-*` flags; "" means that the flag is not given. Raises `LogSettingsError`.
 
-    `devel` sets the defaults of the others, as in Go: console and debug, else json and info. `level` is debug, info,
-    error, panic, or a verbosity above 0: 1 and 2 (which the manifests pass) mean info, more means debug. Tracebacks are
-    written at `stacktrace_level` (default error) and above; below, an error is one line.
+    `devel` sets the defaults of the other flags, as in Go: console and debug, else json and info. `level` is debug,
+    info, error, panic, or a verbosity above 0. The verbosities 1 and 2 (which the manifests pass) mean info, higher
+    ones debug. Tracebacks are written at `stacktrace_level` (default error) and above. Below this level, an error is
+    one line.
     """
     return LogSettings(
-        encoder=_one_of("--zap-encoder", encoder or ("console" if devel else "json"), ENCODERS),
+        encoder=_require_one_of("--zap-encoder", encoder or ("console" if devel else "json"), ENCODERS),
         level=parse_level(level or ("debug" if devel else "info"), "--zap-log-level="),
         stacktrace_level=STACKTRACE_LEVELS[
-            _one_of("--zap-stacktrace-level", (stacktrace_level or "error").lower(), STACKTRACE_LEVELS)
+            _require_one_of("--zap-stacktrace-level", (stacktrace_level or "error").lower(), STACKTRACE_LEVELS)
         ],
-        time_encoding=_one_of("--zap-time-encoding", time_encoding or "rfc3339", TIME_ENCODINGS),
+        time_encoding=_require_one_of("--zap-time-encoding", time_encoding or "rfc3339", TIME_ENCODINGS),
     )
 
 
-def _one_of(flag: str, value: str, known: Any) -> str:
-    if value not in known:
-        raise LogSettingsError(f"{flag}={value}: must be one of {', '.join(known)}")
+def _require_one_of(flag: str, value: str, choices: Any) -> str:
+    if value not in choices:
+        raise LogSettingsError(f"{flag}={value}: must be one of {', '.join(choices)}")
     return value
 
 
 def parse_level(text: str, label: str = "level ") -> int:
-    """The level of `logging` for a name or number as `parse` takes it. Raises `LogSettingsError`; `label` begins it."""
+    """The level of `logging` for a name or number as `parse` takes it. Raises `LogSettingsError`, led by `label`."""
     if text.isascii() and text.isdigit() and int(text) > 0:
         return logging.INFO if int(text) <= 2 else logging.DEBUG
     try:
@@ -99,8 +100,8 @@ def parse_level(text: str, label: str = "level ") -> int:
 
 
 def level_name(level: int) -> str:
-    """The name that `parse_level` takes for a level; that of `logging` for one that it does not know."""
-    return next((name for name, known in LEVELS.items() if known == level), logging.getLevelName(level).lower())
+    """The name that `parse_level` takes for a level, else the name that `logging` has for it."""
+    return next((name for name, value in LEVELS.items() if value == level), logging.getLevelName(level).lower())
 
 
 def configure(settings: LogSettings, stream: TextIO | None = None) -> None:
@@ -109,8 +110,8 @@ def configure(settings: LogSettings, stream: TextIO | None = None) -> None:
     handler = LimitedHandler(out)
     handler.setFormatter(formatter(settings, colors=out.isatty()))
     root = logging.getLogger()
-    for old in list(root.handlers):
-        root.removeHandler(old)
+    for old_handler in list(root.handlers):
+        root.removeHandler(old_handler)
     root.addHandler(handler)
     set_level(settings.level)
 
@@ -123,12 +124,12 @@ def set_level(level: int) -> None:
 
 
 def formatter(settings: LogSettings, *, colors: bool = False) -> logging.Formatter:
-    """The formatter that `configure` installs; `colors` are those of a terminal."""
+    """The formatter that `configure` installs. `colors`: write colors of a terminal."""
     return _Formatter(settings, _json if settings.encoder == "json" else partial(_console, colors=colors))
 
 
 class _Formatter(logging.Formatter):
-    """Collects the fields of a record in the order of a zap line; `render` writes them."""
+    """Collects the fields of a record in the order of a zap line, for `render` to format."""
 
     def __init__(self, settings: LogSettings, render: Callable[[dict[str, Any]], str]) -> None:
         super().__init__()
@@ -161,13 +162,13 @@ def _console(line: dict[str, Any], *, colors: bool) -> str:
     level_text = f"[{level:<8}]"
     if colors:
         level_text = f"\x1b[{_COLORS.get(level, '31')}m{level_text}\x1b[0m"
-    # A message that quotes others' text must not look like two lines.
+    # A message that quotes text of a user must not look like two lines.
     message = escape(message.replace("\n", "\\n").replace("\r", "\\r"))
-    fields = "".join(f" {key}={_plain(value)}" for key, value in line.items())
+    fields = "".join(f" {key}={_field_text(value)}" for key, value in line.items())
     return f"{when} {level_text} {message:<30} [{logger}]{fields}" + (f"\n{escape(trace)}" if trace else "")
 
 
-def _plain(value: Any) -> str:
+def _field_text(value: Any) -> str:
     text = str(value)
     return text if text.isprintable() and " " not in text else repr(text)
 
@@ -176,6 +177,7 @@ def _json(line: dict[str, Any]) -> str:
     try:
         return escape(msgspec.json.encode(line, enc_hook=str).decode())
     except (UnicodeEncodeError, TypeError):
-        # Lone surrogates (bytes of a file name, say) or odd keys of a mapping: the line must not be lost.
+        # The line must not be lost if it has lone surrogates, such as bytes of a file name, or unusual keys of a
+        # mapping.
         plain = {key: value if isinstance(value, str | int | float) else repr(value) for key, value in line.items()}
         return json.dumps(plain)

@@ -1,7 +1,7 @@
 """All metrics of the process, under the names that dashboards of the Go JobSet use (docs/reference/metrics.md).
 
-Holds its own registry, so that several managers fit into one process and tests do not see each other. Other packages
-know only the small protocols that the hooks here implement. `app.metrics_server` serves them.
+Each `Metrics` has its own registry, so that several managers fit into one process and tests do not see each other.
+Other packages know only the small protocols that the hooks implement. `app.metrics_server` serves the metrics.
 """
 
 from collections.abc import Iterable
@@ -28,8 +28,7 @@ from certs.source import Observer
 from kube.controller_metrics import ControllerMetrics
 from kube.workqueue import LOW_PRIORITY, QueueMetrics, WorkQueue
 
-# Without this, each counter and histogram gets a second series with its creation time, which the Go program does not
-# have.
+# Else each counter and histogram gets a second series with its creation time, which the Go program does not have.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library left it untyped
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -46,14 +45,14 @@ ATTEMPT_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 60, 120, 300, 600, 120
 """Seconds: from a small set on warm nodes to an hour of waiting for machines."""
 
 CALL_BUCKETS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
-"""Requests of one reconcile; creating a set of 10,000 Jobs takes about the largest."""
+"""Requests of one reconcile. Creating a JobSet of 10,000 Jobs takes about the largest number."""
 
 RECONCILE_RESULTS = ("success", "error", "requeue", "requeue_after")
 QUEUE_LABELS = ("name", "controller")
 
 
 class QueueHooks(QueueMetrics):
-    """The workqueue_* metrics of one queue. `bind` the queue once it exists, for its gauges."""
+    """The workqueue_* metrics of one queue. For the gauges, `bind` the queue once it exists."""
 
     def __init__(self, name: str, metrics: "_QueueFamilies") -> None:
         self.name = name
@@ -81,7 +80,7 @@ class QueueHooks(QueueMetrics):
 
 
 class _QueueFamilies(Collector):
-    """The workqueue_* metrics; as a collector it gives the gauges."""
+    """The workqueue_* metrics of all queues. As a collector, it computes the gauges."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.adds = Counter(
@@ -108,7 +107,7 @@ class _QueueFamilies(Collector):
         registry.register(self)
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Names only: a registry asks for them outside any event loop, where queues cannot be read."""
+        """The gauges without values, for a registry that asks outside an event loop, where queues cannot be read."""
         return self._families()
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
@@ -118,7 +117,7 @@ class _QueueFamilies(Collector):
             if queue is None:
                 continue
             labels = [hooks.name, hooks.name]
-            # The priorities in use are reported at 0, too: an alert needs a series that does not disappear.
+            # Both priorities are always reported, also at 0, since an alert needs a series that does not disappear.
             for priority, keys in ({0: 0, LOW_PRIORITY: 0} | queue.depth()).items():
                 depth.add_metric([*labels, str(priority)], keys)
             unfinished.add_metric(labels, queue.unfinished_seconds())
@@ -211,7 +210,7 @@ class _ControllerFamilies:
 
 
 class RequestHooks:
-    """`kube.transport.RequestMetrics`."""
+    """Implements `kube.transport.RequestMetrics`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
@@ -226,7 +225,7 @@ class RequestHooks:
 
 
 class WebhookHooks(PolicyHooks):
-    """`app.workers.ReportedMetrics`. `path` and `rule` must come from our code, never from the client."""
+    """Implements `app.workers.ReportedMetrics`. `path` and `rule` must come from our code, never from the client."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         super().__init__(registry)
@@ -254,7 +253,7 @@ class WebhookHooks(PolicyHooks):
             ("webhook", "rule"),
             registry=registry,
         )
-        # Kept, because looking up a child by its labels costs more than counting.
+        # Cached, since looking up a child metric by its labels costs more than counting.
         self._counting = cache(self._in_flight.labels)
         self._coded = cache(self._requests.labels)
         self._timing = cache(self._latency.labels)
@@ -272,7 +271,7 @@ class WebhookHooks(PolicyHooks):
 
 
 class MilestoneHooks:
-    """`controllers.jobset.milestones.Milestones`: how long JobSets took, without their names."""
+    """Implements `controllers.jobset.milestones.Milestones`: how long JobSets took, without a label of the JobSet."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def seconds(name: str, text: str) -> Histogram:
@@ -299,7 +298,7 @@ class MilestoneHooks:
 
 
 class CertificateHooks(Observer):
-    """The certificate of one server."""
+    """The metrics of the certificate of one server."""
 
     def __init__(self, name: str, families: "_CertificateFamilies") -> None:
         self._name = name
@@ -312,7 +311,7 @@ class CertificateHooks(Observer):
         self._expiry.set(not_after)
 
     def on_failure(self) -> None:
-        """A certificate could not be read; the one in use stays."""
+        """A certificate could not be read. The certificate in use stays."""
         self._families.reads.inc()
         self._families.errors.inc()
 
@@ -350,7 +349,7 @@ class _CertificateFamilies:
 
 
 class Metrics:
-    """The registry and the hooks into it."""
+    """The registry of one manager, and the hooks that count into it."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -372,11 +371,11 @@ class Metrics:
             collector(registry=self._registry)
 
     def queue(self, name: str) -> QueueHooks:
-        """Hooks for the queue of the controller `name`: give them to the `WorkQueue`, then `bind` that."""
+        """Hooks for the queue of the controller `name`. Pass them to the `WorkQueue`, then `bind` the queue."""
         return self._queues.queues.setdefault(name, QueueHooks(name, self._queues))
 
     def controller(self, name: str, workers: int) -> ControllerHooks:
-        """Hooks for a controller that has so many workers."""
+        """Hooks for the controller `name` with this number of workers."""
         self._controllers.workers.labels(name).set(workers)
         return ControllerHooks(name, self._controllers)
 
@@ -385,7 +384,7 @@ class Metrics:
         return CertificateHooks(name, self._certificates)
 
     def leader(self, name: str, leading: bool) -> None:
-        """Whether this process holds the lease of that name."""
+        """Set whether this process holds the lease `name`."""
         self._leader.labels(name).set(leading)
 
     def render(self) -> tuple[bytes, str]:

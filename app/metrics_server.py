@@ -1,9 +1,9 @@
-"""The endpoint of metrics and debug pages: HTTPS, for users who have the right to a path.
+"""Serves metrics and debug pages over HTTPS to users who have the right to the path.
 
 See docs/reference/manager.md#servers.
 
-Tokens are checked by TokenReview and rights by SubjectAccessReview, so that a scraper needs only a ClusterRole. Tokens
-are neither kept nor logged: caches hold their digests.
+TokenReview checks tokens and SubjectAccessReview checks rights, so that a scraper needs only a ClusterRole. Tokens are
+neither stored nor logged. The caches hold digests of tokens.
 """
 
 import asyncio
@@ -55,23 +55,23 @@ class ScrapeLimits:
     """Seconds for which a refusal is cached."""
 
     cache_size: int = 256
-    """Answers remembered of each kind: far more than there are scrapers."""
+    """Answers in each cache: far more than there are scrapers."""
 
     reviews_at_once: int = 4
-    """Reviews sent side by side: clients of this port must not be able to overload the API server."""
+    """Reviews sent in parallel, few enough that clients of this port cannot overload the API server."""
 
     review_timeout: float = REVIEW_TIMEOUT
-    """Seconds for one review, waiting for its turn included."""
+    """Seconds for one review, including the wait for its turn."""
 
     max_token: int = 16 << 10
-    """Characters of a token; longer ones are refused without a review."""
+    """Characters of a token. A longer token is refused without a review."""
 
 
 SCRAPE_LIMITS = ScrapeLimits()
 
 
 class RefusedError(Exception):
-    """The request is not served: HTTP status and text of the answer."""
+    """The request is refused with this HTTP status and text."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -93,7 +93,7 @@ class Guard:
         self._rights: Expiring[bytes, bool] = Expiring(limits.cache_size)
 
     async def admit(self, authorization: str, method: str, path: str) -> User:
-        """`authorization` is the value of that header, "" when there was none."""
+        """The user of the request. `authorization` is the value of the header, "" without one."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token or len(token) > self._limits.max_token:
@@ -107,7 +107,7 @@ class Guard:
         key = hashlib.sha256(token.encode()).digest()
         user = self._users.get(key, self._clock())
         if user is None:
-            user = await self._ask(lambda: self._reviewer.authenticate(token), "Authentication failed")
+            user = await self._review(lambda: self._reviewer.authenticate(token), "Authentication failed")
             if user is None:
                 raise RefusedError(401, "Unauthorized")
             self._users.put(key, user, self._clock() + self._limits.authenticated_for)
@@ -115,15 +115,15 @@ class Guard:
 
     async def _is_allowed(self, user: User, verb: str, path: str) -> bool:
         key = hashlib.sha256(msgspec.json.encode([user, verb, path])).digest()
-        allowed = self._rights.get(key, self._clock())
-        if allowed is None:
+        is_allowed = self._rights.get(key, self._clock())
+        if is_allowed is None:
             failure = f"Authorization for user {user.username} failed"
-            allowed = await self._ask(lambda: self._reviewer.authorize(user, verb, path), failure)
-            believed = self._limits.allowed_for if allowed else self._limits.denied_for
-            self._rights.put(key, allowed, self._clock() + believed)
-        return allowed
+            is_allowed = await self._review(lambda: self._reviewer.authorize(user, verb, path), failure)
+            cache_seconds = self._limits.allowed_for if is_allowed else self._limits.denied_for
+            self._rights.put(key, is_allowed, self._clock() + cache_seconds)
+        return is_allowed
 
-    async def _ask(self, review: Callable[[], Awaitable[V]], failure: str) -> V:
+    async def _review(self, review: Callable[[], Awaitable[V]], failure: str) -> V:
         try:
             async with asyncio.timeout(self._limits.review_timeout), self._turns:
                 return await review()
@@ -133,7 +133,7 @@ class Guard:
 
 
 class MetricsApp:
-    """An ASGI application with the page /metrics and those of `debug`. Each path is a right of its own."""
+    """An ASGI application with the page /metrics and the pages of `debug`. Each path needs a right of its own."""
 
     def __init__(self, metrics: Metrics, guard: Guard, debug: Debug | None = None) -> None:
         self.metrics = metrics
@@ -142,7 +142,7 @@ class MetricsApp:
 
     @property
     def paths(self) -> list[str]:
-        """All paths that it serves."""
+        """All paths that this application serves."""
         return [PATH, *(sorted(self._debug.paths) if self._debug else ())]
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -165,9 +165,9 @@ class MetricsApp:
 
 
 class MetricsServer:
-    """Serves metrics and debug pages, and follows the certificate's files. Ends and is stopped like a `Server`.
+    """Serves metrics and debug pages, and reads the files of its certificate when they change. Stops like a `Server`.
 
-    It serves nothing until it has a certificate: `problem` says why it has none.
+    It serves nothing until it has a certificate. `problem` is the reason while it has none.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class MetricsServer:
         self._server.stop()
 
     async def run(self) -> None:
-        await self._sign()
+        await self._make_certificate()
         if self._certificates is None:
             await self._server.run()
             return
@@ -207,11 +207,11 @@ class MetricsServer:
                 follower.cancel()
 
     async def unready(self) -> str | None:
-        """A check of readiness: fails while no certificate can be made."""
+        """A check of readiness, which fails while no certificate can be made."""
         return self.problem
 
-    async def _sign(self) -> None:
-        """Serve a certificate of our own making, as soon as one can be made."""
+    async def _make_certificate(self) -> None:
+        """Make a self-signed certificate and use it. Retries until a certificate is made."""
         for failures in itertools.count(1):
             try:
                 install(self._context, *await asyncio.to_thread(call, "certs.renewal", "self_signed"))
@@ -235,12 +235,13 @@ def metrics_server(
     poll: float = POLL,
     retry_after: float = RETRY_AFTER,
 ) -> MetricsServer:
-    """Bind now (raises `BindError`); its `run` serves.
+    """A server that is bound to `address`; its `run` serves. Raises `BindError`.
 
-    `poll` is seconds between two checks of `cert_dir`, `retry_after` those after which a certificate is made again.
+    `poll` is the number of seconds between two checks of `cert_dir`, `retry_after` the first pause in seconds after a
+    self-signed certificate could not be made.
 
-    Without a usable pair in `cert_dir` it serves a self-signed certificate for localhost until one appears there. A
-    folder that is missing at the start is not mounted, and not looked for again.
+    The server uses a self-signed certificate for localhost until a usable certificate appears in `cert_dir`. A folder
+    that is missing at the start counts as not mounted, and is not checked again.
     """
     context = server_context(tls.min_version, tls.cipher_suites)
     listener = bind(address, "metrics")

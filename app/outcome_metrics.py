@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 
 class OutcomeHooks:
-    """`controllers.jobset.endings.Outcomes`: ends of JobSets, by name; the costs of failures, in total."""
+    """Implements `controllers.jobset.endings.Outcomes`: ends of JobSets by name, and the costs of failures in total."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, text: str) -> Counter:
@@ -14,8 +14,12 @@ class OutcomeHooks:
             "Failed": counter("jobset_failed_total", "failed JobSets"),
             "Completed": counter("jobset_completed_total", "completed JobSets"),
         }
-        self._too_long = counter("jobset_active_deadline_exceeded_total", "JobSets that failed by their deadline")
-        self._too_late = counter("jobset_start_timeouts_total", "attempts that ended because a pod did not run in time")
+        self._deadline_exceeded = counter(
+            "jobset_active_deadline_exceeded_total", "JobSets that failed by their deadline"
+        )
+        self._start_timed_out = counter(
+            "jobset_start_timeouts_total", "attempts that ended because a pod did not run in time"
+        )
 
         self._by_node = Counter(
             "jobset_node_failures_total", "The total number of attempts that a failed node ended", registry=registry
@@ -32,23 +36,23 @@ class OutcomeHooks:
         self._by_state[state].labels(name, namespace).inc()
 
     def deadline_exceeded(self, namespace: str, name: str) -> None:
-        """A JobSet failed by its deadline; `on_end` has counted it as failed."""
-        self._too_long.labels(name, namespace).inc()
+        """Count a JobSet that failed by its deadline. `on_end` has counted it as failed."""
+        self._deadline_exceeded.labels(name, namespace).inc()
 
     def start_timed_out(self, namespace: str, name: str) -> None:
-        """An attempt of the set ended because a pod did not run in time."""
-        self._too_late.labels(name, namespace).inc()
+        """Count an attempt of the JobSet that ended because a pod did not run in time."""
+        self._start_timed_out.labels(name, namespace).inc()
 
     def node_failed(self) -> None:
-        """An attempt of a set ended because of a node."""
+        """Count an attempt of a JobSet that ended because of a node."""
         self._by_node.inc()
 
     def on_seconds(self, running: int, lost: int) -> None:
-        """More seconds that a set has run or lost."""
+        """Add seconds that a JobSet has run or lost."""
         self._running.inc(running)
         self._lost.inc(lost)
 
     def forget(self, namespace: str, name: str) -> None:
-        """Drop the series of a deleted JobSet, or memory would grow with every JobSet."""
-        for counter in (*self._by_state.values(), self._too_long, self._too_late):
+        """Drop the series of a deleted JobSet, since memory would else grow with every JobSet."""
+        for counter in (*self._by_state.values(), self._deadline_exceeded, self._start_timed_out):
             counter.remove(name, namespace)

@@ -1,4 +1,4 @@
-"""Metrics of the decisions of JobSetPolicies, for a bounded number of policies, and a listener for them."""
+"""Metrics of the decisions of JobSetPolicies, for a bounded number of policies."""
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -6,14 +6,14 @@ from policy.kinds import PolicyId
 from webhooks.metrics import PolicyMetrics
 
 MAX_POLICIES = 200
-"""Policies that have series of their own."""
+"""Largest number of policies that have series of their own."""
 
 OTHER_POLICIES = "(others)"
-"""Not a valid name of a policy."""
+"""The label of all other policies, which is not a valid name of a policy."""
 
 
 class PolicyHooks:
-    """`webhooks.metrics.PolicyMetrics` and `controllers.policy.exceptions.ExceptionMetrics`."""
+    """Implements `webhooks.metrics.PolicyMetrics` and `controllers.policy.exceptions.ExceptionMetrics`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._decisions = Counter(
@@ -32,22 +32,22 @@ class PolicyHooks:
         self._listeners: list[PolicyMetrics] = []
 
     def tell(self, listener: PolicyMetrics) -> None:
-        """Also report every decision to this listener, those of worker processes included."""
+        """Also report every decision to this listener, including the decisions of workers."""
         self._listeners.append(listener)
 
     def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
-        """Administrators name policies. Those beyond the first `MAX_POLICIES` of this process are counted together."""
+        """Count a decision. Policies beyond the first `MAX_POLICIES` of this process are counted together."""
         self._decisions.labels(self._label(policy.name), rule, action).inc(count)
         for listener in self._listeners:
             listener.count_decision(policy, rule, action, count)
 
     def used(self, namespace: str, name: str, uid: str) -> None:
-        """Does nothing: tenants name exceptions, so a metric of them would not be bounded."""
+        """Tell the listeners that an exception was used. Users name exceptions, so a metric would not be bounded."""
         for listener in self._listeners:
             listener.used(namespace, name, uid)
 
     def exception(self, policy: str, action: str) -> None:
-        """An exception from a stored policy was used for the first time, or has ended."""
+        """Count an exception from a stored policy that was used for the first time, or has ended."""
         self._exceptions.labels(self._label(policy), action).inc()
 
     def _label(self, policy: str) -> str:

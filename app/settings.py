@@ -1,10 +1,10 @@
-"""Settings of the manager: what the configuration file may hold, and the flags that override it.
+"""Settings of the manager: the fields of the configuration file, and the flags that override them.
 
 See docs/reference/configuration.md, which is generated from this file: the text below a field, its limits and its
 example are what users read. `app.settings_file` reads the file.
 
-The manager does not start with an unknown field, and reports all faults: a setting that is silently ignored would be
-worse.
+The manager does not start with an unknown field, since a setting that is silently ignored would be worse. It reports
+all faults at once.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -26,7 +26,7 @@ from pydantic.alias_generators import to_camel
 from api import keys
 from api.features import FeatureGateError, FeatureGates, gate_faults
 from app.durations import Duration, duration_text
-from app.settings_faults import GateFaultsError, again, faults
+from app.settings_faults import GateFaultsError, fault_lines, initial_fault
 from certs.tls import check_options
 from httpserver.address import BindError, check_host, parse_bind_address
 from kube.model.validation import dns1035_label, dns1123_label, dns1123_subdomain
@@ -40,7 +40,7 @@ MIN_INTERVAL = 1.0  # seconds between two rounds of a policy's status, or of an 
 
 
 class SettingsError(Exception):
-    """The configuration cannot be used; the text says where and why, one fault a line."""
+    """The configuration cannot be used. The text has a line for each fault: where it is, and what is wrong."""
 
 
 def _check_bind_address(text: str) -> str:
@@ -66,11 +66,11 @@ _as_tuple = BeforeValidator(lambda value: tuple(value) if isinstance(value, list
 Texts = Annotated[tuple[str, ...], _as_tuple]
 LookUp = Literal["ConfigMaps", "Secrets"]
 LOOK_UPS = {"ConfigMaps": CONFIG_MAPS, "Secrets": SECRETS}
-"""What each value of childDryRun.lookUp stands for."""
+"""The resource of each value of childDryRun.lookUp."""
 
 
 class _Section(BaseModel):
-    """A part of the file: camelCase names, no unknown fields, no silent conversions."""
+    """A section of the file, with camelCase names, without unknown fields and without silent conversions."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True, frozen=True)
 
@@ -78,8 +78,8 @@ class _Section(BaseModel):
     @classmethod
     def _default_when_empty(cls, value: Any, info: ValidationInfo) -> Any:
         """Empty texts and zero durations mean the default, as in every Kubernetes component configuration."""
-        empty = value == "" or (isinstance(value, float) and value == 0)
-        return cls.model_fields[str(info.field_name)].default if empty else value
+        is_empty = value == "" or (isinstance(value, float) and value == 0)
+        return cls.model_fields[str(info.field_name)].default if is_empty else value
 
 
 class WebhookSettings(_Section):
@@ -133,12 +133,12 @@ class LeaderElectionSettings(_Section):
     @model_validator(mode="wrap")
     @classmethod
     def _check_order(cls, values: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
-        """Holds the durations to their order, also where another field is wrong."""
+        """Check the order of the durations, also if another field is wrong."""
         faults: list[Any] = []
         try:
             section = read(values)
         except ValidationError as error:
-            faults = [again(fault) for fault in error.errors()]
+            faults = [initial_fault(fault) for fault in error.errors()]
             names = {"leaseDuration", "renewDeadline", "retryPeriod"}
             if not isinstance(values, dict) or names & {fault["loc"][0] for fault in faults if fault["loc"]}:
                 raise
@@ -146,11 +146,11 @@ class LeaderElectionSettings(_Section):
         durations = section.lease_duration, section.renew_deadline, section.retry_period
         if not durations[0] > durations[1] > 1.2 * durations[2]:
             lease, renew, retry = map(duration_text, durations)
-            wrong = ValueError(
+            cause = ValueError(
                 f"leaseDuration ({lease}) must be longer than renewDeadline ({renew}), and that longer than"
                 f" 1.2 times retryPeriod ({retry})"
             )
-            faults.append({"type": "value_error", "loc": (), "input": values, "ctx": {"error": wrong}})
+            faults.append({"type": "value_error", "loc": (), "input": values, "ctx": {"error": cause}})
         if faults:
             raise ValidationError.from_exception_data(cls.__name__, faults)
         return section
@@ -272,8 +272,8 @@ class DryRunSettings(_Section):
     @classmethod
     def _check_budget(cls, value: float) -> float:
         if value > MAX_BUDGET:
-            most, found = duration_text(MAX_BUDGET), duration_text(value)
-            raise ValueError(f"must be at most {most}, is {found}: the API server waits 10s for the whole admission")
+            limit, actual = duration_text(MAX_BUDGET), duration_text(value)
+            raise ValueError(f"must be at most {limit}, is {actual}: the API server waits 10s for the whole admission")
         return value
 
 
@@ -373,8 +373,8 @@ class Settings(_Section):
     @field_validator("feature_gates", mode="before")
     @classmethod
     def _known_gates(cls, value: Any) -> Any:
-        if isinstance(value, dict) and (found := list(gate_faults({str(name): on for name, on in value.items()}))):
-            raise GateFaultsError(found)
+        if isinstance(value, dict) and (faults := list(gate_faults({str(name): on for name, on in value.items()}))):
+            raise GateFaultsError(faults)
         return value
 
     @field_validator("feature_gates")
@@ -387,14 +387,14 @@ class Settings(_Section):
         return value
 
     def override(self, section: str, **values: Any) -> Self:
-        """A copy with fields of one section replaced by the flags that were given (None = not given)."""
+        """A copy with fields of one section replaced by `values` of flags; None means that the flag is not given."""
         set_values = {name: value for name, value in values.items() if value is not None}
-        part: BaseModel = getattr(self, section)
+        current: BaseModel = getattr(self, section)
         try:
-            checked = type(part).model_validate({to_camel(name): value for name, value in set_values.items()})
+            checked = type(current).model_validate({to_camel(name): value for name, value in set_values.items()})
         except ValidationError as error:
             raise SettingsError(
-                "\n".join(f"flag for {to_camel(section)}.{fault}" for fault in faults(type(part), error))
+                "\n".join(f"flag for {to_camel(section)}.{fault}" for fault in fault_lines(type(current), error))
             ) from error
         update = {name: getattr(checked, name) for name in set_values}
-        return self.model_copy(update={section: part.model_copy(update=update)})
+        return self.model_copy(update={section: current.model_copy(update=update)})

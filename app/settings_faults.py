@@ -1,4 +1,4 @@
-"""Faults of settings, with lines of the file, in the terms of YAML. Pure."""
+"""Turns errors of pydantic into faults of settings: in the terms of YAML, with the line of the file. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,8 +17,8 @@ class GateFaultsError(ValueError):
         self.found = found
 
 
-def faults(record: type[BaseModel], error: ValidationError, tree: yaml.Node | None = None) -> Iterator[str]:
-    """A line for each fault: which key, what is wrong, how to correct it, and the line of the file."""
+def fault_lines(record: type[BaseModel], error: ValidationError, tree: yaml.Node | None = None) -> Iterator[str]:
+    """A line for each fault, with its key, what is wrong, how to correct it, and its line in the file."""
     for fault in error.errors():
         keys = fault["loc"]
         cause = fault.get("ctx", {}).get("error")
@@ -28,10 +28,10 @@ def faults(record: type[BaseModel], error: ValidationError, tree: yaml.Node | No
             continue
         message = _rephrase(fault["msg"].removeprefix("Value error, "))
         if fault["type"] == "extra_forbidden":
-            names = _names(record, keys[:-1])
+            names = _field_names(record, keys[:-1])
             message = f"unknown field; {did_you_mean(str(keys[-1]), names, intro='the fields are', most=len(names))}"
         elif fault["type"] == "model_type":
-            message = f"must be a mapping with some of {', '.join(_names(record, keys))}"
+            message = f"must be a mapping with some of {', '.join(_field_names(record, keys))}"
         elif fault["type"] == "literal_error":
             message = message.removesuffix(" or ''").replace(", ", " or ")
         elif fault["type"] == "tuple_type":
@@ -39,12 +39,12 @@ def faults(record: type[BaseModel], error: ValidationError, tree: yaml.Node | No
         yield f"{'.'.join(map(str, keys))}: {message}{line_words(tree, keys)}"
 
 
-def again(fault: Any) -> Any:
-    """A fault of pydantic (`ErrorDetails`), to be raised beside others (`InitErrorDetails`)."""
+def initial_fault(fault: Any) -> Any:
+    """Convert a fault that pydantic has reported (`ErrorDetails`) into one that can be raised (`InitErrorDetails`)."""
     return {"type": fault["type"], "loc": fault["loc"], "input": fault["input"], "ctx": fault.get("ctx", {})}
 
 
-_WORDS = {
+_YAML_PHRASES = {
     "Input should be": "must be",
     "a valid boolean": "true or false",
     "a valid integer": "a whole number",
@@ -55,25 +55,25 @@ _WORDS = {
     "less than or equal to": "at most",
     "greater than": "above",
 }
-"""Phrases of pydantic, and the same in the terms of YAML."""
+"""Phrases of pydantic, and what replaces each of them."""
 
 
 def _rephrase(message: str) -> str:
-    for phrase, meant in _WORDS.items():
-        message = message.replace(phrase, meant)
+    for phrase, replacement in _YAML_PHRASES.items():
+        message = message.replace(phrase, replacement)
     return message
 
 
-def _names(record: type[BaseModel], keys: Sequence[int | str]) -> list[str]:
-    """The fields of a section, of the record for an empty path; sorted."""
-    part: Any = record
+def _field_names(record: type[BaseModel], keys: Sequence[int | str]) -> list[str]:
+    """The sorted fields of the section at the path `keys` below `record`."""
+    section: Any = record
     for name in keys:
-        part = next(field.annotation for field in part.model_fields.values() if field.alias == name)
-    return sorted(str(field.alias) for field in part.model_fields.values())
+        section = next(field.annotation for field in section.model_fields.values() if field.alias == name)
+    return sorted(str(field.alias) for field in section.model_fields.values())
 
 
 def line_words(node: yaml.Node | None, keys: Sequence[int | str]) -> str:
-    """` (line 5)`: where the key is, or the innermost one around it that is in the file."""
+    """Words such as ` (line 5)` for the line of the key, or of its innermost parent in the file; "" without a line."""
     line = 0
     for name in keys:
         for key, value in node.value if isinstance(node, yaml.MappingNode) else ():

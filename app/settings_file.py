@@ -1,6 +1,6 @@
-"""Reads the manager's configuration file. See `app.settings` for what it may hold.
+"""Reads the manager's configuration file, whose fields are in `app.settings`.
 
-Reading is strict: an unknown field, a duplicate key or a wrong kind is an error that names the line_words.
+Reading is strict: an unknown field, a duplicate key or a wrong kind is an error that names the line.
 """
 
 import json
@@ -11,29 +11,29 @@ import yaml
 from pydantic import ValidationError
 
 from app.settings import API_VERSION, KIND, Settings, SettingsError
-from app.settings_faults import faults, line_words
+from app.settings_faults import fault_lines, line_words
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML that notes duplicate keys."""
+    """A loader of YAML that collects an error for each duplicate key."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.duplicates: list[str] = []
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
+        known_keys: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 continue  # refused below
-            if key.value in seen:
+            if key.value in known_keys:
                 self.duplicates.append(f"line {key.start_mark.line + 1}: key {key.value!r} is given twice")
-            seen.add(key.value)
+            known_keys.add(key.value)
         return super().construct_mapping(node, deep)
 
 
 def load(path: str) -> Settings:
-    """Read the file; an empty path gives the defaults."""
+    """The settings in the file, or the defaults for an empty path. Raises `SettingsError`."""
     if not path:
         return Settings()
     try:
@@ -48,15 +48,15 @@ def load(path: str) -> Settings:
 
 
 def parse(text: str) -> Settings:
-    """Read the text of a configuration file. The error names all its faults."""
+    """The settings in the text of a configuration file. Raises `SettingsError` with all faults."""
     try:
-        tree, data, found = _read(text)
+        tree, data, faults = _read_yaml(text)
     except yaml.YAMLError as error:
-        raise SettingsError(f"not YAML: {_fault(error)}") from error
+        raise SettingsError(f"not YAML: {_yaml_fault(error)}") from error
     except ValueError as error:
         raise SettingsError("not YAML: a value does not fit its tag (!!)") from error
     if not isinstance(data, dict):
-        raise SettingsError(f"{_other_kind(data)}; write at least\n  apiVersion: {API_VERSION}\n  kind: {KIND}")
+        raise SettingsError(f"{_kind_fault(data)}; write at least\n  apiVersion: {API_VERSION}\n  kind: {KIND}")
     if data.get("kind") == "ConfigMap":
         entries = data.get("data")
         keys = ", ".join(map(str, entries if isinstance(entries, dict) else ())) or "none"
@@ -65,27 +65,27 @@ def parse(text: str) -> Settings:
             " kubectl get configmap NAME -n NAMESPACE -o jsonpath='{.data.controller_manager_config\\.yaml}'"
         )
     type_of_file = {"apiVersion": API_VERSION, "kind": KIND}
-    for field, wanted in type_of_file.items():
-        if data.get(field) != wanted:
+    for field, expected in type_of_file.items():
+        if data.get(field) != expected:
             actual = json.dumps(data[field], default=str) if field in data else "missing"
-            found.append(f"{field}: must be {wanted}, is {actual}{line_words(tree, (field,))}")
+            faults.append(f"{field}: must be {expected}, is {actual}{line_words(tree, (field,))}")
     try:
         settings = Settings.model_validate({**_without_nulls(data), **type_of_file})
     except ValidationError as error:
-        found += faults(Settings, error, tree)
-    if found:
-        raise SettingsError("\n".join(found))
+        faults += fault_lines(Settings, error, tree)
+    if faults:
+        raise SettingsError("\n".join(faults))
     return settings
 
 
-def _other_kind(data: Any) -> str:
+def _kind_fault(data: Any) -> str:
     """The type of a document that is not a mapping, in words."""
     if data is None:
         return "the file is empty, or holds only comments"
     return f"the file holds a {'list' if isinstance(data, list) else 'single value'}, and has to hold fields"
 
 
-def _read(text: str) -> tuple[yaml.Node | None, Any, list[str]]:
+def _read_yaml(text: str) -> tuple[yaml.Node | None, Any, list[str]]:
     """The nodes of the document, which have line numbers, its data, and errors about duplicate keys."""
     loader = _StrictLoader(text)
     try:
@@ -96,15 +96,15 @@ def _read(text: str) -> tuple[yaml.Node | None, Any, list[str]]:
         loader.dispose()
 
 
-def _fault(error: yaml.YAMLError) -> str:
-    """What is wrong and where, without the parser's own words for the text."""
+def _yaml_fault(error: yaml.YAMLError) -> str:
+    """What is wrong and where, without the parser's excerpt of the text."""
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
     return f"{problem} (line {mark.line + 1}, column {mark.column + 1})" if mark else problem
 
 
 def _without_nulls(value: Any) -> Any:
-    """A null is an absent field, as in every Kubernetes object."""
+    """The value without fields that are null, since null means an absent field in every Kubernetes object."""
     if isinstance(value, dict):
         return {name: _without_nulls(part) for name, part in value.items() if part is not None}
     return value

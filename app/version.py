@@ -7,8 +7,8 @@ DISTRIBUTION = "jobset-controller"
 
 
 @cache
-def current() -> str:
-    """`v<version>` of the installed distribution; `v0.0.0-dev` when it runs from an unpacked tree."""
+def current_version() -> str:
+    """`v<version>` of the installed distribution, or `v0.0.0-dev` for a program that runs from a source tree."""
     for metadata_folder in Path(__file__).parents[1].glob(f"{DISTRIBUTION.replace('-', '_')}-*.dist-info"):
         return f"v{metadata_folder.stem.rpartition('-')[2]}"
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 (as slow as all else of --version)
@@ -20,7 +20,7 @@ def current() -> str:
 
 
 def user_agent() -> str:
-    """`jobset/<version> (<os>/<machine>)`; the API server takes the part before the slash as field manager."""
+    """`jobset/<version> (<os>/<machine>)`. The API server uses the part before the slash as field manager."""
     import platform  # noqa: PLC0415 (only those who talk to a cluster need it)
 
-    return f"jobset/{current()} ({platform.system().lower()}/{platform.machine()})"
+    return f"jobset/{current_version()} ({platform.system().lower()}/{platform.machine()})"

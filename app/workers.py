@@ -1,9 +1,9 @@
 """The processes that serve admission on the manager's port (`webhook.workers`).
 
-They are forked before the manager has an event loop or a thread, so that they share with it the memory of the program.
-A worker is a manager with webhooks only: it has its own client, caches and certificates. A socket pair connects each to
-the manager: the worker reports its answers over it, the manager sends commands, and each side sees by its end that the
-other is gone.
+The manager forks the workers before it has an event loop or a thread, so that they share the memory of the program. A
+worker is a manager with webhooks only, and has its own client, caches and certificates. A socket pair connects each
+worker to the manager. The worker reports its answers, the manager sends commands, and each side notices when the other
+side ends.
 """
 
 import asyncio
@@ -29,42 +29,41 @@ from webhooks.metrics import PolicyMetrics, WebhookMetrics
 log = logging.getLogger(__name__)
 
 REPORT_EVERY = 1.0
-"""Seconds between two reports of a worker; a report also shows that the worker is alive."""
+"""Seconds between two reports of a worker. A report also shows that the worker is alive."""
 
 REPORT_TIMEOUT = 60.0
 """Seconds without a report after which a worker counts as hanging."""
 
 STOP = b"s"
-"""The message that makes a worker finish its requests and stop. If the channel closes without it, the worker ends at
-once.
+"""The command that makes a worker finish its requests and stop. A worker whose channel just closes ends at once.
 
-The other commands are a level of `logging`, as the byte of that number, and the letters of `app.debug.pages.COMMANDS`.
+The other commands are a level of `logging`, as a byte with this number, and the letters of `app.debug.pages.COMMANDS`.
 """
 
 EXIT_TIMEOUT = DEFAULT.shutdown_delay + DEFAULT.drain + DEFAULT.flush
-"""Seconds that workers have once the manager has ended: to finish their requests, or to say why they cannot start."""
+"""Seconds that workers have after the end of the manager to finish their requests, or to log why they cannot start."""
 
 MAX_ANSWERS = 100_000
-"""Answers in one report; more are not counted."""
+"""Largest number of answers in one report. Further answers are not counted."""
 
 MAX_DECISIONS = 10_000
-"""Different decisions of policies in one report; more are not counted."""
+"""Largest number of different decisions of policies in one report. Further decisions are not counted."""
 
 MAX_USED = 1_000
-"""Different exceptions in one report; more are reported when they are used again."""
+"""Largest number of different exceptions in one report. Further exceptions are reported when they are used again."""
 
 MAX_REPORT = 16 * 2**20
-"""Bytes of one report: enough for that many answers and decisions."""
+"""Largest number of bytes of one report, enough for the limits of answers, decisions and exceptions."""
 
 
 class WorkerError(Exception):
-    """A worker cannot start, has ended or hangs; the text is one line."""
+    """A worker cannot start, has ended or hangs. The text is one line."""
 
 
 class _Path(msgspec.Struct, array_like=True):
-    """What happened at one path since the last report.
+    """The counts of one path since the last report.
 
-    Requests begun, code and seconds of those answered, and the objects refused by rule.
+    `started`: number of requests. `finished`: code and seconds of each answer. `refused`: refused objects by rule.
     """
 
     started: int = 0
@@ -72,7 +71,7 @@ class _Path(msgspec.Struct, array_like=True):
     refused: dict[str, int] = {}
 
     def count(self, path: str, metrics: WebhookMetrics) -> None:
-        """Add it to the manager's own metrics."""
+        """Add the counts to the manager's own metrics."""
         for _ in range(self.started):
             metrics.on_start(path)
         for rule, times in self.refused.items():
@@ -87,9 +86,9 @@ class ReportedMetrics(WebhookMetrics, PolicyMetrics, Protocol):
 
 
 class _Report(msgspec.Struct, array_like=True):
-    """What happened at each path, the page that a command has asked for, and the number of each decision of policies.
+    """A report of a worker: counts of each path, the page for a command, and counts of decisions of policies.
 
-    `used`: namespace, name and UID of exceptions.
+    `used`: namespace, name and UID of exceptions that were used.
     """
 
     paths: dict[str, _Path]
@@ -103,7 +102,7 @@ _decoder = msgspec.json.Decoder(_Report)
 
 
 class Records:
-    """`ReportedMetrics` of a worker: keeps the counts until they are reported to the manager."""
+    """The `ReportedMetrics` of a worker, which keep counts until they are reported to the manager."""
 
     def __init__(self) -> None:
         self._decisions: Counter[tuple[PolicyId, str, str]] = Counter()
@@ -135,12 +134,12 @@ class Records:
             self._used.add((namespace, name, uid))
 
     def answer(self, command: bytes, page: str) -> None:
-        """Send the page that a command has asked for with the next report, which comes at once."""
+        """Report at once, with the page that `command` requests."""
         self._page = command.decode(), page
         self._page_ready.set()
 
     def report(self) -> bytes:
-        """One line with what happened since the last one."""
+        """A report as one line of JSON, with the counts since the last report."""
         decisions = [(*decision, count) for decision, count in self._decisions.items()]
         report = _Report(self._paths, *self._page, decisions, sorted(self._used))
         self._paths, self._answers, self._page, self._decisions = defaultdict(_Path), 0, ("", ""), Counter()
@@ -149,7 +148,7 @@ class Records:
         return msgspec.json.encode(report) + b"\n"
 
     async def send(self, writer: asyncio.StreamWriter, *, every: float = REPORT_EVERY) -> None:
-        """Report every that many seconds for as long as the manager listens."""
+        """Send a report every `every` seconds for as long as the manager listens."""
         with contextlib.suppress(ConnectionError):
             while not writer.is_closing():
                 writer.write(self.report())
@@ -161,48 +160,48 @@ class Records:
 
 @dataclass(slots=True)
 class Worker:
-    """A worker as the manager sees it."""
+    """The manager's side of one worker."""
 
     pid: int
     channel: socket.socket
     _writer: asyncio.StreamWriter | None = field(default=None, init=False)
-    _stopped: bool = field(default=False, init=False)
+    _is_stopping: bool = field(default=False, init=False)
     _pages: dict[str, asyncio.Future[str]] = field(default_factory=dict, init=False)
 
     async def watch(self, metrics: ReportedMetrics, *, timeout: float = REPORT_TIMEOUT) -> None:
-        """Count what it answers until it has stopped.
+        """Count the worker's answers until the worker has stopped.
 
-        Raises `WorkerError` if it ends before, or does not report for `timeout` seconds.
+        Raises `WorkerError` if the worker ends without `stop`, or does not report for `timeout` seconds.
         """
         reader, self._writer = await asyncio.open_connection(sock=self.channel, limit=MAX_REPORT)
         try:
-            if self._stopped:
+            if self._is_stopping:
                 self._writer.write(STOP)
             while line := await self._read_line(reader, timeout):
-                self._take(_decoder.decode(line), metrics)
+                self._count_report(_decoder.decode(line), metrics)
         except TimeoutError:
             raise WorkerError(f"admission worker {self.pid} hangs: no report from it for {timeout:g} s") from None
         except ConnectionError:
-            pass  # it ended before it read the message
+            pass  # the worker ended before it read the command
         finally:
-            if not (self._stopped or self._writer.is_closing()):
-                self._writer.write(STOP)  # the manager fails, and pending requests are still answered
+            if not (self._is_stopping or self._writer.is_closing()):
+                self._writer.write(STOP)  # the manager fails, but the worker still answers pending requests
             self._writer.close()
-        if not self._stopped:
+        if not self._is_stopping:
             raise WorkerError(f"admission worker {self.pid} ended: its last log lines are above")
 
     @staticmethod
     async def _read_line(reader: asyncio.StreamReader, timeout: float) -> bytes:
-        """Not with `asyncio.wait_for`: up to Python 3.11 it ignores a cancellation that comes together with a line."""
+        # Up to Python 3.11, `asyncio.wait_for` ignores a cancellation that comes together with a line.
         async with asyncio.timeout(timeout):
             return await reader.readline()
 
-    def _take(self, report: _Report, metrics: ReportedMetrics) -> None:
+    def _count_report(self, report: _Report, metrics: ReportedMetrics) -> None:
         waiter = self._pages.pop(report.command, None)
         if waiter is not None and not waiter.done():
             waiter.set_result(report.page)
-        for path, seen in report.paths.items():
-            seen.count(path, metrics)
+        for path, path_counts in report.paths.items():
+            path_counts.count(path, metrics)
         for policy, rule, action, count in report.decisions:
             metrics.count_decision(policy, rule, action, count)
         for namespace, name, uid in report.used:
@@ -216,12 +215,12 @@ class Worker:
             self.channel.close()
 
     def stop(self) -> None:
-        """Make it finish its requests and end."""
-        self._stopped = True
+        """Make the worker finish its requests and end."""
+        self._is_stopping = True
         self._send(STOP)
 
     def set_level(self, level: int) -> None:
-        """Make it log at this level of `logging` and above."""
+        """Make the worker log at this level of `logging` and above."""
         self._send(bytes([level]))
 
     async def page(self, command: bytes) -> str:
@@ -232,18 +231,18 @@ class Worker:
         return await page
 
     def _send(self, command: bytes) -> None:
-        """Send a message; does nothing before `watch` and after the end."""
+        """Send a command. Does nothing before `watch` and after the end of the worker."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(command)
 
 
 @contextlib.contextmanager
 def fork_workers(count: int, work: Callable[[socket.socket], None]) -> Iterator[list[Worker]]:
-    """`count` processes that do `work` with their end of the channel; all end with the block.
+    """Fork `count` processes, each of which calls `work` with its end of the channel. All processes end with the block.
 
     A `WorkerError` that `work` raises is printed as one line.
     """
-    freeze()  # a collection would write to every page, and pages that are written to are not shared any more
+    freeze()  # a garbage collection would write to every page, and a page that is written to is no longer shared
     workers: list[Worker] = []
     try:
         for _ in range(count):
@@ -265,8 +264,8 @@ def _fork(work: Callable[[socket.socket], None], inherited: list[socket.socket])
         return Worker(pid, ours)
     code = 1
     try:
-        # The manager handles signals and stops its workers. A worker notices the end of the manager only if it closes
-        # its copies of the manager's ends.
+        # The manager handles signals and stops its workers. A worker notices the end of the manager only after it has
+        # closed its copies of the manager's ends of all channels.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         for channel in (ours, *inherited):
@@ -283,7 +282,7 @@ def _fork(work: Callable[[socket.socket], None], inherited: list[socket.socket])
 
 
 def _reap(pid: int, deadline: float) -> None:
-    """Wait for a process that was told to stop, until the deadline (`time.monotonic`); then kill it."""
+    """Wait for the end of a process until `deadline` (`time.monotonic`), then kill it."""
     with contextlib.suppress(ProcessLookupError, ChildProcessError):
         while os.waitpid(pid, os.WNOHANG) == (0, 0):
             if time.monotonic() > deadline:

@@ -60,7 +60,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
         from app import version  # noqa: PLC0415 (no other command needs it)
 
-        print(version.current())
+        print(version.current_version())
         parser.exit()
 
 
@@ -98,5 +98,5 @@ def add_version(commands: Commands) -> None:
 def _version(_: argparse.Namespace) -> int:
     from app import version  # noqa: PLC0415 (no command pays for what another one imports)
 
-    print(version.current())
+    print(version.current_version())
     return 0

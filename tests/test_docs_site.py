@@ -24,7 +24,7 @@ def test_the_site_is_made_and_finds_pages(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("GITHUB_REPOSITORY", "OWNER/jobset")
     first = build(tmp_path)
     page = (first.parent / "docs/cli.html").read_text(encoding="utf-8")
-    assert f"Version {version.current()}" in page
+    assert f"Version {version.current_version()}" in page
     assert '<a href="https://github.com/OWNER/jobset">' in page
     assert 'href="../site.css"' in page
     assert (first.parent / "site.css").is_file()

@@ -1,4 +1,4 @@
-"""The log level in force. It may be changed for a time; afterwards the level of the flags holds again."""
+"""The log level in force. It may be changed for a time. Afterwards the level of the flags holds again."""
 
 import asyncio
 import logging
@@ -24,18 +24,21 @@ MAX_TIME: Final = 24 * 3600.0
 
 
 class LevelError(ValueError):
-    """A request for another level cannot be understood; one line says why."""
+    """A request for another level is invalid. The text is one line with the reason."""
 
 
 class _LevelChange(msgspec.Struct, forbid_unknown_fields=True, rename={"duration": "for"}):
-    """The body of a change, with the key `level` of zap's handler."""
+    """The body of a request to change the level. Its key `level` is the key that zap's HTTP handler reads."""
 
     level: str
     duration: str = ""
 
 
 class LogLevel:
-    """The log level of this process and, by `tell`, of others. Create it in an event loop, after `logs.configure`."""
+    """The log level of this process. `tell` passes it on to the other processes.
+
+    Create it in an event loop, after `logs.configure`.
+    """
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self._tell = tell
@@ -44,13 +47,16 @@ class LogLevel:
         self._timer: asyncio.TimerHandle | None = None
 
     def as_json(self) -> JSON:
-        """The level, and until when it holds if it was changed."""
+        """The level; if it was changed, also the time at which it ends and the level that holds then."""
         body: JSON = {"level": level_name(self._level)}
         return {**body, "until": self._until, "then": level_name(self._configured)} if self._until else body
 
     def change(self, body: bytes) -> None:
-        """Take `{"level": "debug", "for": "15m"}`. Raises `LevelError`. The configured level ends a change at once."""
-        level, seconds = _read(body)
+        """Apply a body such as `{"level": "debug", "for": "15m"}`. Raises `LevelError`.
+
+        A body with the configured level ends an earlier change at once.
+        """
+        level, seconds = _parse_change(body)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -62,14 +68,14 @@ class LogLevel:
 
     def _set(self, level: int, until: str) -> None:
         self._level, self._until = level, until
-        set_level(min(level, logging.INFO))  # so that the next line is written at any level
+        set_level(min(level, logging.INFO))  # so that the next line is always written
         log.info("log level: %s%s", level_name(level), f" until {until}" if until else ", as configured")
         set_level(level)
         self._tell(level)
 
 
-def _read(body: bytes) -> tuple[int, float]:
-    """Level and seconds."""
+def _parse_change(body: bytes) -> tuple[int, float]:
+    """The level of `logging`, and the seconds that it holds. Raises `LevelError`."""
     try:
         change = msgspec.json.decode(body, type=_LevelChange)
         seconds = parse_duration(change.duration) if change.duration else DEFAULT_TIME

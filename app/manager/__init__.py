@@ -1,5 +1,5 @@
-"""The manager: `process` has its processes and event loops, `run` the order in which one of them starts.
+"""The manager. `process` has its processes and event loops, `run` the order in which the stages of one process start.
 
-`supervisor` has the order in which it stops. Each of the other files is a stage or what stages share. A stage is given
-what it needs and returns what it made; stages do not know each other.
+`supervisor` has the order in which a process stops. Each of the other files is a stage, or is shared by stages. Stages
+do not import each other: each gets its inputs as arguments and returns its results.
 """

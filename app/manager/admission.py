@@ -45,7 +45,7 @@ FOLLOWER_WAIT = 0.25
 """Seconds that the admission of a follower waits for its leader to be scheduled."""
 
 SYNC_TIMEOUT = 120.0
-"""Seconds until the policies have to be known."""
+"""Seconds until the policies have to be read."""
 
 
 async def start_webhooks(
@@ -56,9 +56,9 @@ async def start_webhooks(
     placement: PlacementWatches,
     shared: Shared,
 ) -> None:
-    """Serve admission here; returns once it answers. `source`: where the certificate comes from."""
+    """Serve admission in this process. Returns once the server answers. `source` provides the certificate."""
     metrics = shared.records or deps.metrics.webhooks
-    app = await _app(deps, placement, metrics, await _policies(deps, metrics, source))
+    app = await _webhook_app(deps, placement, metrics, await _policy_checks(deps, metrics, source))
     server = Server(app, shared.listener, tls)
     deps.supervisor.start(server.run(), "webhooks", stop=server.stop, delayed=True)
     deps.supervisor.on_stop(server.wind_down)
@@ -69,11 +69,11 @@ async def start_webhooks(
     log.info("webhooks serve on port %d", server.port)
 
 
-async def _policies(deps: Deps, metrics: ReportedMetrics, source: CertificateSource) -> "PolicyChecks | None":
-    """The checks by policies, once the policies are known; None without the feature gate.
+async def _policy_checks(deps: Deps, metrics: ReportedMetrics, source: CertificateSource) -> "PolicyChecks | None":
+    """The checks of policies, once the policies are read; None without the feature gate.
 
-    Raises `kube.informer.SyncTimeoutError` if they are not known after `SYNC_TIMEOUT`: a JobSet that they deny must not
-    pass.
+    Raises `kube.informer.SyncTimeoutError` if the policies are not read after `SYNC_TIMEOUT`, since a JobSet that they
+    deny must not pass.
     """
     gates = deps.options.gates
     if not gates[GATE]:
@@ -81,29 +81,29 @@ async def _policies(deps: Deps, metrics: ReportedMetrics, source: CertificateSou
     from webhooks.jobset.policies import PolicyChecks  # noqa: PLC0415 (all rules, which are of no use without the gate)
     from webhooks.policy.watches import PolicyWatches  # noqa: PLC0415 (the same)
 
-    parts = [
+    tasks = [
         partial(source.look_after, MUTATING_WEBHOOK_CONFIGURATIONS, POLICY_MUTATING_CONFIGURATION),
         partial(source.look_after, VALIDATING_WEBHOOK_CONFIGURATIONS, POLICY_VALIDATING_CONFIGURATION),
     ]
-    watches = PolicyWatches(deps.client, beside=parts)
+    watches = PolicyWatches(deps.client, beside=tasks)
     deps.supervisor.start(watches.run(), "policy-watches")
     await watches.wait_settled(SYNC_TIMEOUT)
     return PolicyChecks(watches, metrics, gates, deps.options.settings.policies.queue_controllers)
 
 
-async def _app(
+async def _webhook_app(
     deps: Deps, placement: PlacementWatches, metrics: WebhookMetrics, policies: "PolicyChecks | None"
 ) -> FastAPI:
     settings = deps.options.settings
-    dry_run, most = settings.child_dry_run, settings.client_connection
+    dry_run, rate_limits = settings.child_dry_run, settings.client_connection
     looks_up = [LOOK_UPS[each] for each in dry_run.look_up]
-    # Limits of its own: reviews neither hold up what is reconciled in this process nor wait for it.
-    client = deps.client.with_limits(RequestLimits(most.qps, most.burst))
+    # This client has its own limits, so that reviews and reconciles in this process do not wait for each other.
+    client = deps.client.with_limits(RequestLimits(rate_limits.qps, rate_limits.burst))
     cluster = ClusterChecks(client, dry_run=dry_run.enable, budget=dry_run.budget, looks_up=looks_up)
-    form = await term_form(settings.exclusive_placement.terms, lambda: deps.client.raw("/version"))
-    # Before the leaders are listed, followers get the gate: no pod has to wait for the caches.
+    terms = await term_form(settings.exclusive_placement.terms, lambda: deps.client.raw("/version"))
+    # Until the leaders are listed, followers get the scheduling gate, so that no pod has to wait for the caches.
     promises = Promises(client) if deps.options.gates[SPARES] else None
-    pods = pod_handlers(Domains(placement, FOLLOWER_WAIT), lambda: form, promises)
+    pods = pod_handlers(Domains(placement, FOLLOWER_WAIT), lambda: terms, promises)
     limits = SetLimits(settings.limits.jobs_per_set, settings.limits.pods_per_set)
     checks = engine(deps.options.gates, limits)
     handlers = {**jobset_handlers(checks, cluster, policies), **pods}
@@ -116,7 +116,7 @@ async def _app(
 
 
 def with_placement_watch(handler: Handler, placement: PlacementWatches) -> Handler:
-    """The handler, whose first review of an exclusive JobSet or pod begins the watches.
+    """The handler, which starts the watches at its first review of an exclusive JobSet or pod.
 
     So leaders and nodes are listed while the Jobs are created and their leaders are scheduled.
     """
@@ -130,12 +130,12 @@ def with_placement_watch(handler: Handler, placement: PlacementWatches) -> Handl
     return handle
 
 
-async def term_form(chosen: str, version: Callable[[], Awaitable[bytes]]) -> TermForm:
-    """How leaders' terms are written: as asked for, or for `Auto` by what the API server answers to /version.
+async def term_form(setting: str, version: Callable[[], Awaitable[bytes]]) -> TermForm:
+    """The form of the affinity terms of leaders: the setting, or for `Auto` the form for the API server's version.
 
-    An answer that cannot be read gives the form that every API server understands.
+    If the answer to /version cannot be read, it is the form that every API server understands.
     """
-    if chosen != "Auto":
-        return TermForm(chosen)
-    known = parse_version(await version())
-    return TermForm.EXPRESSIONS if known is None or known < LABEL_KEYS.since else TermForm.LABEL_KEYS
+    if setting != "Auto":
+        return TermForm(setting)
+    server_version = parse_version(await version())
+    return TermForm.EXPRESSIONS if server_version is None or server_version < LABEL_KEYS.since else TermForm.LABEL_KEYS

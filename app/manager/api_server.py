@@ -1,4 +1,4 @@
-"""The stage before all others: the API server answers, and serves JobSets."""
+"""The stage before the certificates: waits until the API server answers and serves JobSets."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ class Waiting:
     log_every: float = 60.0
 
     def pauses(self) -> Iterator[float]:
-        """Each twice as long as the one before, up to the longest."""
+        """Yield pauses in seconds, each twice as long as the pause before, up to the longest."""
         pause = self.first_pause
         while True:
             yield min(pause, self.longest_pause)
@@ -39,15 +39,16 @@ DEFAULT = Waiting()
 
 
 async def await_jobsets(client: Client, waiting: Waiting = DEFAULT, *, alone: bool = True) -> None:
-    """Wait until the API server answers.
+    """Wait until the API server answers and serves JobSets.
 
-    `alone` False: the manager, which has forked this process, waits for the same. The manager logs what is wrong and
-    ends this process with itself; so every error is retried here, and logged only after `log_every`. Raises
-    `StartError`, with what to do, if the API server does not serve JobSets. Raises `KubeError` for permanent errors:
-    refused credentials, or a certificate that is not trusted.
+    Raises `StartError`, with what to do, if the API server does not serve JobSets. Raises `KubeError` for permanent
+    errors: refused credentials, or a certificate that is not trusted.
+
+    Without `alone` it raises nothing. The manager, which has forked this process, then waits in the same way, logs what
+    is wrong, and ends both processes. So this process retries every error, and logs it only after `log_every`.
     """
     loop = asyncio.get_running_loop()
-    began, warned = loop.time(), False
+    began, has_warned = loop.time(), False
     log_at = began if alone else began + waiting.log_every
     for pause in waiting.pauses():
         try:
@@ -56,18 +57,18 @@ async def await_jobsets(client: Client, waiting: Waiting = DEFAULT, *, alone: bo
             if alone:
                 raise StartError(NOT_SERVED)
         except KubeError as error:
-            if alone and not _may_pass(error):
+            if alone and not _is_temporary(error):
                 raise
             if (now := loop.time()) >= log_at:
                 log.warning("waiting for the API server, which does not answer (%.0f s so far): %s", now - began, error)
-                log_at, warned = now + waiting.log_every, True
+                log_at, has_warned = now + waiting.log_every, True
         await asyncio.sleep(pause)
-    if warned:
+    if has_warned:
         log.info("the API server answers after %.0f s", loop.time() - began)
 
 
-def _may_pass(error: KubeError) -> bool:
-    """Whether the error is one of an API server that starts, restarts or is overloaded."""
+def _is_temporary(error: KubeError) -> bool:
+    """Whether an API server that starts, restarts or is overloaded can cause the error."""
     if isinstance(error, TransportError):
         return not error.untrusted
     return isinstance(error, ServerError | TooManyRequests)

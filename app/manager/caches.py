@@ -1,4 +1,4 @@
-"""The stage of caches: every replica fills them, so that a new leader starts warm."""
+"""The stage of caches. Every replica fills its caches, so that a new leader starts with full caches."""
 
 import logging
 
@@ -12,11 +12,11 @@ from controllers.placement.watches import PlacementWatches
 log = logging.getLogger(__name__)
 
 SYNC_TIMEOUT = 120.0
-"""Seconds until the caches have to be filled, and as many for those of exclusive placement."""
+"""Seconds until the caches have to be filled, and again as many until the caches of exclusive placement are filled."""
 
 
 def start_placement_watches(deps: Deps) -> PlacementWatches:
-    """What admission of pods and the placement controller read; filled in the background once a Job needs it."""
+    """Caches that admission of pods and the placement controller read. They are filled once a Job needs them."""
     watches = PlacementWatches(deps.client)
     deps.supervisor.start(watches.run(), "placement-watches")
     return watches
@@ -25,9 +25,9 @@ def start_placement_watches(deps: Deps) -> PlacementWatches:
 async def fill_caches(deps: Deps, health: Health, placement: PlacementWatches) -> Watches:
     """Wait for all caches of the JobSet controller and return them.
 
-    Until then readiness fails and names those missing. Later it fails while the API server does not serve JobSets.
-
-    Raises `kube.informer.SyncTimeoutError`, which names what is missing after `SYNC_TIMEOUT`.
+    Readiness fails until the caches are filled, and names the missing ones. Later it fails while the API server does
+    not serve JobSets. Raises `kube.informer.SyncTimeoutError`, which names the caches that are missing after
+    `SYNC_TIMEOUT`.
     """
     settings = deps.options.settings
     watches = Watches(
@@ -48,7 +48,7 @@ async def fill_caches(deps: Deps, health: Health, placement: PlacementWatches) -
     health.set_readiness("crd", crd)
     deps.supervisor.start(watches.run(), "watches")
     await watches.wait_synced(SYNC_TIMEOUT)
-    await placement.wait_synced(SYNC_TIMEOUT)  # the Jobs say whether it is needed
+    await placement.wait_synced(SYNC_TIMEOUT)  # after the Jobs, which decide whether its caches are needed
     health.set_readiness("caches", passes)
     freeze()
     log.info("caches are synced: %d JobSets, %d Jobs", len(watches.jobsets.store), len(watches.jobs.store))

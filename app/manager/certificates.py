@@ -1,4 +1,4 @@
-"""The stage of certificates: a TLS context with a pair that the API server trusts, kept up to date from then on."""
+"""The stage of certificates: keeps a TLS context with a certificate that the API server trusts up to date."""
 
 import ssl
 from functools import partial
@@ -16,21 +16,21 @@ from kube.config import pod_namespace
 
 
 async def start_certificates(deps: Deps, health: Health) -> tuple[ssl.SSLContext, CertificateSource]:
-    """Wait for the first pair; readiness fails until it is there.
+    """Wait for the first certificate. Readiness fails until then.
 
-    Returns the TLS context and the source of its certificate. Our own CA is tried until it succeeds. Certificate files
-    that do not appear in time end the manager: `certs.files.MissingFilesError`; so does an unreadable CA of clients:
-    `certs.tls.CertificateError`.
+    Returns the TLS context and the source of its certificate. With our own CA, errors are retried until a certificate
+    is issued. Raises `certs.files.MissingFilesError` if certificate files do not appear in time, and
+    `certs.tls.CertificateError` if the CA of clients cannot be read. Both errors end the manager.
     """
     tls = deps.options.settings.tls
-    plain = partial(server_context, tls.min_version, tls.cipher_suites)
-    live = Live(plain(), deps.metrics.certificate("webhook"))
-    source = _source(deps, live, health)
+    new_context = partial(server_context, tls.min_version, tls.cipher_suites)
+    live = Live(new_context(), deps.metrics.certificate("webhook"))
+    source = _certificate_source(deps, live, health)
     deps.supervisor.start(source.run(), "certificates")
     await source.ready.wait()
     context = live.context
     if tls.client_ca_file:
-        clients = ClientAuthority(Path(tls.client_ca_file), live, plain)
+        clients = ClientAuthority(Path(tls.client_ca_file), live, new_context)
         clients.load()
         deps.supervisor.start(clients.run(), "client-ca")
         context = clients.context
@@ -38,21 +38,21 @@ async def start_certificates(deps: Deps, health: Health) -> tuple[ssl.SSLContext
     return context, source
 
 
-def _source(deps: Deps, live: Live, health: Health) -> CertificateSource:
-    """Our own CA, or files that the user provides."""
+def _certificate_source(deps: Deps, live: Live, health: Health) -> CertificateSource:
+    """The source of certificates: our own CA, or files that the user provides."""
     settings = deps.options.settings
-    internal = settings.internal_cert_management
+    cert_settings = settings.internal_cert_management
     extra = [settings.webhook.host] if settings.webhook.host else []
-    if not internal.enable:
-        hosts = (f"{internal.webhook_service_name}.{own_namespace()}.svc", *extra)
+    if not cert_settings.enable:
+        hosts = (f"{cert_settings.webhook_service_name}.{own_namespace()}.svc", *extra)
         return FileCertificates(Path(settings.webhook.cert_dir), live, hosts=hosts)
-    hosts = service_hosts(internal.webhook_service_name, own_namespace(), *extra)
-    namespace, secret = own_namespace(), internal.webhook_secret_name
+    hosts = service_hosts(cert_settings.webhook_service_name, own_namespace(), *extra)
+    namespace, secret = own_namespace(), cert_settings.webhook_secret_name
     options = CertOptions(
         namespace,
         secret,
         hosts,
-        key_algorithm=internal.key_algorithm or "ECDSA",
+        key_algorithm=cert_settings.key_algorithm or "ECDSA",
         local=not pod_namespace() and is_loopback(settings.webhook.host),
     )
     certs = CertManager(deps.client, live, options)

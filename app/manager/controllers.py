@@ -1,4 +1,4 @@
-"""The last stage: the controllers, made of what they read, their queues and their reconcilers."""
+"""The last stage: builds the controllers from caches, queues and reconcilers, and runs them."""
 
 import asyncio
 import logging
@@ -23,33 +23,33 @@ from policy.kinds import GATE
 log = logging.getLogger(__name__)
 
 WORKERS = 8
-"""JobSets reconciled side by side; a reconcile mostly waits for the API server."""
+"""Number of JobSets reconciled in parallel. A reconcile mostly waits for the API server."""
 
 K = TypeVar("K", bound=Hashable)
 
 
 async def run_controllers(deps: Deps, client: Client, watches: Watches, leaders: PlacementWatches) -> None:
-    """Reconcile; returns after the queues were shut down, when running reconciles have ended.
+    """Run the controllers. Returns when the queues are shut down and running reconciles have ended.
 
-    `client` writes only while this process leads. Another client writes events, also after that.
+    `client` writes only while this process leads. `deps.client` writes events, also when this process no longer leads.
     """
     recorder = EventRecorder(
         deps.client, reporting_controller=NAME, reporting_instance=f"{NAME}-{socket.gethostname()}"
     )
     deps.supervisor.start(recorder.run(), "events")
     deps.supervisor.on_drained(recorder.flush)
-    jobsets = _jobsets(deps, client, watches, recorder)
-    followers = _placement(deps, client, watches, leaders, recorder)
-    policies = _policies(deps, client, watches, recorder) if deps.options.gates[GATE] else None
+    jobsets = _jobset_controller(deps, client, watches, recorder)
+    followers = _placement_controller(deps, client, watches, leaders, recorder)
+    policies = _policy_controller(deps, client, watches, recorder) if deps.options.gates[GATE] else None
     log.info("reconciling with %d workers", WORKERS)
-    async with asyncio.TaskGroup() as running:
-        running.create_task(jobsets.run(), name=jobsets.name)
-        running.create_task(followers.run(), name=followers.name)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(jobsets.run(), name=jobsets.name)
+        group.create_task(followers.run(), name=followers.name)
         if policies is not None:
-            running.create_task(policies.run(), name=policies.name)
+            group.create_task(policies.run(), name=policies.name)
 
 
-def _jobsets(deps: Deps, client: Client, watches: Watches, recorder: EventRecorder) -> Controller[Request]:
+def _jobset_controller(deps: Deps, client: Client, watches: Watches, recorder: EventRecorder) -> Controller[Request]:
     """The controller of JobSets."""
     options = Options(create_suspended=deps.options.settings.suspend.create_jobs == "Always")
     reconciler = JobSetReconciler(
@@ -64,7 +64,7 @@ def _jobsets(deps: Deps, client: Client, watches: Watches, recorder: EventRecord
     return controller
 
 
-def _placement(
+def _placement_controller(
     deps: Deps, client: Client, watches: Watches, leaders: PlacementWatches, recorder: EventRecorder
 ) -> Controller[JobRequest]:
     """The controller that keeps followers with their leaders."""
@@ -74,9 +74,9 @@ def _placement(
     return controller
 
 
-def _policies(deps: Deps, client: Client, watches: Watches, recorder: EventRecorder) -> Controller[Request]:
-    """The controllers that keep the status of policies and exceptions up to date, while the API server serves them."""
-    # Imported only with the gate: without it the rules of policies are not used.
+def _policy_controller(deps: Deps, client: Client, watches: Watches, recorder: EventRecorder) -> Controller[Request]:
+    """The controller of the status of policies and exceptions. Starts the parts that feed it."""
+    # Imported only with the feature gate, since the rules of policies are not used without it.
     from controllers.policy import controller as policy  # noqa: PLC0415
     from controllers.policy.audit import PolicyAudits  # noqa: PLC0415
     from controllers.policy.enforcement import Enforcement  # noqa: PLC0415
@@ -105,7 +105,7 @@ def _policies(deps: Deps, client: Client, watches: Watches, recorder: EventRecor
 
 
 def _controller(deps: Deps, name: str, reconcile: Reconcile[K], workers: int) -> Controller[K]:
-    """A controller that is measured. The manager stops it by its queue."""
+    """A controller with metrics. Shutting down its queue stops it together with the manager."""
     hooks = deps.metrics.queue(name)
     queue: WorkQueue[K] = WorkQueue(metrics=hooks)
     hooks.bind(queue)

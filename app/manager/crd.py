@@ -20,14 +20,14 @@ log = logging.getLogger(__name__)
 DOCUMENT = f"/openapi/v3/apis/{API_VERSION}"
 
 LOOK_AGAIN = 10.0
-"""Seconds in which a CRD that has just been applied reaches the document."""
+"""Seconds within which a CRD that has just been applied reaches the OpenAPI document."""
 
 
 async def warn_of_old_crd(client: Client) -> None:
-    """Log once what the CRD lacks. If the document cannot be read, the CRD counts as current."""
-    if await _lacking(client):
+    """Log once which fields the CRD lacks. If the OpenAPI document cannot be read, the CRD counts as current."""
+    if await _missing_fields(client):
         await asyncio.sleep(LOOK_AGAIN)
-    if fields := await _lacking(client):
+    if fields := await _missing_fields(client):
         log.warning(
             "the CRD of JobSets is older than this manager and lacks %s: the API server refuses or drops these fields."
             " Apply it again: %s",
@@ -36,7 +36,7 @@ async def warn_of_old_crd(client: Client) -> None:
         )
 
 
-async def _lacking(client: Client) -> list[str]:
+async def _missing_fields(client: Client) -> list[str]:
     try:
         return lacking(await client.raw(DOCUMENT))
     except (KubeError, msgspec.MsgspecError) as error:

@@ -1,4 +1,4 @@
-"""The first stage: probes and metrics answer before anything else is there."""
+"""The first stage: starts the servers of probes and metrics before all other stages."""
 
 from collections.abc import Sequence
 
@@ -23,9 +23,9 @@ STOPPING = "the manager is stopping"
 
 
 def start_endpoints(deps: Deps, workers: Sequence[Worker] = ()) -> Health:
-    """Serve both as far as the settings ask for them. Later stages say in `Health` what is ready.
+    """Serve probes and metrics, each if the settings ask for it. Later stages set in `Health` what is ready.
 
-    The debug pages beside the metrics are about this process and the `workers`.
+    The debug pages on the port of the metrics show this process and the `workers`.
     """
     settings, supervisor = deps.options.settings, deps.supervisor
     health = Health(

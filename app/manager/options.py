@@ -1,4 +1,4 @@
-"""The options of a manager, and what each of its stages gets."""
+"""The options of a manager, and the objects that each of its stages gets."""
 
 import socket
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from kube.config import Credentials, pod_namespace
 
 
 class StartError(Exception):
-    """The manager cannot start or continue; the text is one line for the person who started it."""
+    """The manager cannot start or continue. The text is one line for the person who started it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to run: settings after flags were applied, and which half of the program."""
+    """The settings after flags were applied, and which halves of the program run: controllers, webhooks or both."""
 
     settings: Settings
     gates: FeatureGates
@@ -36,15 +36,17 @@ class Shared:
     listener: socket.socket
     workers: Sequence[Worker] = ()
     records: Records | None = None
-    """Where a worker counts what it answers."""
+    """The counts of a worker's answers; None in the manager. A worker is a process that only serves admission."""
     credentials: Credentials | None = None
-    """Read before the fork, so that the processes share their memory. Each process renews its own. None: not read yet.
+    """Credentials that were read before the fork, so that processes share their memory; None if they are not read yet.
+
+    Each process renews its own credentials.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    """What every stage is given."""
+    """The objects that every stage gets."""
 
     options: Options
     client: Client
@@ -53,5 +55,5 @@ class Deps:
 
 
 def own_namespace() -> str:
-    """The pod's namespace; outside a cluster the one that manifests install into."""
+    """The pod's namespace, or outside a cluster the namespace that the manifests install into."""
     return pod_namespace() or MANAGER_NAMESPACE

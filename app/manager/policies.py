@@ -1,4 +1,4 @@
-"""The stage of policies: the decisions of admission are written into their status."""
+"""The stage of policies: writes the decisions of admission into the status of policies and exceptions."""
 
 import random
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class _Record:
-    """`app.policy_metrics.Listener`: remembers what has to be written."""
+    """An `app.policy_metrics.Listener` that remembers decisions and uses of exceptions until they are written."""
 
     def __init__(self, counts: "PolicyCounts", uses: "ExceptionUses") -> None:
         self.count_decision = counts.count_decision
@@ -20,7 +20,7 @@ class _Record:
 
 
 def record_decisions(deps: Deps) -> None:
-    """Write what this process, and those that report to it, decide; nothing without the feature gate."""
+    """Write the decisions of this process, and of its workers. Does nothing without the feature gate."""
     if not deps.options.gates[GATE]:
         return
     from controllers.policy.counts import PolicyCounts  # noqa: PLC0415 (all rules, which are of no use without the gate)

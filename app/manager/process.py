@@ -1,4 +1,4 @@
-"""The processes of a manager and their event loops: one, or with `webhook.workers` others that serve admission."""
+"""The processes of a manager and their event loops. With `webhook.workers`, other processes serve admission."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from app.logs import set_level
 from app.manager.options import Options, Shared, StartError
 from app.manager.run import run
 from app.manager.workers import bind_webhooks
-from app.version import current
+from app.version import current_version
 from app.workers import STOP, Records, WorkerError, fork_workers
 from httpserver.address import BindError
 from kube.config import describe_target, load
@@ -33,14 +33,14 @@ T = TypeVar("T")
 
 
 def main(options: Options) -> None:
-    """Run until SIGTERM or SIGINT, on uvloop where it is installed. Raises `StartError`."""
+    """Run the manager until SIGTERM or SIGINT, on uvloop if it is installed. Raises `StartError`."""
     keep_large_blocks_apart()
     gates = ", ".join(f"{name}={str(options.gates[name]).lower()}" for name in GATES)
     try:
         cluster = describe_target(options.kubeconfig)
     except KubeconfigError as error:
         raise StartError(str(error)) from error
-    log.info("jobset %s starts for %s; feature gates: %s", current(), cluster, gates)
+    log.info("jobset %s starts for %s; feature gates: %s", current_version(), cluster, gates)
     prepare(options)
     workers = options.settings.webhook.workers if options.webhooks else 0
     if not workers:
@@ -56,15 +56,15 @@ def main(options: Options) -> None:
 
 
 def prepare(options: Options) -> None:
-    """Import and compute before the fork what all processes need, so that they share its pages of memory.
+    """Import modules and compute data before the fork, so that all processes share these pages of memory.
 
-    Pages of libraries that only imports have used are unmapped.
+    Also unmaps the pages of libraries that only imports have used.
     """
-    parts = {"app.manager.controllers": options.controllers, "app.manager.admission": options.webhooks}
-    # No validators of FastAPI's OpenAPI models: 1.4 MiB for pages that are not served. FastAPI has no option for that.
+    modules = {"app.manager.controllers": options.controllers, "app.manager.admission": options.webhooks}
+    # Without this, FastAPI builds validators of its OpenAPI models: 1.4 MiB for pages that are not served.
     BaseModel.model_config["defer_build"] = True
-    for part in (name for name, is_needed in parts.items() if is_needed):
-        import_module(part)
+    for module in (name for name, is_needed in modules.items() if is_needed):
+        import_module(module)
     if options.webhooks:
         from app.engine import engine  # noqa: PLC0415 (imported by now)
 
@@ -75,9 +75,9 @@ def prepare(options: Options) -> None:
 
 
 def serve_as_worker(options: Options, shared: Shared, channel: socket.socket) -> None:
-    """Serve webhooks and nothing else until the manager sends `STOP`. Raises `WorkerError`."""
+    """Serve only webhooks until the manager sends `STOP`. Raises `WorkerError`."""
     try:
-        _run_in_loop(_work(options, shared, channel))
+        _run_in_loop(_serve_webhooks(options, shared, channel))
     except StartError as error:
         raise WorkerError(str(error)) from error
 
@@ -89,14 +89,14 @@ def _run_in_loop(part: Coroutine[Any, Any, T]) -> T:
 
 
 def _log_unless_closed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Uvloop calls it an error when data arrives for a TLS connection that was closed a moment before."""
+    """Log the error, unless it is uvloop's error for data that arrives for a TLS connection that was just closed."""
     error = context.get("exception")
     if not (isinstance(error, RuntimeError) and "the handler is closed" in str(error)):
         loop.default_exception_handler(context)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """The event loop of uvloop if that extra is installed, else the standard one."""
+    """A factory of uvloop's event loop if that extra is installed, else of the standard event loop."""
     try:
         import uvloop  # noqa: PLC0415 (may be absent)
     except ImportError:
@@ -112,8 +112,8 @@ async def _run_until_signal(options: Options, shared: Shared | None = None) -> N
     await run(options, stop, shared)
 
 
-async def obey(reader: asyncio.StreamReader, records: Records, stop: asyncio.Event) -> None:
-    """Carry out the manager's commands, one byte each, until it sends `STOP` or is gone."""
+async def obey_manager(reader: asyncio.StreamReader, records: Records, stop: asyncio.Event) -> None:
+    """Carry out the manager's commands of one byte each, until the manager sends `STOP` or ends."""
     paths = {letter: path for path, letter in COMMANDS.items()}
     while command := await reader.read(1):
         if command == STOP:
@@ -125,26 +125,26 @@ async def obey(reader: asyncio.StreamReader, records: Records, stop: asyncio.Eve
             set_level(command[0])
 
 
-async def _work(options: Options, shared: Shared, channel: socket.socket) -> None:
-    """Raises `StartError`, after a last report."""
+async def _serve_webhooks(options: Options, shared: Shared, channel: socket.socket) -> None:
+    """Serve webhooks and carry out the manager's commands. Raises `StartError`, after a last report to the manager."""
     settings = options.settings.override("metrics", bind_address="0").override("health", health_probe_bind_address="0")
     reader, writer = await asyncio.open_connection(sock=channel)
     stop, records = asyncio.Event(), Records()
-    failed: StartError | None = None
+    start_error: StartError | None = None
 
-    async def hear() -> None:
+    async def follow_manager() -> None:
         with contextlib.suppress(ConnectionError):
-            await obey(reader, records, stop)
+            await obey_manager(reader, records, stop)
         if not stop.is_set():
-            os._exit(1)  # the manager was killed: in a container its workers would be gone as well
+            os._exit(1)  # the manager was killed, and in a container its workers would be killed with it
 
     async with asyncio.TaskGroup() as group:
-        helpers = [group.create_task(hear()), group.create_task(records.send(writer))]
+        helpers = [group.create_task(follow_manager()), group.create_task(records.send(writer))]
         webhooks_only = replace(options, settings=settings, controllers=False)
         try:
             await run(webhooks_only, stop, replace(shared, records=records))
         except StartError as error:
-            failed = error  # raised below, since the task group would wrap it
+            start_error = error  # raised below, since the task group would wrap it
         for task in helpers:
             task.cancel()
     with contextlib.suppress(ConnectionError):
@@ -152,5 +152,5 @@ async def _work(options: Options, shared: Shared, channel: socket.socket) -> Non
             writer.write(records.report())
         writer.close()
         await writer.wait_closed()
-    if failed is not None:
-        raise failed
+    if start_error is not None:
+        raise start_error

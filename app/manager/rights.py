@@ -1,6 +1,6 @@
-"""The rights that every JobSet, or the configuration, needs: readiness fails while one is missing, and names it.
+"""Checks the rights that every JobSet or the configuration needs. Readiness fails while a right is missing.
 
-A missing right to list keeps the caches unfilled, and they report it.
+Rights to list are not checked here: while one is missing, the caches are not filled, and report it.
 """
 
 import asyncio
@@ -51,13 +51,13 @@ NEEDED = (
     Right("", "pods", "", "watch"),
     Right("", "nodes", "", "watch"),
 )
-"""Rights that the ClusterRoles grant. Only some sets need further rights; such a set reports a missing one."""
+"""Rights that the ClusterRoles grant and every JobSet needs. A JobSet that needs more reports a missing right."""
 
 FILES: dict[LookUp, str] = {"ConfigMaps": "config-maps.yaml", "Secrets": "secrets.yaml"}
-"""The file in manifests/references that grants each look-up."""
+"""The file in manifests/references that grants the right for each kind that admission looks up."""
 
 ASK_AGAIN = 10.0
-"""Seconds until the rights are asked for again while one is missing."""
+"""Seconds between two checks while a right is missing."""
 
 LOG_EVERY = 60.0
 """Seconds between two warnings about the same missing rights."""
@@ -68,21 +68,21 @@ async def watch_rights(
 ) -> None:
     """Report missing rights to `health` until none is missing. A right that cannot be checked counts as granted.
 
-    `lease`: the one of the leader; None where there is no election. `look_ups`: those of admission.
+    `lease`: the lease of the leader; None without leader election. `look_ups`: kinds that admission looks up.
     """
-    last_warning, say_again_at = "", 0.0
-    while fault := await _faults(client, lease, look_ups):
+    last_warning, warn_again_at = "", 0.0
+    while fault := await _rights_fault(client, lease, look_ups):
         now = asyncio.get_running_loop().time()
-        if fault != last_warning or now >= say_again_at:
+        if fault != last_warning or now >= warn_again_at:
             log.warning("not ready: %s", fault)
-            last_warning, say_again_at = fault, now + LOG_EVERY
+            last_warning, warn_again_at = fault, now + LOG_EVERY
         health.set_readiness("rights", fails(fault))
         await asyncio.sleep(ASK_AGAIN)
     health.set_readiness("rights", passes)
 
 
 def lease_rights(lease: LeaseConfig) -> tuple[Right, ...]:
-    """What the Role for leader election grants. A right to create has no name."""
+    """The rights that the Role for leader election grants. RBAC cannot restrict a right to create to a name."""
     leases, namespace = (LEASES.group, LEASES.plural, ""), lease.namespace
     return (
         Right(*leases, "get", namespace, lease.name),
@@ -92,23 +92,23 @@ def lease_rights(lease: LeaseConfig) -> tuple[Right, ...]:
 
 
 def look_ups_of(options: Options) -> Collection[LookUp]:
-    """What admission looks up by `childDryRun.lookUp`."""
+    """The kinds that admission looks up by `childDryRun.lookUp`."""
     dry_run = options.settings.child_dry_run
     return dry_run.look_up if dry_run.enable and options.webhooks else ()
 
 
 def look_up_right(look_up: LookUp) -> Right:
-    """What the ClusterRole of a look-up grants."""
+    """The right that the ClusterRole of a look-up grants."""
     resource = LOOK_UPS[look_up]
     return Right(resource.group, resource.plural, "", "get")
 
 
-async def _faults(client: Client, lease: LeaseConfig | None, look_ups: Collection[LookUp]) -> str:
-    """The missing right and its fix; "" if none is missing."""
+async def _rights_fault(client: Client, lease: LeaseConfig | None, look_ups: Collection[LookUp]) -> str:
+    """The missing rights with their fixes, in one line; "" if no right is missing."""
     texts = []
-    if missing := await _missing(client, NEEDED):
+    if missing := await _missing_rights(client, NEEDED):
         texts.append(f"the manager may not {missing}: apply its ClusterRoles again: {APPLY_ROLES}")
-    if lease is not None and (missing := await _missing(client, lease_rights(lease))):
+    if lease is not None and (missing := await _missing_rights(client, lease_rights(lease))):
         texts.append(
             f"the manager may not {missing} in namespace {lease.namespace}, so it cannot lead: apply its Role"
             f" jobset-leader-election-role and the RoleBinding there again: {APPLY_ROLES}"
@@ -117,14 +117,14 @@ async def _faults(client: Client, lease: LeaseConfig | None, look_ups: Collectio
         f"the manager may not {missing}: take {look_up} out of childDryRun.lookUp, or grant the right:"
         f" kubectl apply --server-side --force-conflicts -f manifests/references/{FILES[look_up]}"
         for look_up in look_ups
-        if (missing := await _missing(client, (look_up_right(look_up),)))
+        if (missing := await _missing_rights(client, (look_up_right(look_up),)))
     ]
     return "; ".join(texts)
 
 
-async def _missing(client: Client, rights: tuple[Right, ...]) -> str:
-    allowed = await asyncio.gather(*(_is_allowed(client, right) for right in rights))
-    return ", ".join(str(right) for right, granted in zip(rights, allowed, strict=True) if not granted)
+async def _missing_rights(client: Client, rights: tuple[Right, ...]) -> str:
+    are_granted = await asyncio.gather(*(_is_allowed(client, right) for right in rights))
+    return ", ".join(str(right) for right, granted in zip(rights, are_granted, strict=True) if not granted)
 
 
 async def _is_allowed(client: Client, right: Right) -> bool:

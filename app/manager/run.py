@@ -1,8 +1,8 @@
-"""One life of the manager in one event loop.
+"""Runs the manager in one event loop, from its start to its stop.
 
 Start: probes -> API server and CRD -> certificates -> webhooks -> caches synced -> lease -> controllers. Stop:
-readiness fails and no new reconciles begin; a moment later no new admission requests; those that run end, events are
-written, the lease is given back (`Supervisor.stop`).
+readiness fails and no new reconciles begin; a moment later no new admission requests are accepted; running requests
+end, events are written, the lease is released (`Supervisor.stop`).
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from kube.transport import HttpTransport
 
 
 async def run(options: Options, stop: asyncio.Event, shared: Shared | None = None) -> None:
-    """Run until `stop` is set (clean stop) or a part fails. Raises `StartError` with what went wrong."""
+    """Run the manager until `stop` is set or a part fails. Raises `StartError` with what went wrong."""
     try:
         async with _connect(options, shared.credentials if shared else None) as (client, metrics):
             await supervise(lambda supervisor: stages(Deps(options, client, metrics, supervisor), shared), stop)
@@ -51,9 +51,9 @@ async def run(options: Options, stop: asyncio.Event, shared: Shared | None = Non
 
 
 async def stages(deps: Deps, shared: Shared | None = None) -> None:
-    """The start order; ends when the controllers have.
+    """Run the stages in the order of the start. Returns when the controllers have ended.
 
-    `shared` None: this process binds the port of the webhooks and serves them itself.
+    If `shared` is None, this process binds the port of the webhooks and serves them itself.
     """
     health = start_endpoints(deps, shared.workers if shared else ())
     alone = shared is None or shared.records is None
@@ -96,7 +96,7 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
 
 @contextlib.asynccontextmanager
 async def _connect(options: Options, credentials: Credentials | None) -> AsyncIterator[tuple[Client, Metrics]]:
-    """A client with these credentials, else for the cluster of the kubeconfig."""
+    """A client with its metrics. Without `credentials` it is for the cluster of the kubeconfig."""
     metrics = Metrics()
     limits = options.settings.client_connection
     transport = HttpTransport(

@@ -1,6 +1,7 @@
-"""Runs the parts of a manager beside its stages, and stops them in order.
+"""Runs the parts of a manager in the background of its stages, and stops them in order.
 
-If a part fails, the process ends: a restart by the kubelet is better than a manager that lacks a part.
+A part is a coroutine, such as a server or the watches. If a part fails, the process ends, since a restart by the
+kubelet is better than a manager that lacks a part.
 """
 
 import asyncio
@@ -20,25 +21,25 @@ R = TypeVar("R")
 class Timeouts:
     """Time limits of the phases of a stop, in seconds. The phases follow one another.
 
-    Together with the release of the lease (`kube.leader.RELEASE_TIMEOUT`, 3 s) they take 9 s. The kubelet kills the
-    pod 20 s after its deletion, and its preStop hook takes the first 5 s of them.
+    Together with the release of the lease (`kube.leader.RELEASE_TIMEOUT`, 3 s) the phases take 9 s. The kubelet kills
+    the pod 20 s after its deletion, and the preStop hook takes the first 5 s of this time.
     """
 
     shutdown_delay: float = 2.0
-    """Readiness fails, but servers still accept requests, because clients do not know of the stop yet."""
+    """Time in which readiness fails but servers still accept requests, because clients do not know of the stop yet."""
 
     drain: float = 3.0
-    """For running admission requests to end. Running reconciles have `shutdown_delay` and `drain` together."""
+    """Time for running admission requests to end. Running reconciles have `shutdown_delay` and `drain` together."""
 
     flush: float = 1.0
-    """For writing the events that are still queued."""
+    """Time for writing the events that are still queued."""
 
 
 DEFAULT = Timeouts()
 
 
 class Supervisor:
-    """Runs the parts that stages start, and stops each as its stage has asked for."""
+    """Runs the parts that stages start, and stops each part in the way that its stage chose."""
 
     def __init__(self, group: asyncio.TaskGroup, resources: contextlib.ExitStack) -> None:
         self._group = group
@@ -46,7 +47,7 @@ class Supervisor:
         self._parts: list[asyncio.Task[None]] = []
         self._stops: list[Callable[[], None]] = []
         self._delayed_stops: list[Callable[[], None]] = []
-        self._draining: list[asyncio.Task[None]] = []
+        self._stoppable_parts: list[asyncio.Task[None]] = []
         self._flushes: list[Callable[[float], Awaitable[None]]] = []
         self._stages_drain = False
         self._stopping = False
@@ -61,17 +62,17 @@ class Supervisor:
     ) -> None:
         """Run a part for as long as the manager runs.
 
-        `stop`: a call that makes the part end by itself; without it the part is cancelled. `delayed`: it is called
-        `shutdown_delay` after those of the other parts.
+        `stop()` makes the part end by itself. Without `stop`, the part is cancelled. With `delayed`, `stop` is called
+        `shutdown_delay` after the stops of other parts.
         """
         task = self._group.create_task(part, name=name)
         self._parts.append(task)
         if stop is not None:
-            self._draining.append(task)
+            self._stoppable_parts.append(task)
             self._register(stop, self._delayed_stops if delayed else self._stops)
 
     def on_stop(self, call: Callable[[], None], *, ends_stages: bool = False) -> None:
-        """Call this at the stop. `ends_stages`: it makes the stages end by themselves, so they are not cancelled."""
+        """Register a call for the stop. `ends_stages`: the call makes the stages end, so they are not cancelled."""
         self._stages_drain = self._stages_drain or ends_stages
         self._register(call, self._stops)
 
@@ -83,7 +84,10 @@ class Supervisor:
             stops.append(stop)
 
     def on_drained(self, flush: Callable[[float], Awaitable[None]]) -> None:
-        """Await this at the stop, with the seconds that it may take, when no part runs that could still add data."""
+        """Register `flush` for the stop, when no part that could still add data runs.
+
+        `flush` gets the seconds that it may take.
+        """
         self._flushes.append(flush)
 
     def keep(self, resource: AbstractContextManager[R]) -> R:
@@ -93,7 +97,7 @@ class Supervisor:
     async def stop(self, stages: asyncio.Task[None], timeouts: Timeouts) -> None:
         """Accept no new work, wait for running work, write events, then cancel all other parts.
 
-        The stages hold the lease, and give it back when they end.
+        The stages hold the lease, and release it when they end.
         """
         log.info("stopping")
         self._stopping = True
@@ -108,7 +112,7 @@ class Supervisor:
                 for call in self._delayed_stops:
                     call()
                 # Stages that drain may start a part until they end.
-                while running := [task for task in (stages, *self._draining) if not task.done()]:
+                while running := [task for task in (stages, *self._stoppable_parts) if not task.done()]:
                     await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
         stages.cancel()
         for flush in self._flushes:
@@ -120,15 +124,15 @@ class Supervisor:
 async def supervise(
     stages: Callable[[Supervisor], Coroutine[Any, Any, None]], stop: asyncio.Event, *, timeouts: Timeouts = DEFAULT
 ) -> None:
-    """Run the stages, and what they start, until `stop` is set. Raises, in a group, the errors of parts that failed."""
+    """Run the stages, and the parts that they start, until `stop` is set. Raises a group of the errors of parts."""
     with contextlib.ExitStack() as resources:
         async with asyncio.TaskGroup() as group:
             supervisor = Supervisor(group, resources)
-            running = group.create_task(stages(supervisor), name="stages")
-            stopping = group.create_task(_wait(stop), name="stop")
-            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            stopping.cancel()
-            await supervisor.stop(running, timeouts)
+            stages_task = group.create_task(stages(supervisor), name="stages")
+            stop_task = group.create_task(_wait(stop), name="stop")
+            await asyncio.wait({stages_task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
+            stop_task.cancel()
+            await supervisor.stop(stages_task, timeouts)
 
 
 async def _wait(stop: asyncio.Event) -> None:

@@ -1,7 +1,7 @@
 """Writes into an annotation of the lease why this manager is not ready, for all who may read the lease.
 
-A manager whose caches are not filled never takes the lease: without the annotation it looks like a manager that does
-not run. A manager that lacks a right to write does lead, but cannot do its work.
+A manager whose caches are not filled never takes the lease, and without the annotation would look like a manager that
+does not run. A manager that lacks a right to write leads, but cannot do its work.
 """
 
 import asyncio
@@ -23,12 +23,11 @@ from kube.model.meta import seconds_between
 from kube.resources import LEASES
 
 CHECK_PERIOD: Final = 10.0
-"""Seconds between two checks of readiness. Most managers are ready before the first."""
+"""Seconds between two checks of readiness. Most managers are ready before the first check."""
 NOTE_EVERY: Final = 30.0
 """Seconds after which the same reasons are written again, with a new time."""
 HELD_FOR: Final = 2
-"""Lease durations since the last renewal within which the lease has a leader. Another manager's lease is not
-changed."""
+"""Lease durations after a renewal in which the lease counts as held. A lease that another manager holds stays as is."""
 MAX_CHARACTERS: Final = 500
 """Largest number of characters of the reasons."""
 
@@ -45,7 +44,7 @@ class _Lease(msgspec.Struct, frozen=True):
 async def note_unready(client: Client, health: Health, lease: LeaseConfig) -> None:
     """Keep the annotation of the lease up to date until this manager is ready, then remove it.
 
-    The next leader removes it, too. A write that fails is not tried again before the next check.
+    The next leader removes it, too. A failed write is retried at the next check.
     """
     note = _Note(client, lease)
     await asyncio.sleep(CHECK_PERIOD)
@@ -63,31 +62,33 @@ class _Note:
     def __init__(self, client: Client, lease: LeaseConfig) -> None:
         self._client = client
         self._lease = lease
-        self._written = ""
+        self._written_reason = ""
         self._expires_at = 0.0
 
     async def write(self, reason: str) -> None:
-        """Write the reasons, if they are new or `NOTE_EVERY` seconds have passed."""
+        """Write the reasons, if they are new or were written `NOTE_EVERY` seconds ago."""
         now, moment = asyncio.get_running_loop().time(), clock.now()
-        if (reason == self._written and now < self._expires_at) or await self._another_leads(moment):
+        if (reason == self._written_reason and now < self._expires_at) or await self._another_leads(moment):
             return
         await self._annotate(f"{clock.rfc3339(moment)} {socket.gethostname()}: {reason}")
-        self._written, self._expires_at = reason, now + NOTE_EVERY
+        self._written_reason, self._expires_at = reason, now + NOTE_EVERY
 
     async def remove(self) -> None:
         """Remove the annotation, if this manager has written it."""
-        if self._written:
+        if self._written_reason:
             await self._annotate(None)
 
-    async def _another_leads(self, moment: datetime) -> bool:
+    async def _another_leads(self, now: datetime) -> bool:
         try:
-            found = await self._client.get(LEASES, self._lease.name, type=_Lease, namespace=self._lease.namespace)
+            stored_lease = await self._client.get(
+                LEASES, self._lease.name, type=_Lease, namespace=self._lease.namespace
+            )
         except NotFound:
             return False
-        holder, renewed = found.spec.holder_identity or "", found.spec.renew_time
-        if not holder or not renewed or holder.partition("_")[0] == socket.gethostname():
+        holder, renew_time = stored_lease.spec.holder_identity or "", stored_lease.spec.renew_time
+        if not holder or not renew_time or holder.partition("_")[0] == socket.gethostname():
             return False
-        return seconds_between(renewed, clock.rfc3339(moment)) < HELD_FOR * self._lease.lease_duration
+        return seconds_between(renew_time, clock.rfc3339(now)) < HELD_FOR * self._lease.lease_duration
 
     async def _annotate(self, text: str | None) -> None:
         name, namespace = self._lease.name, self._lease.namespace

@@ -1,4 +1,4 @@
-"""The stage of admission in a manager whose workers serve it. Does not import the server."""
+"""The stage of admission in a manager whose worker processes serve it. Does not import the server."""
 
 import asyncio
 import socket
@@ -15,21 +15,18 @@ DIAL_EVERY = 0.05
 
 
 def bind_webhooks(settings: Settings) -> socket.socket:
-    """The port of the webhooks. Raises `BindError`."""
+    """A socket that is bound to the port of the webhooks. Raises `BindError`."""
     return bind((settings.webhook.host, settings.webhook.port), "webhooks")
 
 
 def watch_workers(deps: Deps, workers: Sequence[Worker]) -> None:
-    """Count the answers of the processes of admission.
-
-    They stop with the manager; if one ends earlier, the manager ends, too.
-    """
+    """Count the answers of the workers. They stop with the manager. If a worker ends earlier, the manager ends, too."""
     for worker in workers:
         deps.supervisor.start(worker.watch(deps.metrics.webhooks), f"worker-{worker.pid}", stop=worker.stop)
 
 
 async def await_workers(deps: Deps, health: Health, shared: Shared) -> None:
-    """Return once one of the processes of admission answers."""
+    """Wait until one of the workers answers."""
     check = check_webhooks(deps, shared)
     while await check() is not None:  # noqa: ASYNC110 -- there is no event of another process
         await asyncio.sleep(DIAL_EVERY)
@@ -37,5 +34,5 @@ async def await_workers(deps: Deps, health: Health, shared: Shared) -> None:
 
 
 def check_webhooks(deps: Deps, shared: Shared) -> Check:
-    """Whether admission answers, wherever it is served."""
+    """A check whether admission answers, in this process or in a worker."""
     return webhook_check((deps.options.settings.webhook.host, shared.listener.getsockname()[1]))

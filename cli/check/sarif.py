@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
-from app.version import current
+from app.version import current_version
 from authoring.findings import Finding, Report
 from kube.model.field import FieldError, Rule, with_placeholders
 
@@ -24,7 +24,9 @@ def sarif(report: Report) -> dict[str, Any]:
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {"driver": {"name": "jobset", "semanticVersion": current().removeprefix("v"), "rules": rules}},
+                "tool": {
+                    "driver": {"name": "jobset", "semanticVersion": current_version().removeprefix("v"), "rules": rules}
+                },
                 "columnKind": "unicodeCodePoints",
                 "invocations": [{"executionSuccessful": not problems, "toolExecutionNotifications": problems}],
                 "results": [_result(finding, index[finding.rule]) for finding in report.findings],

@@ -110,7 +110,7 @@ def build(folder: Path = ROOT / "build") -> Path:
     source = folder / "site-source"
     config = site_config(copy(source)) | {"docs_dir": "site-source", "site_dir": "site"}
     config["theme"]["custom_dir"] = str(OVERRIDES)
-    config["extra"] = {"release": version.current(), "repository": repository()}
+    config["extra"] = {"release": version.current_version(), "repository": repository()}
     shutil.copyfile(OVERRIDES / STYLE, source / STYLE)
     config["extra_css"] = [STYLE]
     file = folder / "site.yml"

@@ -18,7 +18,7 @@ import yaml
 from api.features import FeatureGates
 from app.debug.pages import COMMANDS
 from app.manager.options import Options, Shared
-from app.manager.process import obey, serve_as_worker
+from app.manager.process import obey_manager, serve_as_worker
 from app.metrics import Metrics
 from app.settings import Settings
 from app.workers import (
@@ -197,7 +197,7 @@ async def test_a_worker_writes_the_page_and_takes_the_level_that_the_manager_ask
             asyncio.create_task(worker.watch(heard)),
             asyncio.create_task(records.send(writer, every=60)),
         ]
-        obeying = asyncio.create_task(obey(reader, records, stop))
+        obeying = asyncio.create_task(obey_manager(reader, records, stop))
         try:
             async with asyncio.timeout(10):
                 await until(lambda: heard.calls == ["/a"])

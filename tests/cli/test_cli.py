@@ -13,7 +13,7 @@ from tests.support.pages.files import ROOT
 
 @pytest.mark.parametrize("words", [["--version"], ["version"]])
 def test_the_version_is_printed_alone(command, words: list[str]):
-    assert command(*words) == (0, f"{version.current()}\n", "")
+    assert command(*words) == (0, f"{version.current_version()}\n", "")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -3,7 +3,7 @@
 import asyncio
 
 from api.features import FeatureGates
-from app.manager.admission import _app
+from app.manager.admission import _webhook_app
 from app.manager.options import Deps, Options
 from app.manager.supervisor import Supervisor, supervise
 from app.metrics import Metrics
@@ -24,7 +24,7 @@ async def test_reviews_have_limits_of_their_own_beside_what_is_reconciled():
 
     async def stage(supervisor: Supervisor) -> None:
         deps = Deps(Options(settings, FeatureGates()), client, metrics, supervisor)
-        app = await _app(deps, PlacementWatches(client), metrics.webhooks, None)
+        app = await _webhook_app(deps, PlacementWatches(client), metrics.webhooks, None)
         api.requests.clear()
         reviewed = await post(app, VALIDATE_PATH, encode(review(stored(jobset(rjob())))))
         assert answer(reviewed.body)["uid"] == "u1"

@@ -65,7 +65,7 @@ class Health:
     def server(self, address: Address) -> Server:
         """A server that is bound to `address`; its `run` serves. Raises `BindError`."""
         listener = bind(address, "health probes")
-        return Server(self, listener, limits=ENDPOINT_LIMITS, always=self._is_liveness)
+        return Server(self, listener, limits=ENDPOINT_LIMITS, is_exempt=self._is_liveness)
 
     def _is_liveness(self, path: str) -> bool:
         return _normalized_path(path) == self._liveness_path

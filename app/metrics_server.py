@@ -22,7 +22,7 @@ import msgspec
 from app.debug.pages import Debug
 from app.metrics import Metrics
 from app.settings import TLSSettings
-from certs.apart import RETRY_AFTER, call, pause
+from certs.apart import RETRY_AFTER, call_in_process, retry_pause
 from certs.files import POLL, FileCertificates
 from certs.source import Live
 from certs.tls import CertificateError, install, server_context
@@ -214,13 +214,13 @@ class MetricsServer:
         """Make a self-signed certificate and use it. Retries until a certificate is made."""
         for failures in itertools.count(1):
             try:
-                install(self._context, *await asyncio.to_thread(call, "certs.renewal", "self_signed"))
+                install(self._context, *await asyncio.to_thread(call_in_process, "certs.renewal", "self_signed"))
             except CertificateError as error:
                 problem = f"metrics certificate: {error}"
                 if problem != self.problem:
                     log.warning("%s", problem)
                 self.problem = problem
-                await asyncio.sleep(pause(failures, self._retry_after))
+                await asyncio.sleep(retry_pause(failures, self._retry_after))
             else:
                 self.problem = None
                 return

@@ -1,4 +1,4 @@
-"""Certificates of the webhook server: a CA of our own kept in a Secret, or files given in a folder.
+"""Certificates of the webhook server: issued by our own CA, which a Secret stores, or read from files in a folder.
 
-Imports `kube`; `app` imports it. The caller passes the names of objects.
+The caller passes the names of objects.
 """

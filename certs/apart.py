@@ -8,13 +8,13 @@ from typing import Any
 from certs.tls import CertificateError
 
 SECONDS = 60.0
-"""Time for one call. On an idle machine it takes a tenth of a second."""
+"""Time limit of one call. On an idle machine a call takes a tenth of a second."""
 
 RETRY_AFTER = 3.0
-"""Seconds from a first failure to the next attempt."""
+"""Seconds from the first failure to the next attempt."""
 
 LONGEST_PAUSE = 60.0
-"""Seconds between attempts that have failed many times in a row."""
+"""Largest number of seconds between two attempts."""
 
 _CODE = """\
 import pickle, sys
@@ -27,29 +27,29 @@ except ValueError as error:
     sys.exit(str(error))
 pickle.dump(result, sys.stdout.buffer)
 """
-"""The child uses the module path of this process: in the image only the entry point knows where the program is.
-Arguments are read last, since their types are imported by that path."""
+"""The child uses the module path of this process, since in the image only the entry point knows where the program is.
+The child reads the arguments last, since unpickling imports their types from this path."""
 
 
-def pause(failures: int, first: float = RETRY_AFTER) -> float:
-    """Seconds to wait after so many failures in a row, twice as long each time: each costs as much as a success."""
+def retry_pause(failures: int, first: float = RETRY_AFTER) -> float:
+    """Seconds to wait after `failures` failures in a row: `first`, then twice as long each time, up to a limit."""
     return min(first * 2.0 ** min(failures - 1, 10), max(first, LONGEST_PAUSE))
 
 
-def call(module: str, function: str, *arguments: object, seconds: float = SECONDS) -> Any:
-    """The result of a function. Blocks until the process has ended.
+def call_in_process(module: str, function: str, *arguments: object, seconds: float = SECONDS) -> Any:
+    """Call a function in a child process and return its result. Blocks until the process has ended.
 
     Raises `CertificateError` with the text of a ValueError of the function, or of another failure of the process.
     """
     task = pickle.dumps((sys.path, module, function, pickle.dumps(arguments)))
     command = [sys.executable, "-IS", "-c", _CODE]  # neither the environment nor the folder changes what is imported
     try:
-        done = subprocess.run(command, input=task, capture_output=True, timeout=seconds, check=False)  # noqa: S603 (our own Python)
+        process = subprocess.run(command, input=task, capture_output=True, timeout=seconds, check=False)  # noqa: S603 (our own Python)
     except OSError as error:
         raise CertificateError(f"the process that makes certificates does not start: {error}") from error
     except subprocess.TimeoutExpired:
         raise CertificateError(f"the process that makes certificates has not ended within {seconds:g} s") from None
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise CertificateError(last or f"the process that makes certificates ended with code {done.returncode}")
-    return pickle.loads(done.stdout)  # noqa: S301 (of our own process)
+    if process.returncode:
+        last_line = process.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise CertificateError(last_line or f"the process that makes certificates ended with code {process.returncode}")
+    return pickle.loads(process.stdout)  # noqa: S301 (of our own process)

@@ -1,4 +1,4 @@
-"""Requires client certificates of a CA in a file (`tls.clientCAFile`), which is read again when it changes."""
+"""Requires client certificates of a CA in a file (`tls.clientCAFile`), and reads the file again when it changes."""
 
 import asyncio
 import logging
@@ -15,9 +15,9 @@ log = logging.getLogger(__name__)
 
 
 class CurrentContext(ssl.SSLContext):
-    """Delegates to the context that `live` has when a connection begins.
+    """A context that delegates each connection to the context that `live` has when the connection begins.
 
-    A context cannot stop trusting a CA, so another CA needs another context.
+    A context cannot stop trusting a CA, so a new CA needs a new context.
     """
 
     live: Live
@@ -33,22 +33,24 @@ class CurrentContext(ssl.SSLContext):
 
 
 class ClientAuthority:
-    """Puts contexts into `live` that demand a certificate of the CA in `file`. Serve `context`.
+    """Puts contexts into `live` that require client certificates of the CA in `file`. Servers use `context`.
 
-    `plain` makes a context without a certificate and without demands.
+    `new_context` makes a context that has no certificate and does not require client certificates.
     """
 
-    def __init__(self, file: Path, live: Live, plain: Callable[[], ssl.SSLContext], *, poll: float = POLL) -> None:
+    def __init__(
+        self, file: Path, live: Live, new_context: Callable[[], ssl.SSLContext], *, poll: float = POLL
+    ) -> None:
         self.context = CurrentContext(live)
         self.problem = ""
         self._file = file
         self._live = live
-        self._plain = plain
+        self._new_context = new_context
         self._poll = poll
         self._loaded: bytes | None = None
 
     async def run(self) -> None:
-        """Follow the file. While it cannot be used, the last usable CA stays valid."""
+        """Read the file again when it changes. While the file cannot be used, the last usable CA stays in use."""
         while True:
             await asyncio.sleep(self._poll)
             problem = ""
@@ -61,14 +63,14 @@ class ClientAuthority:
             self.problem = problem
 
     def load(self) -> None:
-        """Use the content of the file. Raises `CertificateError` and changes nothing if that is not a CA."""
+        """Use the content of the file. Raises `CertificateError`, and changes nothing, if the content is not a CA."""
         try:
             authorities = self._file.read_bytes()
         except OSError as error:
             raise CertificateError(f"tls.clientCAFile: cannot read {self._file}: {error.strerror}") from None
         if authorities == self._loaded:
             return
-        context = self._plain()
+        context = self._new_context()
         context.verify_mode = ssl.CERT_REQUIRED
         try:
             context.load_verify_locations(cadata=authorities.decode("ascii"))

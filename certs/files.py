@@ -1,6 +1,6 @@
-"""A serving certificate given as `tls.crt` and `tls.key` in a folder (`webhook.certDir`), followed as the files change.
+"""Serves the certificate in `tls.crt` and `tls.key` of a folder (`webhook.certDir`), also after the files change.
 
-Files are polled: a mounted Secret changes by renaming a link somewhere above, which a file watch may miss.
+Files are polled, since a mounted Secret changes by renaming a link to a parent folder, which a file watch may miss.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ FIRST_PAIR_TIMEOUT = 60.0
 
 
 class MissingFilesError(CertificateError):
-    """There is no usable pair in the folder; the text is one line with the folder, the fault and the fix."""
+    """The folder has no usable certificate and key. The text is one line with the folder, the fault and the fix."""
 
 
 class FileCertificates:
     """A `certs.source.CertificateSource` that reads a folder.
 
-    A certificate that the API server will not accept is served nevertheless, and reported: there is no better one.
-    `hosts`: names by which it may call; none: unknown.
+    A certificate that the API server refuses is reported, but served, since there is no better certificate. `hosts`:
+    names by which the API server may call; empty if they are unknown.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class FileCertificates:
         self._first_pair_timeout = first_pair_timeout
 
     async def run(self) -> None:
-        """Follow the files. Raises `MissingFilesError` if no usable pair is there after `first_pair_timeout` s."""
+        """Serve the files as they change. Raises `MissingFilesError` if none are usable in `first_pair_timeout` s."""
         try:
             async with asyncio.timeout(self._first_pair_timeout) as deadline:
                 await self._follow(deadline)
@@ -68,7 +68,7 @@ class FileCertificates:
             ) from None
 
     async def look_after(self, resource: Resource, name: str) -> None:
-        """Do nothing: the owner of the files makes the API server trust them."""
+        """Do nothing, since the owner of the files makes the API server trust the certificate."""
 
     async def _follow(self, deadline: asyncio.Timeout) -> None:
         while True:
@@ -77,11 +77,11 @@ class FileCertificates:
             await asyncio.sleep(self._poll)
 
     def _load_changes(self) -> bool:
-        """Use the content of the files; False while nothing has been served yet."""
+        """Use the content of the files. Returns whether a certificate has been served by now."""
         problem = ""
         try:
             certificate, key = ((self._folder / name).read_bytes() for name in ("tls.crt", "tls.key"))
-            if not self._live.serves(certificate, key):
+            if not self._live.is_serving(certificate, key):
                 self._live.install(certificate, key)
                 self._misnamed = _name_fault(certificate, key, self._hosts)
                 log.info("serving the certificate in %s", self._folder)
@@ -99,7 +99,7 @@ class FileCertificates:
         return self.ready.is_set()
 
     def _refusal(self) -> str:
-        """Why the API server does not accept the served certificate; "" if no reason is known."""
+        """The reasons why the API server refuses the served certificate; "" if no reason is known."""
         faults = [self._misnamed] if self._misnamed else []
         if self._live.certificate and (end := not_after(self._live.certificate)) <= self._clock():
             faults.insert(0, f"has expired at {rfc3339(end)}")
@@ -107,8 +107,8 @@ class FileCertificates:
 
 
 def _name_fault(certificate: bytes, key: bytes, hosts: Sequence[str]) -> str:
-    """A clause if the certificate names none of the hosts, else "". Its issuer is not checked."""
-    answers = [refusal(certificate, key, certificate, host, strict=False) for host in hosts]
-    if answers and all("mismatch" in answer for answer in answers):
+    """A clause for a message if the certificate names none of the hosts, else "". Does not check the issuer."""
+    refusals = [refusal(certificate, key, certificate, host, strict=False) for host in hosts]
+    if refusals and all("mismatch" in reason for reason in refusals):
         return f"does not name {' or '.join(hosts)}"
     return ""

@@ -1,7 +1,7 @@
-"""Whether a client would accept a serving certificate, by a TLS handshake in memory.
+"""Checks by a TLS handshake in memory whether a client would accept a serving certificate.
 
-OpenSSL has many more reasons to refuse a chain than are worth separate checks. Dates are not checked: the caller does
-that. Uses no network; the result only depends on the arguments.
+OpenSSL has many more reasons to refuse a chain than are worth separate checks. The handshake does not check dates,
+which the caller checks. It uses no network, and its result depends only on the arguments.
 """
 
 import ssl
@@ -9,21 +9,21 @@ import ssl
 from certs.tls import CertificateError, install
 
 NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
-"""X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for."""
+"""X509_V_FLAG_NO_CHECK_TIME, for which the ssl module has no name."""
 
 _TURNS = 8
-"""Rounds of the handshake; TLS 1.3 needs two."""
+"""Largest number of rounds of the handshake. TLS 1.3 needs two."""
 
 
 def refusal(certificate: bytes, key: bytes, authorities: bytes, host: str, *, strict: bool = True) -> str:
-    """Why a client that trusts `authorities` and calls `host` refuses this PEM pair; "" if it accepts it.
+    """The reason why a client that trusts `authorities` and calls `host` refuses this PEM pair; "" if it accepts it.
 
-    `strict` requires all that RFC 5280 does; the API server also accepts certificates without key identifiers.
+    `strict` applies all rules of RFC 5280. The API server also accepts certificates without key identifiers.
     """
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.hostname_checks_common_name = False
-    # The API server, too, trusts a CA that is not signed by itself.
+    # Like the API server, trust a CA that is not self-signed.
     client.verify_flags |= NO_CHECK_TIME | ssl.VERIFY_X509_PARTIAL_CHAIN
     if strict:
         client.verify_flags |= ssl.VERIFY_X509_STRICT
@@ -39,7 +39,7 @@ def refusal(certificate: bytes, key: bytes, authorities: bytes, host: str, *, st
 
 
 def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> None:
-    """Raises ssl.SSLError if one side refuses."""
+    """Complete the handshake. Raises ssl.SSLError if one side refuses it."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = [
         client.wrap_bio(to_client, to_server, server_hostname=host),

@@ -1,11 +1,11 @@
-"""Certificates of our own making, shared by all replicas through one Secret (docs/reference/manager.md#certificates).
+"""Issues certificates, which all replicas share through one Secret (docs/reference/manager.md#certificates).
 
-Every replica runs this. The first renewal succeeds by the Secret's resourceVersion; the other replicas use its result.
-A new CA is stored in the webhook configurations, beside the old one, before a certificate signed by it is served, so
-that no review is lost.
+Every replica runs this code. Thanks to the Secret's resourceVersion, only the first renewal succeeds, and the other
+replicas use its result. A new CA is stored in the webhook configurations, beside the old CA, before a certificate
+signed by it is served, so that no review is lost.
 
-Secret and webhook configurations are written by PUT of the JSON that was just read: no field is lost, a write in
-between is a conflict, and the rights that the Go JobSet is installed with (update, no patch) suffice.
+Secret and webhook configurations are written by PUT of the JSON that was just read. So no field is lost, a write in
+between is a conflict, and the rights with which the Go JobSet is installed (update, no patch) suffice.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from certs.apart import RETRY_AFTER, call, pause
-from certs.bundles import injector, names_service, trusts
+from certs.apart import RETRY_AFTER, call_in_process, retry_pause
+from certs.bundles import injector_annotation, names_service, trusts
 from certs.material import Decision, KeyAlgorithm, Material, Renewal, data_of, material_of
 from certs.remedies import APPLY_AGAIN, NOT_BY_SERVICE, make_secret, write_by_manager
 from certs.source import Live
-from certs.validity import blocks, not_after
+from certs.validity import der_certificates, not_after
 from kube.client import Client
 from kube.clock import now, rfc3339
 from kube.errors import Conflict, Forbidden, KubeError, NotFound
@@ -37,7 +37,7 @@ class MissingSecretError(KubeError):
 
 
 class NotTrustedError(KubeError):
-    """A webhook configuration lacks the CA: its certificates cannot be served yet."""
+    """A webhook configuration lacks the CA, so certificates of this CA cannot be served yet."""
 
 
 class _Watched(Base, frozen=True, kw_only=True):
@@ -46,12 +46,12 @@ class _Watched(Base, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class CertOptions:
-    """Where certificates are stored, and their hosts. Times in seconds.
+    """Where certificates are stored, and their hosts. Times are in seconds.
 
-    `hosts` are the names and addresses under which the API server calls us. `mutating` and `validating` name the
-    webhook configurations that get the CA. `key_algorithm` is for new keys: existing ones stay. `settle`: how long a
-    new CA may take until every API server uses it. `local`: only this machine can reach the server, so no Service leads
-    to it.
+    `hosts` are the names and addresses under which the API server calls the manager. `mutating` and `validating` name
+    the webhook configurations that get the CA. `key_algorithm` is for new keys; existing keys stay. `settle` is the
+    time until every API server uses a new CA. `local`: only this machine can reach the server, so no Service leads to
+    it.
     """
 
     namespace: str
@@ -67,7 +67,7 @@ class CertOptions:
 
     @property
     def secret_remedy(self) -> str:
-        """What to do if the right to the Secret is missing."""
+        """The fix if the right to the Secret is missing."""
         return (
             f"have the Role jobset-manager-secrets-role of namespace {self.namespace} name Secret {self.secret}"
             " (docs/manager-rights.md)"
@@ -82,7 +82,7 @@ class CertOptions:
 
 
 def service_hosts(service: str, namespace: str, *extra: str) -> tuple[str, ...]:
-    """Names of a Service as the API server dials it, and other hosts of the webhook."""
+    """The names by which the API server calls a Service, followed by the other hosts of the webhook."""
     return (f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local", *extra)
 
 
@@ -100,14 +100,14 @@ class CertManager:
         self._clock = clock
         self._changed = asyncio.Event()
         self._served_authorities = b""
-        self._good: tuple[Material, bytes, date] | None = None
-        self._more: set[tuple[Resource, str]] = set()
-        self._bad_attempts = 0
-        self._registered: dict[str, int] = {}
-        self._by_service: set[str] = set()
+        self._last_good: tuple[Material, bytes, date] | None = None
+        self._further_configurations: set[tuple[Resource, str]] = set()
+        self._failed_attempts = 0
+        self._webhook_counts: dict[str, int] = {}
+        self._service_configurations: set[str] = set()
 
     async def run(self) -> None:
-        """Check at the start, every 12 h and whenever the Secret or a webhook configuration changes."""
+        """Check certificates at the start, every 12 h, and whenever the Secret or a webhook configuration changes."""
         async with asyncio.TaskGroup() as group:
             for informer in self._informers():
                 informer.on_event(lambda *_: self._changed.set())
@@ -122,58 +122,63 @@ class CertManager:
                     continue
 
     async def look_after(self, resource: Resource, name: str) -> None:
-        """Store the CA in one more webhook configuration, until cancelled. Its faults are only logged."""
-        more: Informer[_Watched] = Informer(self._client, resource, _Watched, field_selector=f"metadata.name={name}")
-        more.on_event(lambda *_: self._changed.set())
-        self._more.add((resource, name))
+        """Store the CA in one more webhook configuration, until cancelled. Errors are only logged."""
+        informer: Informer[_Watched] = Informer(
+            self._client, resource, _Watched, field_selector=f"metadata.name={name}"
+        )
+        informer.on_event(lambda *_: self._changed.set())
+        self._further_configurations.add((resource, name))
         try:
-            await more.run()
+            await informer.run()
         finally:
-            self._more.discard((resource, name))
+            self._further_configurations.discard((resource, name))
 
     async def unreachable_service(self) -> str | None:
-        """A check of readiness: fails while the API server has to call a Service, and none leads here."""
-        if not (self._options.local and self._by_service):
+        """A check of readiness, which fails while the API server calls a Service that does not lead to this manager."""
+        if not (self._options.local and self._service_configurations):
             return None
-        names = ", ".join(sorted(self._by_service))
+        names = ", ".join(sorted(self._service_configurations))
         return f"the API server calls another manager: {names} name a Service, which leads elsewhere; {NOT_BY_SERVICE}"
 
     async def _attempt(self) -> float:
-        """One check; the seconds after which to check again unless something changes.
+        """Check once. Returns the seconds after which to check again unless something changes.
 
-        After a refusal by the API server the pause stays the same. After a failure to make certificates it grows, since
-        each attempt starts a process.
+        After an error of the API server the pause stays the same. After a failure to make certificates the pause grows,
+        since each attempt starts a process.
         """
         try:
             await self.check()
         except (KubeError, ValueError) as error:
             self._live.observer.on_failure()
-            self._complain(f"webhook certificates: {error}")
-            self._bad_attempts = self._bad_attempts + 1 if isinstance(error, ValueError) else 0
-            return pause(self._bad_attempts or 1, self._options.retry_after)
-        self.problem, self._bad_attempts = "", 0
+            self._report_problem(f"webhook certificates: {error}")
+            self._failed_attempts = self._failed_attempts + 1 if isinstance(error, ValueError) else 0
+            return retry_pause(self._failed_attempts or 1, self._options.retry_after)
+        self.problem, self._failed_attempts = "", 0
         self.ready.set()
         return self._options.check_every
 
-    def _complain(self, problem: str) -> None:
+    def _report_problem(self, problem: str) -> None:
         if problem != self.problem:
             log.warning("%s", problem)
         self.problem = problem
 
     async def check(self) -> None:
-        """Renew what is due, store the CA in the configurations, serve the pair. Idempotent; raises API errors."""
-        material = await self._current()
-        authority = blocks(material.authorities)[0]
+        """Renew certificates if needed, store the CA in the configurations, serve the certificate. Idempotent.
+
+        Raises `KubeError` and `CertificateError`.
+        """
+        material = await self._valid_material()
+        authority = der_certificates(material.authorities)[0]
         bundle = base64.b64encode(material.authorities).decode()
         for resource, name in self._options.configurations:
             await self._inject(resource, name, bundle, authority)
-        for resource, name in tuple(self._more):
+        for resource, name in tuple(self._further_configurations):
             try:
                 await self._inject(resource, name, bundle, authority)
             except KubeError as error:
                 log.warning("%s %s: %s", resource.kind, name, error)
-        if not self._live.serves(material.certificate, material.key):
-            if self._live.certificate and blocks(self._served_authorities)[0] != authority:
+        if not self._live.is_serving(material.certificate, material.key):
+            if self._live.certificate and der_certificates(self._served_authorities)[0] != authority:
                 await asyncio.sleep(self._options.settle)
                 await self._check_trusted(authority)
             self._live.install(material.certificate, material.key)
@@ -181,21 +186,23 @@ class CertManager:
         self._served_authorities = material.authorities
         self._live.observer.on_authority(not_after(material.authorities).timestamp())
 
-    async def _current(self) -> Material:
-        """The valid content of the Secret; renewed and stored if it was not valid."""
+    async def _valid_material(self) -> Material:
+        """The content of the Secret, which is renewed and stored if it is not valid."""
         while True:
-            secret = await self._secret()
+            secret = await self._read_secret()
             material, now = material_of(secret), self._clock()
-            # Not needed if the Secret has the same bundle.
+            # The served bundle adds nothing if the Secret has the same bundle.
             served = self._served_authorities if self._served_authorities != material.authorities else b""
-            checked = material, served, now.date()
-            if checked == self._good:
+            check_key = material, served, now.date()
+            if check_key == self._last_good:
                 return material
-            task = material, self._options.hosts, now, self._options.key_algorithm, served
-            done: tuple[Decision, Material] = await asyncio.to_thread(call, "certs.renewal", "heal_now", *task)
-            decision, renewed = done
+            arguments = material, self._options.hosts, now, self._options.key_algorithm, served
+            result: tuple[Decision, Material] = await asyncio.to_thread(
+                call_in_process, "certs.renewal", "heal_now", *arguments
+            )
+            decision, renewed = result
             if decision.renewal is Renewal.NOTHING:
-                self._good = checked
+                self._last_good = check_key
                 return material
             body = {**secret, "data": {**(secret.get("data") or {}), **data_of(renewed)}}
             try:
@@ -205,7 +212,7 @@ class CertManager:
             log.info("renewed the %s: %s", decision.renewal.value, decision.reason)
             return renewed
 
-    async def _secret(self) -> JSON:
+    async def _read_secret(self) -> JSON:
         secret_key = (self._options.namespace, self._options.secret)
         try:
             return await self._client.get(SECRETS, secret_key[1], namespace=secret_key[0])
@@ -232,38 +239,38 @@ class CertManager:
             self._report_registration(
                 resource, name, len(webhooks), "lists no webhook", "`jobset webhooks on` puts them back"
             )
-            if injector(config):
-                self._demand_trust(resource, config, authority)
+            if injector_annotation(config):
+                self._require_trust(resource, config, authority)
                 return
             if all(hook["clientConfig"].get("caBundle") == bundle for hook in webhooks):
                 return
-            changed = [{**hook, "clientConfig": {**hook["clientConfig"], "caBundle": bundle}} for hook in webhooks]
+            new_webhooks = [{**hook, "clientConfig": {**hook["clientConfig"], "caBundle": bundle}} for hook in webhooks]
             try:
-                await self._client.replace(resource, name, {**config, "webhooks": changed})
+                await self._client.replace(resource, name, {**config, "webhooks": new_webhooks})
             except (Conflict, NotFound):
                 continue
             log.info("stored the CA in %s", name)
             return
 
     def _report_registration(self, resource: Resource, name: str, webhooks: int, fault: str, remedy: str) -> None:
-        """Log once that a configuration lists no webhooks, and once that it does again."""
-        before = self._registered.get(name)
-        if webhooks == before:
+        """Log when a configuration no longer lists webhooks, and when it lists webhooks again."""
+        count_before = self._webhook_counts.get(name)
+        if webhooks == count_before:
             return
-        self._registered[name] = webhooks
+        self._webhook_counts[name] = webhooks
         self._live.observer.on_registration(name, webhooks)
         if not webhooks:
             text = "%s %s %s: the API server calls no webhook by it, nothing is checked or defaulted there; %s"
             log.warning(text, resource.kind, name, fault, remedy)
-        elif before == 0:
+        elif count_before == 0:
             log.info("%s %s lists %d webhooks again", resource.kind, name, webhooks)
 
     def _report_service(self, name: str, config: JSON) -> None:
-        """Remember whether a configuration names a Service; log it once if none leads here."""
+        """Remember whether a configuration names a Service. Log it once if no Service leads to this manager."""
         if not names_service(config):
-            self._by_service.discard(name)
-        elif name not in self._by_service:
-            self._by_service.add(name)
+            self._service_configurations.discard(name)
+        elif name not in self._service_configurations:
+            self._service_configurations.add(name)
             if self._options.local:
                 log.warning("%s names a Service, which leads elsewhere than to this manager; %s", name, NOT_BY_SERVICE)
 
@@ -271,11 +278,11 @@ class CertManager:
         """Raises `NotTrustedError` if a configuration has lost the CA since it was stored there."""
         for resource, name in self._options.configurations:
             with contextlib.suppress(NotFound):
-                self._demand_trust(resource, await self._client.get(resource, name), authority)
+                self._require_trust(resource, await self._client.get(resource, name), authority)
 
-    def _demand_trust(self, resource: Resource, config: JSON, authority: bytes) -> None:
+    def _require_trust(self, resource: Resource, config: JSON, authority: bytes) -> None:
         if not trusts(config, authority):
-            name, annotation = config["metadata"]["name"], injector(config)
+            name, annotation = config["metadata"]["name"], injector_annotation(config)
             remedy = annotation and f"; {write_by_manager(resource.kind, name, annotation)}"
             raise NotTrustedError(
                 f"{resource.kind} {name}: caBundle, written by {annotation or 'the manager'}, lacks the CA in Secret"
@@ -285,7 +292,7 @@ class CertManager:
     def _informers(self) -> list[Informer[_Watched]]:
         options = self._options
         secret = f"metadata.name={options.secret}"
-        watched: Informer[_Watched] = Informer(
+        secret_informer: Informer[_Watched] = Informer(
             self._client,
             SECRETS,
             _Watched,
@@ -293,7 +300,7 @@ class CertManager:
             field_selector=secret,
             remedy=options.secret_remedy,
         )
-        informers = [watched]
+        informers = [secret_informer]
         for resource, name in options.configurations:
             informers.append(Informer(self._client, resource, _Watched, field_selector=f"metadata.name={name}"))
         return informers

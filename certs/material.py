@@ -1,4 +1,4 @@
-"""The content of the Secret of certificates, and decisions about it: only data, without the cryptography library.
+"""Data types for the content of the Secret of certificates and decisions about it, without the cryptography library.
 
 See docs/reference/manager.md#certificates.
 """
@@ -18,7 +18,7 @@ _KEYS = {"ca.crt": "authorities", "ca.key": "authority_key", "tls.crt": "certifi
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Contents of the Secret, PEM. `authorities` holds the CA of `authority_key` first, then older ones."""
+    """Contents of the Secret, as PEM. `authorities` holds the CA of `authority_key` first, then older CAs."""
 
     authorities: bytes = b""
     authority_key: bytes = field(default=b"", repr=False)
@@ -27,7 +27,7 @@ class Material:
 
 
 class Renewal(Enum):
-    """What has to be renewed."""
+    """The parts that have to be renewed."""
 
     NOTHING = "nothing"
     BUNDLE = "CA bundle"
@@ -37,14 +37,14 @@ class Renewal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to renew, and why, in words for the log."""
+    """The parts to renew, and the reason in words for the log."""
 
     renewal: Renewal
     reason: str = ""
 
 
 def material_of(secret: JSON) -> Material:
-    """Contents of the Secret; invalid base64 counts as absent."""
+    """Contents of the Secret. A value that is not valid base64 counts as absent."""
     data = secret.get("data") or {}
     fields = {}
     for key, field_name in _KEYS.items():

@@ -1,9 +1,9 @@
-"""Creates and reads a CA and a serving certificate signed by it. `certs.decision` decides when.
+"""Creates and reads a CA, and a serving certificate that the CA signs. `certs.decision` decides when.
 
 See docs/reference/manager.md#certificates.
 
-Pure: times, serial numbers and private keys are arguments. Certificates of the Go JobSet are read and kept while they
-are valid.
+Pure: times, serial numbers and private keys are arguments. Certificates of the Go JobSet stay in use while they are
+valid.
 """
 
 import ipaddress
@@ -25,7 +25,7 @@ from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from certs.material import Material, Renewal
-from certs.validity import blocks
+from certs.validity import der_certificates
 
 AUTHORITY_NAME = "jobset-ca"
 ORGANIZATION = "jobset"
@@ -36,10 +36,10 @@ RENEW_BEFORE = timedelta(days=90)
 
 CURVES = ("secp256r1", "secp384r1", "secp521r1")
 RSA_BITS = range(2048, 8192 + 1)
-"""Sizes of keys that both ends accept: the API server (Go) accepts no larger ones, OpenSSL no smaller ones."""
+"""Key sizes that both ends accept: the API server (Go) refuses larger keys, OpenSSL smaller keys."""
 
 MAX_AUTHORITIES = 8
-"""CAs in a bundle, the newest. Outdated replicas may still serve certificates of an older one."""
+"""Number of the newest CAs that stay in a bundle. Outdated replicas may still serve certificates of an older CA."""
 
 MAX_KEPT_HOSTS = 32
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """Inputs of a new certificate: time, keys, serial numbers."""
+    """The inputs of new certificates that are not pure: the time, new keys and new serial numbers."""
 
     now: datetime
     new_key: Callable[[], PrivateKey]
@@ -60,58 +60,68 @@ class Fresh:
 
 
 def renew(material: Material, renewal: Renewal, hosts: Collection[str], fresh: Fresh, served: bytes = b"") -> Material:
-    """New material; usable names and CAs of the old one are kept.
+    """New material, which keeps usable host names and CAs of the old material.
 
-    The names, so that two programs that share the Secret with different hosts do not undo each other's work; the CAs,
-    so that their certificates stay trusted. `served` is the bundle with the CA of the served certificate: it is kept,
-    too, since the Secret may have lost it.
+    It keeps the host names so that two programs that share the Secret with different hosts do not undo each other's
+    work, and the CAs so that their certificates stay trusted. `served` is the bundle with the CA of the served
+    certificate. This CA stays, too, since the Secret may have lost it.
     """
     if renewal is Renewal.NOTHING:
         return material
     if renewal is Renewal.BUNDLE:
-        return replace(material, authorities=_with_served(material.authorities, served, fresh.now))
-    wanted = list(dict.fromkeys([*hosts, *_kept_hosts(material.certificate)]))
+        return replace(material, authorities=_add_served_authority(material.authorities, served, fresh.now))
+    all_hosts = list(dict.fromkeys([*hosts, *_usable_hosts(material.certificate)]))
     if renewal is Renewal.ALL:
         key = fresh.new_key()
-        authority = _authority(key, fresh)
-        # In list order, not by their dates: the clock of the replica that created one may be ahead.
-        old_authorities = _kept_authorities([*certificates(material.authorities), *certificates(served)], fresh.now)
+        authority = _new_authority(key, fresh)
+        # The newest are the first of the list, not the latest dates: the clock of a replica that created a CA may be
+        # ahead.
+        old_authorities = _valid_authorities(
+            [*read_certificates(material.authorities), *read_certificates(served)], fresh.now
+        )
         newest = certificates_pem(list(dict.fromkeys([authority, *old_authorities]))[:MAX_AUTHORITIES])
-        authorities = _with_served(newest, served, fresh.now)
+        authorities = _add_served_authority(newest, served, fresh.now)
         authority_key = key_pem(key)
     else:
-        authority = certificates(material.authorities)[0]
-        authorities = _with_served(material.authorities, served, fresh.now)
+        authority = read_certificates(material.authorities)[0]
+        authorities = _add_served_authority(material.authorities, served, fresh.now)
         authority_key = material.authority_key
     key = fresh.new_key()
-    leaf = _leaf(key, wanted, (authority, read_key(authority_key)), fresh)
+    leaf = _new_leaf(key, all_hosts, (authority, read_key(authority_key)), fresh)
     return Material(authorities, authority_key, certificates_pem([leaf]), key_pem(key))
 
 
-def _with_served(authorities: bytes, served: bytes, now: datetime) -> bytes:
-    """The bundle, with the first CA of the bundle `served` added if that is still usable.
+def _add_served_authority(authorities: bytes, served: bytes, now: datetime) -> bytes:
+    """The bundle, with the first CA of the bundle `served` added if this CA is still usable.
 
-    A user who replaces the CA in the Secret does not know what replicas serve at that moment.
+    A user who replaces the CA in the Secret does not know which certificates replicas serve at that moment.
     """
-    bundle = certificates(authorities)
-    missing = [old for old in _kept_authorities(certificates(served)[:1], now) if old not in bundle]
-    return certificates_pem([*bundle[:1], *missing, *bundle[1:]][:MAX_AUTHORITIES]) if missing else authorities
+    bundle = read_certificates(authorities)
+    missing_authorities = [old for old in _valid_authorities(read_certificates(served)[:1], now) if old not in bundle]
+    return (
+        certificates_pem([*bundle[:1], *missing_authorities, *bundle[1:]][:MAX_AUTHORITIES])
+        if missing_authorities
+        else authorities
+    )
 
 
-def certificates(pem: bytes) -> list[x509.Certificate]:
-    """All certificates of a bundle; none when it cannot be read."""
-    with _any_serial_number():
-        return read_or_default(lambda: [x509.load_der_x509_certificate(der) for der in blocks(pem)], [])
+def read_certificates(pem: bytes) -> list[x509.Certificate]:
+    """All certificates of a bundle; none if the bundle cannot be read."""
+    with _allow_any_serial_number():
+        return read_or_default(lambda: [x509.load_der_x509_certificate(der) for der in der_certificates(pem)], [])
 
 
 def serial_number(certificate: x509.Certificate) -> int:
-    """The serial number; only RFC 5280 requires it to be positive."""
-    with _any_serial_number():
+    """The serial number, which may be 0 or negative in certificates that do not follow RFC 5280."""
+    with _allow_any_serial_number():
         return certificate.serial_number
 
 
 def read_key(pem: bytes) -> PrivateKey:
-    """A private key without a password. Raises UnsupportedAlgorithm for other kinds, else ValueError or TypeError."""
+    """A private key without a password.
+
+    Raises UnsupportedAlgorithm for a kind of key that is not accepted, ValueError or TypeError for invalid content.
+    """
     key = serialization.load_pem_private_key(pem, None)
     if not isinstance(key, PrivateKey) or not is_accepted(key.public_key()):
         raise UnsupportedAlgorithm("not an EC key on a curve that is used, nor an RSA key of a size that is")
@@ -125,8 +135,8 @@ def is_accepted(key: object) -> bool:
     return isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in CURVES
 
 
-def signs(certificate: x509.Certificate) -> bool:
-    """Whether this is the certificate of a CA by RFC 5280 (4.2.1.3, 4.2.1.9): key usage is optional."""
+def is_authority(certificate: x509.Certificate) -> bool:
+    """Whether this is the certificate of a CA by RFC 5280 (4.2.1.3, 4.2.1.9), which does not require a key usage."""
     try:
         if not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
             return False
@@ -137,7 +147,7 @@ def signs(certificate: x509.Certificate) -> bool:
 
 
 def usage_of(certificate: x509.Certificate) -> x509.KeyUsage | None:
-    """Its key usage; None if the certificate has none."""
+    """The key usage of the certificate; None without one."""
     try:
         return certificate.extensions.get_extension_for_class(x509.KeyUsage).value
     except x509.ExtensionNotFound:
@@ -154,7 +164,7 @@ def hosts_of(certificate: x509.Certificate) -> list[str]:
 
 
 def read_or_default(read: Callable[[], T], otherwise: T) -> T:
-    """The result of `read`; `otherwise` if it raises, since no content of a Secret may end the manager."""
+    """The result of `read`, or `otherwise` if `read` raises, since no content of a Secret may end the manager."""
     try:
         return read()
     except Exception:  # noqa: BLE001 -- the library has a dozen errors for this, without a common base
@@ -162,32 +172,38 @@ def read_or_default(read: Callable[[], T], otherwise: T) -> T:
 
 
 @contextmanager
-def _any_serial_number() -> Iterator[None]:
-    """Without the library's warning: the Go JobSet gives its CA the number 0."""
+def _allow_any_serial_number() -> Iterator[None]:
+    """Suppress the library's warning about the serial number 0, which the CA of the Go JobSet has."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CryptographyDeprecationWarning)
         yield
 
 
-def _kept_hosts(pem: bytes) -> list[str]:
-    """Host names of the old certificate that a new one can have, too."""
-    none: list[str] = []
-    names = [name for old in certificates(pem)[:1] for name in read_or_default(partial(hosts_of, old), none)]
+def _usable_hosts(pem: bytes) -> list[str]:
+    """The host names of the old certificate that a new certificate can have, too."""
+    no_hosts: list[str] = []
+    names = [
+        name
+        for certificate in read_certificates(pem)[:1]
+        for name in read_or_default(partial(hosts_of, certificate), no_hosts)
+    ]
     return [name for name in names if _DNS_NAME.fullmatch(name) or _address(name)][:MAX_KEPT_HOSTS]
 
 
-def _kept_authorities(candidates: list[x509.Certificate], now: datetime) -> list[x509.Certificate]:
-    """The old CAs that are still valid."""
+def _valid_authorities(candidates: list[x509.Certificate], now: datetime) -> list[x509.Certificate]:
+    """The candidates that are still valid CAs."""
 
-    def is_trusted(old: x509.Certificate) -> bool:
+    def is_trusted(authority: x509.Certificate) -> bool:
         # OpenSSL would refuse the whole bundle because of a CA that it cannot read.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=certificates_pem([old]).decode("ascii"))
-        return is_accepted(old.public_key()) and signs(old) and old.not_valid_after_utc > now
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
+            cadata=certificates_pem([authority]).decode("ascii")
+        )
+        return is_accepted(authority.public_key()) and is_authority(authority) and authority.not_valid_after_utc > now
 
-    return [old for old in candidates if read_or_default(partial(is_trusted, old), otherwise=False)]
+    return [authority for authority in candidates if read_or_default(partial(is_trusted, authority), otherwise=False)]
 
 
-def _authority(key: PrivateKey, fresh: Fresh) -> x509.Certificate:
+def _new_authority(key: PrivateKey, fresh: Fresh) -> x509.Certificate:
     subject = x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANIZATION),
@@ -205,14 +221,14 @@ def _authority(key: PrivateKey, fresh: Fresh) -> x509.Certificate:
     )
 
 
-def _leaf(
+def _new_leaf(
     key: PrivateKey,
     hosts: Sequence[str],
     issuer: tuple[x509.Certificate, PrivateKey],
     fresh: Fresh,
 ) -> x509.Certificate:
     authority, authority_key = issuer
-    # A common name holds 64 characters at most; clients only read the alternative names.
+    # A common name holds at most 64 characters. Clients only read the alternative names.
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
     public = key.public_key()
     return (
@@ -229,7 +245,7 @@ def _leaf(
 def certificate_builder(
     subject: x509.Name, issuer: x509.Name, public: PublicKey, lifetime: timedelta, fresh: Fresh
 ) -> x509.CertificateBuilder:
-    """A certificate without extensions, to be completed and signed."""
+    """A builder of a certificate without extensions, for the caller to complete and sign."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -242,7 +258,7 @@ def certificate_builder(
 
 
 def key_usage(*, sign_certificates: bool) -> x509.KeyUsage:
-    """The extension for the certificate of a CA (`sign_certificates`), or of a server or client."""
+    """The key usage of a CA (with `sign_certificates`), or of a server or client."""
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,
@@ -257,7 +273,7 @@ def key_usage(*, sign_certificates: bool) -> x509.KeyUsage:
 
 
 def general_name(host: str) -> x509.GeneralName:
-    """A host as an alternative name: an address or a DNS name."""
+    """The alternative name for a host, which is an IP address or a DNS name."""
     return _address(host) or x509.DNSName(host)
 
 

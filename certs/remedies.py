@@ -1,4 +1,4 @@
-"""Fixes for objects of an installation that are missing, or have changed. Pure."""
+"""Texts that say how to repair objects of an installation that are missing or have changed. Pure."""
 
 from collections.abc import Iterable
 
@@ -9,18 +9,22 @@ _START_DEMO = "for a demo, start it again: jobset cluster down --name demo && jo
 APPLY_AGAIN = (
     f"apply again what you have installed (your kustomization or chart, or manifests/install.yaml); {_START_DEMO}"
 )
-"""The fix for most missing objects: install.yaml alone would reset image and number of replicas."""
+"""The fix for most missing objects. Applying only install.yaml would reset the image and the number of replicas."""
 
 NOT_BY_SERVICE = (
     "apply again what you have installed, but not manifests/install.yaml, which has a Service called in place of a URL;"
     f" {_START_DEMO}"
 )
-"""What to do for a manager outside the cluster, without a Service."""
+"""The fix for a manager outside the cluster, which has no Service."""
 
 
 def apply_again(configurations: Iterable[JSON | None]) -> str:
-    """The fix for missing objects beside these webhook configurations."""
-    return NOT_BY_SERVICE if any(called_by_url(each) for each in configurations if each) else APPLY_AGAIN
+    """The fix for missing objects of an installation with these webhook configurations."""
+    return (
+        NOT_BY_SERVICE
+        if any(called_by_url(configuration) for configuration in configurations if configuration)
+        else APPLY_AGAIN
+    )
 
 
 def write_by_manager(kind: str, name: str, annotation: str) -> str:

@@ -1,4 +1,4 @@
-"""Certificates made now, with new keys and random serial numbers. Called by `certs.apart` in a child process."""
+"""Makes certificates with new keys and random serial numbers. `certs.apart` calls it in a child process."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -22,11 +22,11 @@ from certs.pki import (
 )
 
 RSA_BITS = 3072
-"""As strong as P-256. The CA lives for ten years."""
+"""Key size that is as strong as P-256, since the CA lives for ten years."""
 
 
 def new_key(algorithm: KeyAlgorithm) -> PrivateKey:
-    """A private key. One on P-256 takes a tenth of the time of one for RSA in a handshake."""
+    """A new private key. In a handshake, a key on P-256 takes a tenth of the time of an RSA key."""
     if algorithm == "RSA":
         return rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)
     return ec.generate_private_key(ec.SECP256R1())
@@ -35,12 +35,12 @@ def new_key(algorithm: KeyAlgorithm) -> PrivateKey:
 def heal_now(
     material: Material, hosts: Sequence[str], now: datetime, algorithm: KeyAlgorithm, served: bytes
 ) -> tuple[Decision, Material]:
-    """`certs.decision.heal` with new keys of that kind and random serial numbers."""
+    """The result of `certs.decision.heal` with new keys of the kind `algorithm` and random serial numbers."""
     return heal(material, hosts, _fresh(now, algorithm), served)
 
 
 def self_signed() -> tuple[bytes, bytes]:
-    """PEM certificate and key for localhost, for encryption only: no client can verify it."""
+    """A PEM certificate and its key for localhost. It serves only encryption, since no client can verify it."""
     host, fresh = "localhost", _fresh(datetime.now(UTC), "ECDSA")
     key = fresh.new_key()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])

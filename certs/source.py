@@ -1,4 +1,4 @@
-"""Shared by both sources of certificates: readiness, and loading a pair into the live context."""
+"""The interface of both sources of certificates, and the TLS context into which they load a certificate."""
 
 import asyncio
 import ssl
@@ -11,22 +11,26 @@ from kube.resources import Resource
 
 
 class CertificateSource(Protocol):
-    """Keeps a TLS context supplied. `ready` is set once a pair is served; `problem`: the current fault, or ""."""
+    """Keeps the certificate of a TLS context up to date.
+
+    `ready` is set once a certificate is served. `problem` is the current fault, or "".
+    """
 
     ready: asyncio.Event
     problem: str
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Keep the certificate up to date until cancelled."""
 
     async def look_after(self, resource: Resource, name: str) -> None:
         """Make the API server trust the certificate in one more webhook configuration, until cancelled."""
 
 
 class Observer:
-    """Hooks for events of certificates and of our own CA, which do nothing here. `not_after` is Unix time in seconds.
+    """Hooks for events of certificates and of our own CA, which do nothing by default.
 
-    `on_registration`: how many webhooks a configuration lists; 0 also if it does not exist.
+    `not_after` is Unix time in seconds. `webhooks` is the number of webhooks that a configuration lists, which is 0 for
+    a configuration that does not exist.
     """
 
     def on_load(self, not_after: float) -> None: ...
@@ -37,18 +41,18 @@ class Observer:
 
 @dataclass(slots=True)
 class Live:
-    """The pair that a context serves at the moment."""
+    """A TLS context, with the PEM certificate and key that it serves at the moment."""
 
     context: ssl.SSLContext
     observer: Observer = field(default_factory=Observer)
     certificate: bytes = b""
     key: bytes = field(default=b"", repr=False)
 
-    def serves(self, certificate: bytes, key: bytes) -> bool:
+    def is_serving(self, certificate: bytes, key: bytes) -> bool:
         return (self.certificate, self.key) == (certificate, key)
 
     def install(self, certificate: bytes, key: bytes) -> None:
-        """Raises `certs.tls.CertificateError` and keeps serving the old pair if the new one is invalid."""
+        """Serve a new pair. If it is invalid, raises `certs.tls.CertificateError` and keeps serving the old pair."""
         install(self.context, certificate, key)
         self.certificate, self.key = certificate, key
         self.observer.on_load(not_after(certificate).timestamp())

@@ -1,4 +1,4 @@
-"""TLS of our servers: options (docs/reference/manager.md#tls-options), and a context whose certificate can change."""
+"""TLS contexts of our servers, and their options (docs/reference/manager.md#tls-options)."""
 
 import os
 import ssl
@@ -43,19 +43,19 @@ _OUTDATED = (
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
     "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
 )
-"""Known to Go and accepted by the Go JobSet, but never offered here."""
+"""Cipher suites that the Go JobSet accepts in its options, but that this program never offers."""
 
 
 class TLSOptionsError(ValueError):
-    """The options cannot be honoured; the text is a list joined by `; `, each part as in the Go JobSet."""
+    """The options are invalid. The text joins all faults by `; `, each in the words of the Go JobSet."""
 
 
 class CertificateError(ValueError):
-    """A certificate and key that cannot be served: not PEM, or not of one pair. Holds no key material."""
+    """A certificate and key cannot be served, because they are not PEM or not a pair. Holds no key material."""
 
 
 def openssl_ciphers(names: Sequence[str]) -> str:
-    """Cipher list for OpenSSL from Go names; "" leaves its default. TLS 1.3 suites are always on and never listed."""
+    """The cipher list for OpenSSL from Go's names; "" means OpenSSL's default. TLS 1.3 suites are always on."""
     unknown = [n for n in names if n not in {*CIPHERS, *_ALIASES, *_ALWAYS_ON, *_OUTDATED}]
     if unknown:
         secure = ", ".join([*list(CIPHERS)[:6], *_ALWAYS_ON])
@@ -66,12 +66,12 @@ def openssl_ciphers(names: Sequence[str]) -> str:
                 for name in unknown
             )
         )
-    known = [CIPHERS[_ALIASES.get(n, n)] for n in names if _ALIASES.get(n, n) in CIPHERS]
-    if not known and any(n in _OUTDATED for n in names):
+    offered = [CIPHERS[_ALIASES.get(n, n)] for n in names if _ALIASES.get(n, n) in CIPHERS]
+    if not offered and any(n in _OUTDATED for n in names):
         raise TLSOptionsError(
             f"invalid cipher suites: none of {list(names)} is offered by this program; add a secure one"
         )
-    return ":".join(known)
+    return ":".join(offered)
 
 
 def check_options(min_version: str, cipher_suites: Sequence[str]) -> None:
@@ -94,7 +94,7 @@ def check_options(min_version: str, cipher_suites: Sequence[str]) -> None:
 
 
 def server_context(min_version: str = "", cipher_suites: Sequence[str] = ()) -> ssl.SSLContext:
-    """A context for HTTP/1.1 over TLS (1.2 or later) without a certificate yet: `install` one before serving."""
+    """A context for HTTP/1.1 over TLS (1.2 or later). It has no certificate until `install` is called."""
     check_options(min_version, cipher_suites)
     context = read_by_record(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
     context.minimum_version = VERSIONS[min_version or "VersionTLS12"]
@@ -106,9 +106,9 @@ def server_context(min_version: str = "", cipher_suites: Sequence[str] = ()) -> 
 
 
 def install(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Serve this PEM pair from the next handshake on; raises `CertificateError`, and changes nothing, if it is invalid.
+    """Serve this PEM pair from the next handshake on. Raises `CertificateError`, and changes nothing, if it is invalid.
 
-    The pair is tried on a context of its own first: a mismatched one would break the live context.
+    The pair is first tried on another context, since a mismatched pair would break the live context.
     """
     with _as_file(certificate) as certificate_file, _as_file(key) as key_file:
         try:
@@ -120,13 +120,13 @@ def install(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 
 def _no_password() -> str:
-    """An encrypted key must be an error and not a prompt on the terminal."""
+    """Refuse an encrypted key, for which OpenSSL would else prompt on the terminal."""
     raise ValueError("the private key is encrypted")
 
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path from which OpenSSL can read `content`; in memory if possible: the file system may be read-only."""
+    """A path from which OpenSSL can read `content`, in memory if possible, as the file system may be read-only."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("pem")
         try:

@@ -1,6 +1,6 @@
-"""The certificates of a bundle, and the end of their validity, read without the cryptography library (`certs.apart`).
+"""Reads the certificates of a bundle, and the end of their validity, without the cryptography library.
 
-For anything else there is `certs.pki`.
+`certs.apart` says why. `certs.pki` reads everything else.
 """
 
 import base64
@@ -14,41 +14,45 @@ _FORMS = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 """UTCTime and GeneralizedTime by their tags, in the forms of RFC 5280 (4.1.2.5)."""
 
 
-def blocks(pem: bytes) -> list[bytes]:
-    """The certificates of a bundle, DER, without those that are not valid base64."""
-    found = []
+def der_certificates(pem: bytes) -> list[bytes]:
+    """The certificates of a bundle as DER, without certificates that are not valid base64."""
+    certificates = []
     for block in _BLOCK.findall(pem):
         with contextlib.suppress(ValueError):
-            found.append(base64.b64decode(block))
-    return found
+            certificates.append(base64.b64decode(block))
+    return certificates
 
 
 def not_after(pem: bytes) -> datetime:
-    """The end of the first certificate's validity; raises ValueError if there is none."""
-    found = blocks(pem)
-    if not found:
+    """The end of the first certificate's validity. Raises ValueError without a valid certificate."""
+    certificates = der_certificates(pem)
+    if not certificates:
         raise ValueError("there is no PEM certificate")
     try:
-        return _not_after(found[0])
+        return _not_after(certificates[0])
     except (IndexError, KeyError) as error:
         raise ValueError("the certificate is not DER") from error
 
 
 def _not_after(der: bytes) -> datetime:
-    """Certificate holds TBSCertificate, and that: [version], serialNumber, signature, issuer, validity, ..."""
-    at = _content(der, _content(der, 0)[0])[0]
-    for _ in range(4 if der[at] == _VERSION else 3):
-        at = _content(der, at)[1]
-    first = _content(der, at)[0]
-    last = _content(der, first)[1]
-    start, stop = _content(der, last)
-    return datetime.strptime(der[start:stop].decode("ascii"), _FORMS[der[last]]).replace(tzinfo=UTC)
+    """The end of validity in a DER certificate.
+
+    A Certificate begins with a TBSCertificate, whose fields are [version], serialNumber, signature, issuer, validity,
+    ...
+    """
+    offset = _content_range(der, _content_range(der, 0)[0])[0]
+    for _ in range(4 if der[offset] == _VERSION else 3):
+        offset = _content_range(der, offset)[1]
+    validity_start = _content_range(der, offset)[0]
+    end_offset = _content_range(der, validity_start)[1]
+    start, stop = _content_range(der, end_offset)
+    return datetime.strptime(der[start:stop].decode("ascii"), _FORMS[der[end_offset]]).replace(tzinfo=UTC)
 
 
-def _content(der: bytes, at: int) -> tuple[int, int]:
-    """Start and end of the content of the value at this offset."""
-    length, start = der[at + 1], at + 2
+def _content_range(der: bytes, offset: int) -> tuple[int, int]:
+    """The start and end offset of the content of the value at `offset`."""
+    length, start = der[offset + 1], offset + 2
     if length >= 0x80:
         start += length - 0x80
-        length = int.from_bytes(der[at + 2 : start], "big")
+        length = int.from_bytes(der[offset + 2 : start], "big")
     return start, start + length

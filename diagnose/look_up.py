@@ -42,7 +42,7 @@ from kube.resources import (
     SERVICES,
     STORAGE_CLASSES,
 )
-from manifests.installed.webhook_switch import State, look
+from manifests.installed.webhook_switch import State, configuration_state
 from manifests.naming import MUTATING_CONFIGURATION
 
 ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
@@ -66,7 +66,7 @@ async def webhooks(read: Reader) -> State | None:
     """Whether the API server calls the mutating webhooks; None if that may not be read."""
     with read.noting("webhooks: you may not get mutatingwebhookconfigurations, so whether they are off is not known"):
         stored = await read.get(MUTATING_WEBHOOK_CONFIGURATIONS, dict[str, Any], MUTATING_CONFIGURATION)
-        return look(MUTATING_WEBHOOK_CONFIGURATIONS.kind, MUTATING_CONFIGURATION, stored).state
+        return configuration_state(MUTATING_WEBHOOK_CONFIGURATIONS.kind, MUTATING_CONFIGURATION, stored).state
     return None
 
 

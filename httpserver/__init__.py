@@ -1,4 +1,1 @@
-"""HTTP/1.1 servers inside our own event loop: for the webhooks, the probes and the metrics.
-
-The caller passes the application.
-"""
+"""HTTP/1.1 servers of the webhooks, the probes and the metrics, which run in the event loop of the program."""

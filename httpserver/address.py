@@ -1,4 +1,4 @@
-"""Addresses to listen on: parsing and binding. A port in use is an exception with a message of one line."""
+"""Parses addresses to listen on, and binds them. A port in use raises an exception with a message of one line."""
 
 import contextlib
 import errno
@@ -9,30 +9,33 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 Address = tuple[str, int]
-"""Host ("" = every interface) and TCP port (0 = any free one)."""
+"""Host ("" = every interface) and TCP port (0 = any free port)."""
 
 _NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?")
-"""A host name as resolvers accept it: with underscores, unlike DNS-1123."""
+"""A host name that resolvers accept. Unlike in DNS-1123, it may have underscores."""
 
 BACKLOG = 2048
 """Connections that wait to be accepted."""
 
 
 class BindError(OSError):
-    """The server cannot listen on an address; the text is one line with the reason."""
+    """The server cannot listen on an address. The text is one line with the reason."""
 
 
 def parse_bind_address(text: str) -> Address | None:
-    """`host:port`, `:port` or `[ipv6]:port`; `0` gives None: do not listen. Anything else raises `BindError`."""
+    """The address in `host:port`, `:port` or `[ipv6]:port`; None for `0`, which means do not listen.
+
+    Raises `BindError` for any other text.
+    """
     if text == "0":
         return None
     host, colon, port = text.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    plain = host[1:-1] if bracketed else host
-    if not colon or (":" in plain) != bracketed or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+    has_brackets = host.startswith("[") and host.endswith("]")
+    bare_host = host[1:-1] if has_brackets else host
+    if not colon or (":" in bare_host) != has_brackets or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise BindError(f"cannot listen on {text!r}: write host:port, :port or [ipv6]:port, or 0 to switch it off")
-    check_host(plain)
-    return plain, int(port)
+    check_host(bare_host)
+    return bare_host, int(port)
 
 
 def check_host(host: str) -> None:
@@ -45,7 +48,7 @@ def check_host(host: str) -> None:
 
 
 def ip_of(host: str) -> IPv4Address | IPv6Address | None:
-    """The address, if the host is an IP address and not a name."""
+    """The IP address; None if the host is a name."""
     try:
         return ip_address(host)
     except ValueError:
@@ -54,7 +57,7 @@ def ip_of(host: str) -> IPv4Address | IPv6Address | None:
 
 @lru_cache(maxsize=1024)
 def network_of(host: str) -> str:
-    """The network of a client: its IPv4 address, or the first half of its IPv6 address (it can choose the other)."""
+    """The network of a client: its IPv4 address, or the first half of its IPv6 address, whose rest it can choose."""
     ip = ip_of(host)
     if not isinstance(ip, IPv6Address):
         return host
@@ -68,7 +71,7 @@ def is_loopback(host: str) -> bool:
 
 
 def bind(address: Address, purpose: str) -> socket.socket:
-    """A listening socket. Raises `BindError` with one line that says where, why, and for what (`purpose`)."""
+    """A listening socket. Raises `BindError`, whose text has the address, the `purpose` and the reason."""
     host, port = address
     try:
         listener = _listen(host, port)
@@ -77,8 +80,8 @@ def bind(address: Address, purpose: str) -> socket.socket:
         hint = "another process has it: stop that one or choose another port"
         hint = hint if error.errno == errno.EADDRINUSE else "give an address of this machine and a port you may use"
         raise BindError(f"cannot listen on {location} for {purpose}: {_reason(error)} ({hint})") from error
-    # Connections inherit it. asyncio does not set it on such sockets, and an answer, whose head and body are written
-    # separately, would wait 40 ms for an acknowledgement.
+    # Connections inherit this option, which asyncio does not set on accepted sockets. Without it, an answer, whose head
+    # and body are written separately, would wait 40 ms for an acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 

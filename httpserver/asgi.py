@@ -1,4 +1,4 @@
-"""The types of ASGI, and a function that sends a whole answer."""
+"""The types of ASGI, and a function that sends a complete answer."""
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
@@ -8,7 +8,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 App = Callable[[Message, Receive, Send], Awaitable[None]]
-"""An ASGI application; its first argument is the scope."""
+"""An ASGI application. Its first argument is the scope."""
 
 
 async def respond(
@@ -19,15 +19,15 @@ async def respond(
     *,
     headers: Mapping[str, str] = {},
 ) -> None:
-    """Send a whole answer, which must not be cached, and whose type must not be guessed."""
+    """Send a complete answer. Its headers forbid clients to cache it and to guess its type."""
     data = body.encode() if isinstance(body, str) else body
-    sent = {
+    all_headers = {
         "content-type": content_type,
         "content-length": str(len(data)),
         "cache-control": "no-store",
         "x-content-type-options": "nosniff",
         **headers,
     }
-    raw = [(name.encode(), value.encode()) for name, value in sent.items()]
-    await send({"type": "http.response.start", "status": status, "headers": raw})
+    raw_headers = [(name.encode(), value.encode()) for name, value in all_headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw_headers})
     await send({"type": "http.response.body", "body": data})

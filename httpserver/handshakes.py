@@ -1,6 +1,6 @@
-"""Accepts TLS connections: the number of unfinished handshakes is limited, and the oldest is cut for a new one.
+"""Accepts TLS connections. The number of unfinished handshakes is limited: an old one is cut for a new connection.
 
-`loop.create_server` reports a connection only after its handshake, so this file accepts connections itself.
+`loop.create_server` reports a connection only after its handshake, so this module accepts connections itself.
 """
 
 import asyncio
@@ -17,38 +17,38 @@ from httpserver.limits import ConnectionLimits
 log = logging.getLogger(__name__)
 
 ACCEPT_PAUSE = 1.0
-"""Seconds until connections are accepted again if the system has no resources for one; the same as in asyncio."""
+"""Seconds until connections are accepted again after the system had no resources for one, as in asyncio."""
 
 
 class Handshakes:
-    """Accepts connections on one socket, until `close`. `make` returns the protocol of a connection."""
+    """Accepts connections on one socket, until `close`. `new_protocol` makes the protocol of a connection."""
 
     def __init__(
         self,
         listener: socket.socket,
         tls: ssl.SSLContext,
         limits: ConnectionLimits,
-        make: Callable[[], asyncio.Protocol],
+        new_protocol: Callable[[], asyncio.Protocol],
     ) -> None:
         self._listener = listener
         self._tls = tls
         self._limits = limits
-        self._make = make
+        self._new_protocol = new_protocol
         self._unfinished: dict[asyncio.Task[None], str] = {}
-        """Handshakes and the networks of their clients, the oldest first."""
+        """The unfinished handshakes with the networks of their clients, the oldest first."""
         self._loop = asyncio.get_running_loop()
         self._closed = False
         listener.setblocking(False)
         self._resume()
 
     def close(self) -> None:
-        """Accept no more connections. Accepted ones continue. The socket may be closed at once."""
+        """Accept no more connections. Accepted connections continue. The socket may be closed at once."""
         if not self._closed:
             self._closed = True
             self._loop.remove_reader(self._listener)
 
     def drop(self) -> None:
-        """Also cut unfinished handshakes. Their clients have sent no request yet."""
+        """Accept no more connections, and cut unfinished handshakes, whose clients have sent no request yet."""
         self.close()
         for task in self._unfinished:
             task.cancel()
@@ -60,7 +60,7 @@ class Handshakes:
     def _accept(self) -> None:
         try:
             connection, address = self._listener.accept()
-        except (BlockingIOError, ConnectionError):  # another process has accepted it, or the client is gone
+        except (BlockingIOError, ConnectionError):  # another process has accepted the connection, or its client is gone
             return
         except OSError as error:
             log.warning("cannot accept connections for %g s: %s", ACCEPT_PAUSE, error)
@@ -69,8 +69,9 @@ class Handshakes:
             return
         connection.setblocking(False)
         if len(self._unfinished) >= self._limits.max_handshakes:
-            count = Counter(self._unfinished.values())
-            oldest = max(self._unfinished, key=lambda each: count[self._unfinished[each]])
+            counts = Counter(self._unfinished.values())
+            # `max` returns the first, and so the oldest, of the network with most handshakes.
+            oldest = max(self._unfinished, key=lambda handshake: counts[self._unfinished[handshake]])
             del self._unfinished[oldest]
             oldest.cancel()
         task = self._loop.create_task(self._shake_hands(connection))
@@ -78,10 +79,10 @@ class Handshakes:
         task.add_done_callback(lambda done: self._unfinished.pop(done, None))
 
     async def _shake_hands(self, connection: socket.socket) -> None:
-        """Ends when the protocol has taken over, or the client has failed."""
-        with contextlib.suppress(OSError):  # of TLS and of time, too
+        """Complete the handshake. Returns when the protocol has taken over, or the client has failed."""
+        with contextlib.suppress(OSError):  # includes errors of TLS and timeouts
             await self._loop.connect_accepted_socket(
-                self._make,
+                self._new_protocol,
                 connection,
                 ssl=self._tls,
                 ssl_handshake_timeout=self._limits.handshake_timeout,

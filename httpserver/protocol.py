@@ -1,16 +1,17 @@
-"""HTTP on one connection: uvicorn's protocol, with limits that it lacks.
+"""The HTTP protocol of one connection: uvicorn's protocol with limits that it lacks.
 
-A connection is always in one of these states. Each has a time limit (`ConnectionLimits`) that only the next one ends:
+A connection is always in one of these states. Each state has a time limit (`ConnectionLimits`):
 
 | State | Begins with | Ends with | Limit |
 |---|---|---|---|
 | HEAD | the connection, or the first byte after IDLE | a complete head | `head_timeout` |
 | REQUEST | a complete head | the last byte of the answer is written | `request_timeout` |
 | REST | the answer to a request that is not complete | the end of that request | `rest_timeout` |
-| IDLE | the end of both, request and answer | the next byte | `keep_alive` |
+| IDLE | the end of request and answer | the next byte | `keep_alive` |
 | CLOSING | the last answer, a mistake, or the limit of another state | the last byte is taken | `close_timeout` |
 
-When the limit of CLOSING is reached, the connection is cut. The task that handles a request ends with its connection.
+When the time limit of CLOSING is reached, the connection is cut. The task that handles a request ends with its
+connection.
 """
 
 import asyncio
@@ -25,18 +26,18 @@ from httpserver.address import network_of
 from httpserver.limits import ConnectionLimits
 
 _MAX_FRAMING = 8
-"""Bytes of chunk framing for each byte of a body; the worst honest sender, one byte a chunk, needs five."""
+"""Bytes of chunk framing for each byte of a body. A sender with chunks of one byte needs five."""
 
 _MAX_AHEAD = 16
-"""Requests on a connection that wait for the answers to earlier ones."""
+"""Requests on a connection that wait for the answers to earlier requests."""
 
 _MAX_UNREAD = 512 * 1024
-"""Bytes of unread bodies that are buffered to notice whether the client is still connected."""
+"""Bytes of unread bodies that are buffered in order to notice whether the client is still connected."""
 
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 _numbers = itertools.count()
-"""Connections of all servers, in the order in which they came."""
+"""Numbers the connections of all servers in the order in which they came."""
 
 
 class State(enum.Enum):
@@ -52,24 +53,25 @@ class State(enum.Enum):
 class Connection(HttpToolsProtocol):
     """The connection of one client. uvicorn alone would wait forever for most data, and buffer all that a client sends.
 
-    Bytes of a message beside its body count, too, such as trailers and chunk extensions. `_received` and `_body` are
-    bytes of the current message, `_fed` those of the current read that may belong to it.
+    The limit of bytes also counts trailers and chunk extensions of a message. `_received` and `_body` are numbers of
+    bytes of the current message, `_current_read` is the number of bytes of the current read that may belong to the
+    message.
 
-    A client may send requests before earlier ones are answered, but only `_MAX_AHEAD`: the connection ends with the
-    answer to the last of these. Otherwise one read could bring thousands.
+    A client may send up to `_MAX_AHEAD` requests before earlier requests are answered. Otherwise one read could bring
+    thousands. If it sends more, the connection ends with the answer to the last request within the limit.
     """
 
     _timer: asyncio.TimerHandle | None = None
     _received = 0
     _body = 0
-    _fed = 0
-    _in_head = True
-    _whole = False
+    _current_read = 0
+    _is_in_head = True
+    _is_complete = False
     """Whether the current request has arrived completely."""
-    _ignored = False
-    """Whether the received data belong to a request that was sent too far ahead."""
+    _is_ignored = False
+    """Whether the received data belong to a request beyond `_MAX_AHEAD`."""
     network = ""
-    """The network of its client."""
+    """The network of the client."""
     waiting_since: float | None = None
     """The loop's time since which this connection has waited for its client; None while it works on an answer."""
 
@@ -77,7 +79,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.number = next(_numbers)
         self._limits = limits
-        self._working: dict[asyncio.Task[None], RequestResponseCycle] = {}
+        self._running: dict[asyncio.Task[None], RequestResponseCycle] = {}
         self._unread = 0
         self._seconds = {
             State.HEAD: limits.head_timeout,
@@ -98,41 +100,41 @@ class Connection(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
-        self._end_work()
+        self._cancel_requests()
 
     def drop(self) -> None:
         """Cut the connection, and end the handling of its requests."""
-        self._end_work()
+        self._cancel_requests()
         if self.transport is not None:
             self.transport.abort()
 
-    def look_for_end(self) -> None:
-        """Continue reading, which pauses while a request is handled: otherwise a disconnected client is not noticed.
+    def detect_disconnect(self) -> None:
+        """Continue reading while a request is handled, since a disconnected client is not noticed otherwise.
 
-        Reading pauses because the rest of the body, or the next request, arrives before it is needed. Only
-        `_MAX_UNREAD` bytes of it are kept. A client that has sent more is cut if none of it was read since the last
-        check.
+        uvicorn pauses reading when the rest of the body, or the next request, arrives before it is needed. Only
+        `_MAX_UNREAD` bytes of such data are kept. A client that has sent more is cut if the application has read
+        nothing since the last check.
         """
-        if not (self._working and self.flow.read_paused):
+        if not (self._running and self.flow.read_paused):
             return
-        cycles = {*self._working.values(), *(cycle for cycle, _ in self.pipeline)}
-        before, self._unread = self._unread, sum(len(cycle.body) for cycle in cycles)
+        cycles = {*self._running.values(), *(cycle for cycle, _ in self.pipeline)}
+        unread_before, self._unread = self._unread, sum(len(cycle.body) for cycle in cycles)
         if self._unread <= _MAX_UNREAD:
             self.flow.resume_reading()
-        elif self._unread == before:
+        elif self._unread == unread_before:
             self.drop()
 
-    def _end_work(self) -> None:
+    def _cancel_requests(self) -> None:
         self.pipeline.clear()
-        for task, cycle in self._working.items():
-            cycle.disconnected = True  # or uvicorn would log that a request was not answered
+        for task, cycle in self._running.items():
+            cycle.disconnected = True  # else uvicorn would log that a request was not answered
             task.cancel()
 
     def data_received(self, data: bytes) -> None:
         if self.state is State.IDLE:
             self._enter(State.HEAD)
         self._received += len(data)
-        self._fed = len(data)
+        self._current_read = len(data)
         super().data_received(data)
         outside_body = self._received - self._body
         if outside_body > self._limits.max_head + _MAX_FRAMING * self._body and not self.transport.is_closing():
@@ -146,39 +148,39 @@ class Connection(HttpToolsProtocol):
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        if self.state is State.REQUEST and self._whole:
+        if self.state is State.REQUEST and self._is_complete:
             self.waiting_since = None
         super().resume_writing()
 
     # Callbacks of the parser
 
     def on_message_begin(self) -> None:
-        self._received = self._fed
+        self._received = self._current_read
         self._body = 0
-        self._ignored = len(self.pipeline) >= _MAX_AHEAD
-        if self._ignored:
+        self._is_ignored = len(self.pipeline) >= _MAX_AHEAD
+        if self._is_ignored:
             self.cycle.keep_alive = False
         else:
-            self._in_head, self._whole = True, False
+            self._is_in_head, self._is_complete = True, False
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        if self._ignored:
+        if self._is_ignored:
             return
-        self._in_head = False
+        self._is_in_head = False
         self._enter(State.REQUEST)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._body += len(body)
-        self._fed -= len(body)
-        if not self._ignored:
+        self._current_read -= len(body)
+        if not self._is_ignored:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if self._ignored:
+        if self._is_ignored:
             return
-        self._whole = True
+        self._is_complete = True
         if self.state is State.REST:
             self._enter(State.IDLE)
         else:
@@ -192,35 +194,35 @@ class Connection(HttpToolsProtocol):
             self._enter(State.CLOSING)
         elif not cycle.response_complete:
             self._enter(State.REQUEST)
-        elif self._in_head:
+        elif self._is_in_head:
             self._enter(State.HEAD)
         else:
-            self._enter(State.IDLE if self._whole else State.REST)
+            self._enter(State.IDLE if self._is_complete else State.REST)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """As in uvicorn; also remembers the task of this connection."""
+        """Start the task of a request as uvicorn does, and remember the task for this connection."""
         task = self.loop.create_task(cycle.run_asgi(app))
         self.tasks.add(task)
-        self._working[task] = cycle
+        self._running[task] = cycle
         task.add_done_callback(self.tasks.discard)
-        task.add_done_callback(self._working.pop)
+        task.add_done_callback(self._running.pop)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Answer in HTTP/1.1, and end the connection: the data after it are of another protocol.
+        """Answer in HTTP/1.1 and end the connection, since data after the request are of another protocol.
 
-        That is no fault to be logged: uvicorn would write two lines for each of thousands of requests on a connection.
+        Does not log a warning: uvicorn would write two lines for each of thousands of requests on a connection.
         """
-        if not self._ignored:
+        if not self._is_ignored:
             self.cycle.keep_alive = False
 
     # Limits of time and number
 
     def timeout_keep_alive_handler(self) -> None:
-        """Uvicorn's own timer of idle connections, which any byte would stop."""
+        """Do nothing at uvicorn's own timer of idle connections, which any byte would stop."""
 
     def _enter(self, state: State) -> None:
         self.state = state
-        self.waiting_since = None if state is State.REQUEST and self._whole else self.loop.time()
+        self.waiting_since = None if state is State.REQUEST and self._is_complete else self.loop.time()
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self.loop.call_later(self._seconds[state], self._time_is_over)
@@ -233,21 +235,21 @@ class Connection(HttpToolsProtocol):
         self._enter(State.CLOSING)
 
     def _make_room(self) -> None:
-        """If there are too many connections, cut one that waits for its client, of the network that has most of those.
-
-        It is the one that has waited longest. If none waits, the server answers 503.
-        """
+        """If there are too many connections, cut a connection that waits for its client (`max_connections`)."""
         if len(self.connections) <= self._limits.max_connections:
             return
         waiting = [
-            each
-            for each in self.connections
-            if isinstance(each, Connection) and each is not self and each.waiting_since is not None
+            connection
+            for connection in self.connections
+            if isinstance(connection, Connection) and connection is not self and connection.waiting_since is not None
         ]
         if waiting:
-            count = Counter(each.network for each in waiting)
-            # Clocks of loops may stand still for some milliseconds, in which many connections come.
-            longest = min(waiting, key=lambda each: (-count[each.network], each.waiting_since, each.number))
-            # It does not count any more, though the loop reports its end later. `close` would wait for the client.
-            self.connections.discard(longest)
-            longest.transport.abort()
+            counts = Counter(connection.network for connection in waiting)
+            # The clock of a loop may stand still for some milliseconds in which many connections come.
+            victim = min(
+                waiting,
+                key=lambda connection: (-counts[connection.network], connection.waiting_since, connection.number),
+            )
+            # The loop reports the end of the connection later. Unlike `abort`, `close` would wait for the client.
+            self.connections.discard(victim)
+            victim.transport.abort()

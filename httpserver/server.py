@@ -1,4 +1,4 @@
-"""A server inside our own event loop: it takes a bound socket, and leaves signals to the manager.
+"""A server that runs in the event loop of the program. It takes a bound socket, and leaves signals to the manager.
 
 The certificate may change under a running server (`certs.tls.install`).
 """
@@ -21,10 +21,10 @@ from httpserver.protocol import Connection
 
 
 class Server:
-    """Serves `app` on a bound socket. `started` is set once it answers; `run` ends after `stop` or cancellation.
+    """Serves `app` on a bound socket. `started` is set once it answers. `run` ends after `stop` or cancellation.
 
-    `tls` None means plain HTTP. `always`: whether a path is answered however many requests and connections there are;
-    its answer must be cheap.
+    `tls` None means plain HTTP. `is_exempt` returns whether a path is answered however many requests and connections
+    there are. The answer for such a path must be cheap.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Server:
         tls: ssl.SSLContext | None = None,
         *,
         limits: ConnectionLimits = WEBHOOK_LIMITS,
-        always: Callable[[str], bool] = lambda _: False,
+        is_exempt: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.started = asyncio.Event()
         self.port: int = listener.getsockname()[1]
@@ -54,9 +54,9 @@ class Server:
             ssl_context_factory=(lambda _config, _default: tls) if tls else None,
         )
         self._server = _Server(config, limits, self.started)
-        self._winding_down = False
+        self._is_winding_down = False
         self._limits = limits
-        self._always = always
+        self._is_exempt = is_exempt
 
     @property
     def requests(self) -> int:
@@ -66,16 +66,16 @@ class Server:
     def wind_down(self) -> None:
         """End each connection with its next answer, by `Connection: close`.
 
-        Otherwise `stop` closes idle connections while requests are on their way, and those fail.
+        Otherwise `stop` closes idle connections while requests are on their way, and these requests fail.
         """
-        self._winding_down = True
+        self._is_winding_down = True
 
     def stop(self) -> None:
-        """Take no more connections and no more requests; `run` ends with the requests that are running."""
+        """Accept no more connections and requests. `run` ends with the requests that are running."""
         self._server.should_exit = True
 
     async def run(self) -> None:
-        """Serve until `stop`, however long its last requests take. Cancelling drops them."""
+        """Serve until `stop` and the end of running requests. Cancellation drops the running requests."""
         try:
             await self._server.serve(sockets=[self._listener])
         finally:
@@ -83,16 +83,16 @@ class Server:
             self._listener.close()
 
     def _with_limits(self, app: App) -> App:
-        """The application, within the limits. A dropped request is not logged as an error, which uvicorn would do."""
+        """The application within the limits. Unlike in uvicorn, a dropped request is not logged as an error."""
 
         async def answer_within_limits(scope: Message, receive: Receive, send: Send) -> None:
             async def answer(message: Message) -> None:
-                if self._winding_down and message["type"] == "http.response.start":
+                if self._is_winding_down and message["type"] == "http.response.start":
                     message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
                 await send(message)
 
             with contextlib.suppress(asyncio.CancelledError):
-                if self._is_full and not self._always(scope["path"]):
+                if self._is_full and not self._is_exempt(scope["path"]):
                     await respond(answer, 503, "Service Unavailable", headers={"connection": "close"})
                 else:
                     await app(scope, receive, answer)
@@ -101,9 +101,9 @@ class Server:
 
     @property
     def _is_full(self) -> bool:
-        """Whether there are more connections or requests than there may be. Both include the current one."""
-        state, most = self._server.server_state, self._limits.max_connections
-        return len(state.connections) > most or len(state.tasks) > most
+        """Whether there are more connections or requests than allowed, including the current ones."""
+        state, limit = self._server.server_state, self._limits.max_connections
+        return len(state.connections) > limit or len(state.tasks) > limit
 
 
 class _Server(uvicorn.Server):
@@ -115,7 +115,7 @@ class _Server(uvicorn.Server):
         self._started_event = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept on the sockets. uvicorn itself does not count TLS handshakes, which may take 60 seconds."""
+        """Accept connections. Unlike in uvicorn, unfinished TLS handshakes, which may take 60 s, are counted."""
         await self.lifespan.startup()
         tls, loop = self.config.ssl, asyncio.get_running_loop()
         for listener in sockets or ():
@@ -127,10 +127,10 @@ class _Server(uvicorn.Server):
         self._started_event.set()
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second: notice clients that have left."""
+        """Detect disconnected clients, ten times a second."""
         for connection in list(self.server_state.connections):
             if isinstance(connection, Connection):
-                connection.look_for_end()
+                connection.detect_disconnect()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -148,11 +148,11 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals belong to the manager."""
+        """Do not capture signals, which the manager handles."""
         yield
 
     def drop(self) -> None:
-        """Close everything that is still open; after a clean stop everything is closed already."""
+        """Close everything that is still open. After a clean stop, nothing is open."""
         for server in self.servers:
             server.close()
         for handshakes in self._handshakes:

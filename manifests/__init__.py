@@ -1,7 +1,7 @@
 """The installed objects: CRD, RBAC, webhook configurations and the manager's workload.
 
-The YAML in this directory is their source, except for CRDs, admission policies that replace webhooks, and install.yaml,
-which are generated (`python -m manifests`). Tests, the demo and `jobset` commands take the same objects as Python
+The YAML files in this directory are their source. `python -m manifests` generates the other files: CRDs, admission
+policies that replace webhooks, and install.yaml. Tests, the demo and `jobset` commands use the same objects as Python
 values. Only the refresh of the embedded Kubernetes schema talks to a cluster.
 """
 

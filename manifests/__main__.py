@@ -1,7 +1,6 @@
-"""`python -m manifests`: write, check or re-base the generated files.
+"""`python -m manifests` writes or checks the generated files. Both need no cluster.
 
-Writing and checking need no cluster. `--refresh-openapi` asks the API server behind a kubeconfig, through kubectl, for
-the Kubernetes types that a JobSet embeds.
+`--refresh-openapi` reads the Kubernetes types that a JobSet embeds from an API server, by kubectl.
 """
 
 import argparse
@@ -12,34 +11,34 @@ from pathlib import Path
 from typing import Any
 
 from manifests.embedded import DATA, trim
-from manifests.files import differences, write
+from manifests.files import differences, write_files
 from manifests.objects import ROOT
 
 _TIMEOUT = 60
-"""Seconds one request to the API server may take."""
+"""Seconds that one request to the API server may take."""
 
 
-def _get(kubectl: list[str], path: str) -> Any:
+def _get_from_server(kubectl: list[str], path: str) -> Any:
     command = [*kubectl, "get", "--raw", path]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)  # noqa: S603 - the user's kubectl
-    if done.returncode:
-        raise SystemExit(f"cannot read {path} with `{' '.join(command)}`: {done.stderr.strip()}")
-    return json.loads(done.stdout)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)  # noqa: S603 - the user's kubectl
+    if result.returncode:
+        raise SystemExit(f"cannot read {path} with `{' '.join(command)}`: {result.stderr.strip()}")
+    return json.loads(result.stdout)
 
 
-def _refresh(kubectl: list[str]) -> None:
-    """Write openapi/kubernetes.json: the server's version and one definition a line."""
-    version = _get(kubectl, "/version")["gitVersion"]
+def _refresh_openapi(kubectl: list[str]) -> None:
+    """Write openapi/kubernetes.json, with the server's version and one definition a line."""
+    version = _get_from_server(kubectl, "/version")["gitVersion"]
     definitions: dict[str, Any] = {}
     for path in ("/openapi/v3/api/v1", "/openapi/v3/apis/batch/v1"):
-        definitions |= _get(kubectl, path)["components"]["schemas"]
+        definitions |= _get_from_server(kubectl, path)["components"]["schemas"]
     rows = (f'"{k}": {json.dumps(v, sort_keys=True, separators=(",", ":"))}' for k, v in trim(definitions).items())
     DATA.parent.mkdir(exist_ok=True)
     DATA.write_text(f'{{"kubernetes": "{version}", "definitions": {{\n' + ",\n".join(rows) + "\n}}\n")
     sys.stdout.write(f"{DATA.name}: types of Kubernetes {version}\n")
 
 
-def _check(root: Path) -> int:
+def _check_files(root: Path) -> int:
     stale = differences(root)
     for path, diff in stale.items():
         sys.stdout.write(f"{path} differs from what is generated:\n{diff}\n")
@@ -49,7 +48,7 @@ def _check(root: Path) -> int:
 
 
 def main(argv: list[str] | None = None, root: Path = ROOT) -> int:
-    """Entry point. Returns the exit status: 1 when `--check` finds a difference. `root`: folder of the files."""
+    """Run the command on the files below `root`. Returns the exit status: 1 if `--check` finds a difference."""
     parser = argparse.ArgumentParser(
         prog="python -m manifests", description="Generate the files in manifests/ and charts/."
     )
@@ -59,10 +58,10 @@ def main(argv: list[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument("--kubectl", default="kubectl", help="kubectl to use for --refresh-openapi")
     options = parser.parse_args(argv)
     if options.refresh_openapi:
-        _refresh([options.kubectl, *([f"--kubeconfig={options.kubeconfig}"] if options.kubeconfig else [])])
+        _refresh_openapi([options.kubectl, *([f"--kubeconfig={options.kubeconfig}"] if options.kubeconfig else [])])
     if options.check:
-        return _check(root)
-    sys.stdout.write("".join(f"{path}\n" for path in write(root)))
+        return _check_files(root)
+    sys.stdout.write("".join(f"{path}\n" for path in write_files(root)))
     return 0
 
 

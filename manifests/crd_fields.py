@@ -1,4 +1,4 @@
-"""Which fields of JobSets the CRD of a cluster has, by the OpenAPI document that the API server serves. Pure."""
+"""Finds the fields of JobSets that the CRD of a cluster lacks, in the OpenAPI document of the API server. Pure."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -14,7 +14,8 @@ _CHECKED = ("spec", "status")
 _EACH = "[*]"
 
 Fields: TypeAlias = "dict[str, Fields]"
-"""Fields by name, each with those in it; `_EACH` instead of a name: those of each element of a list."""
+"""Fields by name, each with the fields inside it. For a list, the only name is `_EACH`, with the fields of each
+element."""
 
 
 class _Components(msgspec.Struct, frozen=True):
@@ -25,41 +26,43 @@ class _Document(msgspec.Struct, frozen=True):
     components: _Components = _Components()
 
 
-def lacking(document: bytes) -> list[str]:
-    """Fields of a JobSet that the OpenAPI document of its API group lacks."""
+def missing_fields(document: bytes) -> list[str]:
+    """Paths of the fields of a JobSet that the OpenAPI document of its API group lacks."""
     schemas = msgspec.json.decode(document, type=_Document).components.schemas
-    found = next((schema for name, schema in schemas.items() if name.rpartition(".")[2] == KIND), None)
-    if found is None:
+    jobset_schema = next((schema for name, schema in schemas.items() if name.rpartition(".")[2] == KIND), None)
+    if jobset_schema is None:
         return []
-    known = msgspec.json.decode(found, type=dict[str, Any])
-    return [path for path in _missing(jobset_fields(), known, "") if path.startswith(_CHECKED)]
+    known = msgspec.json.decode(jobset_schema, type=dict[str, Any])
+    return [path for path in _missing_paths(jobset_fields(), known, "") if path.startswith(_CHECKED)]
 
 
 @cache
 def jobset_fields() -> Fields:
-    """All fields of JobSets. Finding them touches much memory: a manager does it before it forks."""
-    return _fields(mi.type_info(JobSet))
+    """All fields of JobSets. Finding them touches much memory, so a manager does it before it forks."""
+    return _fields_of(mi.type_info(JobSet))
 
 
-def _fields(node: mi.Type) -> Fields:
+def _fields_of(node: mi.Type) -> Fields:
     while isinstance(node, mi.Metadata):
         node = node.type
     if isinstance(node, mi.UnionType):
-        return {name: inner for part in node.types for name, inner in _fields(part).items()}
+        return {name: inner for part in node.types for name, inner in _fields_of(part).items()}
     if isinstance(node, mi.VarTupleType):
-        return {_EACH: _fields(node.item_type)}
-    return {field.encode_name: _fields(field.type) for field in node.fields} if isinstance(node, mi.StructType) else {}
+        return {_EACH: _fields_of(node.item_type)}
+    return (
+        {field.encode_name: _fields_of(field.type) for field in node.fields} if isinstance(node, mi.StructType) else {}
+    )
 
 
-def _missing(fields: Fields, schema: Mapping[str, Any], path: str) -> Iterator[str]:
+def _missing_paths(fields: Fields, schema: Mapping[str, Any], path: str) -> Iterator[str]:
     """Paths of fields that the schema lacks, without the fields inside them."""
     if _EACH in fields:
-        yield from _missing(fields[_EACH], schema.get("items") or {}, f"{path}{_EACH}")
+        yield from _missing_paths(fields[_EACH], schema.get("items") or {}, f"{path}{_EACH}")
         return
     properties = schema.get("properties") or {}
     for name, inner in fields.items() if properties else ():
         field_path = f"{path}.{name}".lstrip(".")
         if name in properties:
-            yield from _missing(inner, properties[name], field_path)
+            yield from _missing_paths(inner, properties[name], field_path)
         else:
             yield field_path

@@ -2,9 +2,9 @@
 
 See docs/reference/api.md and docs/policy/README.md.
 
-A field's type, requiredness, description and keywords come from its record; nothing about a field is repeated here. Two
-keywords are ours and never emitted: `x-required` (the schema demands what the decoder would default), `x-since-go` and
-`x-openapi` / `x-openapi-items` (the field is a Kubernetes type, see embedded.py).
+A field's type, requiredness, description and keywords come from its record. Some keywords are only for this module, and
+are not part of the schema: `x-required` (the schema requires a field for which the decoder has a default), `x-since-go`
+(the Go JobSet lacks the field), and `x-openapi` or `x-openapi-items` (the field is a Kubernetes type, see embedded.py).
 """
 
 import inspect
@@ -55,7 +55,7 @@ _EXCEPTION_COLUMNS: list[Object] = [
     {"name": "Reviews-From", "type": "string", "jsonPath": ".status.reviewsFrom"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 ]
-# Only other controllers (spec.managedBy) write it, so the record has no such field.
+# Only other controllers (spec.managedBy) write observedGeneration, so the record `Condition` has no such field.
 _OBSERVED_GENERATION: Schema = {
     "type": "integer",
     "format": "int64",
@@ -64,13 +64,12 @@ _OBSERVED_GENERATION: Schema = {
 }
 
 ABSENT_IN_GO = "Not in the Go JobSet."
-"""The only union that records have."""
 
 
-def _plain(node: mi.Type) -> Schema:
-    """The schema of a type without annotations."""
+def _schema_without_keywords(node: mi.Type) -> Schema:
+    """The schema of a type that has no keywords of its own. The only union with two types is integer or string."""
     if isinstance(node, mi.StructType):
-        return _struct(node)
+        return _struct_schema(node)
     if isinstance(node, mi.UnionType):
         types = [t for t in node.types if not isinstance(t, mi.NoneType)]
         return schema_of(types[0]) if len(types) == 1 else dict(INT_OR_STRING)
@@ -89,33 +88,33 @@ def _keywords(node: mi.Type) -> dict[str, Any]:
 def schema_of(node: mi.Type) -> Schema:
     """The structural schema of a type as `msgspec.inspect` describes it."""
     if not isinstance(node, mi.Metadata):
-        return _plain(node)
+        return _schema_without_keywords(node)
     keywords = _keywords(node)
     keywords.pop("x-required", None)
     if root := keywords.pop("x-openapi", None):
         return embedded_schema(root) | keywords
-    schema = _plain(node.type)
+    schema = _schema_without_keywords(node.type)
     if root := keywords.pop("x-openapi-items", None):
         schema["items"] = embedded_schema(root)
     return schema | keywords
 
 
-def _struct(node: mi.StructType) -> Schema:
+def _struct_schema(node: mi.StructType) -> Schema:
     if node.cls is ObjectMeta:
         return {"type": "object"}
     schema: Schema = {"type": "object", "description": inspect.cleandoc(node.cls.__doc__ or "")}
     if node.fields:  # the API server keeps no empty list
-        schema["properties"] = {f.encode_name: schema_of(f.type) for f in node.fields}
+        schema["properties"] = {field.encode_name: schema_of(field.type) for field in node.fields}
     if node.cls is Condition:
         schema["properties"]["observedGeneration"] = _OBSERVED_GENERATION
-    required = [f.encode_name for f in node.fields if f.required or "x-required" in _keywords(f.type)]
+    required = [field.encode_name for field in node.fields if field.required or "x-required" in _keywords(field.type)]
     if required:
         schema["required"] = required
     return schema
 
 
-def _root(record: type[msgspec.Struct], api_version: str, kind: str) -> Schema:
-    """The schema of a whole object."""
+def _object_schema(record: type[msgspec.Struct], api_version: str, kind: str) -> Schema:
+    """The schema of an object with apiVersion and kind."""
     root = schema_of(mi.type_info(record))
     head = {
         "apiVersion": {"type": "string", "description": f"Group and version of the object: {api_version}."},
@@ -127,22 +126,22 @@ def _root(record: type[msgspec.Struct], api_version: str, kind: str) -> Schema:
 
 def jobset_schema() -> Schema:
     """The schema of JobSets, with `x-since-go` at the fields that the Go JobSet does not have."""
-    return _root(JobSet, API_VERSION, KIND)
+    return _object_schema(JobSet, API_VERSION, KIND)
 
 
-def _marks_in_words(node: Any) -> Any:
-    """The schema for an API server, with `x-since-go` as a sentence of the description."""
+def _describe_marks(node: Any) -> Any:
+    """The schema for an API server, in which a sentence of the description replaces `x-since-go`."""
     if isinstance(node, list):
-        return list(map(_marks_in_words, node))
+        return list(map(_describe_marks, node))
     if not isinstance(node, dict):
         return node
-    words = {key: _marks_in_words(value) for key, value in node.items() if key != SINCE_GO}
-    return words | {"description": f"{node['description']} {ABSENT_IN_GO}"} if SINCE_GO in node else words
+    described = {key: _describe_marks(value) for key, value in node.items() if key != SINCE_GO}
+    return described | {"description": f"{node['description']} {ABSENT_IN_GO}"} if SINCE_GO in node else described
 
 
 def crd() -> Object:
-    """CustomResourceDefinition `jobsets.jobset.x-k8s.io`, one version, no conversion webhook."""
-    root = _marks_in_words(jobset_schema())
+    """CustomResourceDefinition `jobsets.jobset.x-k8s.io`, with one version and without a conversion webhook."""
+    root = _describe_marks(jobset_schema())
     root.pop("required", None)
     definition = _definition(API_VERSION, KIND, PLURAL, "Namespaced", root, _COLUMNS)
     definition["spec"]["names"]["shortNames"] = ["js"]
@@ -153,16 +152,16 @@ def policy_crd() -> Object:
     """CustomResourceDefinition `jobsetpolicies.policy.jobset.x-k8s.io`, which is optional in a cluster."""
     from policy import types as policy  # noqa: PLC0415 (all rules, which JobSets alone do not need)
 
-    root = _root(policy.JobSetPolicyObject, kinds.API_VERSION, kinds.KIND) | {"required": ["spec"]}
+    root = _object_schema(policy.JobSetPolicyObject, kinds.API_VERSION, kinds.KIND) | {"required": ["spec"]}
     return _definition(kinds.API_VERSION, kinds.KIND, kinds.PLURAL, "Cluster", root, _POLICY_COLUMNS)
 
 
 def exception_crd() -> Object:
-    """CustomResourceDefinition `jobsetpolicyexceptions.policy.jobset.x-k8s.io`, installed with that of policies."""
+    """CustomResourceDefinition `jobsetpolicyexceptions.policy.jobset.x-k8s.io`, installed with the CRD of policies."""
     from policy import exception_types as exception  # noqa: PLC0415 (the same)
 
     kind, plural = kinds.EXCEPTION_KIND, kinds.EXCEPTION_PLURAL
-    root = _root(exception.JobSetPolicyException, kinds.API_VERSION, kind) | {"required": ["spec"]}
+    root = _object_schema(exception.JobSetPolicyException, kinds.API_VERSION, kind) | {"required": ["spec"]}
     return _definition(kinds.API_VERSION, kind, plural, "Namespaced", root, _EXCEPTION_COLUMNS)
 
 

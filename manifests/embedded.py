@@ -1,8 +1,8 @@
-"""The Kubernetes types inside a JobSet, as structural schema (apiextensions.k8s.io/v1).
+"""The structural schemas (apiextensions.k8s.io/v1) of the Kubernetes types inside a JobSet.
 
-Their one source is the pinned API server's own OpenAPI v3 document, of which the needed definitions are kept, trimmed,
-in openapi/kubernetes.json. A structural schema allows neither references nor most of OpenAPI's annotations. It also
-sets defaults and prunes fields, so an annotation of the document must not become behaviour of the CRD.
+Their only source is the OpenAPI v3 document of the pinned API server. openapi/kubernetes.json has the needed
+definitions of this document, trimmed. A structural schema allows neither references nor most of OpenAPI's annotations.
+It also sets defaults and prunes fields, so an annotation of the document must not become behaviour of the CRD.
 """
 
 import json
@@ -26,7 +26,7 @@ _STRINGS: Schema = {"type": "object", "additionalProperties": {"type": "string"}
 _FIXED: dict[str, Schema] = {
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": INT_OR_STRING,
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {**INT_OR_STRING, "pattern": PATTERN},
-    # The metadata of a template that has an effect (docs/reference/api.md#templates); the API server sets the rest.
+    # The metadata of a template that has an effect (docs/reference/api.md#templates). The API server sets the rest.
     _META: {
         "type": "object",
         "properties": {
@@ -53,15 +53,16 @@ _KEPT_KEYWORDS = {
     "x-kubernetes-list-type",
     "x-kubernetes-map-type",
 }
-"""Keywords that are kept. Not `description`: it is 85% of the bytes and `kubectl explain job` has it. Not `enum`: the
-document lists the values of one release, and values of newer releases have to reach the Job."""
+"""Keywords that stay. `description` is left out, since it is 85% of the bytes and `kubectl explain job` has it. `enum`
+is left out, since the document lists the values of one release, and values of newer releases have to reach the Job."""
 
 _SERVER_DEFAULTS = {
     ("AzureDiskVolumeSource", "cachingMode"),
     ("AzureDiskVolumeSource", "kind"),
     ("PodFailurePolicyOnPodConditionsPattern", "status"),
 }
-"""Defaults that the API server sets on the Job anyway and a JobSet does not store (docs/reference/api.md#templates)."""
+"""Properties whose defaults a JobSet does not store, since the API server sets them on the Job
+(docs/reference/api.md)."""
 
 
 def _references(node: object) -> Iterator[str]:
@@ -102,9 +103,9 @@ def _trim_schema(owner: str, schema: Schema) -> Schema:
 
 
 def _trim_property(owner: str, name: str, schema: Schema, *, required: bool) -> Schema:
-    """A property without a `default` that is Go's zero value.
+    """A trimmed property, without a `default` that is Go's zero value.
 
-    In a CRD it would take effect: a missing required field would be accepted, an absent object would be created.
+    In a CRD such a default would take effect: a missing required field would be accepted, an absent object created.
     """
     result = _trim_schema(owner, schema)
     if required or result.get("default") == {} or (owner, name) in _SERVER_DEFAULTS:
@@ -112,25 +113,25 @@ def _trim_property(owner: str, name: str, schema: Schema, *, required: bool) -> 
     return result
 
 
-def _flatten(definitions: dict[str, Schema], schema: Schema) -> Schema:
+def _inline_references(definitions: dict[str, Schema], schema: Schema) -> Schema:
     """The schema with every reference replaced by its target."""
     if targets := list(_references({k: schema[k] for k in ("$ref", "allOf") if k in schema})):
         (target,) = targets
-        base = _FIXED.get(target) or _flatten(definitions, definitions[target])
+        base = _FIXED.get(target) or _inline_references(definitions, definitions[target])
         return base | {k: v for k, v in schema.items() if k not in {"$ref", "allOf"}}
     flat = dict(schema)
     if "properties" in flat:
-        flat["properties"] = {k: _flatten(definitions, v) for k, v in flat["properties"].items()}
+        flat["properties"] = {k: _inline_references(definitions, v) for k, v in flat["properties"].items()}
     for key in ("items", "additionalProperties"):
         if isinstance(flat.get(key), dict):
-            flat[key] = _flatten(definitions, flat[key])
+            flat[key] = _inline_references(definitions, flat[key])
     return flat
 
 
 def embedded_schema(root: str, definitions: dict[str, Schema] | None = None) -> Schema:
     """The complete structural schema of `JobTemplateSpec` or `PersistentVolumeClaim`, without descriptions.
 
-    `definitions`: those of another API server, trimmed.
+    `definitions`: trimmed definitions of an API server, by default of the pinned API server.
     """
     definitions = definitions or cast("dict[str, Schema]", json.loads(DATA.read_text())["definitions"])
-    return _flatten(definitions, definitions[ROOTS[root]])
+    return _inline_references(definitions, definitions[ROOTS[root]])

@@ -1,4 +1,4 @@
-"""The committed files: which object goes where, how it is written, and whether the committed state is current."""
+"""Writes the generated files, and finds committed files that are out of date."""
 
 import difflib
 import itertools
@@ -27,11 +27,11 @@ _TAGGED = (
     "in-api-server/kustomization.yaml",
     "in-api-server/without-manager/kustomization.yaml",
 )
-"""Files that are written by hand, except for the version of the image."""
+"""Files in which only the version of the image is generated."""
 
 
 def generated_files(root: Path = ROOT) -> dict[str, str]:
-    """Every generated file except those of the chart: path below `root`, and content.
+    """The content of every generated file by path below `root`, without the files of the chart.
 
     `kubectl apply -k` of the directory and `kubectl apply -f` of install.yaml install the same objects.
     """
@@ -51,7 +51,7 @@ def generated_files(root: Path = ROOT) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """A folder, which of its files are generated, and with which content."""
+    """A folder with generated files. `content` has the generated files by path, `handwritten` the other paths."""
 
     folder: Path
     pattern: str
@@ -59,11 +59,11 @@ class _Tree:
     handwritten: frozenset[str] = frozenset()
 
     def compare(self) -> Iterator[tuple[Path, str | None, str | None]]:
-        """Every generated file: its path, what is committed, and what is generated. None: there is no such file."""
-        before = {str(p.relative_to(self.folder)) for p in self.folder.rglob(self.pattern) if p.is_file()}
-        for name in sorted((before - self.handwritten) | self.content.keys()):
+        """Yield path, committed content and generated content of each file. None means that there is no such file."""
+        committed = {str(p.relative_to(self.folder)) for p in self.folder.rglob(self.pattern) if p.is_file()}
+        for name in sorted((committed - self.handwritten) | self.content.keys()):
             path = self.folder / name
-            yield path, path.read_text() if name in before else None, self.content.get(name)
+            yield path, path.read_text() if name in committed else None, self.content.get(name)
 
 
 def _trees(root: Path) -> tuple[_Tree, ...]:
@@ -76,29 +76,29 @@ def _trees(root: Path) -> tuple[_Tree, ...]:
     )
 
 
-def write(root: Path = ROOT) -> list[str]:
-    """Bring the files up to date, remove the ones no longer generated, and name what changed."""
+def write_files(root: Path = ROOT) -> list[str]:
+    """Bring the files up to date, and remove files that are no longer generated. Returns the paths of changed files."""
     changed = []
     for tree in _trees(root):
-        for path, before, after in tree.compare():
-            if before == after:
+        for path, committed, generated in tree.compare():
+            if committed == generated:
                 continue
             changed.append(str(path.relative_to(root.parent)))
-            if after is None:
+            if generated is None:
                 path.unlink()
             else:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(after)
+                path.write_text(generated)
     return changed
 
 
 def differences(root: Path = ROOT) -> dict[str, str]:
-    """For each generated file that is out of date: its path and the first lines of the diff."""
+    """The first lines of the diff of each generated file that is out of date, by path."""
     diffs: dict[str, str] = {}
     for tree in _trees(root):
-        for path, before, after in tree.compare():
-            if before != after:
-                old, new = (before or "").splitlines(), (after or "").splitlines()
+        for path, committed, generated in tree.compare():
+            if committed != generated:
+                old, new = (committed or "").splitlines(), (generated or "").splitlines()
                 lines = difflib.unified_diff(old, new, "committed", "generated", "", "", 1, "")
                 diffs[str(path.relative_to(root.parent))] = "\n".join(itertools.islice(lines, _DIFF_LINES))
     return diffs

@@ -1,6 +1,6 @@
 """Names and labels of the installed objects (docs/reference/manager.md#installed-objects).
 
-They are API: other projects' kustomize patches, scripts and test harnesses find the objects by these names.
+The names are API: kustomize patches, scripts and test harnesses of other projects find the objects by these names.
 """
 
 from typing import Any

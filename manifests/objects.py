@@ -17,7 +17,7 @@ RBAC_APART = (
     "policy-reports/rbac.yaml",
     "policy-in-api-server/rbac.yaml",
 )
-"""The files with the rights of single options."""
+"""The files with rights that only one option needs."""
 
 
 @cache
@@ -31,5 +31,5 @@ def objects(*paths: str) -> list[Object]:
 
 
 def every_rbac_object() -> list[Object]:
-    """Service account, roles and bindings, those of all options included."""
+    """Service account, roles and bindings, including the rights of all options."""
     return objects(RBAC, *RBAC_APART)

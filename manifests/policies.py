@@ -1,8 +1,9 @@
-"""Admission policies: what the pod webhooks do for exclusive placement, done inside the API server.
+"""Admission policies that replace the pod webhooks of exclusive placement inside the API server.
 
-Pods of JobSets then start while no replica of the manager answers. A policy sees only the pod and does not know where a
-leader is: every follower gets the gate, which the controller lifts, or, in the variant that needs no manager, an
-affinity to its leader. Terms and keys come from `api/`, so that policies and webhooks give the same result. Needs
+With these policies, pods of JobSets start while no replica of the manager answers. The leader of a Job is its pod with
+index 0, the other pods are followers. A policy sees only the pod and does not know where the leader is. So every
+follower gets the scheduling gate, which the controller lifts, or, in the variant that needs no manager, an affinity to
+its leader. Terms and keys come from `api/`, so that policies and webhooks give the same result. The policies need
 MutatingAdmissionPolicy of admissionregistration.k8s.io/v1 (Kubernetes 1.36).
 """
 
@@ -19,30 +20,30 @@ from manifests.naming import Object, obj
 from policy.cel import Cel
 
 Followers = Literal["gate", "affinity"]
-"""What a follower gets: our scheduling gate, or a required affinity to its leader."""
+"""What followers get: our scheduling gate, or a required affinity to their leader."""
 
 _API = "admissionregistration.k8s.io/v1"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def _literal(value: Any) -> str:
-    """JSON as a CEL literal. Values of maps are declared dynamic: CEL compiles no map of mixed types."""
+def _cel_literal(value: Any) -> str:
+    """JSON as a CEL literal. Values of maps are declared dynamic, since CEL does not compile maps of mixed types."""
     match value:
         case Cel():
             return value.text
         case str():
             return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         case Mapping():
-            return "{" + ", ".join(f"{_literal(k)}: dyn({_literal(v)})" for k, v in value.items()) + "}"
+            return "{" + ", ".join(f"{_cel_literal(k)}: dyn({_cel_literal(v)})" for k, v in value.items()) + "}"
         case list():
-            return "[" + ", ".join(_literal(item) for item in value) + "]"
+            return "[" + ", ".join(_cel_literal(item) for item in value) + "]"
     raise TypeError(f"{type(value).__name__} cannot be written as a CEL literal here")
 
 
 PRIORITY_TEXT = "(object.spec.priority < 0 ? 'minus' + string(-object.spec.priority) : string(object.spec.priority))"
-"""CEL: `api.exclusive.priority_label`."""
+"""CEL expression with the same result as `api.exclusive.priority_label`."""
 _NOT_BOUND = {"name": "not-bound", "expression": "!has(object.spec.nodeName) || object.spec.nodeName == ''"}
-"""The API server refuses gates of a pod that is bound already."""
+"""A match condition. The API server refuses gates on a pod that is bound already."""
 
 _TOPOLOGY: Any = Cel("variables.topology")
 _JOB_KEY: Any = Cel("variables.jobKey")
@@ -56,37 +57,39 @@ _VARIABLES = {
 }
 
 
-def _as_list(expressions: Mapping[str, str]) -> list[Object]:
+def _named_expressions(expressions: Mapping[str, str]) -> list[Object]:
     return [{"name": name, "expression": expression} for name, expression in expressions.items()]
 
 
 def _variables(*names: str, **terms: JSON) -> list[Object]:
-    """The variables of these names, and `terms`, whose expressions may use them."""
-    return _as_list({name: _VARIABLES[name] for name in names} | {name: _literal(term) for name, term in terms.items()})
+    """The variables with these names, followed by `terms`, whose expressions may use the variables."""
+    return _named_expressions(
+        {name: _VARIABLES[name] for name in names} | {name: _cel_literal(term) for name, term in terms.items()}
+    )
 
 
 @cache
 def _condition(name: str) -> Object:
-    """A match condition of the webhooks of pods; `leader` is the opposite of `follower`."""
+    """A match condition of the pod webhooks, or for `leader` the opposite of `follower`."""
     if name == "leader":
         return {"name": name, "expression": f"!({_condition('follower')['expression']})"}
     return next(each for hook in webhooks().values() for each in hook["matchConditions"] if each["name"] == name)
 
 
 def _policy(kind: str, name: str, conditions: list[Object], **spec: Any) -> Object:
-    """A policy for the pods that the webhooks of exclusive pods select, if all conditions hold."""
+    """A policy for pods of exclusive placement for which all conditions hold. The pod webhooks select the same pods."""
     hook = webhooks()["mpod.kb.io"]
     selectors = {key: hook[key] for key in ("objectSelector", "namespaceSelector")}
-    matched = {
+    base_spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": hook["rules"], **selectors},
         "matchConditions": [_condition("of-a-jobset"), _condition("not-by-node-selector"), *conditions],
     }
-    return obj(_API, kind, name, spec=copy.deepcopy(matched | spec))
+    return obj(_API, kind, name, spec=copy.deepcopy(base_spec | spec))
 
 
 def _mutating_policy(name: str, conditions: list[Object], mutation: Object, **more: Any) -> list[Object]:
-    """A policy and its binding. It runs again when a webhook has changed the pod after it."""
+    """A policy and its binding. The policy runs again if a webhook changes the pod after it."""
     kind = "MutatingAdmissionPolicy"
     policy = _policy(kind, name, conditions, reinvocationPolicy="IfNeeded", **more, mutations=[mutation])
     return [policy, obj(_API, f"{kind}Binding", name, spec={"policyName": name})]
@@ -97,36 +100,40 @@ def _apply_patch(expression: str) -> Object:
 
 
 def _json_patch(*operations: str) -> Object:
-    """A JSON patch of the lists of operations that the expressions yield, one after the other."""
+    """A JSON patch of CEL expressions, each of which yields a list of operations."""
     return {"patchType": "JSONPatch", "jsonPatch": {"expression": " +\n".join(f"({each})" for each in operations)}}
 
 
-def _add(path: tuple[str, ...], value: str, *, unless: str) -> str:
+def _add_operation(path: tuple[str, ...], value: str, *, unless: str) -> str:
     return f"{unless} ? [] : [JSONPatch{{op: 'add', path: '/{'/'.join(path)}', value: {value}}}]"
 
 
-def _add_parent(path: tuple[str, ...], empty: str) -> str:
-    """An operation that adds an empty object ("{}") or list ("[]") if the path is absent."""
-    return _add(path, empty, unless=f"object.{'.?'.join(path)}.hasValue()")
+def _add_parent_operation(path: tuple[str, ...], empty: str) -> str:
+    """An expression that adds an empty object ("{}") or list ("[]") if the path is absent."""
+    return _add_operation(path, empty, unless=f"object.{'.?'.join(path)}.hasValue()")
 
 
-def _append_term(kind: str, term: str, *, unless: str) -> tuple[str, ...]:
-    """Operations that append a required term, after adding the list and its parents if they are absent."""
+def _append_term_operations(kind: str, term: str, *, unless: str) -> tuple[str, ...]:
+    """Expressions that append a required term, after adding the list and its parents if they are absent."""
     affinity = ("spec", "affinity")
     terms = (*affinity, kind, _REQUIRED)
-    parents = _add_parent(affinity, "{}"), _add_parent((*affinity, kind), "{}"), _add_parent(terms, "[]")
-    return (*parents, _add((*terms, "-"), f"variables.{term}", unless=unless))
+    parents = (
+        _add_parent_operation(affinity, "{}"),
+        _add_parent_operation((*affinity, kind), "{}"),
+        _add_parent_operation(terms, "[]"),
+    )
+    return (*parents, _add_operation((*terms, "-"), f"variables.{term}", unless=unless))
 
 
-def _priority() -> list[Object]:
-    """The label by which a leader avoids domains of other Jobs of its priority."""
+def _priority_policy() -> list[Object]:
+    """The policy that adds the label by which a leader avoids domains of other Jobs of its priority."""
     labels = f"{{'{keys.PRIORITY}': {PRIORITY_TEXT}}}"
     label = _apply_patch(f"Object{{metadata: Object.metadata{{labels: {labels}}}}}")
     return _mutating_policy("jobset-pod-priority", [_condition("priority-label-missing-or-wrong")], label)
 
 
-def _leader() -> list[Object]:
-    """The two terms by which a leader gets a domain that no other Job uses."""
+def _leader_policy() -> list[Object]:
+    """The policy that adds two affinity terms, by which a leader gets a domain that no other Job uses."""
     own = affinity_term(_TOPOLOGY, _JOB_KEY)
     foreign_terms = {form: anti_affinity_term(_TOPOLOGY, _JOB_KEY, _PRIORITY, form) for form in TermForm}
     variables = _variables(
@@ -136,29 +143,32 @@ def _leader() -> list[Object]:
         othersInFull=foreign_terms[TermForm.EXPRESSIONS],
     )
     has_term = "variables.spreading.exists(term, term in [variables.others, variables.othersInFull])"
-    _, *spread = _append_term("podAntiAffinity", "others", unless=has_term)
-    gather = _append_term("podAffinity", "own", unless="variables.own in variables.gathering")
+    _, *spread = _append_term_operations("podAntiAffinity", "others", unless=has_term)
+    gather = _append_term_operations("podAffinity", "own", unless="variables.own in variables.gathering")
     conditions = [_condition("exclusive"), _condition("leader")]
     return _mutating_policy("jobset-pod-leader", conditions, _json_patch(*gather, *spread), variables=variables)
 
 
-def _gated_followers() -> list[Object]:
-    """The gate, and the label by which the controller finds the pods that have it."""
+def _gate_policy() -> list[Object]:
+    """The policy that adds the scheduling gate, and the label by which the controller finds pods with this gate."""
     metadata = f"Object.metadata{{labels: {{'{keys.AWAITS_LEADER}': 'true'}}}}"
     spec = f"Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: '{keys.PLACEMENT_GATE}'}}]}}"
     gate = _apply_patch(f"Object{{metadata: {metadata}, spec: {spec}}}")
     return _mutating_policy("jobset-pod-follower", [_condition("exclusive"), _condition("follower"), _NOT_BOUND], gate)
 
 
-def _affinity_followers() -> list[Object]:
-    """A term that keeps a follower pending until its leader is bound, and then allows only the leader's domain."""
+def _affinity_policy() -> list[Object]:
+    """The policy that adds an affinity term, which keeps a follower pending until its leader is bound.
+
+    Then the term allows only the domain of the leader.
+    """
     selector = [
         {"key": keys.JOB_KEY, "operator": "In", "values": [_JOB_KEY]},
         {"key": keys.COMPLETION_INDEX, "operator": "In", "values": ["0"]},
     ]
     leader = {"labelSelector": {"matchExpressions": selector}, "topologyKey": _TOPOLOGY}
     variables = _variables("topology", "jobKey", "gathering", leader=leader)
-    follow = _append_term("podAffinity", "leader", unless="variables.leader in variables.gathering")
+    follow = _append_term_operations("podAffinity", "leader", unless="variables.leader in variables.gathering")
     conditions = [_condition("exclusive"), _condition("follower")]
     return _mutating_policy("jobset-pod-follower", conditions, _json_patch(*follow), variables=variables)
 
@@ -174,8 +184,8 @@ _STRANDED = (
 )
 
 
-def _checks(followers: Followers) -> list[Object]:
-    """The last resort: a pod that cannot be placed is refused, with the reason and the fix."""
+def _check_policy(followers: Followers) -> list[Object]:
+    """The policy that refuses a pod that could not be placed, with the reason and the fix."""
     checks = {
         f"'{keys.JOB_KEY}' in object.metadata.labels": f"pod missing label: {keys.JOB_KEY}: {MADE_BY_HAND}",
         f"'{keys.COMPLETION_INDEX}' in object.metadata.annotations": _INDEXED,
@@ -191,7 +201,7 @@ def _checks(followers: Followers) -> list[Object]:
         variables |= {name: _condition(condition)["expression"] for name, condition in stranded.items()}
     kind, name = "ValidatingAdmissionPolicy", "jobset-pod-checks"
     spec = {
-        "variables": _as_list(variables),
+        "variables": _named_expressions(variables),
         "validations": [{"expression": e, "message": text, "reason": "Forbidden"} for e, text in checks.items()],
     }
     binding = {"policyName": name, "validationActions": ["Deny"]}
@@ -204,7 +214,7 @@ def _checks(followers: Followers) -> list[Object]:
 def pod_policies(followers: Followers = "gate") -> list[Object]:
     """The policies and their bindings that replace the webhooks of pods.
 
-    With "gate" a follower waits for the manager, as with the webhooks; with "affinity" only for its leader.
+    With "gate", a follower waits for the manager, as with the webhooks. With "affinity", it waits only for its leader.
     """
-    following = _gated_followers() if followers == "gate" else _affinity_followers()
-    return [*_priority(), *_leader(), *following, *_checks(followers)]
+    follower_policies = _gate_policy() if followers == "gate" else _affinity_policy()
+    return [*_priority_policy(), *_leader_policy(), *follower_policies, *_check_policy(followers)]

@@ -1,4 +1,4 @@
-"""The installed objects, depending on who admits pods and where the manager runs.
+"""Lists the installed objects, depending on who admits pods and where the manager runs.
 
 See docs/reference/manager.md#installed-objects.
 """
@@ -16,11 +16,11 @@ MANAGER = "manager/manager.yaml"
 WEBHOOK_SERVICE = "webhook/service.yaml"
 
 PodAdmission = Literal["webhooks", "policies", "policies-without-manager"]
-"""Who admits pods of JobSets: the manager, or the API server, in either variant of `pod_policies`."""
+"""Who admits pods of JobSets: the webhooks of the manager, or one of the two variants of `pod_policies`."""
 
 
 def pod_admission(pods: PodAdmission, *, url_base: str | None = None, ca_bundle: bytes | None = None) -> list[Object]:
-    """The webhook configurations, after the policies that replace the webhooks of pods."""
+    """The policies that replace the pod webhooks, if any, followed by the webhook configurations."""
     webhooks = webhook_configurations(url_base=url_base, ca_bundle=ca_bundle, pods=pods == "webhooks")
     if pods == "webhooks":
         return webhooks
@@ -28,7 +28,7 @@ def pod_admission(pods: PodAdmission, *, url_base: str | None = None, ca_bundle:
 
 
 def policy_objects(*, webhook_url: str | None = None) -> list[Object]:
-    """The further objects that are installed for JobSetPolicies. `webhook_url`: as for `install_objects`."""
+    """The additional objects for JobSetPolicies. `webhook_url` is the same as in `install_objects`."""
     webhooks = policy_webhook_configurations(url_base=webhook_url)
     return [policy_crd(), exception_crd(), *objects("policy/rbac.yaml"), *webhooks]
 
@@ -38,9 +38,8 @@ def install_objects(
 ) -> list[Object]:
     """All installed objects, in the order in which they can be applied.
 
-    With `webhook_url` (see `webhook_configurations`) the manager runs outside the cluster: Deployment, its ConfigMap,
-    disruption budget, network policy and both Services are left out; namespace, Secret, service account, RBAC, CRD,
-    webhooks and policies stay.
+    With `webhook_url` (see `webhook_configurations`) the manager runs outside the cluster. Then Deployment, its
+    ConfigMap, disruption budget, network policy and both Services are left out.
     """
     workload = objects(MANAGER, WEBHOOK_SERVICE)
     if webhook_url is not None:

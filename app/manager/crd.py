@@ -12,7 +12,7 @@ import msgspec
 from api.keys import API_VERSION
 from kube.client import Client
 from kube.errors import KubeError
-from manifests.crd_fields import lacking
+from manifests.crd_fields import missing_fields
 from manifests.naming import APPLY_CRD
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ async def warn_of_old_crd(client: Client) -> None:
 
 async def _missing_fields(client: Client) -> list[str]:
     try:
-        return lacking(await client.raw(DOCUMENT))
+        return missing_fields(await client.raw(DOCUMENT))
     except (KubeError, msgspec.MsgspecError) as error:
         log.debug("which fields the CRD of JobSets has is not known: %s", error)
         return []

@@ -13,7 +13,7 @@ from controllers.resources import JOBSETS
 from kube.errors import KubeError
 from manifests.installed.answering import foreign_managers, unreachable_services
 from manifests.installed.configurations import CONFIGURATIONS, switch
-from manifests.installed.webhook_switch import Configuration, State, look
+from manifests.installed.webhook_switch import Configuration, State, configuration_state
 
 NOT_ENFORCED = (
     "while they are off, JobSets get no defaults (their pods have no DNS names) and no checks but the CRD's schema, and"
@@ -58,7 +58,10 @@ async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[
     """
     async with session.connect(kubeconfig=options.kubeconfig, context=options.context) as to:
         stored = [await switch(to.client, resource, name, options.wanted) for resource, name in CONFIGURATIONS]
-        found = [look(resource.kind, name, body) for (resource, name), body in zip(CONFIGURATIONS, stored, strict=True)]
+        found = [
+            configuration_state(resource.kind, name, body)
+            for (resource, name), body in zip(CONFIGURATIONS, stored, strict=True)
+        ]
         missing = all(each.state is State.MISSING for each in found)
         if missing and JOBSETS.plural not in await to.client.served_resources(JOBSETS.api_version):
             raise KubeError(session.NOT_INSTALLED)

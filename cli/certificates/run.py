@@ -11,7 +11,7 @@ from cli.messages import printable
 from cli.output import FORMS, columns, dump
 from kube.clock import now
 from kube.errors import KubeError
-from manifests.installed.certificates import Status, look
+from manifests.installed.certificates import Status, certificate_status
 from manifests.installed.read_certificates import read_certificates
 from manifests.naming import (
     NAMESPACE,
@@ -40,7 +40,7 @@ async def _run(options: Options, out: TextIO) -> int:
         found = await read_certificates(to.client, options.namespace, options.secret)
     if not (found.secret or found.crd or any(found.configurations.values())):
         raise KubeError(session.NOT_INSTALLED)
-    status = look(found, now())
+    status = certificate_status(found, now())
     write(status, options.output, out)
     return session.FAILED if status.problems else session.DONE
 

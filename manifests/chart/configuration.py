@@ -1,4 +1,4 @@
-"""The names in the manager's configuration, for the schema of the chart's values: a misspelt one is refused by Helm."""
+"""The field names of the manager's configuration for the schema of the chart's values, so that Helm refuses others."""
 
 from api.features import GATES, STAGES
 from manifests.naming import Object
@@ -27,23 +27,23 @@ SECTIONS = {
     "tls": ("cipherSuites", "clientCAFile", "minVersion"),
     "webhook": ("certDir", "host", "port", "workers"),
 }
-"""The fields of each section. The manager checks their values when it starts."""
+"""The fields of each section. The manager checks the values of the fields when it starts."""
 
 
 def feature_gates() -> Object:
-    """A schema of known gates."""
+    """A schema that accepts only known feature gates."""
     return _closed_object({name: {"type": "boolean"} for name in (*sorted(GATES), *sorted(STAGES))})
 
 
 def section(name: str) -> Object:
-    """A schema of known fields."""
+    """A schema that accepts only the known fields of the section."""
     return _closed_object({field: {} for field in SECTIONS[name]})
 
 
 def configuration() -> Object:
-    """A schema of known sections with known fields."""
-    whole = {"apiVersion": {}, "kind": {}, "featureGates": feature_gates()}
-    return _closed_object(whole | {name: section(name) for name in SECTIONS})
+    """A schema that accepts only known sections with known fields."""
+    properties = {"apiVersion": {}, "kind": {}, "featureGates": feature_gates()}
+    return _closed_object(properties | {name: section(name) for name in SECTIONS})
 
 
 def _closed_object(properties: Object) -> Object:

@@ -1,4 +1,4 @@
-"""The generated files of the chart: path below charts/jobset, and content."""
+"""The list of the chart's generated files, with their content."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from manifests.chart.templates import template_files
-from manifests.chart.values import defaults, schema, table, with_comments
+from manifests.chart.values import defaults, schema, values_table, with_comments
 from manifests.naming import IMAGE_TAG
 from manifests.text import HEADER
 
@@ -30,7 +30,8 @@ HANDWRITTEN = frozenset(
         ),
     }
 )
-"""Handwritten files. README (except its table of values) and Chart.yaml (except its versions) are handwritten, too."""
+"""Files without generated parts. In README.md only the table of values is generated, in Chart.yaml only the
+versions."""
 
 _TABLE = re.compile(r"^\| Value \|.*?\n(?!\|)", re.MULTILINE | re.DOTALL)
 
@@ -39,11 +40,11 @@ _VERSION = re.compile(r"(?i)(version: v?)\d+\.\d+\.\d+.*")
 
 
 def chart_files(folder: Path) -> dict[str, str]:
-    """Every generated file. `folder`: of the files of which only a part is generated."""
+    """The content of every generated file, by path below the chart's folder, which is `folder`."""
     readme, chart = ((folder / name).read_text() for name in ("README.md", "Chart.yaml"))
     return {
         "Chart.yaml": _VERSION.sub(rf"\g<1>{IMAGE_TAG.removeprefix('v')}", chart),
-        "README.md": _TABLE.sub(lambda _: f"{table()}\n", readme),
+        "README.md": _TABLE.sub(lambda _: f"{values_table()}\n", readme),
         "values.yaml": HEADER + with_comments(yaml.safe_dump(defaults(), sort_keys=False, width=120)),
         "values.schema.json": json.dumps(schema(), indent=1) + "\n",
         **{f"templates/{name}": f"{{{{- /* {HEADER[2:-1]} */ -}}}}\n{text}" for name, text in template_files().items()},

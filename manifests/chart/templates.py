@@ -1,7 +1,7 @@
-"""The chart's templates of installed objects: their YAML, with names, labels and some values of the release.
+"""The chart's templates of installed objects: the YAML of the objects with names, labels and values of the release.
 
-Each function returns the text of one template. Each replaced text has to occur exactly once in that YAML, so that a
-change of an object here cannot be missed in the chart.
+Each public function returns the text of one template. A text that is replaced has to occur exactly once in the YAML, so
+that no change of an object is missed in the chart.
 """
 
 import re
@@ -33,12 +33,13 @@ from manifests.workload import WEBHOOK_SERVICE as SERVICE_FILE
 NO_LEADER = "JobSetNoLeader"
 """The alert that requires leader election."""
 _WIDE = 100_000
-"""Characters of a line; none is folded, so that a part of an object is written as in the whole."""
+"""Characters of a line, more than any line has. No line is folded, so that the YAML of a part occurs in the object's
+YAML."""
 
 _RBAC_NAMES = {each["metadata"]["name"] for each in every_rbac_object()}
 _NAMES = _RBAC_NAMES | {CONFIG_MAP, DEPLOYMENT, METRICS_SERVICE, WEBHOOK_SECRET, WEBHOOK_SERVICE, "jobset-alerts"}
-"""Names that begin with the name of the release instead of `jobset-`. Webhook configurations and policies keep theirs:
-a cluster has one JobSet, and the manager finds the configurations by name."""
+"""Names whose prefix `jobset-` is replaced by the name of the release. Names of webhook configurations and policies
+stay, since a cluster has one manager of JobSets, which finds the configurations by name."""
 
 _NAME = re.compile(rf"(?<![\w-]){IMAGE_NAME}-({'|'.join(name.removeprefix('jobset-') for name in _NAMES)})(?![\w-])")
 _LABELS = re.compile(
@@ -62,23 +63,23 @@ _INJECT_AUTHORITY = """\
 """
 
 
-def template(parts: Iterable[Object]) -> str:
+def release_template(documents: Iterable[Object]) -> str:
     """The YAML documents of the objects, with the names, namespace and labels of the release."""
-    return "".join(f"---\n{_insert_release(_escaped_yaml(each))}" for each in parts)
+    return "".join(f"---\n{_insert_release(_escaped_yaml(document))}" for document in documents)
 
 
-def template_if(condition: str, *paths: str) -> str:
-    """The objects of files, if the condition holds."""
-    return render_if(condition, template(objects(*paths)))
+def release_template_if(condition: str, *paths: str) -> str:
+    """The template of the objects in files, which is rendered if the condition holds."""
+    return render_if(condition, release_template(objects(*paths)))
 
 
 def render_if(condition: str, text: str) -> str:
-    """Lines that are rendered if the condition holds."""
+    """A template that renders `text` if the condition holds."""
     return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
 
 
 def _escaped_yaml(node: Any) -> str:
-    """The YAML with template syntax, such as that of Prometheus, escaped for Helm."""
+    """The YAML, in which `{{`, such as in alerts of Prometheus, is escaped for Helm."""
     return yaml_text(node, _WIDE).replace("{{", '{{ "{{" }}')
 
 
@@ -95,8 +96,8 @@ def _release_labels(match: re.Match[str]) -> str:
     return f'{key}{indent}{{{{- include "jobset.{name}" . | nindent {len(indent)} }}}}\n'
 
 
-def _replace(text: str, *pairs: tuple[str, str]) -> str:
-    """The text with each old part replaced by the new one. Each old part has to occur once."""
+def _replace_once(text: str, *pairs: tuple[str, str]) -> str:
+    """The text, with the first of each pair replaced by the second. Raises ValueError if the first is not unique."""
     for old, new in pairs:
         if text.count(old) != 1:
             raise ValueError(f"the chart replaces {old!r}, which occurs {text.count(old)} times in\n{text}")
@@ -104,34 +105,37 @@ def _replace(text: str, *pairs: tuple[str, str]) -> str:
     return text
 
 
-def _block(text: str, key: str) -> str:
-    """The lines of a key, and those below it. `key` includes its indentation."""
+def _lines_of_key(text: str, key: str) -> str:
+    """The line of a key, and the lines below it. `key` includes its indentation."""
     indent = " " * (len(key) - len(key.lstrip()))
-    (found,) = re.findall(rf"^{key}:\n(?:{indent}[ -].*\n)+", text, re.MULTILINE)
-    return str(found)
+    (lines,) = re.findall(rf"^{key}:\n(?:{indent}[ -].*\n)+", text, re.MULTILINE)
+    return str(lines)
 
 
-def _value(key: str, path: str) -> str:
-    """The lines of a key with a mapping or list of the values."""
+def _values_lines(key: str, path: str) -> str:
+    """The lines of a key with a mapping or list from the chart's values. `path` is the path of the value."""
     indent = len(key) - len(key.lstrip()) + 2
     return f"{key}:\n{' ' * indent}{{{{- toYaml .Values.{path} | nindent {indent} }}}}\n"
 
 
-def _optional(key: str, path: str) -> str:
-    """The line of a key, unless its value is empty."""
+def _optional_lines(key: str, path: str) -> str:
+    """The lines of a key with a value of the chart, which are left out if the value is empty."""
     indent = " " * (len(key) - len(key.lstrip()))
-    return f"{indent}{{{{- if .Values.{path} }}}}\n{_value(key, path)}{indent}{{{{- end }}}}\n"
+    return f"{indent}{{{{- if .Values.{path} }}}}\n{_values_lines(key, path)}{indent}{{{{- end }}}}\n"
 
 
 def configuration() -> str:
     """The template `jobset.madeConfiguration`: the manager's configuration before `managerConfiguration`."""
     config_text: str = objects(MANAGER)[0]["data"][CONFIG_KEY]
-    text = _replace(
+    text = _replace_once(
         config_text,
         ("bindAddress: :8443", 'bindAddress: {{ ternary ":8443" "0" .Values.metrics.enable | quote }}'),
         ("leaderElect: true", "leaderElect: {{ .Values.controller.leaderElection.enable }}"),
         ("  enable: true", "  enable: {{ not .Values.certManager.enable }}"),
-        (_block(config_text, "clientConnection"), _value("clientConnection", "controller.clientConnection")),
+        (
+            _lines_of_key(config_text, "clientConnection"),
+            _values_lines("clientConnection", "controller.clientConnection"),
+        ),
     )
     optional = '{{- include "jobset.optionalConfiguration" . }}'
     return f'{{{{- define "jobset.madeConfiguration" -}}}}\n{_insert_release(text)}{optional}\n{{{{- end }}}}\n'
@@ -142,7 +146,7 @@ _REPLICAS = (
     '{{ fail "controller.leaderElection.enable: false is for one replica: with more, each reconciles every JobSet" }}'
     "{{ end }}{{ .Values.controller.replicas }}\n"
 )
-# The manager reads its configuration once, so a change of it replaces the pods.
+# The manager reads its configuration once, so the pods are replaced when it changes.
 _POD_ANNOTATIONS = """\
         jobset.x-k8s.io/config-hash: {{ include "jobset.configuration" . | sha256sum | quote }}
         {{- if .Values.controller.excludeWebhookPortFromMesh }}
@@ -182,40 +186,47 @@ _VOLUMES = """\
 
 
 def _deployment(deployment: Object) -> str:
-    text = template([deployment])
+    text = release_template([deployment])
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     metrics_port = textwrap.indent(yaml_text([container["ports"][1]]), "        ")
-    mounts = _block(text, "        volumeMounts")
-    spread, volumes = _block(text, "      topologySpreadConstraints"), _block(text, "      volumes")
-    environment = "".join(_optional(f"        {key}", f"controller.{key}") for key in ("env", "envFrom"))
+    mounts = _lines_of_key(text, "        volumeMounts")
+    spread, volumes = _lines_of_key(text, "      topologySpreadConstraints"), _lines_of_key(text, "      volumes")
+    environment = "".join(_optional_lines(f"        {key}", f"controller.{key}") for key in ("env", "envFrom"))
     no_spread = 'kindIs "invalid" .Values.controller.topologySpreadConstraints'
     labels = '    {{- include "jobset.podLabels" . | nindent 4 }}\n'
-    return _replace(
+    return _replace_once(
         text,
-        (f"{labels}spec:\n", f"{labels}{_optional('  annotations', 'controller.annotations')}spec:\n"),
+        (f"{labels}spec:\n", f"{labels}{_optional_lines('  annotations', 'controller.annotations')}spec:\n"),
         (f"  replicas: {deployment['spec']['replicas']}\n", _REPLICAS),
         ("container: manager\n", f"container: manager\n{_POD_ANNOTATIONS}"),
         (IMAGE, '"{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"'),
         (f"PullPolicy: {container['imagePullPolicy']}", "PullPolicy: {{ .Values.image.pullPolicy }}"),
         ("containerPort: 9443", 'containerPort: {{ include "jobset.webhookPort" . }}'),
         (metrics_port, render_if(".Values.metrics.enable", metrics_port)),
-        (_block(text, "        resources"), _value("        resources", "controller.resources")),
-        (_block(text, "        securityContext"), _value("        securityContext", "controller.securityContext")),
-        (_block(text, "      securityContext"), _value("      securityContext", "controller.podSecurityContext")),
+        (_lines_of_key(text, "        resources"), _values_lines("        resources", "controller.resources")),
+        (
+            _lines_of_key(text, "        securityContext"),
+            _values_lines("        securityContext", "controller.securityContext"),
+        ),
+        (
+            _lines_of_key(text, "      securityContext"),
+            _values_lines("      securityContext", "controller.podSecurityContext"),
+        ),
         (mounts, mounts + _MOUNTS + environment),
         (
             spread,
             render_if(no_spread, spread)
-            + _optional("      topologySpreadConstraints", "controller.topologySpreadConstraints"),
+            + _optional_lines("      topologySpreadConstraints", "controller.topologySpreadConstraints"),
         ),
         (
             volumes,
             volumes
             + _VOLUMES
-            + _optional("      imagePullSecrets", "image.pullSecrets")
+            + _optional_lines("      imagePullSecrets", "image.pullSecrets")
             + "".join(
-                _optional(f"      {key}", f"controller.{key}") for key in ("nodeSelector", "affinity", "tolerations")
+                _optional_lines(f"      {key}", f"controller.{key}")
+                for key in ("nodeSelector", "affinity", "tolerations")
             ),
         ),
     )
@@ -227,47 +238,47 @@ def _budget(budget: Object) -> str:
         f'{{{{- if kindIs "invalid" {path}.minAvailable }}}}\n  maxUnavailable: {{{{ {path}.maxUnavailable }}}}\n'
         f"{{{{- else }}}}\n  minAvailable: {{{{ {path}.minAvailable }}}}\n{{{{- end }}}}\n"
     )
-    return _replace(template([budget]), (f"  maxUnavailable: {budget['spec']['maxUnavailable']}\n", share))
+    return _replace_once(release_template([budget]), (f"  maxUnavailable: {budget['spec']['maxUnavailable']}\n", share))
 
 
 def _network_policy(policy: Object) -> str:
-    text = template([policy])
+    text = release_template([policy])
     metrics = "  - " + textwrap.indent(yaml_text(policy["spec"]["ingress"][1]), "    ").lstrip()
-    peers = _block(metrics.replace("-", " ", 1), "    from")
-    ours = metrics.replace(peers[4:], _value("    from", "networkPolicy.metricsFrom")[4:])
+    peers = _lines_of_key(metrics.replace("-", " ", 1), "    from")
+    ours = metrics.replace(peers[4:], _values_lines("    from", "networkPolicy.metricsFrom")[4:])
     webhooks = "    - port: webhook-server\n      protocol: TCP\n"
-    return _replace(
+    return _replace_once(
         text,
         (metrics, render_if(".Values.metrics.enable", ours)),
-        (webhooks, webhooks + _optional("    from", "networkPolicy.webhookFrom")),
+        (webhooks, webhooks + _optional_lines("    from", "networkPolicy.webhookFrom")),
     )
 
 
 def _config_map(config_map: Object) -> str:
-    text = template([config_map | {"data": {CONFIG_KEY: "CONFIGURATION"}}])
-    return _replace(text, ("CONFIGURATION", '|\n    {{- include "jobset.configuration" . | nindent 4 }}'))
+    text = release_template([config_map | {"data": {CONFIG_KEY: "CONFIGURATION"}}])
+    return _replace_once(text, ("CONFIGURATION", '|\n    {{- include "jobset.configuration" . | nindent 4 }}'))
 
 
 def manager() -> str:
-    """Configuration, Secret, Services, Deployment, disruption budget and network policy."""
+    """The template of configuration, Secret, Services, Deployment, disruption budget and network policy."""
     config_map, secret, metrics_service, deployment, budget, policy = objects(MANAGER)
     return (
         _config_map(config_map)
-        + render_if("not .Values.certManager.enable", template([secret]))
-        + render_if(".Values.metrics.enable", template([metrics_service]))
+        + render_if("not .Values.certManager.enable", release_template([secret]))
+        + render_if(".Values.metrics.enable", release_template([metrics_service]))
         + _deployment(deployment)
         + render_if(".Values.controller.podDisruptionBudget.enabled", _budget(budget))
         + render_if(".Values.networkPolicy.enabled", _network_policy(policy))
-        + template(objects(SERVICE_FILE))
+        + release_template(objects(SERVICE_FILE))
     )
 
 
 def rbac() -> str:
-    """The service account and its rights."""
+    """The template of the service account and its rights."""
     return (
-        template(objects(RBAC))
-        + template_if(".Values.lookUp.configMaps", "references/config-maps.yaml")
-        + template_if(".Values.lookUp.secrets", "references/secrets.yaml")
+        release_template(objects(RBAC))
+        + release_template_if(".Values.lookUp.configMaps", "references/config-maps.yaml")
+        + release_template_if(".Values.lookUp.secrets", "references/secrets.yaml")
     )
 
 
@@ -276,58 +287,58 @@ def _annotate(text: str, annotations: str) -> str:
 
 
 def definitions(*crds: Object) -> str:
-    """CRDs as templates, because Helm never upgrades what is in a chart's folder `crds`."""
-    return "".join(_annotate(template([each]), _KEEP_CRD) for each in crds)
+    """The template of CRDs, which is not in the chart's folder `crds`, because Helm never upgrades this folder."""
+    return "".join(_annotate(release_template([crd_object]), _KEEP_CRD) for crd_object in crds)
 
 
 def _webhook_configuration(configuration: Object) -> str:
-    """A webhook configuration without what the manager or cert-manager writes into it."""
-    text = _annotate(template([configuration]), _INJECT_AUTHORITY)
+    """The template of a webhook configuration, without the fields that the manager or cert-manager writes."""
+    text = _annotate(release_template([configuration]), _INJECT_AUTHORITY)
     pods = (_insert_release(yaml_text([hook], _WIDE)) for hook in configuration["webhooks"] if is_about_pods(hook))
-    return _replace(text, *((hook, render_if('eq .Values.podAdmission "webhooks"', hook)) for hook in pods))
+    return _replace_once(text, *((hook, render_if('eq .Values.podAdmission "webhooks"', hook)) for hook in pods))
 
 
 _SERVER = ".Capabilities.KubeVersion.Version"
 
 
 def admission() -> str:
-    """The webhook configurations, and the policies that replace webhooks of pods or guard the reserved label."""
+    """The template of webhook configurations, and of policies that replace pod webhooks or guard the reserved label."""
     major, minor = POD_POLICIES.since
     too_old = f'and (ne .Values.podAdmission "webhooks") (semverCompare "<{major}.{minor}-0" {_SERVER})'
     message = f"podAdmission: {POD_POLICIES.need}. `helm template` takes the version from --kube-version, here it is"
     return (
         render_if(too_old, f'{{{{- fail (print "{message} " {_SERVER}) }}}}\n')
         + "".join(map(_webhook_configuration, webhook_configurations()))
-        + render_if('eq .Values.podAdmission "policies"', template(pod_policies("gate")))
-        + render_if('eq .Values.podAdmission "policies-without-manager"', template(pod_policies("affinity")))
-        + template_if(".Values.reservedLabel.enable", "reserved-label/policies.yaml")
+        + render_if('eq .Values.podAdmission "policies"', release_template(pod_policies("gate")))
+        + render_if('eq .Values.podAdmission "policies-without-manager"', release_template(pod_policies("affinity")))
+        + release_template_if(".Values.reservedLabel.enable", "reserved-label/policies.yaml")
     )
 
 
 def policies() -> str:
-    """The objects of the gate JobSetPolicies: CRDs, the manager's rights for them, and the webhooks that check them."""
+    """The template of the objects for the feature gate JobSetPolicies: CRDs, rights of the manager, and webhooks."""
     enabled = ".Values.jobSetPolicies.enable"
     webhooks = "".join(map(_webhook_configuration, policy_webhook_configurations()))
     return (
         render_if(f"and {enabled} .Values.crds.enabled", definitions(policy_crd(), exception_crd()))
-        + render_if(enabled, template(objects("policy/rbac.yaml")) + webhooks)
-        + template_if(f"and {enabled} .Values.jobSetPolicies.reports", "policy-reports/rbac.yaml")
-        + template_if(f"and {enabled} .Values.jobSetPolicies.inAPIServer", "policy-in-api-server/rbac.yaml")
+        + render_if(enabled, release_template(objects("policy/rbac.yaml")) + webhooks)
+        + release_template_if(f"and {enabled} .Values.jobSetPolicies.reports", "policy-reports/rbac.yaml")
+        + release_template_if(f"and {enabled} .Values.jobSetPolicies.inAPIServer", "policy-in-api-server/rbac.yaml")
     )
 
 
 def alerts() -> str:
-    """The PrometheusRule, with an alert about the leader only where one is elected."""
+    """The template of the PrometheusRule. Its alert about the leader needs leader election."""
     (rule,) = objects("prometheus/alerts.yaml")
     (no_leader,) = (each for each in rule["spec"]["groups"][0]["rules"] if each["alert"] == NO_LEADER)
     item = textwrap.indent(_insert_release(_escaped_yaml([no_leader])), "    ")
-    text = _replace(template([rule]), (item, render_if(".Values.controller.leaderElection.enable", item)))
+    text = _replace_once(release_template([rule]), (item, render_if(".Values.controller.leaderElection.enable", item)))
     text = text.replace("runbook_url: ", "runbook_url: {{ .Values.prometheus.alerts.runbooks }}")
     return render_if("and .Values.prometheus.alerts.enable .Values.metrics.enable", text)
 
 
 def template_files() -> dict[str, str]:
-    """Each template by its name below templates/."""
+    """The text of each generated template, by its name below templates/."""
     return {
         "_configuration.tpl": configuration(),
         "admission.yaml": admission(),

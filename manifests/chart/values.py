@@ -1,4 +1,4 @@
-"""The values of the chart: defaults, JSON schemas and descriptions. The names are those of the Go project's chart."""
+"""The values of the chart, with defaults, JSON schemas and descriptions. The Go project's chart has the same names."""
 
 import copy
 import json
@@ -20,7 +20,7 @@ ANYTHING: Object = {"type": "object"}
 OBJECTS: Object = {"type": "array", "items": {"type": "object"}}
 COUNT: Object = {"type": "integer", "minimum": 0}
 OWN_LABELS = sorted({*LABELS, "control-plane"})
-"""Labels that values may not set: selectors read them."""
+"""Labels that values may not set, since selectors use them."""
 HOSTS: Object = {"type": "array", "items": {"type": "string", "pattern": "^[A-Za-z0-9.-]+$"}}
 UI_RESOURCES: Object = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
 PODS: Object = {"type": ["integer", "string", "null"], "minimum": 0}
@@ -28,7 +28,7 @@ PODS: Object = {"type": ["integer", "string", "null"], "minimum": 0}
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value by its path (`controller.env`). `ours`: the Go project's chart has no such value."""
+    """One value of the chart. `path` is like `controller.env`. `ours`: the Go project's chart has no such value."""
 
     path: str
     default: Any
@@ -232,7 +232,7 @@ VALUES = (
 
 
 def with_comments(text: str) -> str:
-    """values.yaml with a comment above each value that says what it is."""
+    """`text`, the content of values.yaml, with a comment above each value that describes it."""
     about = {value.path: value.about for value in VALUES}
     folders: list[str] = []
     lines: list[str] = []
@@ -246,7 +246,7 @@ def with_comments(text: str) -> str:
 
 
 def defaults() -> Object:
-    """values.yaml as JSON."""
+    """The default of every value, as a tree."""
     tree: Object = {}
     for value in VALUES:
         *folders, name = value.path.split(".")
@@ -258,9 +258,9 @@ def defaults() -> Object:
 
 
 def schema() -> Object:
-    """values.schema.json: unknown names are refused, so that a misspelt one is not ignored.
+    """The content of values.schema.json, which refuses unknown names, so that a misspelt name is not ignored.
 
-    Templates check dependencies between values, with clearer messages.
+    Templates check dependencies between values, since they can give clearer messages.
     """
     root: Object = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of the jobset chart"}
     root |= {"type": "object", "additionalProperties": False, "properties": {"global": {"type": "object"}}}
@@ -274,7 +274,7 @@ def schema() -> Object:
     return root
 
 
-def table() -> str:
+def values_table() -> str:
     """The values as a table in Markdown."""
     rows = ["| Value | Default | |", "|---|---|---|"]
     for value in VALUES:

@@ -1,1 +1,1 @@
-"""The state of an installation: webhooks that are off, their endpoints, and the certificates that callers trust."""
+"""Reads the state of an installation: webhooks that are off, their endpoints, and their certificates."""

@@ -1,4 +1,4 @@
-"""Whether each Service of webhook configurations has a ready endpoint, and of which manager: two reads for each."""
+"""Finds Services of webhook configurations without a ready endpoint, or with the Go JobSet as the manager."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -40,15 +40,15 @@ class _Pod(msgspec.Struct, frozen=True):
 
 
 _GO_IMAGE = re.compile(r"(?:^|/)(?:registry\.k8s\.io|k8s-staging-[\w-]+)/jobset/jobset(?=[:@]|$)")
-"""Images of the Go JobSet, also of mirrors that keep the name of its registry."""
+"""Images of the Go JobSet, also in mirrors that keep the name of its registry."""
 _MAX_PODS = 50
-"""Pods of managers that are read in one namespace, at most."""
+"""Largest number of pods of managers that are read in one namespace."""
 
 
 async def foreign_managers(client: Client, configurations: Iterable[JSON | None]) -> list[str]:
-    """A line for each namespace of a called Service in which the Go JobSet is the manager."""
+    """A line for each namespace of a called Service in which the Go JobSet runs."""
     faults = []
-    for namespace in sorted({namespace for namespace, _ in _services(configurations)}):
+    for namespace in sorted({namespace for namespace, _ in _called_services(configurations)}):
         try:
             pods = await client.list(
                 PODS,
@@ -61,17 +61,17 @@ async def foreign_managers(client: Client, configurations: Iterable[JSON | None]
         except Forbidden:
             continue
         images = {each.image for pod in pods.items or () for each in pod.spec.containers}
-        if matching := sorted(filter(_GO_IMAGE.search, images)):
-            faults.append(f"{OTHER_MANAGER}: {matching[0]} runs in namespace {namespace}: {THIS_ONE_AGAIN}")
+        if go_images := sorted(filter(_GO_IMAGE.search, images)):
+            faults.append(f"{OTHER_MANAGER}: {go_images[0]} runs in namespace {namespace}: {THIS_ONE_AGAIN}")
     return faults
 
 
 async def unreachable_services(client: Client, configurations: Iterable[JSON | None]) -> list[str]:
-    """A line for each called Service without a ready endpoint; none for one that may not be read."""
+    """A line for each called Service without a ready endpoint. Leaves out Services that the user may not read."""
     faults = []
-    for namespace, name in sorted(set(_services(configurations))):
+    for namespace, name in sorted(set(_called_services(configurations))):
         try:
-            matching = await client.list(
+            slices = await client.list(
                 ENDPOINT_SLICES,
                 type=_Slice,
                 namespace=namespace,
@@ -80,20 +80,20 @@ async def unreachable_services(client: Client, configurations: Iterable[JSON | N
             )
         except Forbidden:
             continue
-        endpoints = (each for part in matching.items or () for each in part.endpoints or ())
+        endpoints = (each for endpoint_slice in slices.items or () for each in endpoint_slice.endpoints or ())
         if all(each.conditions.ready is False for each in endpoints):
-            faults.append(_fault(namespace, name))
+            faults.append(_service_fault(namespace, name))
     return faults
 
 
-def _services(configurations: Iterable[JSON | None]) -> Iterator[tuple[str, str]]:
+def _called_services(configurations: Iterable[JSON | None]) -> Iterator[tuple[str, str]]:
     for configuration in configurations:
         for hook in (configuration or {}).get("webhooks") or []:
             if service := (hook.get("clientConfig") or {}).get("service"):
                 yield str(service.get("namespace")), str(service.get("name"))
 
 
-def _fault(namespace: str, name: str) -> str:
+def _service_fault(namespace: str, name: str) -> str:
     return (
         f"no replica answers: Service {namespace}/{name} has no ready endpoint, so JobSets can be neither created nor"
         f" changed: kubectl -n {namespace} get deployments,pods shows what there is, and kubectl -n {namespace} logs"

@@ -1,4 +1,4 @@
-"""Findings about the certificates of the webhooks: which exist, and whether each caller trusts them. Pure."""
+"""Describes the certificates of the webhooks, and finds callers that do not trust them. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec.structs import replace
 
-from certs.bundles import bundle_of, injector
+from certs.bundles import bundle_of, injector_annotation
 from certs.handshake import refusal
 from certs.material import Material, material_of
-from certs.pki import RENEW_BEFORE, certificates, hosts_of, read_or_default
+from certs.pki import RENEW_BEFORE, hosts_of, read_certificates, read_or_default
 from certs.remedies import apply_again, make_secret, write_by_manager
 from kube.clock import rfc3339
 from kube.model.meta import JSON
@@ -23,16 +23,16 @@ from manifests.admission import wrong_path
 from manifests.naming import APPLY_CRD
 
 EXPIRES_SOON = timedelta(days=14)
-"""Time before the end of validity at which it is a fault; the alert JobSetCertificateExpires uses the same."""
+"""Time before the end of validity within which this end is a fault, as in the alert JobSetCertificateExpires."""
 
 RENEWAL_LATE = timedelta(days=1)
-"""Time after which the manager should have renewed its own certificate: it checks every 12 hours."""
+"""Time after the due renewal within which the manager should have renewed its certificate. It checks every 12 hours."""
 
 CERT_MANAGER = "cert-manager.io/certificate-name"
-"""Annotation of the Secrets that cert-manager makes: the name of the Certificate."""
+"""Annotation with the name of the Certificate, on Secrets that cert-manager makes."""
 
 _TRIED_ALONE = 16
-"""CAs of a bundle, the first ones. A handshake takes some milliseconds."""
+"""Number of the first CAs of a bundle that are also tried one by one. A handshake takes some milliseconds."""
 
 _MANAGER, _SOMEBODY_ELSE = "the manager", "somebody else"
 _CURVES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
@@ -40,7 +40,7 @@ _CURVES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
 
 @dataclass(frozen=True, slots=True)
 class FoundObjects:
-    """The objects in the cluster: None for one that does not exist. `configurations` by kind and name."""
+    """The objects in the cluster; None for an object that does not exist. `configurations` are by kind and name."""
 
     secret_name: str
     secret: JSON | None
@@ -52,7 +52,7 @@ class FoundObjects:
 
 
 class Certificate(msgspec.Struct, frozen=True, rename="camel"):
-    """One certificate. `use`: serving, CA or earlier CA. Times are RFC 3339; `renewal` "": unknown here."""
+    """One certificate. `use`: serving, CA or earlier CA. Times are RFC 3339. `renewal` is "" if it is not known."""
 
     use: str
     subject: str
@@ -66,7 +66,7 @@ class Certificate(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Caller(msgspec.Struct, frozen=True, rename="camel"):
-    """One webhook, as the API server calls it. `problem` "": it trusts the certificate in the Secret."""
+    """One webhook that the API server calls. `problem` is "" if the API server trusts the certificate in the Secret."""
 
     kind: str
     name: str
@@ -77,32 +77,32 @@ class Caller(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
-    """The state of all certificates. `conversion`: the strategy of the CRD."""
+    """The state of all certificates. `conversion` is the conversion strategy of the CRD."""
 
     secret: str
     renewed_by: str
-    """"": nobody, as the Secret does not exist or is empty."""
+    """Who renews the certificate; "" if the Secret does not exist or is empty."""
     certificates: tuple[Certificate, ...]
     callers: tuple[Caller, ...]
     conversion: str
     problems: tuple[str, ...]
 
 
-def look(found: FoundObjects, now: datetime) -> Status:
-    """The status and its faults. Never raises, whatever the objects contain."""
+def certificate_status(found: FoundObjects, now: datetime) -> Status:
+    """The state of all certificates with its faults. Does not raise, whatever the objects contain."""
     material = material_of(found.secret or {})
     renewed_by = _renewed_by(found.secret or {}, material)
-    ours = renewed_by == _MANAGER
-    described = tuple(_certificates(material, now, ours=ours))
+    is_ours = renewed_by == _MANAGER
+    certificates = tuple(_certificates(material, now, is_ours=is_ours))
     writer = {_MANAGER: _MANAGER, "": "not known"}.get(renewed_by, _SOMEBODY_ELSE)
     callers = tuple(_callers(found, material, writer))
     conversion = ((found.crd or {}).get("spec") or {}).get("conversion") or {}
-    problems = [*_missing(found), *found.unanswered, *_certificate_faults(found, described, now)]
+    problems = [*_missing_objects(found), *found.unanswered, *_certificate_faults(found, certificates, now)]
     problems += [f"{each.kind} {each.name}, {each.webhook}: {each.problem}" for each in callers if each.problem]
     return Status(
         found.secret_name,
         renewed_by,
-        described,
+        certificates,
         callers,
         str(conversion.get("strategy") or "None"),
         tuple(problems),
@@ -118,28 +118,28 @@ def _renewed_by(secret: JSON, material: Material) -> str:
     return _MANAGER if material.authority_key else _SOMEBODY_ELSE
 
 
-def _certificates(material: Material, now: datetime, *, ours: bool) -> Iterator[Certificate]:
-    for leaf in certificates(material.certificate)[:1]:
-        yield _certificate(leaf, "serving", now, ours=ours)
-    for number, authority in enumerate(certificates(material.authorities)):
-        yield _certificate(authority, "earlier CA" if number else "CA", now, ours=ours and not number)
+def _certificates(material: Material, now: datetime, *, is_ours: bool) -> Iterator[Certificate]:
+    for leaf in read_certificates(material.certificate)[:1]:
+        yield _certificate(leaf, "serving", now, is_ours=is_ours)
+    for number, authority in enumerate(read_certificates(material.authorities)):
+        yield _certificate(authority, "earlier CA" if number else "CA", now, is_ours=is_ours and not number)
 
 
-def _certificate(certificate: x509.Certificate, use: str, now: datetime, *, ours: bool) -> Certificate:
+def _certificate(certificate: x509.Certificate, use: str, now: datetime, *, is_ours: bool) -> Certificate:
     return Certificate(
         use,
         read_or_default(certificate.subject.rfc4514_string, ""),
         read_or_default(certificate.issuer.rfc4514_string, ""),
-        read_or_default(partial(_key, certificate), "unknown"),
+        read_or_default(partial(_key_kind, certificate), "unknown"),
         tuple(read_or_default(partial(hosts_of, certificate), [])),
         rfc3339(certificate.not_valid_before_utc),
         rfc3339(certificate.not_valid_after_utc),
         (certificate.not_valid_after_utc - now).days,
-        rfc3339(certificate.not_valid_after_utc - RENEW_BEFORE) if ours else "",
+        rfc3339(certificate.not_valid_after_utc - RENEW_BEFORE) if is_ours else "",
     )
 
 
-def _key(certificate: x509.Certificate) -> str:
+def _key_kind(certificate: x509.Certificate) -> str:
     key = certificate.public_key()
     if isinstance(key, rsa.RSAPublicKey):
         return f"RSA {key.key_size}"
@@ -151,7 +151,7 @@ def _key(certificate: x509.Certificate) -> str:
 def _callers(found: FoundObjects, material: Material, usual_writer: str) -> Iterator[Caller]:
     remedy = apply_again(found.configurations.values())
     for (kind, name), configuration in found.configurations.items():
-        annotation = injector(configuration or {})
+        annotation = injector_annotation(configuration or {})
         for hook in (configuration or {}).get("webhooks") or []:
             caller = _caller(kind, name, str(hook.get("name", "")), hook, annotation or usual_writer, material)
             if caller.problem and annotation and usual_writer == _MANAGER and not _has_authority(hook, material):
@@ -163,7 +163,7 @@ def _callers(found: FoundObjects, material: Material, usual_writer: str) -> Iter
             yield caller
     conversion = ((found.crd or {}).get("spec") or {}).get("conversion") or {}
     if conversion.get("strategy") == "Webhook":
-        writer = injector(found.crd or {}) or _SOMEBODY_ELSE
+        writer = injector_annotation(found.crd or {}) or _SOMEBODY_ELSE
         hook = conversion.get("webhook") or {}
         yield _caller("CustomResourceDefinition", found.crd_name, "conversion", hook, writer, material)
 
@@ -172,27 +172,29 @@ def _caller(kind: str, name: str, webhook: str, hook: JSON, writer: str, materia
     host = _host(hook.get("clientConfig") or {})
     bundle = bundle_of(hook)
     problem = ""
-    if not certificates(bundle):
+    if not read_certificates(bundle):
         problem = "caBundle holds no certificate"
-    elif certificates(material.certificate):
-        refused = read_or_default(partial(_refusal, material, bundle, host), "this name cannot be checked")
-        problem = f"the certificate is refused for {host}: {refused}" if refused else ""
+    elif read_certificates(material.certificate):
+        reason = read_or_default(partial(_refusal, material, bundle, host), "this name cannot be checked")
+        problem = f"the certificate is refused for {host}: {reason}" if reason else ""
     return Caller(kind, name, webhook, host, writer, problem)
 
 
 def _refusal(material: Material, bundle: bytes, host: str) -> str:
-    """Why the API server refuses the certificate; "" if it accepts it.
+    """The reason why the API server refuses the certificate; "" if it accepts it.
 
-    Of several CAs with the same name, OpenSSL may try another than the signer; the API server tries all.
+    Of several CAs with the same name, OpenSSL may try only a CA that is not the signer. The API server tries all CAs.
     """
-    alone = [each.public_bytes(Encoding.PEM) for each in certificates(bundle)[:_TRIED_ALONE]]
-    reasons = (refusal(material.certificate, material.key, each, host, strict=False) for each in (bundle, *alone))
-    first = next(reasons)
-    return first if first and all(reasons) else ""
+    single_authorities = [each.public_bytes(Encoding.PEM) for each in read_certificates(bundle)[:_TRIED_ALONE]]
+    reasons = (
+        refusal(material.certificate, material.key, each, host, strict=False) for each in (bundle, *single_authorities)
+    )
+    bundle_reason = next(reasons)
+    return bundle_reason if bundle_reason and all(reasons) else ""
 
 
 def _has_authority(hook: JSON, material: Material) -> bool:
-    return set(certificates(material.authorities)[:1]) <= set(certificates(bundle_of(hook)))
+    return set(read_certificates(material.authorities)[:1]) <= set(read_certificates(bundle_of(hook)))
 
 
 def _host(client: JSON) -> str:
@@ -202,7 +204,7 @@ def _host(client: JSON) -> str:
     return read_or_default(lambda: urlsplit(str(client.get("url", ""))).hostname or "", "")
 
 
-def _missing(found: FoundObjects) -> Iterator[str]:
+def _missing_objects(found: FoundObjects) -> Iterator[str]:
     remedy = apply_again(found.configurations.values())
     if found.secret is None:
         yield (
@@ -218,10 +220,10 @@ def _missing(found: FoundObjects) -> Iterator[str]:
         yield f"CustomResourceDefinition {found.crd_name} does not exist: {APPLY_CRD}"
 
 
-def _certificate_faults(found: FoundObjects, described: tuple[Certificate, ...], now: datetime) -> Iterator[str]:
-    if found.secret is not None and not any(each.use == "serving" for each in described):
+def _certificate_faults(found: FoundObjects, certificates: tuple[Certificate, ...], now: datetime) -> Iterator[str]:
+    if found.secret is not None and not any(each.use == "serving" for each in certificates):
         yield f"Secret {found.secret_name}: tls.crt holds no certificate that can be read"
-    for each in described:
+    for each in certificates:
         if each.use == "earlier CA":
             continue
         until = datetime.fromisoformat(each.not_after)

@@ -1,4 +1,4 @@
-"""Reads the objects that `certificates` needs from a cluster."""
+"""Reads the objects that `certificates` needs."""
 
 import contextlib
 
@@ -22,11 +22,11 @@ _CRD = f"{PLURAL}.{GROUP}"
 
 
 async def read_certificates(client: Client, namespace: str, secret: str) -> FoundObjects:
-    """The Secret, the configurations and the CRD, None for missing ones; and Services without endpoints."""
+    """Read the Secret, the configurations, the CRD, and the endpoints of Services."""
     stored_secret = await _get(client, SECRETS, secret, namespace)
     configurations = {(kind.kind, name): await _get(client, kind, name) for kind, name in CONFIGURATIONS}
     for kind, name in _OF_POLICIES:
-        with contextlib.suppress(Forbidden):  # usually there is none
+        with contextlib.suppress(Forbidden):  # most installations have no such configuration
             if stored := await _get(client, kind, name):
                 configurations[kind.kind, name] = stored
     return FoundObjects(

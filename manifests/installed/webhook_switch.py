@@ -1,8 +1,8 @@
-"""The changes of a webhook configuration that is switched off or on. Pure.
+"""Changes a webhook configuration that is switched off or on. Pure.
 
-Off, it lists no webhook, so the API server calls none, and an annotation holds the list. The manager writes only the CA
-bundle of webhooks that are listed, so it leaves such a configuration alone. Applying the configuration again (kubectl,
-Helm, GitOps) restores the list, too; the annotation then has no meaning any more.
+A configuration that is off lists no webhook, so the API server calls none, and an annotation holds the list. The
+manager writes only the CA bundle of listed webhooks, so it does not change such a configuration. Applying the
+configuration again (kubectl, Helm, GitOps) also restores the list. The annotation then has no meaning any more.
 """
 
 import enum
@@ -15,7 +15,7 @@ from kube.model.meta import JSON
 from manifests.admission import wrong_path
 
 OFF_ANNOTATION = f"{GROUP}/webhooks-off"
-"""Annotation of a configuration that is off: `since`, RFC 3339, and `webhooks`, the list."""
+"""Annotation of a configuration that is off, with the keys `since` (RFC 3339) and `webhooks` (the list)."""
 
 
 class State(enum.Enum):
@@ -31,7 +31,8 @@ class State(enum.Enum):
 class Configuration:
     """One webhook configuration.
 
-    `webhooks` are the names of those that are called, or would be when on; `since`: when it was switched off.
+    `webhooks` are the names of the webhooks that are called when it is on. `since` is the time at which it was switched
+    off.
     """
 
     kind: str
@@ -40,20 +41,20 @@ class Configuration:
     webhooks: tuple[str, ...] = ()
     since: str = ""
     misdirected: tuple[str, ...] = ()
-    """Webhooks that are called where the manager does not serve them, as `NAME at PATH`."""
+    """Webhooks that are called at a path at which the manager does not serve them, as `NAME at PATH`."""
 
 
-def look(kind: str, name: str, stored: JSON | None) -> Configuration:
-    """The state of a stored configuration; None if it does not exist."""
+def configuration_state(kind: str, name: str, stored: JSON | None) -> Configuration:
+    """The state of a configuration. `stored` is None if it does not exist."""
     if stored is None:
         return Configuration(kind, name, State.MISSING)
     if listed := stored.get("webhooks"):
-        wrong = tuple(f"{hook.get('name', '')} at {path}" for hook in listed if (path := wrong_path(hook)))
-        return Configuration(kind, name, State.ON, _names(listed), misdirected=wrong)
-    stored_webhooks = _held_webhooks(stored)
-    if stored_webhooks is None:
+        misdirected = tuple(f"{hook.get('name', '')} at {path}" for hook in listed if (path := wrong_path(hook)))
+        return Configuration(kind, name, State.ON, _names(listed), misdirected=misdirected)
+    held = _held_webhooks(stored)
+    if held is None:
         return Configuration(kind, name, State.MISSING)
-    return Configuration(kind, name, State.OFF, _names(stored_webhooks["webhooks"]), str(stored_webhooks["since"]))
+    return Configuration(kind, name, State.OFF, _names(held["webhooks"]), str(held["since"]))
 
 
 def switched_off(stored: JSON, now: str) -> JSON:
@@ -73,15 +74,15 @@ def switched_on(stored: JSON) -> JSON:
 
 
 def _held_webhooks(stored: JSON) -> JSON | None:
-    """The webhooks in the annotation; None without a valid one."""
+    """The content of the annotation (`since` and `webhooks`); None without a valid annotation."""
     try:
         annotation: Any = json.loads((stored["metadata"].get("annotations") or {})[OFF_ANNOTATION])
     except (KeyError, ValueError):
         return None
-    listed = annotation.get("webhooks") if isinstance(annotation, dict) else None
-    if not isinstance(listed, list) or not listed or not all(isinstance(hook, dict) for hook in listed):
+    webhooks = annotation.get("webhooks") if isinstance(annotation, dict) else None
+    if not isinstance(webhooks, list) or not webhooks or not all(isinstance(hook, dict) for hook in webhooks):
         return None
-    return {"since": annotation.get("since", ""), "webhooks": listed}
+    return {"since": annotation.get("since", ""), "webhooks": webhooks}
 
 
 def _names(webhooks: list[JSON]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from certs.apart import LONGEST_PAUSE, call
+from certs.apart import LONGEST_PAUSE, call_in_process
 from certs.decision import decide
 from certs.material import Material, Renewal
 from certs.tls import CertificateError, server_context
@@ -16,10 +16,10 @@ from tests.support.tls import DAY, HOSTS, NOW, material
 
 
 def test_certificates_are_made_there_and_found_good():
-    decision, made = call("certs.renewal", "heal_now", Material(), HOSTS, NOW, "ECDSA", b"")
+    decision, made = call_in_process("certs.renewal", "heal_now", Material(), HOSTS, NOW, "ECDSA", b"")
     assert decision.renewal is Renewal.ALL
     assert decide(made, HOSTS, NOW).renewal is Renewal.NOTHING
-    assert call("certs.renewal", "heal_now", made, HOSTS, NOW, "ECDSA", b"")[0].renewal is Renewal.NOTHING
+    assert call_in_process("certs.renewal", "heal_now", made, HOSTS, NOW, "ECDSA", b"")[0].renewal is Renewal.NOTHING
 
 
 @pytest.mark.parametrize(
@@ -33,19 +33,19 @@ def test_certificates_are_made_there_and_found_good():
 )  # fmt: skip
 def test_what_fails_there_is_named_here(task: tuple[object, ...], text: str):
     with pytest.raises(CertificateError) as error:
-        call(*task)  # type: ignore[arg-type]  # one of the tasks has too few
+        call_in_process(*task)  # type: ignore[arg-type]  # one of the tasks has too few
     assert str(error.value).startswith(text)
 
 
 def test_a_process_that_hangs_is_ended():
     with pytest.raises(CertificateError, match=r"has not ended within 0.2 s$"):
-        call("time", "sleep", 60, seconds=0.2)
+        call_in_process("time", "sleep", 60, seconds=0.2)
 
 
 def test_a_process_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(CertificateError, match=r"does not start: .*/nowhere/python"):
-        call("time", "time")
+        call_in_process("time", "time")
 
 
 def test_neither_folder_nor_environment_changes_what_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -53,14 +53,14 @@ def test_neither_folder_nor_environment_changes_what_is_imported(tmp_path: Path,
         (tmp_path / f"{name}.py").write_text("raise SystemExit('theirs')", encoding="ascii")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert call("operator", "add", 1, 2) == 3
+    assert call_in_process("operator", "add", 1, 2) == 3
 
 
 async def test_a_pair_that_was_found_good_is_looked_at_again_on_another_day(monkeypatch: pytest.MonkeyPatch):
     api, clock, days = Api(), Clock(), []
     certs = manager(api, server_context(), clock)
     await certs.check()
-    monkeypatch.setattr("certs.manager.call", lambda *task: days.append(task[4]) or call(*task))
+    monkeypatch.setattr("certs.manager.call", lambda *task: days.append(task[4]) or call_in_process(*task))
     for day in (NOW, NOW, NOW + DAY):
         clock.now = day
         await certs.check()

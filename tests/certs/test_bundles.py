@@ -4,12 +4,12 @@ import base64
 
 import pytest
 
-from certs.bundles import INJECTORS, bundle_of, injector, trusts
-from certs.validity import blocks
+from certs.bundles import INJECTORS, bundle_of, injector_annotation, trusts
+from certs.validity import der_certificates
 from tests.support.tls import material
 
 ONE, OTHER = material().authorities, material().authorities
-[AUTHORITY] = blocks(ONE)
+[AUTHORITY] = der_certificates(ONE)
 
 
 def hook(bundle: bytes) -> dict[str, object]:
@@ -18,7 +18,7 @@ def hook(bundle: bytes) -> dict[str, object]:
 
 @pytest.mark.parametrize("key", INJECTORS)
 def test_an_annotation_names_another_writer(key: str):
-    assert injector({"metadata": {"annotations": {"other": "x", key: "ns/name"}}}) == key
+    assert injector_annotation({"metadata": {"annotations": {"other": "x", key: "ns/name"}}}) == key
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ def test_an_annotation_names_another_writer(key: str):
     + [{"annotations": {INJECTORS[-1]: value}} for value in (None, "", "false")],
 )
 def test_without_one_the_manager_writes(metadata: object):
-    assert injector({"metadata": metadata}) == ""
-    assert injector({}) == ""
+    assert injector_annotation({"metadata": metadata}) == ""
+    assert injector_annotation({}) == ""
 
 
 def test_a_ca_is_trusted_if_each_webhook_has_it_in_its_bundle():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from certs.decision import decide, heal
 from certs.handshake import refusal
 from certs.material import Material, Renewal
-from certs.pki import certificates, hosts_of
+from certs.pki import hosts_of, read_certificates
 from tests.support.bad_certificates import BAD, GOOD, OTHER, Bad, chain, der, pem
 from tests.support.tls import DAY, HOSTS, NOW, fresh, material
 
@@ -93,7 +93,7 @@ def test_a_ca_that_openssl_cannot_read_is_not_kept():
 def test_names_that_no_certificate_can_have_are_not_kept():
     old = chain(hosts=[*HOSTS[1:], "other.ns.svc", "*.wild.svc", "a b", "a..b", ".", "-a", "x" * 300, "10.0.0.1"])
     _, healed = heal(old, HOSTS, fresh())
-    assert hosts_of(certificates(healed.certificate)[0]) == [
+    assert hosts_of(read_certificates(healed.certificate)[0]) == [
         "hook.ns.svc", "localhost", "other.ns.svc", "*.wild.svc", "127.0.0.1", "10.0.0.1"
     ]  # fmt: skip
 
@@ -101,19 +101,19 @@ def test_names_that_no_certificate_can_have_are_not_kept():
 def test_the_names_that_are_kept_have_an_end():
     many = material(hosts=tuple(f"host-{number}" for number in range(500)))
     _, healed = heal(many, HOSTS, fresh())
-    assert len(hosts_of(certificates(healed.certificate)[0])) == len(HOSTS) + 32
+    assert len(hosts_of(read_certificates(healed.certificate)[0])) == len(HOSTS) + 32
 
 
 @pytest.mark.parametrize(
     "name", ["CA is none", "CA on a curve that Go does not know", "CA may not sign", "CA has expired"]
 )
 def test_a_ca_that_is_good_for_nothing_is_not_trusted_any_longer(name: str):
-    assert len(certificates(heal(BAD[name].material, HOSTS, fresh())[1].authorities)) == 1
+    assert len(read_certificates(heal(BAD[name].material, HOSTS, fresh())[1].authorities)) == 1
 
 
 def test_a_ca_whose_key_is_lost_stays_trusted_for_what_it_signed():
     _, healed = heal(replace(GOOD, authority_key=b""), HOSTS, fresh())
-    assert certificates(healed.authorities)[1] == certificates(GOOD.authorities)[0]
+    assert read_certificates(healed.authorities)[1] == read_certificates(GOOD.authorities)[0]
 
 
 def test_a_host_that_no_certificate_can_name_is_reported_and_nothing_is_made():

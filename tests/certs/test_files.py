@@ -11,7 +11,7 @@ import pytest
 
 from certs.files import FileCertificates, MissingFilesError
 from certs.material import Material
-from certs.pki import certificates
+from certs.pki import read_certificates
 from certs.source import Live, Observer
 from certs.tls import server_context
 from kube.clock import rfc3339
@@ -20,7 +20,7 @@ from tests.support.beside import beside
 from tests.support.tls import NOW, material, serial, served_serial, serving, until
 
 PAIR, OTHER = material(), material()
-END = certificates(PAIR.certificate)[0].not_valid_after_utc
+END = read_certificates(PAIR.certificate)[0].not_valid_after_utc
 
 
 def write(folder: Path, pair: Material) -> None:
@@ -133,4 +133,4 @@ async def test_expiry_is_reported_once_and_failures_each_time(tmp_path: Path):
         await source.ready.wait()
         task.cancel()
     loaded = [event for event in heard.events if event != "failed"]
-    assert loaded == [certificates(PAIR.certificate)[0].not_valid_after_utc.timestamp()]
+    assert loaded == [read_certificates(PAIR.certificate)[0].not_valid_after_utc.timestamp()]

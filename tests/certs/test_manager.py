@@ -20,7 +20,7 @@ from certs.manager import (
     service_hosts,
 )
 from certs.material import KeyAlgorithm, Material, Renewal, data_of, material_of
-from certs.pki import certificates, read_key
+from certs.pki import read_certificates, read_key
 from certs.renewal import heal_now
 from certs.source import Live
 from certs.tls import CertificateError, server_context
@@ -71,7 +71,7 @@ class Clock:
 
 
 def healed_here(_module: str, _function: str, *task: Any) -> Any:
-    """What `certs.apart.call` of `heal_now` gives, without a process."""
+    """What `certs.apart.call_in_process` of `heal_now` gives, without a process."""
     try:
         return heal_now(*task)
     except ValueError as error:
@@ -339,7 +339,7 @@ async def test_no_handshake_fails_while_everything_rotates_under_load():
                 await rotated(api, managers)
                 await load.more(5)
     assert len(set(load.serials)) == 3
-    assert len(certificates(api.secret["ca.crt"])) == 2
+    assert len(read_certificates(api.secret["ca.crt"])) == 2
 
 
 @pytest.mark.parametrize("name", ["nothing", "all is garbage", "CA is none", "a CA of their own"])

@@ -9,7 +9,7 @@ from cryptography import x509
 
 from certs.decision import decide
 from certs.material import Material, Renewal
-from certs.pki import MAX_AUTHORITIES, certificates, renew
+from certs.pki import MAX_AUTHORITIES, read_certificates, renew
 from certs.source import Live
 from tests.support.tls import DAY, HOSTS, NOW, fresh, material
 
@@ -17,7 +17,7 @@ GOOD = material()
 
 
 def test_the_ca_may_sign_certificates_and_nothing_below_it_may():
-    ca, leaf = certificates(GOOD.authorities)[0], certificates(GOOD.certificate)[0]
+    ca, leaf = read_certificates(GOOD.authorities)[0], read_certificates(GOOD.certificate)[0]
     constraints = ca.extensions.get_extension_for_class(x509.BasicConstraints)
     assert constraints.critical
     assert constraints.value.ca
@@ -29,14 +29,14 @@ def test_the_ca_may_sign_certificates_and_nothing_below_it_may():
 
 
 def test_lifetimes():
-    ca, leaf = certificates(GOOD.authorities)[0], certificates(GOOD.certificate)[0]
+    ca, leaf = read_certificates(GOOD.authorities)[0], read_certificates(GOOD.certificate)[0]
     assert ca.not_valid_after_utc - NOW == 3650 * DAY
     assert leaf.not_valid_after_utc - NOW == 365 * DAY
     assert ca.not_valid_before_utc == leaf.not_valid_before_utc == NOW - DAY / 24
 
 
 def test_names_and_addresses_are_told_apart():
-    names = certificates(GOOD.certificate)[0].extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    names = read_certificates(GOOD.certificate)[0].extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["hook.ns.svc", "localhost"]
     assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
 
@@ -54,13 +54,13 @@ def test_renewing_the_certificate_keeps_the_ca():
 
 def test_renewing_the_ca_keeps_the_old_one_in_the_bundle_while_it_is_valid():
     new = renew(GOOD, Renewal.ALL, HOSTS, fresh(NOW + 3600 * DAY))
-    assert [cert.serial_number for cert in certificates(new.authorities)][1:] == [
-        certificates(GOOD.authorities)[0].serial_number
+    assert [cert.serial_number for cert in read_certificates(new.authorities)][1:] == [
+        read_certificates(GOOD.authorities)[0].serial_number
     ]
     newer = renew(new, Renewal.ALL, HOSTS, fresh(NOW + 7000 * DAY))
-    assert len(certificates(newer.authorities)) == 2
+    assert len(read_certificates(newer.authorities)) == 2
     late = renew(GOOD, Renewal.ALL, HOSTS, fresh(NOW + 4000 * DAY))
-    assert len(certificates(late.authorities)) == 1
+    assert len(read_certificates(late.authorities)) == 1
 
 
 def test_cas_that_follow_each_other_fast_stay_in_the_bundle_up_to_a_limit():
@@ -68,11 +68,11 @@ def test_cas_that_follow_each_other_fast_stay_in_the_bundle_up_to_a_limit():
     for hours in range(1, 11):
         now = NOW + DAY / 24 * hours
         made.append(renew(made[-1], Renewal.ALL, HOSTS, fresh(now)))
-    numbers = [certificates(one.authorities)[0].serial_number for one in made]
-    kept = [cert.serial_number for cert in certificates(made[-1].authorities)]
+    numbers = [read_certificates(one.authorities)[0].serial_number for one in made]
+    kept = [cert.serial_number for cert in read_certificates(made[-1].authorities)]
     assert kept == numbers[::-1][:MAX_AUTHORITIES]
     emptied = renew(Material(), Renewal.ALL, HOSTS, fresh(now), served=made[-2].authorities)
-    assert [cert.serial_number for cert in certificates(emptied.authorities)][1:] == numbers[-2::-1][
+    assert [cert.serial_number for cert in read_certificates(emptied.authorities)][1:] == numbers[-2::-1][
         : MAX_AUTHORITIES - 1
     ]
 
@@ -83,7 +83,7 @@ def test_cas_of_a_replica_whose_clock_is_ahead_push_no_newer_one_out():
         current = renew(current, Renewal.ALL, HOSTS, fresh(NOW + DAY))
     served = renew(current, Renewal.ALL, HOSTS, fresh())
     newest = renew(served, Renewal.ALL, HOSTS, fresh(NOW + DAY))
-    assert certificates(newest.authorities)[1] == certificates(served.authorities)[0]
+    assert read_certificates(newest.authorities)[1] == read_certificates(served.authorities)[0]
 
 
 def test_a_new_ca_leaves_the_one_of_what_is_served_in_the_bundle_however_old():
@@ -91,8 +91,8 @@ def test_a_new_ca_leaves_the_one_of_what_is_served_in_the_bundle_however_old():
     for _ in range(MAX_AUTHORITIES - 1):
         current = renew(current, Renewal.ALL, HOSTS, fresh())
     newest = renew(current, Renewal.ALL, HOSTS, fresh(), GOOD.authorities)
-    assert certificates(GOOD.authorities)[0] in certificates(newest.authorities)
-    assert len(certificates(newest.authorities)) == MAX_AUTHORITIES
+    assert read_certificates(GOOD.authorities)[0] in read_certificates(newest.authorities)
+    assert len(read_certificates(newest.authorities)) == MAX_AUTHORITIES
 
 
 def test_a_bundle_that_lost_the_ca_of_what_is_served_gets_it_back():

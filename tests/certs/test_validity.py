@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certs.pki import certificates
+from certs.pki import read_certificates
 from certs.renewal import self_signed
 from certs.validity import not_after
 from tests.support.tls import material
@@ -19,13 +19,15 @@ PAIR = material()
 def test_it_is_what_the_library_reads_in_this_and_the_next_half_century(made: datetime):
     pair = material(made.replace(microsecond=0), hosts=("a" * 63 + ".svc", *(f"host-{i}" for i in range(200))))
     for pem in (pair.certificate, pair.authorities, b"text before\n" + pair.certificate + pair.authorities):
-        assert not_after(pem) == certificates(pem)[0].not_valid_after_utc
+        assert not_after(pem) == read_certificates(pem)[0].not_valid_after_utc
 
 
 def test_of_a_chain_it_is_the_first_one():
     later = material(datetime.now(UTC) + timedelta(days=99)).certificate
-    assert not_after(PAIR.certificate + later) == certificates(PAIR.certificate)[0].not_valid_after_utc
-    assert not_after(self_signed()[0]) == certificates(self_signed()[0])[0].not_valid_after_utc.replace(microsecond=0)
+    assert not_after(PAIR.certificate + later) == read_certificates(PAIR.certificate)[0].not_valid_after_utc
+    assert not_after(self_signed()[0]) == read_certificates(self_signed()[0])[0].not_valid_after_utc.replace(
+        microsecond=0
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from manifests import install_objects
-from manifests.installed.webhook_switch import OFF_ANNOTATION, State, look, switched_off, switched_on
+from manifests.installed.webhook_switch import OFF_ANNOTATION, State, configuration_state, switched_off, switched_on
 from tests.support.endpoints import endpoints
 
 NOW = "2026-01-01T00:00:00Z"
@@ -14,7 +14,7 @@ STORED = [body for body in install_objects() if body["kind"].endswith("WebhookCo
 
 
 def state(body) -> State:
-    return look("kind", "name", body).state
+    return configuration_state("kind", "name", body).state
 
 
 @pytest.mark.parametrize("stored", STORED, ids=lambda body: body["kind"])
@@ -82,12 +82,12 @@ def test_status_without_the_right_to_list_pods_says_the_rest(command, connected)
 def test_webhooks_that_are_called_by_url_are_served(url):
     for stored in install_objects(webhook_url=url):
         if stored["kind"].endswith("WebhookConfiguration"):
-            assert look("kind", "name", stored).misdirected == ()
+            assert configuration_state("kind", "name", stored).misdirected == ()
 
 
 def test_what_is_off_names_what_would_be_called_and_since_when():
     [stored] = [body for body in STORED if body["kind"].startswith("Validating")]
-    found = look("kind", "name", switched_off(stored, NOW))
+    found = configuration_state("kind", "name", switched_off(stored, NOW))
     assert (found.webhooks, found.since) == (("vjobset.kb.io", "vpod.kb.io"), NOW)
 
 
@@ -108,9 +108,9 @@ def test_an_annotation_that_holds_no_webhooks_is_no_way_back(held):
 
 def test_a_list_without_a_time_is_put_back_too():
     body = {"metadata": {"annotations": {OFF_ANNOTATION: json.dumps({"webhooks": [{"name": "a"}]}), "other": "x"}}}
-    assert look("kind", "name", body).since == ""
+    assert configuration_state("kind", "name", body).since == ""
     assert switched_on(body) == {"metadata": {"annotations": {"other": "x"}}, "webhooks": [{"name": "a"}]}
 
 
 def test_no_configuration_is_missing():
-    assert look("kind", "name", None).state is State.MISSING
+    assert configuration_state("kind", "name", None).state is State.MISSING

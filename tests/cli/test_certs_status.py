@@ -21,7 +21,7 @@ from cli.certificates.run import write
 from cli.main import main
 from manifests import crd, install_objects, policy_objects
 from manifests.admission import webhook_configurations
-from manifests.installed.certificates import CERT_MANAGER, FoundObjects, Status, look
+from manifests.installed.certificates import CERT_MANAGER, FoundObjects, Status, certificate_status
 from tests.support.bad_certificates import BAD, curve, key_pem
 from tests.support.endpoints import endpoints
 from tests.support.tls import DAY, NOW, fresh, material
@@ -60,11 +60,11 @@ def edited(webhook: int = 0, injector: str = "", **client: Any) -> FoundObjects:
 
 
 def problems(of: FoundObjects, days: float = 0) -> tuple[str, ...]:
-    return look(of, NOW + days * DAY).problems
+    return certificate_status(of, NOW + days * DAY).problems
 
 
 def test_a_good_installation_has_no_problem_and_says_what_there_is():
-    status = look(found(), NOW)
+    status = certificate_status(found(), NOW)
     assert status.problems == ()
     assert (status.secret, status.renewed_by, status.conversion) == (SECRET, "the manager", "None")
     serving, authority = status.certificates
@@ -80,15 +80,15 @@ def test_a_good_installation_has_no_problem_and_says_what_there_is():
 def test_keys_of_every_kind_are_named():
     serial = fresh().new_serial
     rsa = renew(Material(), Renewal.ALL, HOSTS, Fresh(NOW, lambda: new_key("RSA"), serial))
-    assert {each.key for each in look(found(rsa), NOW).certificates} == {"RSA 3072"}
-    assert look(found(BAD["CA with Ed25519"].material), NOW).certificates[1].key == "Ed25519"
+    assert {each.key for each in certificate_status(found(rsa), NOW).certificates} == {"RSA 3072"}
+    assert certificate_status(found(BAD["CA with Ed25519"].material), NOW).certificates[1].key == "Ed25519"
     unknown = BAD["CA on a curve that Go does not know"].material
-    assert look(found(unknown), NOW).certificates[1].key == "ECDSA secp256k1"
+    assert certificate_status(found(unknown), NOW).certificates[1].key == "ECDSA secp256k1"
 
 
 def test_an_earlier_ca_is_named_and_its_end_is_no_problem():
     new = renew(GOOD, Renewal.ALL, HOSTS, fresh(NOW + 3600 * DAY))
-    status = look(found(new), NOW + 3645 * DAY)
+    status = certificate_status(found(new), NOW + 3645 * DAY)
     assert [each.use for each in status.certificates] == ["serving", "CA", "earlier CA"]
     assert status.problems == ()
 
@@ -116,15 +116,15 @@ def test_the_end_of_the_ca_is_a_problem_too():
 
 def test_a_certificate_of_cert_manager_is_renewed_by_it_and_has_no_time_of_renewal():
     theirs = replace(GOOD, authority_key=b"")
-    status = look(found(theirs, **{CERT_MANAGER: "serving-cert"}), NOW + 300 * DAY)
+    status = certificate_status(found(theirs, **{CERT_MANAGER: "serving-cert"}), NOW + 300 * DAY)
     assert status.renewed_by == "cert-manager, Certificate serving-cert"
     assert {each.renewal for each in status.certificates} == {""}
     assert status.problems == ()
-    assert look(found(theirs), NOW).renewed_by == "somebody else"
+    assert certificate_status(found(theirs), NOW).renewed_by == "somebody else"
 
 
 def test_a_key_of_our_ca_that_is_left_in_a_secret_of_cert_manager_means_nothing():
-    status = look(found(**{CERT_MANAGER: "serving-cert"}), NOW + 300 * DAY)
+    status = certificate_status(found(**{CERT_MANAGER: "serving-cert"}), NOW + 300 * DAY)
     assert status.renewed_by == "cert-manager, Certificate serving-cert"
     assert status.problems == ()
 
@@ -166,7 +166,7 @@ def test_where_a_webhook_cannot_be_reached_is_a_problem(client: dict[str, Any], 
 
 
 def test_a_bundle_that_is_not_there_is_a_problem_and_who_writes_it_is_said():
-    status = look(edited(webhook=1, injector="ns/cert", caBundle=""), NOW)
+    status = certificate_status(edited(webhook=1, injector="ns/cert", caBundle=""), NOW)
     name = "jobset-validating-webhook-configuration"
     [problem] = status.problems
     assert problem.partition(", ")[2] == (
@@ -189,7 +189,7 @@ def test_what_is_missing_is_named():
         f"ValidatingWebhookConfiguration jobset-validating-webhook-configuration does not exist: {APPLY_AGAIN}",
         f"CustomResourceDefinition {CRD} does not exist: kubectl apply --server-side --force-conflicts -k manifests/crd",
     )
-    assert (look(nothing, NOW).renewed_by, look(nothing, NOW).callers) == ("", ())
+    assert (certificate_status(nothing, NOW).renewed_by, certificate_status(nothing, NOW).callers) == ("", ())
     empty = found()
     next(iter(empty.configurations.values()))["webhooks"] = []  # type: ignore[index]
     [problem] = problems(empty)
@@ -210,7 +210,7 @@ def test_webhooks_of_a_manager_outside_the_cluster_are_not_put_back_by_install_y
 
 def test_nobody_renews_a_secret_that_does_not_exist_or_is_empty():
     for secret in (None, {"metadata": {}}):
-        status = look(replace(found(), secret=secret), NOW)
+        status = certificate_status(replace(found(), secret=secret), NOW)
         assert status.renewed_by == ""
         assert {each.bundle_written_by for each in status.callers} == {"not known"}
         assert written(status, "table").startswith(f"Secret {SECRET}: no certificate\n")
@@ -240,7 +240,7 @@ def test_a_secret_without_a_certificate_is_a_problem(data: object):
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
 def test_whatever_the_secret_holds_it_is_described(bad: Any):
-    assert look(found(bad.material), NOW).secret == SECRET
+    assert certificate_status(found(bad.material), NOW).secret == SECRET
 
 
 def test_a_crd_that_converts_by_a_webhook_is_a_caller_too():
@@ -248,7 +248,7 @@ def test_a_crd_that_converts_by_a_webhook_is_a_caller_too():
     service = {"name": "jobset-webhook-service", "namespace": "jobset-system"}
     client = {"service": service, "caBundle": encoded(OTHER.authorities)}
     start.crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": {"clientConfig": client}}  # type: ignore[index]
-    status = look(start, NOW)
+    status = certificate_status(start, NOW)
     assert status.conversion == "Webhook"
     assert [line.partition(": ")[0] for line in status.problems] == [f"CustomResourceDefinition {CRD}, conversion"]
 
@@ -260,7 +260,7 @@ def written(status: Status, output: str) -> str:
 
 
 def test_all_forms_say_the_same():
-    status = look(found(bundle=OTHER.authorities), NOW)
+    status = certificate_status(found(bundle=OTHER.authorities), NOW)
     body = json.loads(written(status, "json"))
     assert yaml.safe_load(written(status, "yaml")) == body
     assert list(body) == ["secret", "renewedBy", "certificates", "callers", "conversion", "problems"]
@@ -282,14 +282,14 @@ AUTHORITY = {key: value for key, value in data_of(GOOD).items() if not key.start
     ("data", "says"), [(data_of(GOOD), "trusted"), (AUTHORITY, "there is none"), ({}, "there is none")]
 )
 def test_the_table_says_whether_callers_trust_a_certificate_or_there_is_none(data: dict[str, str], says: str):
-    status = look(replace(found(), secret={"metadata": {}, "data": data}), NOW)
+    status = certificate_status(replace(found(), secret={"metadata": {}, "data": data}), NOW)
     lines = written(status, "table").splitlines()
     assert {line.split("  ")[-1].strip() for line in lines if ".kb.io" in line} == {says}
 
 
 def test_words_of_others_cannot_move_the_cursor():
     theirs = replace(GOOD, authority_key=b"")
-    assert "\x1b" not in written(look(found(theirs, **{CERT_MANAGER: "\x1b[2J"}), NOW), "table")
+    assert "\x1b" not in written(certificate_status(found(theirs, **{CERT_MANAGER: "\x1b[2J"}), NOW), "table")
 
 
 @pytest.mark.parametrize(

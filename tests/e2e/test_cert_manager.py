@@ -16,7 +16,7 @@ import pytest
 from app.version import user_agent
 from certs.manager import service_hosts
 from certs.material import Renewal
-from certs.pki import certificates, renew
+from certs.pki import read_certificates, renew
 from cli.certificates.run import Options, run
 from dev import local
 from dev.cluster.assets import Sources
@@ -227,7 +227,7 @@ def test_no_admission_fails_while_the_injector_writes_the_managers_own_ca(
     assert (found["renewedBy"], found["problems"]) == ("the manager", [])
     assert {each["bundleWrittenBy"] for each in found["callers"]} == {FROM_SECRET}
     stored = support.secret_data(cluster, WEBHOOK_SECRET)["ca.crt"]
-    assert set(certificates(bundle(cluster))) == set(certificates(stored))
+    assert set(read_certificates(bundle(cluster))) == set(read_certificates(stored))
 
 
 def test_no_admission_fails_while_the_user_gives_the_manager_a_ca(

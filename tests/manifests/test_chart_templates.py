@@ -10,7 +10,7 @@ from app.settings import Settings
 from manifests.chart import templates
 from manifests.chart.configuration import SECTIONS
 from manifests.chart.templates import template_files
-from manifests.chart.values import VALUES, defaults, schema, table
+from manifests.chart.values import VALUES, defaults, schema, values_table
 from manifests.naming import DEPLOYMENT, IMAGE, NAMESPACE
 from manifests.objects import objects
 from manifests.workload import MANAGER
@@ -116,7 +116,7 @@ def test_each_value_has_a_comment_that_says_what_it_is():
 
 
 def test_each_value_has_a_row():
-    rows = table().splitlines()[2:]
+    rows = values_table().splitlines()[2:]
     assert [row.split("`")[1] for row in rows] == [value.path for value in VALUES]
     assert {row.count("|") for row in rows} == {4}
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 
 from certs.material import Material, Renewal
-from certs.pki import certificates, key_usage
+from certs.pki import key_usage, read_certificates
 from tests.support.tls import DAY, HOSTS, NOW, material
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
@@ -62,7 +62,7 @@ def pem(what: str, der: bytes) -> bytes:
 
 def der(bundle: bytes) -> bytes:
     """The first certificate of a PEM bundle."""
-    return certificates(bundle)[0].public_bytes(serialization.Encoding.DER)
+    return read_certificates(bundle)[0].public_bytes(serialization.Encoding.DER)
 
 
 def chain(
@@ -121,7 +121,7 @@ _FOR_CLIENTS = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
 _K1 = curve(ec.SECP256K1)
 _SMALL = rsa.generate_private_key(65537, 1024)  # noqa: S505 -- what must not be served
 _ED25519 = ed25519.Ed25519PrivateKey.generate()
-_SERIAL = certificates(GOOD.authorities)[0].serial_number
+_SERIAL = read_certificates(GOOD.authorities)[0].serial_number
 _CHANGED = der(GOOD.authorities).replace(_number(_SERIAL), _number(_SERIAL ^ 1))
 
 _CA_ALGORITHM = "the CA uses an algorithm that the API server does not take"

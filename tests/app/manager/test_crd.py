@@ -12,7 +12,7 @@ from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response
 from manifests import crd
-from manifests.crd_fields import lacking
+from manifests.crd_fields import missing_fields
 from tests.support.model.memory_api import MemoryApi
 
 pytestmark = pytest.mark.looptime
@@ -46,12 +46,12 @@ class Server(MemoryApi):
 
 
 def test_our_own_crd_lacks_nothing():
-    assert lacking(document()) == []
+    assert missing_fields(document()) == []
 
 
 def test_fields_are_named_at_any_depth():
     old = document(without=("spec.executionPolicy", "spec.failurePolicy.rules.action", "status.readyJobs"))
-    assert lacking(old) == ["spec.failurePolicy.rules[*].action", "spec.executionPolicy", "status.readyJobs"]
+    assert missing_fields(old) == ["spec.failurePolicy.rules[*].action", "spec.executionPolicy", "status.readyJobs"]
 
 
 async def test_an_old_crd_is_a_warning_that_says_what_to_apply(caplog: pytest.LogCaptureFixture):

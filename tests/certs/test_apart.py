@@ -60,7 +60,7 @@ async def test_a_pair_that_was_found_good_is_looked_at_again_on_another_day(monk
     api, clock, days = Api(), Clock(), []
     certs = manager(api, server_context(), clock)
     await certs.check()
-    monkeypatch.setattr("certs.manager.call", lambda *task: days.append(task[4]) or call_in_process(*task))
+    monkeypatch.setattr("certs.manager.call_in_process", lambda *task: days.append(task[4]) or call_in_process(*task))
     for day in (NOW, NOW, NOW + DAY):
         clock.now = day
         await certs.check()

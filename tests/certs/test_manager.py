@@ -86,7 +86,7 @@ def in_processes() -> None:
 @pytest.fixture(autouse=True)
 def _in_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "in_processes" not in request.fixturenames:
-        monkeypatch.setattr("certs.manager.call", healed_here)
+        monkeypatch.setattr("certs.manager.call_in_process", healed_here)
 
 
 def store(api: Api, content: Material) -> None:

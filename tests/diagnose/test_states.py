@@ -10,7 +10,7 @@ from api.jobset import JobSet
 from diagnose.reasons import explain
 from diagnose.states import State
 from jobset_client.models import JobSet as ClientJobSet
-from jobset_client.states import in_words
+from jobset_client.states import state_in_words
 from tests.support.explain.objects import MOMENT, NOW, at, condition, facts, job_of, lease, made
 from tests.support.objects.jobsets import jobset, rjob, stored
 from ui.records import kept_jobset
@@ -52,7 +52,7 @@ def test_all_three_say_the_same_state(spec: JSON, status: JSON, state: State):
     here = [] if state in {State.SUSPENDED, State.ELSEWHERE, State.WAITING} else [job]
     assert explain(facts(body, here, [], lease=lease())).state is state
     assert row(js, NOW)["state"] == state.word
-    assert in_words(ClientJobSet.from_dict(body), NOW) == state.phrase
+    assert state_in_words(ClientJobSet.from_dict(body), NOW) == state.phrase
 
 
 def test_a_set_that_is_being_deleted():
@@ -60,7 +60,7 @@ def test_a_set_that_is_being_deleted():
     body["metadata"]["deletionTimestamp"] = at(MOMENT)
     assert explain(facts(body, [], [], lease=lease())).state is State.DELETED
     assert row(msgspec.convert(body, JobSet), NOW)["state"] == State.DELETED.word
-    assert in_words(ClientJobSet.from_dict(body), NOW) == State.DELETED.phrase
+    assert state_in_words(ClientJobSet.from_dict(body), NOW) == State.DELETED.phrase
 
 
 @pytest.mark.parametrize(

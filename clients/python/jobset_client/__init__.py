@@ -1,7 +1,7 @@
 """JobSets in Python: typed objects, builders, and errors that say what to do.
 
 `jobset_client.sync.Client` and `jobset_client.aio.AsyncClient` talk to a cluster. Names are imported when they are
-first used: the commands read manifests with this package, and need no models for that.
+first used, since the commands read manifests with this package without the models.
 """
 
 from importlib import import_module

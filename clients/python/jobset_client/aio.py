@@ -61,8 +61,8 @@ async def _with_short_traceback(driven: AsyncGenerator[T, None]) -> AsyncIterato
 class AsyncClient:
     """`jobset_client.sync.Client` for asyncio: the same methods, to be awaited, and `async for` over `watch`.
 
-    `api_client`: a `kubernetes_asyncio.client.ApiClient`, which the caller closes. Without one, enter the client
-    (`async with AsyncClient() as client`): that reads the credentials.
+    `api_client`: a `kubernetes_asyncio.client.ApiClient`, which the caller closes. Without `api_client`, enter the
+    client (`async with AsyncClient() as client`), which reads the credentials.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class AsyncClient:
         kubeconfig: str | None = None,
         context: str | None = None,
     ) -> None:
-        self._own = api_client is None
+        self._owns_api = api_client is None
         self._api = api_client
         self._namespace = namespace
         self._kubeconfig, self._context = kubeconfig, context
@@ -81,8 +81,8 @@ class AsyncClient:
 
     async def __aenter__(self) -> Self:
         if self._api is None:
-            self._api, found = await _connect(self._kubeconfig, self._context)
-            self.namespace = self._namespace or found or cluster.DEFAULT
+            self._api, context_namespace = await _connect(self._kubeconfig, self._context)
+            self.namespace = self._namespace or context_namespace or cluster.DEFAULT
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -90,7 +90,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close the connections, unless they are the caller's."""
-        if self._own and self._api is not None:
+        if self._owns_api and self._api is not None:
             await self._api.close()
             self._api = None
 
@@ -119,7 +119,7 @@ class AsyncClient:
     async def _drive(
         self, operation: Generator[Step | Emit[Any], Answer, T], result: MutableSequence[T]
     ) -> AsyncGenerator[Any, None]:
-        """Run the steps of an operation, and yield what it emits; its result is appended to the list."""
+        """Run the steps of an operation, and yield the values that it emits. Appends its result to `result`."""
         if self._api is None:
             raise JobSetError("the client is closed, or not entered yet: async with AsyncClient() as client")
         with closing(operation), closing(_Wire(self._api)) as wire:
@@ -141,12 +141,12 @@ class AsyncClient:
 
 
 class _Wire(cluster.Wire[aiohttp.ClientResponse]):
-    """Steps as requests. Has at most one stream open."""
+    """Carries out steps as HTTP requests. At most one stream is open."""
 
     def close(self) -> None:
-        """Close the stream, with its connection: the rest of it is not read.
+        """Close the stream and its connection, without reading the rest.
 
-        The connection is aborted: a background close might not finish before `asyncio.run` ends, which gives a
+        The connection is aborted, since a background close might not finish before `asyncio.run` ends, which gives a
         ResourceWarning.
         """
         if self._stream is not None:
@@ -174,7 +174,7 @@ class _Wire(cluster.Wire[aiohttp.ClientResponse]):
         self.close()
         configuration = self._api.configuration
         rest_client = self._api.rest_client
-        more = {"server_hostname": rest_client.server_hostname} if rest_client.server_hostname else {}
+        tls_options = {"server_hostname": rest_client.server_hostname} if rest_client.server_hostname else {}
         response = await rest_client.pool_manager.request(
             call.method,
             cluster.url(configuration.host, call),
@@ -184,15 +184,15 @@ class _Wire(cluster.Wire[aiohttp.ClientResponse]):
             allow_redirects=False,
             proxy=rest_client.proxy,
             proxy_headers=rest_client.proxy_headers,
-            **more,
+            **tls_options,
         )
         self._stream = response
         body = b""
         if not call.stream or response.status != 200:
-            whole = cluster.Body(call)
+            answer_body = cluster.Body(call)
             async for piece in response.content.iter_chunked(_PIECE):
-                whole.add(piece)
-            body = whole.bytes
+                answer_body.add(piece)
+            body = answer_body.bytes
             response.release()
             self._stream = None
         return self.answer(response, body, response.headers.getall("Warning", ()))

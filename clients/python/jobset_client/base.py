@@ -1,4 +1,4 @@
-"""The base of all models: names of the API, errors for unknown fields, and only fields that were set are written."""
+"""The base of all models, which use the API's names, refuse unknown fields and write only fields that were set."""
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +51,7 @@ class Model(BaseModel):
         try:
             super().__init__(**data)
         except ValidationError as error:
-            raise _unreadable(type(self).__name__, error) from None
+            raise _unreadable_error(type(self).__name__, error) from None
 
     # The validation of nested objects bypasses this __init__, whose errors are for the caller.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
@@ -62,68 +62,72 @@ class Model(BaseModel):
             """Raises `UnreadableError` for an unknown attribute, and for a value of a wrong type."""
             model = type(self)
             field = model.model_fields.get(name)
-            absent = value is None and field is not None and not field.is_required()
-            if absent:
+            is_absent = value is None and field is not None and not field.is_required()
+            if is_absent:
                 value = field.get_default(call_default_factory=True)
             try:
                 if not name.startswith("_") and field is None and name not in (self.model_extra or {}):
-                    fault = faults.unknown(name, value, model.model_fields, model.model_fields)
+                    fault = faults.unknown_field_fault(name, value, model.model_fields, model.model_fields)
                     raise ValidationError.from_exception_data(model.__name__, [fault])
                 super().__setattr__(name, value)
             except ValidationError as error:
-                raise _unreadable(model.__name__, error) from None
-            if absent:
+                raise _unreadable_error(model.__name__, error) from None
+            if is_absent:
                 self.model_fields_set.discard(name)
 
     @model_validator(mode="wrap")
     @classmethod
     def _read(cls, value: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
-        """Read null as absent; unknown fields are reported with other faults, unless they are kept."""
+        """Read null as absent. Reports unknown fields together with other faults, unless they are kept."""
         if not isinstance(value, Mapping):
             return handler(value)
-        known = _attributes_by_name(cls)
-        unknown = {} if info.context == _KEEP else {name: member for name, member in value.items() if name not in known}
-        read = {
+        attributes = _attributes_by_name(cls)
+        unknown = (
+            {} if info.context == _KEEP else {name: member for name, member in value.items() if name not in attributes}
+        )
+        known_fields = {
             name: member
             for name, member in value.items()
-            if name not in unknown and (member is not None or name not in known)
+            if name not in unknown and (member is not None or name not in attributes)
         }
         if not unknown:
-            return handler(read)
+            return handler(known_fields)
         names = [field.serialization_alias or name for name, field in cls.model_fields.items()]
-        found = [faults.unknown(name, member, cls.model_fields, names) for name, member in unknown.items()]
+        unknown_faults = [
+            faults.unknown_field_fault(name, member, cls.model_fields, names) for name, member in unknown.items()
+        ]
         try:
-            handler(read)
+            handler(known_fields)
         except ValidationError as error:
-            found += [faults.as_init_details(member) for member in error.errors()]
-        raise ValidationError.from_exception_data(cls.__name__, found)
+            unknown_faults += [faults.as_init_details(member) for member in error.errors()]
+        raise ValidationError.from_exception_data(cls.__name__, unknown_faults)
 
     @model_serializer(mode="wrap")
     def _serialize(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """The fields without None, and without empty lists and objects that were not set."""
-        written: dict[str, Any] = handler(self)
+        fields: dict[str, Any] = handler(self)
         current: Any = self
         if not isinstance(current, Model):  # a dict that was put into a list of models
-            return written
-        for name, inner in list(written.items()):
+            return fields
+        for name, inner in list(fields.items()):
             field = _attributes_by_name(type(self)).get(name)
             if field is not None and (inner is None or (inner in ([], {}) and field not in self.model_fields_set)):
-                del written[name]
-        return written
+                del fields[name]
+        return fields
 
     def to_dict(self) -> dict[str, Any]:
         """The object as JSON of the API. Raises `UnreadableError`, which names all values of a wrong type."""
         try:
             return self.model_dump(by_alias=True, warnings="error")
         except ValueError:  # pydantic warns of a value in a list or dict, which was not checked when it was added
-            written = self.model_dump(by_alias=True, warnings="none")
+            fields = self.model_dump(by_alias=True, warnings="none")
         try:
-            return type(self).model_validate(written, context=_KEEP).model_dump(by_alias=True)
+            return type(self).model_validate(fields, context=_KEEP).model_dump(by_alias=True)
         except ValidationError as error:
-            raise _unreadable(type(self).__name__, error) from None
+            raise _unreadable_error(type(self).__name__, error) from None
 
 
-def _unreadable(
+def _unreadable_error(
     subject: str,
     error: ValidationError,
     line: Callable[[faults.Path], int] | None = None,
@@ -132,7 +136,7 @@ def _unreadable(
     before: Sequence[str] = (),
     belongs: faults.Belongs | None = None,
 ) -> UnreadableError:
-    causes = [*before, *faults.in_words(error, line, belongs)]
+    causes = [*before, *faults.fault_texts(error, line, belongs)]
     text = in_lines(subject, cut_list(causes))
     if todo and faults.is_new(error, belongs):
         text += f"{'; ' if len(causes) == 1 else chr(10)}{todo}"
@@ -141,13 +145,13 @@ def _unreadable(
 
 @cache
 def _attributes_by_name(model: type[BaseModel]) -> dict[str, str]:
-    """The attribute by each name of a field, here or in the API."""
+    """The attribute of each field, by the name of the attribute and by the API's name."""
     aliases = {(field.serialization_alias or name): name for name, field in model.model_fields.items()}
     return {name: name for name in model.model_fields} | aliases
 
 
 def plain(value: Any) -> Any:
-    """JSON of a value with objects of `kubernetes`, `kubernetes_asyncio` or this package."""
+    """The value as JSON. It may contain objects of `kubernetes`, `kubernetes_asyncio` or this package."""
     if isinstance(value, Model):
         return value.to_dict()
     if isinstance(value, Mapping):
@@ -207,7 +211,9 @@ class Resource(Model):
 
     def _repr_html_(self) -> str:
         """The HTML that a notebook shows: a summary of its state."""
-        return str(import_module("jobset_client.states").as_html(self))  # which imports the models
+        return str(
+            import_module("jobset_client.states").as_html(self)
+        )  # not imported above, since it imports the models
 
     @classmethod
     def from_dict(cls, body: Any, *, keep_unknown: bool = False) -> Self:
@@ -229,23 +235,27 @@ class Resource(Model):
             raise UnreadableError(
                 f"a manifest is an object with apiVersion, kind, metadata and spec, and this is {type_of(body)}"
             )
-        other = []
+        header_faults = []
         for name in ("apiVersion", "kind"):
-            wanted = cls.model_fields[_attributes_by_name(cls)[name]].default
-            if body.get(name, wanted) != wanted:
+            expected = cls.model_fields[_attributes_by_name(cls)[name]].default
+            if body.get(name, expected) != expected:
                 line_prefix = f"line {line((name,))}: " if line else ""
-                other.append(f"{line_prefix}{name} is {as_json(body[name])}, not {as_json(wanted)}")
+                header_faults.append(f"{line_prefix}{name} is {as_json(body[name])}, not {as_json(expected)}")
                 if name == "kind":  # the fields of another kind are not faults
-                    raise UnreadableError("; ".join(other), causes=tuple(other))
-        called = as_mapping(body.get("metadata")).get("name")
-        subject = f"{cls.__name__} {called}" if isinstance(called, str) and called else f"{cls.__name__} without a name"
+                    raise UnreadableError("; ".join(header_faults), causes=tuple(header_faults))
+        name_in_body = as_mapping(body.get("metadata")).get("name")
+        subject = (
+            f"{cls.__name__} {name_in_body}"
+            if isinstance(name_in_body, str) and name_in_body
+            else f"{cls.__name__} without a name"
+        )
         try:
             parsed_model = cls.model_validate(body, context=_KEEP if keep_unknown else None)
         except ValidationError as error:
             where_to = partial(misplaced.belongs, cls)
-            raise _unreadable(subject, error, line, todo=_TODO, before=other, belongs=where_to) from None
-        if other:
-            raise UnreadableError("; ".join(other), causes=tuple(other))
+            raise _unreadable_error(subject, error, line, todo=_TODO, before=header_faults, belongs=where_to) from None
+        if header_faults:
+            raise UnreadableError("; ".join(header_faults), causes=tuple(header_faults))
         return parsed_model
 
     def to_yaml(self) -> str:

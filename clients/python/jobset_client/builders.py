@@ -69,17 +69,17 @@ def replicated_job(  # noqa: PLR0913 (keywords)
     fields of the container, the pod spec and the Job spec, with the API's names.
     """
     _refuse_misshapen({"env": env, "limits": limits, "container": container, "pod": pod, "job": job})
-    first: dict[str, Any] = {"name": name, "image": image}
+    main_container: dict[str, Any] = {"name": name, "image": image}
     if command:
-        first["command"] = _texts(command)
+        main_container["command"] = _texts(command)
     if env:
-        first["env"] = [
+        main_container["env"] = [
             {"name": key, "valueFrom": value} if isinstance(value, Mapping) else {"name": key, "value": str(value)}
             for key, value in env.items()
         ]
     if limits:
-        first["resources"] = {"limits": {key: str(value) for key, value in limits.items()}}
-    pod_spec = {"restartPolicy": "Never", "containers": [first | dict(container or {})], **(pod or {})}
+        main_container["resources"] = {"limits": {key: str(value) for key, value in limits.items()}}
+    pod_spec = {"restartPolicy": "Never", "containers": [main_container | dict(container or {})], **(pod or {})}
     job_spec = {"completionMode": "Indexed", "parallelism": pods, "completions": pods, "backoffLimit": 0, **(job or {})}
     return ReplicatedJob(name=name, replicas=replicas, template={"spec": {**job_spec, "template": {"spec": pod_spec}}})
 
@@ -99,13 +99,13 @@ def address(jobset: str, replicated_job: str, pod: int = 0, *, job: int = 0) -> 
 def _refuse_unknown(builder: Callable[..., JobSet], more: More) -> None:
     """Raise TypeError for a misspelt option, with the name of the called function."""
     if unknown := sorted(more.keys() - More.__optional_keys__):
-        own = [
+        own_options = [
             parameter.name
             for parameter in signature(builder).parameters.values()
             if parameter.kind is parameter.KEYWORD_ONLY
         ]
-        known = ", ".join([*own, *sorted(More.__optional_keys__)])
-        raise TypeError(f"{builder.__name__}() has no option {', '.join(unknown)}; it has {known}")
+        options = ", ".join([*own_options, *sorted(More.__optional_keys__)])
+        raise TypeError(f"{builder.__name__}() has no option {', '.join(unknown)}; it has {options}")
     _refuse_misshapen(more)
 
 
@@ -204,7 +204,7 @@ def mpi(  # noqa: PLR0913 (keywords)
         return result | {key: [*result.get(key, ()), pair]}
 
     probe = {"tcpSocket": {"port": 22}, "periodSeconds": 2}
-    worker: More = {
+    worker_options: More = {
         **more,
         "pod": with_keys(more.get("pod"), "volumes", volume),
         "container": {"readinessProbe": probe, **with_keys(more.get("container"), "volumeMounts", mount)},
@@ -225,7 +225,7 @@ def mpi(  # noqa: PLR0913 (keywords)
     launcher.depends_on = [DependsOn(name="worker", status="Ready")]
     return jobset(
         name,
-        replicated_job("worker", image, ["/usr/sbin/sshd", "-De"], pods=workers, **worker),
+        replicated_job("worker", image, ["/usr/sbin/sshd", "-De"], pods=workers, **worker_options),
         launcher,
         max_restarts=max_restarts,
         success_policy=SuccessPolicy(operator="All", target_replicated_jobs=["launcher"]),

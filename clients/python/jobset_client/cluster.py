@@ -1,4 +1,4 @@
-"""What both clients share: they turn a `Call` into an HTTP request, and the response into an `Answer`."""
+"""Code of both clients that turns a `Call` into an HTTP request, and the response into an `Answer`."""
 
 import json
 import platform
@@ -16,22 +16,22 @@ from jobset_client.errors import JobSetError, UnreachableError
 Method = TypeVar("Method", bound=Callable[..., Any])
 Response = TypeVar("Response")
 DEFAULT = "default"
-"""The namespace if none is given."""
+"""The namespace if the caller, the context and the pod give none."""
 
 
 def url(host: str, call: Call) -> str:
-    """The URL of the request."""
+    """The URL of a call to the API server at `host`."""
     query = f"?{urlencode(call.query)}" if call.query else ""
     return f"{host.rstrip('/')}{call.path}{query}"
 
 
 def body(call: Call) -> bytes | None:
-    """The body of the request."""
+    """The body of the request; None without a body."""
     return None if call.body is None else json.dumps(call.body).encode()
 
 
 def headers(call: Call, credentials: Mapping[str, Any]) -> dict[str, str]:
-    """Headers of the request. `credentials`: the `auth_settings` of either package."""
+    """Headers of the request. `credentials` are the `auth_settings` of `kubernetes` or `kubernetes_asyncio`."""
     result = {"Accept": "application/json", "User-Agent": _AGENT}
     result |= {
         entry["key"]: entry["value"] for entry in credentials.values() if entry["in"] == "header" and entry["value"]
@@ -50,14 +50,14 @@ def present_as(operation: Callable[..., Any], method: Method) -> Method:
 
 
 class Wire(Generic[Response]):
-    """A connection of either package, and its open stream."""
+    """A connection of `kubernetes` or `kubernetes_asyncio`, and its open stream."""
 
     def __init__(self, api: Any) -> None:
         self._api = api
         self._stream: Response | None = None
 
     def answer(self, response: Any, body: bytes, warnings: Iterable[str]) -> Answer:
-        """The answer to a request."""
+        """The answer to a request, from the response of either package."""
         server = connections.without_credentials(self._api.configuration.host)
         return Answer(response.status, body, tuple(warnings), response.headers.get("Retry-After", ""), server)
 
@@ -72,20 +72,20 @@ class Body:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._whole = bytearray()
+        self._received = bytearray()
 
     def add(self, piece: bytes) -> None:
-        """Raises `JobSetError` if it becomes too large."""
-        self._whole += piece
-        if len(self._whole) > self._call.most:
+        """Add a piece. Raises `JobSetError` if the answer becomes too large."""
+        self._received += piece
+        if len(self._received) > self._call.most:
             raise JobSetError(f"cannot {self._call.task}: the answer is larger than {self._call.most >> 20} MiB")
 
     @property
     def bytes(self) -> bytes:
-        return bytes(self._whole)
+        return bytes(self._received)
 
 
-def _agent() -> str:
+def _user_agent() -> str:
     try:
         number = version("jobset-client")
     except PackageNotFoundError:
@@ -93,4 +93,4 @@ def _agent() -> str:
     return f"jobset-client/{number} (python/{platform.python_version()})"
 
 
-_AGENT = _agent()
+_AGENT = _user_agent()

@@ -1,4 +1,4 @@
-"""Messages about failed connections, without error numbers and Python's type names. Without IO."""
+"""Makes messages about failed connections, without error numbers and Python's type names. Without IO."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ _DEEPEST = 20
 def unreachable_error(
     task: str, server: str, error: BaseException, seconds: float, proxy: str | None = None
 ) -> UnreachableError:
-    """The error of a request without an answer. `seconds`: the time that it has waited."""
+    """The error of a request without an answer. `seconds`: the time that the request has waited."""
     address = without_credentials(server) + (f" through the proxy {without_credentials(proxy)}" if proxy else "")
     cause = _cause(error)
     if isinstance(cause, TimeoutError):
@@ -36,14 +36,14 @@ def unreachable_error(
 
 
 def tls_reason(error: ssl.SSLError) -> str:
-    """Why TLS failed, such as `wrong version number`."""
+    """The reason why TLS failed, such as `wrong version number`."""
     if error.reason:
         return error.reason.replace("_", " ").lower()
     return "no PEM file that can be read, or a key of another certificate"
 
 
 def without_credentials(server: str) -> str:
-    """The address without credentials in it."""
+    """The address of a server, without credentials that its URL may contain."""
     parts = urlsplit(server)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else server
 
@@ -53,11 +53,11 @@ def _cause(error: BaseException) -> BaseException:
     for _ in range(_DEEPEST):
         if isinstance(error, TimeoutError) or (isinstance(error, OSError) and type(error).__module__ in _SYSTEM):
             break
-        inner = (error.__cause__, *reversed(error.args), error.__context__)
-        found = next((inner_error for inner_error in inner if isinstance(inner_error, BaseException)), None)
-        if found is None:
+        candidates = (error.__cause__, *reversed(error.args), error.__context__)
+        inner_found = next((inner_error for inner_error in candidates if isinstance(inner_error, BaseException)), None)
+        if inner_found is None:
             break
-        error = found
+        error = inner_found
     return error
 
 

@@ -1,7 +1,7 @@
-"""Requests and their order, without IO: both clients run these generators.
+"""Generators for requests and their order, without IO, which both clients run.
 
-An operation yields steps, is sent an `Answer` for each, and returns its result. `Emit` passes a value to the user. The
-error of a failed step is thrown into the operation as an `UnreachableError`.
+An operation is a generator. It yields steps, gets an `Answer` for each step, and returns its result. `Emit` passes a
+value to the user. The error of a failed step is thrown into the operation as an `UnreachableError`.
 """
 
 import inspect
@@ -27,9 +27,9 @@ TIMEOUT = 15.0
 MAX_BYTES = 256 << 20
 """Largest answer: a page of 500 JobSets, each as large as etcd stores."""
 MAX_IN_A_LINE = 8 << 20
-"""Bytes of one event of a watch; etcd stores objects of at most 1.5 MiB."""
+"""Largest number of bytes of one event of a watch. etcd stores objects of at most 1.5 MiB."""
 TRIES = 5
-"""Times that a request is sent while the answer is 429 with Retry-After."""
+"""Number of times that a request is sent while the answer is 429 with Retry-After."""
 
 
 _LONGEST_NAME = 253
@@ -39,9 +39,9 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request. `task`: its purpose, for messages. `most`: bytes of the answer.
+    """One request. `task`: its purpose, for messages. `most`: largest number of bytes of the answer.
 
-    `stream`: the answer is read piece by piece, by `Read`.
+    `stream`: the steps `Read` read the answer piece by piece.
     """
 
     method: str
@@ -62,21 +62,21 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The next piece of the stream that was opened last; empty at its end. `timeout`: seconds to wait for it."""
+    """Read the next piece of the open stream, which is empty at its end. `timeout`: seconds to wait for the piece."""
 
     timeout: float
 
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Wait that many seconds."""
+    """Wait."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Emit(Generic[T]):
-    """A value for the user."""
+    """Pass a value to the user."""
 
     value: T
 
@@ -85,8 +85,8 @@ class Emit(Generic[T]):
 class Answer:
     """The answer to one request.
 
-    `warnings`: values of the header Warning. `retry_after`: value of that header, or empty. `server`: its address,
-    without credentials.
+    `warnings`: values of the headers Warning. `retry_after`: value of the header Retry-After, or empty. `server`:
+    address of the server, without credentials.
     """
 
     status: int = 200
@@ -99,12 +99,12 @@ class Answer:
 Step = Call | Read | Sleep
 Operation = Generator[Step, Answer, T]
 Emitter = Generator[Step | Emit[T], Answer, None]
-"""An operation that hands over values one by one."""
+"""An operation that passes values to the user one by one."""
 Clock = Callable[[], float]
 
 
 class Deadline:
-    """The time at which waiting ends; never if seconds is None."""
+    """The time at which waiting ends. With None as `seconds`, waiting never ends."""
 
     def __init__(self, seconds: float | None, clock: Clock = time.monotonic) -> None:
         if not isinstance(seconds, int | float | None):
@@ -117,18 +117,18 @@ class Deadline:
     def over(self) -> bool:
         return self.seconds_left(1.0) <= 0
 
-    def seconds_left(self, most: float) -> float:
-        """Seconds until the deadline, but at most `most`."""
-        return most if self.seconds is None else min(most, self.seconds - (self._clock() - self._start))
+    def seconds_left(self, limit: float) -> float:
+        """Seconds until the deadline, at most `limit`."""
+        return limit if self.seconds is None else min(limit, self.seconds - (self._clock() - self._start))
 
 
 def path(*parts: str) -> str:
-    """A path of these parts, each escaped."""
+    """A URL path of these parts, each of which is escaped."""
     return "/".join(quote(part, safe="") for part in parts)
 
 
 def check_name(name: str, kind: str = "name") -> str:
-    """The name, or namespace, of an object. Raises `UnreadableError` for an invalid one."""
+    """The name or namespace of an object, unchanged. Raises `UnreadableError` if it is invalid."""
     if not isinstance(name, str):
         raise UnreadableError(f"a {kind} is a text, and this is {type_of(name)}: give metadata.{kind} of a JobSet")
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
@@ -137,10 +137,7 @@ def check_name(name: str, kind: str = "name") -> str:
 
 
 def ask(call: Call) -> Operation[Any]:
-    """Send a request and return the decoded answer. Sends it again if the API server has not handled it.
-
-    Raises `ApiError`.
-    """
+    """Send a request and return the decoded JSON of the answer. Raises `ApiError`."""
     answer = yield from send(call)
     try:
         return json.loads(answer.body)
@@ -149,7 +146,10 @@ def ask(call: Call) -> Operation[Any]:
 
 
 def send(call: Call) -> Operation[Answer]:
-    """Send a call and return the answer undecoded. Warnings of the API server become `JobSetWarning`."""
+    """Send a request and return the undecoded answer. Sends it again if the API server has not handled it.
+
+    Warnings of the API server become `JobSetWarning`. Raises `ApiError`.
+    """
     for attempt in range(TRIES):
         try:
             answer = yield call
@@ -170,7 +170,7 @@ def send(call: Call) -> Operation[Answer]:
 
 
 def _callers_level() -> int:
-    """The `stacklevel` of a warning by the caller of this function that names the code outside of this package."""
+    """The `stacklevel` with which a warning of the calling function names the code outside of this package."""
     level, frame = 0, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__package__") == __package__:
         level, frame = level + 1, frame.f_back
@@ -191,7 +191,7 @@ def warning_texts(header: str) -> list[str]:
 
 
 def backoff(failures: int) -> float:
-    """Seconds to wait after that many failures in a row: 0.5 to 30, randomized to spread the clients."""
+    """Seconds to wait after `failures` failures in a row: 0.5 to 30, randomized to spread the clients."""
     return min(30.0, 0.5 * (1 << min(failures, 10))) * random.uniform(0.5, 1)  # noqa: S311 (no secret)
 
 
@@ -204,7 +204,7 @@ class Lines:
         """Number of lines so far."""
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that this piece completes. Raises `JobSetError` for one that is too long."""
+        """The lines that this piece completes. Raises `JobSetError` for a line that is too long."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
         if len(self._rest) > MAX_IN_A_LINE:
             raise JobSetError(f"an event of the watch is larger than {MAX_IN_A_LINE >> 20} MiB")

@@ -1,6 +1,6 @@
-"""The cluster to use: by a kubeconfig and its context, or the pod's own. Each error names the file with the fault.
+"""Chooses the cluster, by a kubeconfig and its context or by the service account of the pod, and explains errors.
 
-The Kubernetes packages read the credentials themselves; this module explains their errors, for both clients.
+The Kubernetes packages read the credentials. This module explains their errors, with the file that has the fault.
 """
 
 import os
@@ -20,7 +20,7 @@ from jobset_client.errors import CredentialsError
 from jobset_client.words import as_mapping, one_line
 
 _FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError, yaml.YAMLError)
-"""Errors that readers of a kubeconfig raise about faults in it, in addition to their own error type."""
+"""Errors that the Kubernetes packages raise about faults in a kubeconfig, in addition to their own error type."""
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _IMPERSONATION = {"as", "as-groups", "as-uid", "as-user-extra"}
 _USUAL = "~/.kube/config"
@@ -30,18 +30,21 @@ _NO_FILE = "give kubeconfig=..., set KUBECONFIG or run in a cluster"
 
 @dataclass(frozen=True, slots=True)
 class ChosenCluster:
-    """The cluster to use. `file`: one kubeconfig or several; empty for the service account of this pod."""
+    """The cluster to use. `file`: one or more kubeconfigs, or empty for the service account of this pod."""
 
     source: str
-    """For messages: the file and its context."""
+    """The file and its context, for messages."""
     file: str = ""
     namespace: str = ""
-    """The namespace of the context or the pod; empty if that is not known."""
+    """The namespace of the context or the pod; empty if it is not known."""
     user: Mapping[str, Any] = field(default_factory=dict)
 
 
 def choose(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> ChosenCluster:
-    """The given kubeconfig, else that of KUBECONFIG, else the default one, or the pod's service account."""
+    """The cluster of `kubeconfig`, else of KUBECONFIG, else of the default kubeconfig or the pod's service account.
+
+    Raises `CredentialsError`.
+    """
     if runs_in_pod(kubeconfig, context):
         return ChosenCluster("in-cluster credentials", namespace=_pod_namespace())
     paths = os.fspath(kubeconfig or os.environ.get("KUBECONFIG") or _USUAL)
@@ -57,19 +60,19 @@ def choose(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Ch
     source = f"kubeconfig {paths}, context {name!r}"
     if name not in merged["contexts"]:
         raise CredentialsError(f"{source}: no such context (the file has: {contexts})")
-    found = merged["contexts"][name]
+    chosen_context = merged["contexts"][name]
     for kind in ("cluster", "user"):
-        if (wanted := found.get(kind) or "") not in merged[f"{kind}s"]:
-            raise CredentialsError(f"{source}: its {kind} {wanted!r} is not in the file")
-    server = merged["clusters"][found["cluster"]].get("server") or ""
+        if (entry_name := chosen_context.get(kind) or "") not in merged[f"{kind}s"]:
+            raise CredentialsError(f"{source}: its {kind} {entry_name!r} is not in the file")
+    server = merged["clusters"][chosen_context["cluster"]].get("server") or ""
     if urlsplit(server).scheme not in {"http", "https"}:
         raise CredentialsError(f"{source}: server {server!r} is not an http or https URL")
     file = os.pathsep.join(map(str, files))
-    user = merged["users"][found["user"]]
+    user = merged["users"][chosen_context["user"]]
     if _IMPERSONATION & user.keys():
         # The Kubernetes packages ignore impersonation, and would use the rights of the real user.
         raise CredentialsError(f"{source}: impersonation (`as`) is not supported; use that user's own credentials")
-    return ChosenCluster(source, file, str(found.get("namespace") or ""), user)
+    return ChosenCluster(source, file, str(chosen_context.get("namespace") or ""), user)
 
 
 def runs_in_pod(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> bool:
@@ -81,22 +84,22 @@ def runs_in_pod(kubeconfig: str | os.PathLike[str] | None, context: str | None) 
 
 @contextmanager
 def guard_loading(chosen: ChosenCluster, configuration: Any, loader_error: type[Exception]) -> Iterator[None]:
-    """A context in which a Kubernetes package loads the configuration, which is checked after it.
+    """A context in which a Kubernetes package loads the configuration. Its end checks the configuration.
 
     Raises `CredentialsError`.
     """
     try:
         yield
     except (loader_error, *_FAULTS) as error:
-        raise _unusable(chosen, error) from error
-    _check(chosen, configuration)
+        raise _loading_error(chosen, error) from error
+    _check_certificates(chosen, configuration)
 
 
-def _unusable(chosen: ChosenCluster, error: Exception) -> CredentialsError:
+def _loading_error(chosen: ChosenCluster, error: Exception) -> CredentialsError:
     """The error if a Kubernetes package cannot read the credentials."""
     plugin = _plugin(chosen)
     if plugin and (str(error).startswith("exec") or getattr(error, "filename", None) == plugin):
-        return _gave_nothing(chosen)
+        return _plugin_error(chosen)
     if isinstance(error, OSError) and error.strerror:
         reason = f"{error.strerror.lower()}: {error.filename}" if error.filename else error.strerror.lower()
     elif isinstance(error, _FAULTS):
@@ -108,7 +111,7 @@ def _unusable(chosen: ChosenCluster, error: Exception) -> CredentialsError:
     return CredentialsError(f"{chosen.source}: {reason}")
 
 
-def _check(chosen: ChosenCluster, configuration: Any) -> None:
+def _check_certificates(chosen: ChosenCluster, configuration: Any) -> None:
     """Raises `CredentialsError` if certificates cannot be used, or a plugin has returned no credentials."""
     material = "certificate authority"
     try:
@@ -124,7 +127,7 @@ def _check(chosen: ChosenCluster, configuration: Any) -> None:
         )
         raise CredentialsError(f"{chosen.source}: {material} unusable: {reason}") from error
     if _plugin(chosen) and not (configuration.api_key or configuration.cert_file):
-        raise _gave_nothing(chosen)
+        raise _plugin_error(chosen)
 
 
 def _plugin(chosen: ChosenCluster) -> str:
@@ -132,7 +135,7 @@ def _plugin(chosen: ChosenCluster) -> str:
     return str(as_mapping(chosen.user.get("exec")).get("command") or "")
 
 
-def _gave_nothing(chosen: ChosenCluster) -> CredentialsError:
+def _plugin_error(chosen: ChosenCluster) -> CredentialsError:
     return CredentialsError(
         f"{chosen.source}: exec plugin {_plugin(chosen)!r} gave neither token nor certificate: run it by hand to"
         " see why"
@@ -147,13 +150,13 @@ def _pod_namespace() -> str:
 
 
 def _merge_files(named: str, files: list[Path]) -> dict[str, Any]:
-    """Sections of the files by name, and their current context; of duplicates, the first counts."""
+    """Sections of the files by name, and their current context. Of duplicate entries, the first one counts."""
     merged: dict[str, Any] = {"contexts": {}, "clusters": {}, "users": {}, "current-context": ""}
-    bodies = [(file, _read(file)) for file in files if file.exists()]
+    bodies = [(file, _read_file(file)) for file in files if file.exists()]
     if not bodies:
         raise CredentialsError(f"kubeconfig {named}: no such file; {_NO_FILE}")
     for file, body in bodies:
-        if fault := _misshapen(body):
+        if fault := _kubeconfig_fault(body):
             raise CredentialsError(f"kubeconfig {file}: not a kubeconfig: {fault}")
         merged["current-context"] = merged["current-context"] or body.get("current-context") or ""
         for section in ("contexts", "clusters", "users"):
@@ -162,14 +165,14 @@ def _merge_files(named: str, files: list[Path]) -> dict[str, Any]:
     return merged
 
 
-def _read(file: Path) -> Any:
+def _read_file(file: Path) -> Any:
     try:
         return yaml.safe_load(file.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        position = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
-        raise CredentialsError(f"kubeconfig {file}: not YAML: {at}{one_line(str(reason))}") from error
+        raise CredentialsError(f"kubeconfig {file}: not YAML: {position}{one_line(str(reason))}") from error
     except OSError as error:
         reason = (error.strerror or "it cannot be read").lower()
         raise CredentialsError(f"kubeconfig {file}: {reason}; {_NO_FILE}") from error
@@ -177,7 +180,7 @@ def _read(file: Path) -> Any:
         raise CredentialsError(f"kubeconfig {file}: not a kubeconfig: it is not text that can be read") from error
 
 
-def _misshapen(config: Any) -> str:
+def _kubeconfig_fault(config: Any) -> str:
     """The first part of a file that is not valid in a kubeconfig; empty if there is none."""
     if not isinstance(config, dict):
         return "it must be a mapping"
@@ -186,12 +189,12 @@ def _misshapen(config: Any) -> str:
         if not isinstance(entries, list):
             return f"{name} must be a list"
         for number, entry in enumerate(entries):
-            if fault := _misshapen_entry(entry, inner):
+            if fault := _entry_fault(entry, inner):
                 return f"{name}[{number}]{fault}"
     return "" if isinstance(config.get("current-context"), str | None) else "current-context must be a name"
 
 
-def _misshapen_entry(entry: Any, inner: str) -> str:
+def _entry_fault(entry: Any, inner: str) -> str:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         return " must have a name"
     if not isinstance(entry.get(inner) or {}, dict):

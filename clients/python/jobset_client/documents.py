@@ -1,7 +1,7 @@
 """Reads the documents of a manifest: YAML as kubectl reads it, and JSON.
 
-The client and the commands read manifests with it. Never raises, for any text: an unreadable document has only
-faults, and is the last one. It needs only PyYAML.
+The client and the commands read manifests with this module. It does not raise, whatever the text is: an unreadable
+document has only faults, and is the last document. It needs only PyYAML.
 """
 
 import json
@@ -17,9 +17,9 @@ from jobset_client.source import Location, Source, Span
 from jobset_client.tree import Builder, BuildError, Fault
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The loader of libyaml if PyYAML has it: ten times as fast."""
+"""The loader of libyaml if PyYAML has it, as it is ten times as fast."""
 MAX_TEXT = 16 << 20
-"""Characters, or bytes, of a text; the API server accepts objects of at most 3 MiB. Callers apply this limit."""
+"""Largest number of characters or bytes of a text, which callers check. The API server accepts objects of 3 MiB."""
 _JSON_SCALAR = re.compile(
     r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"'
     r"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
@@ -52,7 +52,7 @@ _HINTS = (
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of a text. `number` counts from 1; a `broken` one could not be read, its fault says why."""
+    """One document of a text. `number` counts from 1. A `broken` document could not be read, and its fault says why."""
 
     source: Source
     number: int
@@ -63,7 +63,7 @@ class Document:
 
 
 class _JsonError(Exception):
-    """The text is not JSON, from this offset on; `expected`: what may follow there."""
+    """The text is not JSON from this offset on. `expected` describes the text that may follow."""
 
     def __init__(self, offset: int, expected: str) -> None:
         super().__init__(expected)
@@ -72,14 +72,14 @@ class _JsonError(Exception):
 
 
 def documents(source: Source) -> Iterator[Document]:
-    """The documents that are not empty, in order."""
+    """Yield the documents that are not empty, in order."""
     number = offset = 0
     while _JSON_START.match(source.text, offset):
         builder = Builder()
         try:
-            offset = _json(source.text, offset, builder)
+            offset = _feed_json(source.text, offset, builder)
         except BuildError as error:
-            yield _unreadable(source, number + 1, error.span, str(error), error.fix)
+            yield _broken_document(source, number + 1, error.span, str(error), error.fix)
             return
         except _JsonError as error:
             yield from _yaml_or_json_error(source, offset, number, error)
@@ -90,12 +90,22 @@ def documents(source: Source) -> Iterator[Document]:
 
 
 def _yaml_or_json_error(source: Source, offset: int, number: int, error: _JsonError) -> Iterator[Document]:
-    """Read almost-JSON (comments, trailing commas) as YAML, as kubectl does. Else report the error of JSON."""
+    """Read almost-JSON (comments, trailing commas) as YAML, as kubectl does. If YAML fails, report the JSON error."""
     for document in _yaml_documents(source, offset, number):
-        at = len(source.text) - len(source.text[error.offset :].lstrip())
-        if document.broken and document.number == number + 1 and source.text[at : at + 1] not in {"#", "]", "}"}:
+        error_offset = len(source.text) - len(source.text[error.offset :].lstrip())
+        if (
+            document.broken
+            and document.number == number + 1
+            and source.text[error_offset : error_offset + 1] not in {"#", "]", "}"}
+        ):
             problem = f"expected {error.expected}"
-            yield _unreadable(source, document.number, Span(at, at + 1), problem, _hint(problem, source, at))
+            yield _broken_document(
+                source,
+                document.number,
+                Span(error_offset, error_offset + 1),
+                problem,
+                _hint(problem, source, error_offset),
+            )
         else:
             yield document
 
@@ -108,7 +118,7 @@ def _document(source: Source, number: int, builder: Builder) -> Document:
     return Document(source, number, root.value, root.location, faults)
 
 
-def _unreadable(source: Source, number: int, span: Span, problem: str, hint: str) -> Document:
+def _broken_document(source: Source, number: int, span: Span, problem: str, hint: str) -> Document:
     template = _is_template(source, span)
     fault = Fault(span=span, kind="syntax", problem=problem, hint=hint, template=template)
     return Document(source, number, None, Location(span), [fault], broken=True)
@@ -130,18 +140,20 @@ def _yaml_documents(source: Source, base: int, number: int) -> Iterator[Document
                 if builder.root is not None and builder.root.value is not None:
                     yield _document(source, number, builder)
             else:
-                _feed(builder, event, text, base)
+                _feed_event(builder, event, text, base)
     except BuildError as error:
-        yield _unreadable(source, number, error.span, str(error), error.fix)
+        yield _broken_document(source, number, error.span, str(error), error.fix)
     except yaml.MarkedYAMLError as error:
         span, problem = _parser_error(error, text, base)
-        yield _unreadable(source, max(number, 1), span, problem, _hint(problem, source, span.start))
+        yield _broken_document(source, max(number, 1), span, problem, _hint(problem, source, span.start))
     except yaml.reader.ReaderError as error:
         span = _reader_span(error, text, base)
-        yield _unreadable(source, max(number, 1), span, str(error.reason), _hint(str(error.reason), source, span.start))
+        yield _broken_document(
+            source, max(number, 1), span, str(error.reason), _hint(str(error.reason), source, span.start)
+        )
 
 
-def _feed(builder: Builder, event: Any, text: str, base: int) -> None:
+def _feed_event(builder: Builder, event: Any, text: str, base: int) -> None:
     start, end = event.start_mark.index, event.end_mark.index
     if isinstance(event, yaml.NodeEvent) and not isinstance(event, yaml.AliasEvent):
         start = min(end, _PROPERTIES.match(text, start).end())  # type: ignore[union-attr]  # matches anything
@@ -152,13 +164,13 @@ def _feed(builder: Builder, event: Any, text: str, base: int) -> None:
         builder.alias(event.anchor or "", span)
     elif isinstance(event, yaml.ScalarEvent):
         unquoted = event.implicit[0] and event.style in {None, ""}
-        builder.scalar(_scalar(event, span), span, anchor=event.anchor, merge=unquoted and event.value == "<<")
+        builder.scalar(_event_value(event, span), span, anchor=event.anchor, merge=unquoted and event.value == "<<")
     elif isinstance(event, yaml.CollectionStartEvent):
         empty: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
         builder.open(empty, span, anchor=event.anchor, block=not event.flow_style)
 
 
-def _scalar(event: Any, span: Span) -> Any:
+def _event_value(event: Any, span: Span) -> Any:
     if event.tag is None:
         return plain_value(event.value) if event.implicit[0] else event.value
     try:
@@ -171,33 +183,34 @@ def _parser_error(error: Any, text: str, base: int) -> tuple[Span, str]:
     mark = error.problem_mark or error.context_mark
     if error.context_mark and (error.context == "while scanning a simple key" or mark.index >= len(text.rstrip())):
         mark = error.context_mark  # the parser notices the problem only much later
-    at = base + (mark.index if mark else 0)
+    offset = base + (mark.index if mark else 0)
     context = f" {error.context}" if error.context else ""
-    return Span(at, at + 1), f"{error.problem or 'not YAML'}{context}"
+    return Span(offset, offset + 1), f"{error.problem or 'not YAML'}{context}"
 
 
 def _reader_span(error: Any, text: str, base: int) -> Span:
-    """The C reader counts bytes, the pure reader characters; both name the character."""
+    """The first position of the invalid character, since the C reader counts bytes and the other reader characters."""
     character = error.character if isinstance(error.character, str) else chr(error.character)
-    at = text.find(character)
-    return Span(base + max(at, 0), base + max(at, 0) + 1)
+    index = text.find(character)
+    return Span(base + max(index, 0), base + max(index, 0) + 1)
 
 
-def _hint(problem: str, source: Source, at: int) -> str:
-    line, column = source.position(min(at, len(source.text)))
+def _hint(problem: str, source: Source, offset: int) -> str:
+    line, column = source.position(min(offset, len(source.text)))
     if "\t" in source.line(line)[: column + 1] and ("token" in problem or "tab character" in problem):
         return _TAB_HINT
     return next((hint for words, hint in _HINTS if words in problem), "compare it with a manifest that works")
 
 
-def _json(text: str, offset: int, builder: Builder, expected: str = "value") -> int:
-    """Feed one JSON value; returns the offset after it. `expected`: what may stand there, for the error.
+def _feed_json(text: str, offset: int, builder: Builder, expected: str = "value") -> int:
+    """Feed one JSON value to the builder. Returns the offset after the value.
 
-    It calls itself for the values inside: the builder refuses nesting long before the stack overflows.
+    `expected` describes the text that may follow, for the error. The function calls itself for inner values. The
+    builder refuses nesting long before the stack overflows.
     """
     start = _skip_space(text, offset)
     if text[start : start + 1] not in {"{", "["}:
-        return _json_scalar(text, start, builder, expected)
+        return _feed_json_scalar(text, start, builder, expected)
     is_object = text[start] == "{"
     closing, item = ("}", "key") if is_object else ("]", "value")
     builder.open({} if is_object else [], Span(start, start + 1), block=False)
@@ -205,8 +218,8 @@ def _json(text: str, offset: int, builder: Builder, expected: str = "value") -> 
     is_open = not text.startswith(closing, end)
     while is_open:
         if is_object:
-            end, expected = _json_key(text, end, builder, expected), "value"
-        end = _skip_space(text, _json(text, end, builder, expected))
+            end, expected = _feed_json_key(text, end, builder, expected), "value"
+        end = _skip_space(text, _feed_json(text, end, builder, expected))
         is_open = not text.startswith(closing, end)
         if is_open:
             end, expected = _skip_mark(text, end, ",", f", or {closing}"), item
@@ -214,11 +227,11 @@ def _json(text: str, offset: int, builder: Builder, expected: str = "value") -> 
     return end + 1
 
 
-def _json_key(text: str, start: int, builder: Builder, expected: str) -> int:
-    """Feed the name of a member; returns the offset after its colon."""
+def _feed_json_key(text: str, start: int, builder: Builder, expected: str) -> int:
+    """Feed the name of a member to the builder. Returns the offset after its colon."""
     if not text.startswith('"', start):
         raise _JsonError(start, expected)
-    return _skip_mark(text, _json_scalar(text, start, builder, expected), ":", ":")
+    return _skip_mark(text, _feed_json_scalar(text, start, builder, expected), ":", ":")
 
 
 def _skip_space(text: str, offset: int) -> int:
@@ -226,19 +239,19 @@ def _skip_space(text: str, offset: int) -> int:
 
 
 def _skip_mark(text: str, offset: int, mark: str, expected: str) -> int:
-    """The offset of what follows the mark, which has to be next."""
+    """The offset of the text after `mark`, which has to be next."""
     start = _skip_space(text, offset)
     if not text.startswith(mark, start):
         raise _JsonError(start, expected)
     return _skip_space(text, start + 1)
 
 
-def _json_scalar(text: str, start: int, builder: Builder, expected: str) -> int:
-    found = _JSON_SCALAR.match(text, start)
-    if found is None:
+def _feed_json_scalar(text: str, start: int, builder: Builder, expected: str) -> int:
+    scalar = _JSON_SCALAR.match(text, start)
+    if scalar is None:
         raise _JsonError(start, expected)
-    builder.scalar(_scalar_value(found[0], start), Span(*found.span()))
-    return found.end()
+    builder.scalar(_scalar_value(scalar[0], start), Span(*scalar.span()))
+    return scalar.end()
 
 
 def _scalar_value(token: str, start: int) -> Any:
@@ -250,5 +263,5 @@ def _scalar_value(token: str, start: int) -> Any:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if token in _JSON_WORDS:
         return _JSON_WORDS[token]
-    whole = token.lstrip("-").isdigit() and len(token) < LONGEST_NUMBER
-    return int(token) if whole and -(2**63) <= int(token) < 2**64 else float(token)
+    is_integer = token.lstrip("-").isdigit() and len(token) < LONGEST_NUMBER
+    return int(token) if is_integer and -(2**63) <= int(token) < 2**64 else float(token)

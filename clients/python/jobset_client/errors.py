@@ -108,7 +108,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 _UNSERVED = "could not find the requested resource"
 """Part of the API server's message about a path that it does not serve."""
 _MAX_CHARACTERS = 4096
-"""Characters that are quoted of an answer that is not a Status."""
+"""Largest number of characters that are quoted from an answer."""
 
 
 def refusal(status: int, body: Any, task: str, server: str = "") -> ApiError:
@@ -139,15 +139,15 @@ def _format_causes(message: str, causes: Sequence[str]) -> str:
 
 
 _NOWHERE = "<nil>"
-"""Field of a cause that only says that not everything was checked."""
+"""The field of a cause which only says that not everything was checked."""
 
 
 def _causes(details: Mapping[str, Any]) -> list[str]:
     causes = details.get("causes")
-    found = [cause for cause in causes if isinstance(cause, Mapping)] if isinstance(causes, list) else []
+    entries = [cause for cause in causes if isinstance(cause, Mapping)] if isinstance(causes, list) else []
     return [
         ": ".join(str(cause[part]) for part in ("field", "message") if cause.get(part))
-        for cause in found
+        for cause in entries
         if cause.get("field") != _NOWHERE
     ]
 
@@ -160,11 +160,11 @@ _TO_DO: dict[type[ApiError], str] = {
     ForbiddenError: "ask an administrator for the right, or correct what the message names",
     BusyError: "try again later",
 }
-"""What to do, if the API server's message does not say it."""
+"""The remedy for each error whose message from the API server does not name one."""
 _NOT_FOUND = {
     "jobsets": "list() gives those of a namespace, list(everywhere=True) all",
     "namespaces": "create that namespace first, or choose another",
 }
-"""What to do if an object of this kind does not exist."""
+"""The remedy if an object of this kind does not exist."""
 _ABOUT_CLUSTER = {NotServedError, UnauthorizedError, BusyError}
-"""Errors that are about the cluster and not about an object: the message names its address."""
+"""Errors about the cluster and not about an object. Their messages name the address of the cluster."""

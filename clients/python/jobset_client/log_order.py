@@ -1,4 +1,4 @@
-"""Which logs are read, and in which order: the container that failed first comes first. Pure."""
+"""Decides which logs are read, and in which order. The container that failed first comes first. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ _ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _GLOBAL_INDEX = "jobset.sigs.k8s.io/job-global-index"
 _NEVER, _LAST = "9999", "9999-"
-"""Sort after every time of RFC 3339: containers that failed at an unknown time; those that did not fail."""
+"""Sort keys after every RFC 3339 time, for a container that failed at an unknown time, and for a pod without
+failures."""
 LOGS_ARE_GONE = "logs go with their pods, and pods of earlier attempts are deleted"
 
 
@@ -21,8 +22,8 @@ LOGS_ARE_GONE = "logs go with their pods, and pods of earlier attempts are delet
 class Container:
     """The status of one container.
 
-    `failed_at`: when it failed, now or before its last start; empty if it did not. `waits`: why it does not run, such
-    as ImagePullBackOff; empty if it runs, has ended, or its last run is known.
+    `failed_at`: the time of its failure, now or before its last start; empty without a failure. `waits`: the reason why
+    it does not run, such as ImagePullBackOff; empty if it runs, has ended, or has the state of an earlier run.
     """
 
     name: str
@@ -47,7 +48,7 @@ class LogPod:
     containers: tuple[Container, ...]
 
     def matching(self, container: str) -> Iterator[Container]:
-        """The containers of this name; without a name, all but init containers that have succeeded."""
+        """The containers with this name; without a name, all except init containers that have succeeded."""
         for each in self.containers:
             if each.name == container or not (container or (each.init and each.succeeded)):
                 yield each
@@ -57,7 +58,7 @@ class LogPod:
 class Log:
     """One log. `index`: the completion index, or empty. `run`: the pod's UID and the container's restarts.
 
-    `waits`: why there is none yet, or empty. `ended`: whether it is complete.
+    `waits`: the reason why there is no log yet, or empty. `ended`: whether the log is complete.
     """
 
     pod: str
@@ -74,7 +75,7 @@ class Log:
 
 
 def prefix(pod: str, job: str, index: str, container: str) -> str:
-    """`[train-workers-0/3 main]`; with the pod's name if it has no index."""
+    """A prefix for lines such as `[train-workers-0/3 main]`, or with the pod's name if the pod has no index."""
     return f"[{f'{job}/{index}' if job and index else pod} {container}]"
 
 
@@ -121,7 +122,7 @@ def newest_attempt(pods: Iterable[LogPod]) -> int:
 
 
 def logs(pods: Iterable[LogPod], container: str = "") -> list[Log]:
-    """The logs of these pods: by the time of their first failure, then by Job and index. `container`: only that one."""
+    """The logs of these pods by time of first failure, then Job and index. `container`: only logs of this container."""
     return [
         Log(
             pod=pod.name,
@@ -132,7 +133,7 @@ def logs(pods: Iterable[LogPod], container: str = "") -> list[Log]:
             run=(pod.uid, each.restarts),
             ended=each.ended,
         )
-        for pod in sorted(pods, key=_order)
+        for pod in sorted(pods, key=_sort_key)
         for each in sorted(pod.matching(container), key=lambda each: each.failed_at or _NEVER)
     ]
 
@@ -140,14 +141,14 @@ def logs(pods: Iterable[LogPod], container: str = "") -> list[Log]:
 def pods_of_attempt(
     js: AnyJobSet, pods: Sequence[LogPod], job: str, attempt: int | None, reason: str = LOGS_ARE_GONE, more: str = ""
 ) -> Sequence[LogPod]:
-    """The pods of the attempt; None: of the latest with pods. Raises `RefusedError` if it has none.
+    """The pods of the attempt, or with None of the latest attempt that has pods. Raises `RefusedError` without pods.
 
-    `reason` and `more` are parts of that message: why there are none, and where to read more.
+    `reason` and `more` are parts of the error message: why there are no pods, and where to read more.
     """
-    wanted = newest_attempt(pods) if attempt is None else attempt
-    chosen = [pod for pod in pods if pod.attempt == wanted]
-    if chosen:
-        return chosen
+    chosen_attempt = newest_attempt(pods) if attempt is None else attempt
+    attempt_pods = [pod for pod in pods if pod.attempt == chosen_attempt]
+    if attempt_pods:
+        return attempt_pods
     owner = f"Job {job} of {title(js)}" if job else title(js)
     problem = f"there are no pods of {owner}" + ("" if attempt is None else f" of attempt {attempt}")
     failure = "".join(
@@ -156,11 +157,11 @@ def pods_of_attempt(
     raise RefusedError(f"{problem}: {reason}{failure}{more}")
 
 
-def _order(pod: LogPod) -> tuple[str, int, int, str]:
+def _sort_key(pod: LogPod) -> tuple[str, int, int, str]:
     failed_at = min((each.failed_at for each in pod.containers if each.failed_at), default=_LAST)
     return failed_at, pod.global_index, _number(pod.index), pod.name
 
 
 def _number(text: str) -> int:
-    """A number of a label; 0 for anything else."""
+    """The number in the value of a label; 0 if it is not a number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -1,4 +1,4 @@
-"""Logs of the pods of a JobSet, the container that failed first at the top. Without IO."""
+"""Reads the logs of the pods of a JobSet, starting with the container that failed first. Without IO."""
 
 from dataclasses import dataclass
 
@@ -12,16 +12,16 @@ from jobset_client.watching import PAGE
 from jobset_client.words import count_noun, did_you_mean
 
 MAX_PODS = 10_000
-"""Pods that are read, to find those that failed first."""
+"""Largest number of pods that are read to find the pods that failed first."""
 MAX_LOGS = 100
-"""Logs that one call returns."""
+"""Largest number of logs that one call returns."""
 MAX_BYTES = 4 << 20
-"""Bytes of one log; the API server cuts it there."""
+"""Bytes after which the API server cuts a log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodLog:
-    """The log of one container. `missing`: why there is no text, or empty."""
+    """The log of one container. `missing`: the reason why there is no text, or empty."""
 
     pod: str
     job: str
@@ -32,7 +32,7 @@ class PodLog:
     missing: str = ""
 
     def __str__(self) -> str:
-        """Each line with `[JOB/INDEX CONTAINER]` before it."""
+        """The log, in which each line begins with `[JOB/INDEX CONTAINER]`."""
         line_prefix = prefix(self.pod, self.job, self.index, self.container)
         if self.missing:
             return f"{line_prefix} has no log: {self.missing}"
@@ -40,24 +40,24 @@ class PodLog:
 
 
 def logs(js: JobSet, *, job: str, container: str, attempt: int | None, tail: int | None) -> Emitter[PodLog]:
-    """Emit one log after the other, so that only one is in memory. Raises `RefusedError` if there is none."""
-    pods = yield from _pods(js, job)
+    """Emit one log after the other, so that only one log is in memory. Raises `RefusedError` without logs."""
+    pods = yield from _list_pods(js, job)
     chosen = pods_of_attempt(js, pods, job, attempt)
-    found = ordered_logs(chosen, container)
-    if not found:
+    ordered = ordered_logs(chosen, container)
+    if not ordered:
         problem = f"no container {container}" if container else "no container that has been created yet"
         names = [each.name for pod in chosen for each in pod.containers]
         if container and (guess := did_you_mean(container, names)):
             raise RefusedError(f"{title(js)}: {problem} in its pods; {guess}")
         raise RefusedError(f"{title(js)}: {problem} in its pods; explain({js.metadata.name!r}) says more")
-    for log in found[:MAX_LOGS]:
-        yield Emit((yield from _log(js, log, tail)))
-    if len(found) > MAX_LOGS:
-        left = f"{count_noun(len(found) - MAX_LOGS, 'more container')}: job=... gives those of one Job"
-        yield Emit(PodLog(pod="...", job="", index="", container="...", missing=left))
+    for log in ordered[:MAX_LOGS]:
+        yield Emit((yield from _read_log(js, log, tail)))
+    if len(ordered) > MAX_LOGS:
+        remainder = f"{count_noun(len(ordered) - MAX_LOGS, 'more container')}: job=... gives those of one Job"
+        yield Emit(PodLog(pod="...", job="", index="", container="...", missing=remainder))
 
 
-def _log(js: JobSet, log: Log, tail: int | None) -> Operation[PodLog]:
+def _read_log(js: JobSet, log: Log, tail: int | None) -> Operation[PodLog]:
     fields = {"pod": log.pod, "job": log.job, "index": log.index, "container": log.container}
     if log.waits:
         return PodLog(**fields, missing=f"it has not started: {log.waits}")
@@ -74,17 +74,17 @@ def _log(js: JobSet, log: Log, tail: int | None) -> Operation[PodLog]:
     return PodLog(**fields, text=answer.body.decode("utf-8", "replace"))
 
 
-def _pods(js: JobSet, job: str) -> Operation[list[LogPod]]:
-    """The pods of the set, or of one of its Jobs, as records with the needed fields."""
+def _list_pods(js: JobSet, job: str) -> Operation[list[LogPod]]:
+    """The pods of the JobSet, or of one of its Jobs, as records with the needed fields."""
     url_path = f"/api/v1/namespaces/{path(js.metadata.namespace or '')}/pods"
     task = f"list the pods of {title(js)}"
-    found: list[LogPod] = []
+    pods: list[LogPod] = []
     token = ""
-    while len(found) < MAX_PODS:
+    while len(pods) < MAX_PODS:
         query = (("labelSelector", selector(js, job)), ("limit", str(PAGE)), *([("continue", token)] if token else []))
         page = yield from ask(Call(method="GET", path=url_path, query=query, task=task))
-        found += [log_pod(body.get("metadata") or {}, body.get("status") or {}) for body in page.get("items") or []]
+        pods += [log_pod(body.get("metadata") or {}, body.get("status") or {}) for body in page.get("items") or []]
         token = (page.get("metadata") or {}).get("continue") or ""
         if not token:
             break
-    return found
+    return pods

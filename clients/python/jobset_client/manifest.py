@@ -1,4 +1,4 @@
-"""The one object of a manifest's text, and the lines of its fields."""
+"""Reads the only object of a manifest's text, with the lines of its fields."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ class Manifest:
     document: Document
 
     def line(self, path: Sequence[str | int]) -> int:
-        """The line of the field, or of the innermost existing one around it."""
+        """The line of the field, or of its innermost parent that exists."""
         location, _ = self.document.location.nearest(path)
         return _line(self.document.source, (location.key or location.span).start)
 
 
 def read_manifest(text: str | bytes) -> Manifest:
-    """The only document of a text that is not empty. Raises `UnreadableError`."""
+    """The only non-empty document of a text. Raises `UnreadableError`."""
     if not isinstance(text, str | bytes):
         raise UnreadableError(
             'this is not the text of a manifest; read the file first: from_yaml(Path("jobset.yaml").read_text())'
@@ -37,25 +37,25 @@ def read_manifest(text: str | bytes) -> Manifest:
         source = Source("", text.decode() if isinstance(text, bytes) else text)
     except UnicodeDecodeError as error:
         raise UnreadableError(f"the text cannot be read: byte {error.start} is not UTF-8") from error
-    read = [each for each in documents(source) if each.broken or each.value is not None]
-    faults = [fault for each in read for fault in each.faults if fault.kind != "duplicate-key"]
+    contents = [each for each in documents(source) if each.broken or each.value is not None]
+    faults = [fault for each in contents for fault in each.faults if fault.kind != "duplicate-key"]
     if faults:
-        raise UnreadableError(_message(source, faults[0]))
-    if len(read) != 1:
-        lines = ", ".join(str(_line(source, each.location.span.start)) for each in read)
+        raise UnreadableError(_fault_message(source, faults[0]))
+    if len(contents) != 1:
+        lines = ", ".join(str(_line(source, each.location.span.start)) for each in contents)
         raise UnreadableError(
-            f"the text holds {count_noun(len(read), 'document')}, which begin in lines {lines}; from_yaml takes one:"
+            f"the text holds {count_noun(len(contents), 'document')}, which begin in lines {lines}; from_yaml takes one:"
             " split it at the lines `---`"
-            if read
+            if contents
             else "the text holds no document: it is empty, or has only comments"
         )
-    _refuse_name_of_file(read[0].value)
-    if repeated := [_repeated_key(source, fault) for fault in read[0].faults]:
-        raise UnreadableError(in_lines("the text has a key twice", cut_list(repeated)))
-    return Manifest(read[0])
+    _refuse_name_of_file(contents[0].value)
+    if repeated_keys := [_repeated_key(source, fault) for fault in contents[0].faults]:
+        raise UnreadableError(in_lines("the text has a key twice", cut_list(repeated_keys)))
+    return Manifest(contents[0])
 
 
-def _message(source: Source, fault: Fault) -> str:
+def _fault_message(source: Source, fault: Fault) -> str:
     line, column = source.position(min(fault.span.start, len(source.text)))
     path = f"{path_text(fault.path)}: " if fault.path else ""
     hint = _TEMPLATE_HINT if fault.template else fault.hint

@@ -8,20 +8,20 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import BaseModel
 
 _Location = tuple[str, ...]
-"""Names as the API has them, and `*` for the items of a list."""
+"""The path of an object: the API's names, and `*` for the items of a list."""
 _EXCLUDED_MEMBERS = frozenset({"metadata", "status"})
-"""Members whose fields are not proposed: metadata is in many objects, and status is not written by users."""
+"""Members whose fields are not proposed, since many objects have metadata, and users do not write status."""
 _TEMPLATE: Mapping[_Location, str] = {
     ("spec",): "parallelism completions completionMode backoffLimit backoffLimitPerIndex podFailurePolicy"
     " podReplacementPolicy",
     ("spec", "template", "spec"): "containers initContainers restartPolicy nodeSelector tolerations affinity volumes"
     " serviceAccountName priorityClassName schedulerName imagePullSecrets",
 }
-"""Fields of a Job's template that are often misplaced; the template has no model here."""
+"""Fields of a Job's template that are often misplaced. The template has no model in this package."""
 
 
 def belongs(model: type[BaseModel], path: Sequence[str | int]) -> str:
-    """The path of the nearest object that has the last part of this path as a field; empty if none has."""
+    """The path of the nearest object that has the last part of `path` as a field; empty if no object has it."""
     current = tuple("*" if isinstance(part, int) else part for part in path[:-1])
     candidates = [location for location in _locations(model).get(str(path[-1]), ()) if location != current]
     if not candidates:
@@ -30,7 +30,7 @@ def belongs(model: type[BaseModel], path: Sequence[str | int]) -> str:
     text = ""
     for index, part in enumerate(location):
         if part == "*":
-            text += f"[{path[index] if index < _common(current, location) else '*'}]"
+            text += f"[{path[index] if index < _common_length(current, location) else '*'}]"
         else:
             text += f".{part}" if text else part
     return text or "the top level"
@@ -38,13 +38,13 @@ def belongs(model: type[BaseModel], path: Sequence[str | int]) -> str:
 
 @cache
 def _locations(model: type[BaseModel]) -> Mapping[str, tuple[_Location, ...]]:
-    found: dict[str, tuple[_Location, ...]] = {}
-    for location, name in _walk(model, ()):
-        found[name] = (*found.get(name, ()), location)
-    return found
+    locations: dict[str, tuple[_Location, ...]] = {}
+    for location, name in _walk_fields(model, ()):
+        locations[name] = (*locations.get(name, ()), location)
+    return locations
 
 
-def _walk(model: type[BaseModel], location: _Location) -> Iterator[tuple[_Location, str]]:
+def _walk_fields(model: type[BaseModel], location: _Location) -> Iterator[tuple[_Location, str]]:
     for attribute, field in model.model_fields.items():
         name = field.serialization_alias or attribute
         yield location, name
@@ -56,28 +56,28 @@ def _walk(model: type[BaseModel], location: _Location) -> Iterator[tuple[_Locati
                 for inside, members in _TEMPLATE.items()
                 for member in members.split()
             )
-        for inner, steps in _models(field.annotation):
-            yield from _walk(inner, (*location, name, *steps))
+        for inner, steps in _inner_models(field.annotation):
+            yield from _walk_fields(inner, (*location, name, *steps))
 
 
-def _models(annotation: Any) -> Iterator[tuple[type[BaseModel], _Location]]:
+def _inner_models(annotation: Any) -> Iterator[tuple[type[BaseModel], _Location]]:
     """The models inside a field of this type, and the path from the field to them."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, ()
     elif get_origin(annotation) in {list, Union, UnionType}:
         steps = ("*",) if get_origin(annotation) is list else ()
         for inner in get_args(annotation):
-            yield from ((model, (*steps, *inner_steps)) for model, inner_steps in _models(inner))
+            yield from ((model, (*steps, *inner_steps)) for model, inner_steps in _inner_models(inner))
 
 
-def _common(current: _Location, other: _Location) -> int:
+def _common_length(current: _Location, other: _Location) -> int:
     """Length of the common prefix of two locations."""
     pairs = zip(current, other, strict=False)
     return next((i for i, (part, other_part) in enumerate(pairs) if part != other_part), min(len(current), len(other)))
 
 
 def _distance(current: _Location, other: _Location) -> tuple[int, int]:
-    """Steps from one location to the other; of two at equal distance, the one with fewer steps up is nearer."""
-    common = _common(current, other)
+    """Steps from one location to the other, then steps up, so that fewer steps up are nearer at equal distance."""
+    common = _common_length(current, other)
     up = len(current) - common
     return up + len(other) - common, up

@@ -1,4 +1,4 @@
-"""A table of a JobSet that changes as the JobSet does, in a notebook or a terminal.
+"""Shows a table of a JobSet, which changes with the JobSet, in a notebook or a terminal.
 
 It needs the package `rich`: `pip install 'jobset-client[notebook]'`.
 """
@@ -18,7 +18,7 @@ except ImportError as error:
 from jobset_client.errors import NeverError, WaitTimeoutError
 from jobset_client.models import JobSet
 from jobset_client.operations import Event
-from jobset_client.states import has_reached, in_words, jobs_of, title
+from jobset_client.states import has_reached, jobs_of, state_in_words, title
 from jobset_client.words import count_noun
 
 if TYPE_CHECKING:
@@ -26,16 +26,19 @@ if TYPE_CHECKING:
     from jobset_client.sync import Client
 
 MAX_ROWS = 50
-"""ReplicatedJobs that the table shows."""
+"""Largest number of ReplicatedJobs that the table shows."""
 _COUNTS = ("active", "ready", "succeeded", "failed", "suspended")
 
 
 def table(jobset: JobSet) -> Table:
-    """A table with the state of the set and a row for each ReplicatedJob, which a notebook can show."""
+    """A table with the state of the JobSet and a row for each ReplicatedJob, which a notebook can show."""
     status = jobset.status
-    parts = [f"{title(jobset)}: {in_words(jobset)}", status.current_stage and f"stage {status.current_stage}"]
-    parts += [f"restarts {status.restarts}"] if status.restarts else []
-    result = Table(title=Text(", ".join(part for part in parts if part)), title_justify="left")
+    title_parts = [
+        f"{title(jobset)}: {state_in_words(jobset)}",
+        status.current_stage and f"stage {status.current_stage}",
+    ]
+    title_parts += [f"restarts {status.restarts}"] if status.restarts else []
+    result = Table(title=Text(", ".join(part for part in title_parts if part)), title_justify="left")
     for column in ("ReplicatedJob", "Jobs", *_COUNTS):
         result.add_column(column, justify="left" if column == "ReplicatedJob" else "right")
     result.add_column("done", min_width=12)
@@ -45,8 +48,8 @@ def table(jobset: JobSet) -> Table:
         numbers = [getattr(entry, count) or 0 if entry else 0 for count in _COUNTS]
         bar = ProgressBar(total=max(total, 1), completed=numbers[2] if total else 1, width=12)
         result.add_row(Text(rjob.name), str(total), *(str(number) for number in numbers), bar)
-    if (left := len(jobset.spec.replicated_jobs) - MAX_ROWS) > 0:
-        result.caption = f"and {count_noun(left, 'more ReplicatedJob')}"
+    if (hidden := len(jobset.spec.replicated_jobs) - MAX_ROWS) > 0:
+        result.caption = f"and {count_noun(hidden, 'more ReplicatedJob')}"
     return result
 
 
@@ -67,7 +70,7 @@ def progress(
         for event in client.watch(name=name, namespace=namespace, timeout=timeout):
             if display.ends_with(event):
                 return event.jobset
-    raise _late(first, timeout)
+    raise _timeout_error(first, timeout)
 
 
 async def progress_async(
@@ -78,21 +81,21 @@ async def progress_async(
     timeout: float | None = None,
     console: Console | None = None,
 ) -> JobSet:
-    """`progress` with an `AsyncClient`: other cells can run meanwhile."""
+    """`progress` with an `AsyncClient`, so that other cells can run meanwhile."""
     first = await client.get(name, namespace=namespace)
     with _Display(first, console) as display:
         async for event in client.watch(name=name, namespace=namespace, timeout=timeout):
             if display.ends_with(event):
                 return event.jobset
-    raise _late(first, timeout)
+    raise _timeout_error(first, timeout)
 
 
-def _late(first: JobSet, seconds: float | None) -> WaitTimeoutError:
+def _timeout_error(first: JobSet, seconds: float | None) -> WaitTimeoutError:
     return WaitTimeoutError(f"{title(first)}: not finished after {seconds:g} s")
 
 
 class _Display:
-    """Where the table is shown: a cell's output that is replaced, or lines of a terminal."""
+    """Shows the table as output of a cell, which is replaced, or as lines of a terminal."""
 
     def __init__(self, first: JobSet, console: Console | None) -> None:
         self._first = first
@@ -116,7 +119,7 @@ class _Display:
             self._live.stop()
 
     def ends_with(self, event: Event) -> bool:
-        """Show the JobSet of the event. Returns whether it has ended. Raises `NeverError`."""
+        """Show the JobSet of the event. Returns whether the JobSet has ended. Raises `NeverError` if it was deleted."""
         js = event.jobset
         if event.type == "DELETED" or js.metadata.uid != self._first.metadata.uid:
             raise NeverError(f"{title(self._first)} was deleted")

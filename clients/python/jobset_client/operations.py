@@ -1,6 +1,6 @@
-"""The methods of the clients as operations without IO: requests, their order, and the handling of answers.
+"""The methods of both clients as operations without IO: requests, their order, and the handling of answers.
 
-The public functions here are the methods of both clients, with these docstrings and arguments, except `home`, which is
+The public operations are the methods of both clients, with the same docstrings and arguments, except `home`, which is
 the client's namespace.
 """
 
@@ -39,14 +39,14 @@ from jobset_client.words import as_json, as_mapping, count_noun, did_you_mean, t
 MAX_LISTED = 10_000
 """Largest number of JobSets that `list` returns by default."""
 _COMPARED = 100
-"""Existing names that an unknown name is compared with."""
+"""Number of existing names that an unknown name is compared with."""
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 _SET_BY_SERVER = {
     "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
     "resourceVersion", "selfLink", "uid",
 }  # fmt: skip
-"""Metadata that the API server writes: a JobSet that was read is created again without it."""
+"""Metadata that the API server writes. `create` leaves it out of a JobSet that was read before."""
 _KUEUE = "/apis/kueue.x-k8s.io"
 _INACTIVE = "spec.active: false"
 _STRICT = (("fieldManager", core.FIELD_MANAGER), ("fieldValidation", "Strict"))
@@ -54,7 +54,7 @@ _STRICT = (("fieldManager", core.FIELD_MANAGER), ("fieldValidation", "Strict"))
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change. `type`: ADDED, MODIFIED or DELETED; the JobSet is in the state after it.
+    """A change of a JobSet. `type`: ADDED, MODIFIED or DELETED. `jobset` is the JobSet after the change.
 
     If a JobSet was deleted while the watch was interrupted, only name, namespace and UID are known.
     """
@@ -64,51 +64,53 @@ class Event:
 
 
 def url_path(namespace: str | None, name: str = "") -> str:
-    """URL path of a JobSet, of all in a namespace, or without a namespace of all in the cluster."""
+    """URL path of a JobSet, of all JobSets in a namespace, or without a namespace of all JobSets in the cluster."""
     prefix = core.GROUP if namespace is None else f"{core.GROUP}/namespaces/{core.check_name(namespace, 'namespace')}"
     return f"{prefix}/jobsets/{name}" if name else f"{prefix}/jobsets"
 
 
 def create(home: str, jobset: JobSet, *, namespace: str | None = None, dry_run: bool = False) -> Operation[JobSet]:
-    """Create it, and return it as the API server stored it. `dry_run`: it is only checked."""
+    """Create a JobSet, and return it as the API server stored it. `dry_run`: the API server only checks it."""
     original: object = jobset
     if not isinstance(original, JobSet):
-        make = "from_yaml" if isinstance(original, str | bytes) else "from_dict"
-        raise UnreadableError(f"create takes a JobSet, and this is {type_of(original)}: JobSet.{make}(...) makes one")
-    own = jobset.metadata.namespace
-    if own and namespace and own != namespace:
+        constructor = "from_yaml" if isinstance(original, str | bytes) else "from_dict"
+        raise UnreadableError(
+            f"create takes a JobSet, and this is {type_of(original)}: JobSet.{constructor}(...) makes one"
+        )
+    own_namespace = jobset.metadata.namespace
+    if own_namespace and namespace and own_namespace != namespace:
         raise UnreadableError(f"{title(jobset)} names another namespace than {namespace!r}: change one of them")
-    in_namespace = own or namespace or home
+    target_namespace = own_namespace or namespace or home
     name = jobset.metadata.name or f"{jobset.metadata.generate_name or ''}..."
     query = (*_STRICT, ("dryRun", "All")) if dry_run else _STRICT
     body = jobset.to_dict()
     body.pop("status", None)
     body["metadata"] = {key: value for key, value in body.get("metadata", {}).items() if key not in _SET_BY_SERVER}
-    task = f"create JobSet {in_namespace}/{name}"
+    task = f"create JobSet {target_namespace}/{name}"
     try:
-        created = yield from ask(Call(method="POST", path=url_path(in_namespace), query=query, body=body, task=task))
+        created = yield from ask(
+            Call(method="POST", path=url_path(target_namespace), query=query, body=body, task=task)
+        )
     except ApiError as error:
         raise strict.name_fields(error, task) from None
     return JobSet.from_dict(created, keep_unknown=True)
 
 
 def get(home: str, name: str, *, namespace: str | None = None) -> Operation[JobSet]:
-    """Read one. Raises `NotFoundError`, with existing names if they may be listed."""
+    """Read a JobSet. Raises `NotFoundError`, with existing names if the user may list them."""
     namespace = namespace or home
     core.check_name(name)
     try:
-        found = yield from ask(
-            Call(method="GET", path=url_path(namespace, name), task=f"get JobSet {namespace}/{name}")
-        )
+        body = yield from ask(Call(method="GET", path=url_path(namespace, name), task=f"get JobSet {namespace}/{name}"))
     except NotFoundError as error:
-        candidates = yield from _named_like(name, namespace)
+        candidates = yield from _similar_names(name, namespace)
         text = f"{error}; {candidates}" if candidates else str(error)
         raise NotFoundError(text, status=error.status, reason=error.reason, causes=error.causes) from None
-    return JobSet.from_dict(found, keep_unknown=True)
+    return JobSet.from_dict(body, keep_unknown=True)
 
 
-def _named_like(name: str, namespace: str) -> Operation[str]:
-    """The names of the first JobSets of the namespace, with the most similar one first; empty if there are none."""
+def _similar_names(name: str, namespace: str) -> Operation[str]:
+    """A text with names of the first JobSets of the namespace, the most similar name first; empty without names."""
     query = (("limit", str(_COMPARED)),)
     try:
         page = yield from ask(Call(method="GET", path=url_path(namespace), query=query, task="list JobSets"))
@@ -123,10 +125,10 @@ def list_(
 ) -> Operation[list[JobSet]]:
     """All JobSets of the namespace, or of all namespaces. `labels`: a selector, `team=a,tier!=test`.
 
-    Raises if more than `most`.
+    Raises `JobSetError` if there are more than `most`.
     """
     selection = _selection(None if everywhere else namespace or home, labels=labels)
-    bodies, _ = yield from read_all(selection, f"list JobSets{_with_labels(labels)}", most)
+    bodies, _ = yield from read_all(selection, f"list JobSets{_labels_text(labels)}", most)
     if bodies is None:
         raise JobSetError(
             f"there are more than {count_noun(most, 'JobSet')}: narrow it by namespace or labels, or raise most="
@@ -135,7 +137,7 @@ def list_(
 
 
 def patch(home: str, name: str, changes: Mapping[str, Any], *, namespace: str | None = None) -> Operation[JobSet]:
-    """Change some of its fields, with the names of the API: `{"metadata": {"labels": {"team": "a"}}}`.
+    """Change some fields of a JobSet, with the names of the API: `{"metadata": {"labels": {"team": "a"}}}`.
 
     None removes a field. Raises `InvalidError` for an immutable field.
     """
@@ -150,14 +152,14 @@ def patch(home: str, name: str, changes: Mapping[str, Any], *, namespace: str | 
         method="PATCH", path=url_path(namespace, name), query=_STRICT, body=dict(changes), content=MERGE, task=task
     )
     try:
-        changed = yield from ask(call)
+        body = yield from ask(call)
     except ApiError as error:
         raise strict.name_fields(error, task) from None
-    return JobSet.from_dict(changed, keep_unknown=True)
+    return JobSet.from_dict(body, keep_unknown=True)
 
 
 def delete(home: str, name: str, *, namespace: str | None = None, propagation: str = "Background") -> Operation[None]:
-    """Delete it; Jobs and pods follow. `propagation`: Foreground: they are deleted first; Orphan: they stay."""
+    """Delete a JobSet with its Jobs. `propagation`: Background, Foreground (Jobs first) or Orphan (Jobs stay)."""
     namespace = namespace or home
     core.check_name(name)
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
@@ -174,15 +176,15 @@ def watch(
     labels: str = "",
     timeout: float | None = None,
 ) -> Emitter[Event]:
-    """Each existing JobSet as ADDED, then each change, until the timeout in seconds; forever if None."""
+    """Yield each existing JobSet as ADDED, then each change, until the timeout in seconds, or forever if it is None."""
     selection = _selection(None if everywhere else namespace or home, name, labels)
-    changes = Changes(selection, f"watch JobSets{_with_labels(labels)}", Deadline(timeout))
+    changes = Changes(selection, f"watch JobSets{_labels_text(labels)}", Deadline(timeout))
     while (change := (yield from changes.next())) is not None:
         if change.type != "LISTED":
             yield Emit(Event(change.type, JobSet.from_dict(change.body, keep_unknown=True)))
 
 
-def _with_labels(labels: str) -> str:
+def _labels_text(labels: str) -> str:
     return f" with labels {labels!r}" if labels else ""
 
 
@@ -195,9 +197,9 @@ def _selection(namespace: str | None, name: str = "", labels: str = "") -> Selec
 def wait(
     home: str, name: str, state: State = "finished", *, namespace: str | None = None, timeout: float | None = None
 ) -> Operation[JobSet]:
-    """Wait until it is completed, failed, finished (one of both), ready or suspended, and return it in that state.
+    """Wait until a JobSet is completed, failed, finished (completed or failed), ready or suspended, and return it.
 
-    Raises `NeverError` as soon as it cannot reach that state, `WaitTimeoutError` after `timeout` seconds.
+    Raises `NeverError` as soon as it cannot reach the state, `WaitTimeoutError` after `timeout` seconds.
     """
     if state not in STATES:
         raise UnreadableError(f"{as_json(state)} is not a state; there are: {', '.join(STATES)}")
@@ -232,7 +234,7 @@ def until(first: JobSet, state: State, deadline: Deadline) -> Operation[JobSet]:
 
 
 def suspend(home: str, name: str, *, namespace: str | None = None) -> Operation[JobSet]:
-    """End its pods and keep its Jobs."""
+    """Suspend a JobSet, which ends its pods and keeps its Jobs."""
     js = yield from get(home, name, namespace=namespace)
     if not is_change(js, suspend=True):
         return js
@@ -241,7 +243,7 @@ def suspend(home: str, name: str, *, namespace: str | None = None) -> Operation[
 
 
 def resume(home: str, name: str, *, namespace: str | None = None) -> Operation[JobSet]:
-    """Let the pods of a suspended JobSet run."""
+    """Resume a suspended JobSet, whose pods then run."""
     js = yield from get(home, name, namespace=namespace)
     if not is_change(js, suspend=False):
         return js
@@ -250,14 +252,14 @@ def resume(home: str, name: str, *, namespace: str | None = None) -> Operation[J
 
 
 def restart(home: str, name: str, *, namespace: str | None = None, timeout: float | None = 300) -> Operation[JobSet]:
-    """End its pods and start them again: suspend it, wait up to `timeout` seconds for that, resume it."""
+    """End the pods of a JobSet and start them again: suspend it, wait up to `timeout` seconds, and resume it."""
     namespace = namespace or home
     deadline = Deadline(timeout)
     js = yield from get(home, name, namespace=namespace)
     if not is_change(js, suspend=True):
         raise RefusedError(f"{title(js)} is suspended: resume({name!r}, namespace={namespace!r}) starts its pods")
-    how = f"Kueue ends its pods where its Workload has {_INACTIVE}, and starts them again with true"
-    yield from _refuse_queued(js, f"decides when it runs; {how}")
+    kueue_way = f"Kueue ends its pods where its Workload has {_INACTIVE}, and starts them again with true"
+    yield from _refuse_queued(js, f"decides when it runs; {kueue_way}")
     suspended = yield from _suspend_or_resume(js, suspend=True)
     try:
         yield from until(suspended, "suspended", deadline)
@@ -272,13 +274,13 @@ def restart(home: str, name: str, *, namespace: str | None = None, timeout: floa
 
 
 def scale(home: str, name: str, replicas: Mapping[str, int], *, namespace: str | None = None) -> Operation[JobSet]:
-    """Change the number of Jobs of its ReplicatedJobs: `{"workers": 6}`; needs the feature gate ElasticJobSet."""
+    """Change the number of Jobs of ReplicatedJobs: `{"workers": 6}`. Needs the feature gate ElasticJobSet."""
     original: object = replicas
     if not isinstance(original, Mapping):
         raise UnreadableError(f'scale takes a dict such as {{"workers": 6}}, and this is {type_of(original)}')
     js = yield from get(home, name, namespace=namespace)
     changes = scale_patch(js, replicas)
-    return (yield from _write(js, changes, JSON_PATCH, "scale")) if changes else js
+    return (yield from _patch_by_uid(js, changes, JSON_PATCH, "scale")) if changes else js
 
 
 def logs(  # noqa: PLR0913 (keywords)
@@ -291,19 +293,20 @@ def logs(  # noqa: PLR0913 (keywords)
     attempt: int | None = None,
     tail: int | None = 100,
 ) -> Emitter[pod_logs.PodLog]:
-    """The logs of its containers, one after the other, at most 100. The container that failed first comes first.
+    """Yield the logs of a JobSet's containers, at most 100. The container that failed first comes first.
 
-    `job`, such as `train-workers-0`, and `container`: only of these. `attempt`: restarts before it; default: the latest
-    with pods. `tail`: last lines of each; None for all, of which the API server gives 4 MiB.
+    `job`, such as `train-workers-0`, and `container`: only logs of this Job and container. `attempt`: number of
+    restarts before the attempt; default: the latest attempt with pods. `tail`: number of last lines of each log; None
+    for all lines, of which the API server returns 4 MiB.
     """
     js = yield from get(home, name, namespace=namespace)
     yield from pod_logs.logs(js, job=job, container=container, attempt=attempt, tail=tail)
 
 
 def explain(home: str, name: str, *, namespace: str | None = None) -> Operation[explaining.Explanation]:
-    """Why it waits, or how it ended: `print(client.explain("train"))`.
+    """Explain why a JobSet waits, or how it ended: `print(client.explain("train"))`.
 
-    It reads the JobSet and its events; the command `jobset explain` reads Jobs, pods, nodes and queues as well.
+    It reads the JobSet and its events. The command `jobset explain` also reads Jobs, pods, nodes and queues.
     """
     js = yield from get(home, name, namespace=namespace)
     return (yield from explaining.explain(js))
@@ -311,10 +314,10 @@ def explain(home: str, name: str, *, namespace: str | None = None) -> Operation[
 
 def _suspend_or_resume(js: JobSet, *, suspend: bool) -> Operation[JobSet]:
     """Write `spec.suspend` of the JobSet of this UID."""
-    return _write(js, suspend_patch(js, suspend=suspend), MERGE, "suspend" if suspend else "resume")
+    return _patch_by_uid(js, suspend_patch(js, suspend=suspend), MERGE, "suspend" if suspend else "resume")
 
 
-def _write(js: JobSet, body: Any, content: str, verb: str) -> Operation[JobSet]:
+def _patch_by_uid(js: JobSet, body: Any, content: str, verb: str) -> Operation[JobSet]:
     """Patch the JobSet of this UID. `verb`: the action, for messages."""
     namespace, name = js.metadata.namespace or "", js.metadata.name or ""
     written = yield from ask(

@@ -1,7 +1,7 @@
-"""What a YAML scalar means to kubectl, so that checks see the values that kubectl sends.
+"""Reads YAML scalars as kubectl does, so that checks see the values that kubectl sends. Pure.
 
 kubectl reads YAML 1.1 with exceptions: `yes`, `on` and `y` are booleans, `0o17` is a number, while dates and `1:30`
-stay text. Everything here was compared with kubectl 1.37. Pure.
+stay text. This module was compared with kubectl 1.37.
 """
 
 import base64
@@ -24,12 +24,12 @@ _WORDS: dict[str, Scalar] = {
 _INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 LONGEST_NUMBER = 400
-"""Characters; a longer run of digits stays text, so that reading it takes no time."""
+"""Largest number of characters of a number. A longer run of digits stays text, so that reading it takes no time."""
 _EXACT = 2**53
 
 
 class ScalarError(ValueError):
-    """The scalar has no JSON value, or does not fit its tag; the text is the end of a sentence."""
+    """The scalar has no JSON value, or does not fit its tag. The text is the end of a sentence."""
 
 
 def plain_value(text: str) -> Scalar:
@@ -43,7 +43,7 @@ def plain_value(text: str) -> Scalar:
 
 
 def tagged_value(text: str, tag: str) -> Scalar:
-    """The value of a scalar with an explicit tag; other tags than those of YAML mean text."""
+    """The value of a scalar with an explicit tag. A tag that is not one of YAML means text."""
     kind = tag.removeprefix(_TAGS)
     if kind == tag or kind in {"str", "timestamp"}:
         return text
@@ -74,7 +74,7 @@ def key_text(value: Scalar) -> str:
 
 
 def json_number(value: Scalar) -> Scalar:
-    """The value as JSON has it: whole floats become integers; infinity is an error."""
+    """The value in JSON. Whole floats become integers. Raises `ScalarError` for infinity and NaN."""
     if not isinstance(value, float):
         return value
     if not math.isfinite(value):
@@ -83,16 +83,16 @@ def json_number(value: Scalar) -> Scalar:
 
 
 def _number(text: str) -> int | float | None:
-    found = _INTEGER.fullmatch(text)
-    if found:
-        sign, *digits = found.groups()
+    integer = _INTEGER.fullmatch(text)
+    if integer:
+        sign, *digits = integer.groups()
         base, body = next((base, part) for base, part in zip((16, 2, 8, 10), digits, strict=True) if part is not None)
         value = int(sign + body, base)
         if -(2**63) <= value < 2**63 or (not sign and value < 2**64):
             return value
     if _FLOAT.fullmatch(text):
-        real = float(text)
-        return real if math.isfinite(real) else None
+        number = float(text)
+        return number if math.isfinite(number) else None
     return None
 
 
@@ -104,18 +104,18 @@ def _binary(text: str) -> str:
 
 
 def _go_float(value: float) -> str:
-    """A float as Go writes one of 32 bits: the fewest digits that distinguish it from its neighbours."""
+    """The text of a float rounded to 32 bits, as Go writes it: the fewest digits that distinguish it from others."""
     try:
-        narrow = _narrow(value)
+        as_float32 = _narrow(value)
     except OverflowError:
-        narrow = math.copysign(math.inf, value)
-    if not math.isfinite(narrow):
-        return ".nan" if math.isnan(narrow) else ".inf" if narrow > 0 else "-.inf"
-    decimals, text = next((n, text) for n in range(10) if _narrow(float(text := f"{narrow:.{n}e}")) == narrow)
+        as_float32 = math.copysign(math.inf, value)
+    if not math.isfinite(as_float32):
+        return ".nan" if math.isnan(as_float32) else ".inf" if as_float32 > 0 else "-.inf"
+    decimals, text = next((n, text) for n in range(10) if _narrow(float(text := f"{as_float32:.{n}e}")) == as_float32)
     exponent = int(text.partition("e")[2])
     return f"{float(text):.{max(decimals - exponent, 0)}f}" if -5 < exponent < 6 else text
 
 
 def _narrow(value: float) -> float:
-    narrow: float = struct.unpack("f", struct.pack("f", value))[0]
-    return narrow
+    rounded: float = struct.unpack("f", struct.pack("f", value))[0]
+    return rounded

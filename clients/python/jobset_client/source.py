@@ -1,4 +1,4 @@
-"""Positions of values in a text: offsets while reading, lines and columns in messages. Pure."""
+"""Positions of values in a text, as offsets, or as lines and columns for messages. Pure."""
 
 import bisect
 import re
@@ -11,7 +11,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class Span(NamedTuple):
-    """Offsets in characters, the end exclusive."""
+    """A range of characters by their offsets. The end is exclusive."""
 
     start: int
     end: int

@@ -1,6 +1,6 @@
-"""The state of a JobSet by its status, and whether it can still reach a state. Pure.
+"""Finds the state of a JobSet from its status, and whether it can still reach another state. Pure.
 
-The commands use these functions, too. They read a JobSet as models of this package or as structs of the commands.
+The commands use these functions, too. A JobSet may be a model of this package or a struct of the commands.
 """
 
 import html
@@ -17,16 +17,16 @@ STATES: tuple[State, ...] = get_args(State)
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label of a JobSet that Kueue suspends and resumes."""
 MANAGER = "jobset.sigs.k8s.io/jobset-controller"
-"""spec.managedBy of JobSets that this program manages; it also manages those without the field."""
+"""spec.managedBy of JobSets that this program manages. It also manages JobSets without the field."""
 RECENT = 3600.0
 """Seconds for which a failed attempt counts as recent."""
 _MAX_SAID = 400
-"""Characters of a termination message that are shown."""
+"""Largest number of characters of a termination message in a text."""
 _MAX_ROWS = 50
-"""ReplicatedJobs that a notebook shows."""
+"""Largest number of ReplicatedJobs that a notebook shows."""
 _COUNTS = ("ready", "succeeded", "failed")
 LOOP = 2
-"""Recent failed attempts from which on a set counts as failing repeatedly."""
+"""Number of recent failed attempts from which on a JobSet counts as failing repeatedly."""
 
 
 class AnyJobSet(Protocol):
@@ -43,7 +43,7 @@ class AnyJobSet(Protocol):
 
 
 def has_reached(js: AnyJobSet, state: str) -> bool:
-    """Whether it is in this state now. `finished`: completed or failed."""
+    """Whether the JobSet is in this state now. `finished` means completed or failed."""
     match state:
         case "completed" | "failed":
             return bool(js.status.terminal_state == state.capitalize())
@@ -66,34 +66,34 @@ def _is_ready(js: AnyJobSet) -> bool:
     if end_summary(js) or js.spec.suspend or is_true(js, "Suspended") or is_true(js, "RestartingJobSet"):
         return False
     counts = {entry.name: (entry.ready or 0) + (entry.succeeded or 0) for entry in js.status.replicated_jobs_status}
-    fewer = {entry.name: entry.replicas for entry in js.status.reduced_replicas or ()}
+    reduced = {entry.name: entry.replicas for entry in js.status.reduced_replicas or ()}
     return all(
-        counts.get(rjob.name, 0) >= min(jobs_of(rjob.replicas), fewer.get(rjob.name, jobs_of(rjob.replicas)))
+        counts.get(rjob.name, 0) >= min(jobs_of(rjob.replicas), reduced.get(rjob.name, jobs_of(rjob.replicas)))
         for rjob in js.spec.replicated_jobs
         if not rjob.spare_for
     )
 
 
 def jobs_of(replicas: int | None) -> int:
-    """Jobs of a ReplicatedJob: 1 if `replicas` is absent."""
+    """The number of Jobs of a ReplicatedJob, which is 1 if `replicas` is absent."""
     return 1 if replicas is None else replicas
 
 
 def end_summary(js: AnyJobSet) -> str:
-    """`has completed at TIME` or `has failed at TIME: why`; empty for a set that has not ended."""
+    """`has completed at TIME` or `has failed at TIME: why`; empty for a JobSet that has not ended."""
     state = js.status.terminal_state
     if not state:
         return ""
-    found = condition(js, state)
-    when = f" at {found.last_transition_time}" if found and found.last_transition_time else ""
-    reason = f": {found.message}" if state == "Failed" and found and found.message else ""
+    end_condition = find_condition(js, state)
+    when = f" at {end_condition.last_transition_time}" if end_condition and end_condition.last_transition_time else ""
+    reason = f": {end_condition.message}" if state == "Failed" and end_condition and end_condition.message else ""
     return f"has {state.lower()}{when}{reason}"
 
 
-def in_words(js: AnyJobSet, now: datetime | None = None) -> str:
-    """The state in a few words, those of `jobset explain`: completed, failed, is suspended, keeps failing, runs, waits.
+def state_in_words(js: AnyJobSet, now: datetime | None = None) -> str:
+    """The state in the words of `jobset explain`: completed, failed, is suspended, keeps failing, runs, waits.
 
-    `now`: the present time if absent.
+    `now` is the present time by default.
     """
     status, halted = js.status, _is_suspended(js)
     phrases = {
@@ -107,7 +107,7 @@ def in_words(js: AnyJobSet, now: datetime | None = None) -> str:
         "runs": _is_ready(js),
         "waits": True,
     }
-    return next(phrase for phrase, holds in phrases.items() if holds)
+    return next(phrase for phrase, applies in phrases.items() if applies)
 
 
 def _keeps_failing(js: AnyJobSet, now: datetime) -> bool:
@@ -117,7 +117,7 @@ def _keeps_failing(js: AnyJobSet, now: datetime) -> bool:
 
 
 def _one_line(text: str) -> str:
-    """The text of a container as one line, without control sequences of terminals."""
+    """The text from a container as one line, without control characters."""
     words = "".join(char if char.isprintable() else " " for char in text).split()
     return " ".join(words)[:_MAX_SAID]
 
@@ -130,7 +130,7 @@ def _seconds_since(moment: str | None, now: datetime) -> float:
 
 
 def end_words(end: Any) -> str:
-    """`pod p on node n, exit code 137 (OOMKilled: last line)`: how an attempt of the history ended; may be empty.
+    """How an attempt ended, such as `pod p on node n, exit code 137 (OOMKilled: last line)`; may be empty.
 
     The parentheses contain the kubelet's reason, and the last line of the termination message.
     """
@@ -139,19 +139,19 @@ def end_words(end: Any) -> str:
     container = f"container {end.container} of " if end.container and end.pod else ""
     pod = f"{container}pod {end.pod}" + (f" on node {end.node}" if end.node else "") if end.pod else ""
     code = "" if end.exit_code is None else f"exit code {end.exit_code}"
-    parts = ", ".join(part for part in (pod, code) if part)
-    return f"{parts} ({reason})" if parts and reason else parts or reason
+    summary = ", ".join(part for part in (pod, code) if part)
+    return f"{summary} ({reason})" if summary and reason else summary or reason
 
 
-def condition(js: AnyJobSet, kind: str) -> Any:
-    """The condition of that type; None if it has none."""
+def find_condition(js: AnyJobSet, kind: str) -> Any:
+    """The condition with the type `kind`; None without it."""
     return next((entry for entry in js.status.conditions if entry.type == kind), None)
 
 
 def is_true(js: AnyJobSet, kind: str) -> bool:
-    """Whether the condition of that type has status True."""
-    found = condition(js, kind)
-    return found is not None and found.status == "True"
+    """Whether the condition with the type `kind` has the status True."""
+    condition = find_condition(js, kind)
+    return condition is not None and condition.status == "True"
 
 
 def title(js: AnyJobSet) -> str:
@@ -160,7 +160,7 @@ def title(js: AnyJobSet) -> str:
 
 
 def as_html(js: AnyJobSet) -> str:
-    """The state, and a row for each ReplicatedJob, for a notebook."""
+    """HTML for a notebook, with the state and a row for each ReplicatedJob."""
     counts = {entry.name: entry for entry in js.status.replicated_jobs_status}
     lines = [("ReplicatedJob", "Jobs", *_COUNTS)]
     for rjob in js.spec.replicated_jobs[:_MAX_ROWS]:
@@ -168,9 +168,9 @@ def as_html(js: AnyJobSet) -> str:
         lines.append((rjob.name, str(jobs_of(rjob.replicas)), *map(str, numbers)))
     rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in line) for line in lines)
     table = "".join(f"<tr>{row}</tr>" for row in rows)
-    left = len(js.spec.replicated_jobs) - _MAX_ROWS
-    more = f"<p>and {left} more</p>" if left > 0 else ""
-    words = html.escape(f"{title(js)}: {in_words(js)}, restarts {js.status.restarts or 0}")
+    hidden = len(js.spec.replicated_jobs) - _MAX_ROWS
+    more = f"<p>and {hidden} more</p>" if hidden > 0 else ""
+    words = html.escape(f"{title(js)}: {state_in_words(js)}, restarts {js.status.restarts or 0}")
     return f"<p><b>{words}</b></p><table>{table}</table>{more}"
 
 
@@ -182,7 +182,7 @@ class Wait:
         self._listed = False
 
     def is_over(self, js: AnyJobSet) -> bool:
-        """Whether it is in the state. Raises `NeverError` if it cannot reach it."""
+        """Whether the JobSet is in the state. Raises `NeverError` if it cannot reach the state."""
         if js.metadata.uid != self._first.metadata.uid:
             raise self._deletion()
         self._listed = True
@@ -193,16 +193,16 @@ class Wait:
         return False
 
     def start_list(self) -> None:
-        """A list begins; it contains at most one JobSet of the name."""
+        """Note that a list begins, which contains at most one JobSet of the name."""
         self._listed = False
 
     def end_list(self) -> None:
-        """The list ends. Raises `NeverError` if it did not contain the JobSet."""
+        """Note that the list ends. Raises `NeverError` if it did not contain the JobSet."""
         if not self._listed:
             raise self._deletion()
 
     def delete(self) -> None:
-        """The JobSet was deleted: raise `NeverError`."""
+        """Raise `NeverError`, since the JobSet was deleted."""
         raise self._deletion()
 
     def _deletion(self) -> NeverError:
@@ -236,9 +236,10 @@ def suspend_patch(js: AnyJobSet, *, suspend: bool) -> dict[str, Any]:
 
 
 def scale_patch(js: AnyJobSet, replicas: Mapping[str, int]) -> list[dict[str, Any]]:
-    """A JSON patch of `replicas` of ReplicatedJobs, by name, of the JobSet of this UID; empty if it has these numbers.
+    """A JSON patch that sets the `replicas` of ReplicatedJobs by name; empty if the JobSet has these numbers already.
 
-    Raises `RefusedError` for a JobSet that has ended, and for a name that none of its ReplicatedJobs has.
+    It applies only to the JobSet of this UID. Raises `RefusedError` for a JobSet that has ended, and for an unknown
+    name.
     """
     refuse_ended(js)
     indexes = {rjob.name: index for index, rjob in enumerate(js.spec.replicated_jobs)}
@@ -256,7 +257,7 @@ def scale_patch(js: AnyJobSet, replicas: Mapping[str, int]) -> list[dict[str, An
 
 
 def queue_of(js: AnyJobSet) -> str:
-    """The Kueue queue in its label; without Kueue in the cluster the label has no effect."""
+    """The Kueue queue in the JobSet's label. Without Kueue in the cluster, the label has no effect."""
     return str(js.metadata.labels.get(QUEUE_NAME) or "")
 
 

@@ -1,4 +1,4 @@
-"""Names fields that the API server does not know, such as those in templates, which have no model here."""
+"""Explains errors about fields that the API server does not know, such as fields in templates, which have no model."""
 
 import re
 from collections.abc import Iterator
@@ -8,17 +8,17 @@ from jobset_client.models import FIELDS
 from jobset_client.words import as_json, cut_list, in_lines, nearest
 
 _STRICT = "strict decoding error: "
-"""The beginning of the API server's answer, after the name of the version."""
+"""Text in the API server's answer, between the name of the version and the faults."""
 _UNKNOWN = re.compile(r'unknown field "((?:[^"\\]|\\.)*)"')
 
 
 def name_fields(error: ApiError, task: str) -> ApiError:
-    """An `InvalidError` that names each unknown field and the one that was likely meant; other errors as they are.
+    """An `InvalidError` that names each unknown field and the field that was likely meant; any other error unchanged.
 
     `task`: the request, such as `create JobSet team-a/train`.
     """
-    _, strict, found = str(error).partition(_STRICT)
-    causes = tuple(_causes(found)) if strict else ()
+    _, prefix, faults_text = str(error).partition(_STRICT)
+    causes = tuple(_field_causes(faults_text)) if prefix else ()
     if not causes:
         return error
     return InvalidError(
@@ -26,8 +26,8 @@ def name_fields(error: ApiError, task: str) -> ApiError:
     )
 
 
-def _causes(found: str) -> Iterator[str]:
-    for path in _UNKNOWN.findall(found):
+def _field_causes(faults_text: str) -> Iterator[str]:
+    for path in _UNKNOWN.findall(faults_text):
         name = path.rpartition(".")[2]
         if name in FIELDS:
             yield f"{path}: there is no field {as_json(name)} here, but in another part: move it"

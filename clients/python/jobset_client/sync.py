@@ -1,4 +1,4 @@
-"""The client that blocks. It needs the package `kubernetes`: `pip install 'jobset-client[sync]'`."""
+"""The blocking client. It needs the package `kubernetes`: `pip install 'jobset-client[sync]'`."""
 
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -54,9 +54,10 @@ def _with_short_traceback(driven: Generator[T, None, None]) -> Iterator[T]:
 class Client:
     """Creates JobSets, reads and changes them, and waits for them.
 
-    `api_client`: a `kubernetes.client.ApiClient`, which the caller closes. Without one: the kubeconfig (`kubeconfig`,
-    else KUBECONFIG, else ~/.kube/config) with `context`, or the service account of the pod. `namespace`: for calls
-    without one; default: that of the context or pod. One client may be used by several threads.
+    `api_client`: a `kubernetes.client.ApiClient`, which the caller closes. Without `api_client`, the client uses the
+    kubeconfig (`kubeconfig`, else KUBECONFIG, else ~/.kube/config) with `context`, or the service account of the pod.
+    `namespace`: the namespace of calls that name none; default: the namespace of the context or pod. Several threads
+    may use one client.
     """
 
     def __init__(
@@ -67,10 +68,10 @@ class Client:
         kubeconfig: str | None = None,
         context: str | None = None,
     ) -> None:
-        self._own = api_client is None
+        self._owns_api = api_client is None
         if api_client is None:
-            api_client, found = _connect(kubeconfig, context)
-            namespace = namespace or found
+            api_client, context_namespace = _connect(kubeconfig, context)
+            namespace = namespace or context_namespace
         self._api = api_client
         self.namespace = namespace or cluster.DEFAULT
 
@@ -82,7 +83,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connections, unless they are the caller's."""
-        if self._own:
+        if self._owns_api:
             self._api.close()
 
     create = _as_function(operations.create)
@@ -110,7 +111,7 @@ class Client:
                 return result
 
     def _drive(self, operation: Generator[Step | Emit[Any], Answer, T]) -> Generator[Any, None, T]:
-        """Run the steps of an operation, and yield what it emits."""
+        """Run the steps of an operation, and yield the values that it emits. Returns its result."""
         with closing(operation), closing(_Wire(self._api)) as wire:
             try:
                 step = next(operation)
@@ -131,12 +132,12 @@ class Client:
 
 
 class _Wire(cluster.Wire[urllib3.HTTPResponse]):
-    """Steps as requests. Has at most one stream open."""
+    """Carries out steps as HTTP requests. At most one stream is open."""
 
     _pieces: Iterator[bytes] = iter(())
 
     def close(self) -> None:
-        """Close the stream, with its connection: the rest of it is not read."""
+        """Close the stream and its connection, without reading the rest."""
         if self._stream is not None:
             self._stream.close()
             self._stream.release_conn()
@@ -170,13 +171,13 @@ class _Wire(cluster.Wire[urllib3.HTTPResponse]):
         self._stream = response
         body = b""
         if not call.stream or response.status != 200:
-            until = time.monotonic() + call.timeout
-            whole = cluster.Body(call)
+            deadline = time.monotonic() + call.timeout
+            answer_body = cluster.Body(call)
             for piece in response.stream(_PIECE, decode_content=True):
-                whole.add(piece)
-                if time.monotonic() > until:
+                answer_body.add(piece)
+                if time.monotonic() > deadline:
                     raise TimeoutError
-            body = whole.bytes
+            body = answer_body.bytes
             response.release_conn()
             self._stream = None
         else:

@@ -1,7 +1,8 @@
 """Builds the JSON value of a document, and the location of each part, from the events of a parser.
 
-The YAML and the JSON parser both feed it: duplicate keys, merges, aliases and limits mean the same to both. Aliased
-parts are shared, never copied, and counted each time: a small text cannot grow beyond the limits. Pure.
+The YAML parser and the JSON parser use the same builder, so that duplicate keys, merges, aliases and limits mean the
+same in both. Aliased parts are shared and not copied. They are counted each time, so that a small text cannot exceed
+the limits. Pure.
 """
 
 from dataclasses import dataclass, field, replace
@@ -11,17 +12,18 @@ from jobset_client.scalars import Scalar, ScalarError, json_number, key_text
 from jobset_client.source import Location, Span
 
 MAX_DEPTH = 200
-"""Mappings and lists inside each other; a JobSet needs about 20."""
+"""Largest depth of mappings and lists inside each other. A JobSet needs about 20."""
 MAX_COST = 500_000
-"""Values in one document, aliases expanded; 32 characters of text count as one more."""
+"""Largest number of values in one document with expanded aliases. Every 32 characters of text count as another
+value."""
 _TEXT_UNIT = 32
 MAX_FAULTS = 100
-"""Faults that are reported for one document."""
+"""Largest number of faults that are reported for one document."""
 Kind = Literal["syntax", "duplicate-key", "bad-key", "bad-value", "bad-merge"]
 
 
 class BuildError(Exception):
-    """The document cannot be built; the text says why."""
+    """The document cannot be built. The text says why, `fix` what to do."""
 
     def __init__(self, span: Span, text: str, fix: str) -> None:
         super().__init__(text)
@@ -31,11 +33,11 @@ class BuildError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A fault of the text. After one of kind `syntax` nothing more is read.
+    """A fault of the text. Reading ends at a fault of kind `syntax`.
 
-    `first`: for a duplicate key, where its first occurrence is; `same`: whether both have the same value. `hint`: how
-    to correct a syntax fault. `template`: whether the line has an expression of a template language, which has not been
-    rendered.
+    For a duplicate key, `first` is the position of its first occurrence, and `same` says whether both values are equal.
+    `hint`: how to correct a syntax fault. `template`: whether the line has an expression of a template language that
+    was not rendered.
     """
 
     span: Span
@@ -70,12 +72,12 @@ class _Frame:
     key_span: Span | None = None
     merging: bool = False
     repeated: int | None = None
-    """The index of the fault of `key`, if that is a duplicate."""
+    """The index of the fault of `key`, if the key is a duplicate."""
     own: dict[str, Span] = field(default_factory=dict)
 
 
 class Builder:
-    """Takes one document event by event. `root` is set after the last one."""
+    """Builds one document event by event. `root` is set after the last event."""
 
     def __init__(self) -> None:
         self.root: BuiltValue | None = None
@@ -85,7 +87,7 @@ class Builder:
         self._cost = 0
 
     def scalar(self, value: Scalar, span: Span, *, anchor: str | None = None, merge: bool = False) -> None:
-        """A text, number, boolean or null; `merge`: whether it is an unquoted `<<`."""
+        """Add a text, number, boolean or null. `merge`: whether it is an unquoted `<<`."""
         cost = 1 + (len(value) // _TEXT_UNIT if isinstance(value, str) else 0)
         built = BuiltValue(value, Location(span), cost, plain_merge=merge)
         self._pay(cost, span)
@@ -93,7 +95,7 @@ class Builder:
         self._add(built)
 
     def open(self, value: dict[str, Any] | list[Any], span: Span, *, anchor: str | None = None, block: bool) -> None:
-        """A mapping or list begins; `value` is empty."""
+        """Begin a mapping or list. `value` is an empty dict or list."""
         self._pay(1, span)
         if len(self._frames) >= MAX_DEPTH:
             raise BuildError(span, f"more than {MAX_DEPTH} mappings and lists inside each other", "flatten it")
@@ -102,7 +104,7 @@ class Builder:
         self._frames.append(_Frame(BuiltValue(value, Location(span, block=block)), anchor))
 
     def close(self, end: int) -> None:
-        """The mapping or list opened last ends."""
+        """End the mapping or list that was opened last."""
         frame = self._frames.pop()
         location = frame.built.location
         location.span = Span(location.span.start, end)
@@ -110,7 +112,7 @@ class Builder:
         self._add(frame.built)
 
     def alias(self, name: str, span: Span) -> None:
-        """The value of an anchor. Its members keep their locations, where the text has to be corrected."""
+        """Add the value of an anchor. Its members keep their locations, since the text has to be corrected there."""
         if name not in self._anchors:
             raise BuildError(span, f"the alias *{name} has no anchor &{name} before it", "define it, or quote the *")
         anchored = self._anchors[name]
@@ -158,9 +160,9 @@ class Builder:
             parent.value[frame.key] = value
             frame.key = None
 
-    def _compare(self, fault: int, before: Any, after: Any) -> None:
-        """Record in the fault of a duplicate key whether both values are equal."""
-        if fault < len(self.faults) and type(before) is type(after) and before == after:
+    def _compare(self, fault: int, earlier_value: Any, value: Any) -> None:
+        """Record in the fault with this index, about a duplicate key, whether both values are equal."""
+        if fault < len(self.faults) and type(earlier_value) is type(value) and earlier_value == value:
             self.faults[fault] = replace(self.faults[fault], same=True)
 
     def _json(self, built: BuiltValue, *part: str | int) -> Any:
@@ -189,22 +191,22 @@ class Builder:
         frame.own[frame.key] = built.location.span
 
     def _merge(self, into: BuiltValue, built: BuiltValue) -> None:
-        """Add the members, replacing earlier ones, as kubectl does; of several mappings the first has precedence."""
-        listed = isinstance(built.value, list)
-        parts = built.value if listed else [built.value]
-        locations = [built.location.members[i] for i in range(len(parts))] if listed else [built.location]
-        if not all(isinstance(part, dict) for part in parts):
+        """Add the members, replacing earlier ones, as kubectl does. Of several mappings, the first has precedence."""
+        is_list = isinstance(built.value, list)
+        mappings = built.value if is_list else [built.value]
+        locations = [built.location.members[i] for i in range(len(mappings))] if is_list else [built.location]
+        if not all(isinstance(part, dict) for part in mappings):
             problem = "only a mapping or a list of mappings can be merged: quote << if it is a name"
             self._fault("bad-merge", built.location.span, self._path("<<"), problem=problem)
             return
-        for part, location in zip(reversed(parts), reversed(locations), strict=True):
+        for part, location in zip(reversed(mappings), reversed(locations), strict=True):
             into.value.update(part)
             into.location.members.update(location.members)
 
-    def _path(self, *more: str | int) -> tuple[str | int, ...]:
+    def _path(self, *last_part: str | int) -> tuple[str | int, ...]:
         """The path of a member of the innermost open value."""
-        above = self._frames[:-1]
-        return (*(len(f.built.value) if isinstance(f.built.value, list) else f.key or "" for f in above), *more)
+        parents = self._frames[:-1]
+        return (*(len(f.built.value) if isinstance(f.built.value, list) else f.key or "" for f in parents), *last_part)
 
     def _fault(
         self,

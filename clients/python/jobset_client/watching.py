@@ -1,4 +1,4 @@
-"""Lists and watches without IO: pages, changes, and changes that were missed during an interruption."""
+"""Lists and watches objects without IO. After an interruption of the watch, a new list finds missed changes."""
 
 import json
 from collections import deque
@@ -11,20 +11,20 @@ from jobset_client.errors import ApiError, BusyError, ExpiredError, JobSetError,
 
 JSON = dict[str, Any]
 PAGE = 500
-"""Objects of one answer to a list."""
+"""Largest number of objects in one answer to a list."""
 MAX_WATCHED = 10_000
-"""Objects that one watch remembers: name, UID and version of each."""
+"""Largest number of objects that one watch remembers, by name, UID and version."""
 STREAM_SECONDS = 290.0
-"""Seconds after which a watch is renewed; proxies cut longer ones."""
+"""Seconds after which a watch is renewed, since proxies cut longer watches."""
 TIMEOUT_MARGIN = 10.0
 """Seconds that the API server may take to end a watch after its timeout."""
 GIVE_UP = 8
-"""Failures in a row (one to two minutes) that a watch tolerates."""
+"""Number of failures in a row (one to two minutes) after which a watch gives up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects: the path of a collection, and selectors."""
+    """The objects to list or watch: the path of a collection, and selectors."""
 
     path: str
     labels: str = ""
@@ -37,34 +37,34 @@ class Selection:
 
 
 def read_all(selection: Selection, task: str, most: int) -> Operation[tuple[list[JSON] | None, str]]:
-    """All objects, or None if there are more than `most`, and their version.
+    """All objects, or None if there are more than `most`, and the resourceVersion of the list.
 
-    A list that takes so long that the API server forgets its beginning starts again, once.
+    A list starts again, once, if it takes so long that the API server forgets its beginning.
     """
     try:
-        return (yield from _pages(selection, task, most))
+        return (yield from _read_pages(selection, task, most))
     except ExpiredError:
-        return (yield from _pages(selection, task, most))
+        return (yield from _read_pages(selection, task, most))
 
 
-def _pages(selection: Selection, task: str, most: int) -> Operation[tuple[list[JSON] | None, str]]:
-    found: list[JSON] = []
+def _read_pages(selection: Selection, task: str, most: int) -> Operation[tuple[list[JSON] | None, str]]:
+    objects: list[JSON] = []
     token = ""
     while True:
         query = (*selection.query, ("limit", str(PAGE)), *([("continue", token)] if token else []))
         page = yield from ask(Call(method="GET", path=selection.path, query=query, task=task))
-        found += page.get("items") or []
+        objects += page.get("items") or []
         metadata = page.get("metadata") or {}
         token = metadata.get("continue") or ""
-        if len(found) > most:
+        if len(objects) > most:
             return None, ""
         if not token:
-            return found, metadata.get("resourceVersion") or ""
+            return objects, metadata.get("resourceVersion") or ""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """ADDED, MODIFIED or DELETED with the object; LISTED, without one, at the end of each list."""
+    """ADDED, MODIFIED or DELETED with the object, or LISTED without an object at the end of each list."""
 
     type: str
     body: JSON = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Changes:
     _failures: int = 0
 
     def next(self) -> Operation[Change | None]:
-        """The next change; None at the timeout. Raises permanent errors, others after several attempts."""
+        """The next change; None at the timeout. Raises permanent errors at once, others after several attempts."""
         while not self._pending:
             if self.deadline.over:
                 return None
@@ -118,16 +118,18 @@ class Changes:
         bodies, self._version = yield from read_all(self.selection, self.task, MAX_WATCHED)
         if bodies is None:
             raise JobSetError(f"cannot {self.task}: more than {MAX_WATCHED}: narrow it by namespace or labels")
-        before, self._known = self._known, {}
+        known_before, self._known = self._known, {}
         for body in bodies:
-            key, now = _identity(body)
-            was = before.pop(key, None)
-            self._known[key] = now
-            if was is not None and was[0] != now[0]:
-                self._pending.append(_deletion(key, was[0]))
-            if was != now:
-                self._pending.append(Change("MODIFIED" if was and was[0] == now[0] else "ADDED", body))
-        self._pending.extend(_deletion(key, uid) for key, (uid, _) in before.items())
+            key, identity = _identity(body)
+            identity_before = known_before.pop(key, None)
+            self._known[key] = identity
+            if identity_before is not None and identity_before[0] != identity[0]:
+                self._pending.append(_deletion(key, identity_before[0]))
+            if identity_before != identity:
+                self._pending.append(
+                    Change("MODIFIED" if identity_before and identity_before[0] == identity[0] else "ADDED", body)
+                )
+        self._pending.extend(_deletion(key, uid) for key, (uid, _) in known_before.items())
         self._pending.append(Change("LISTED"))
 
     def _open(self) -> Operation[None]:
@@ -160,11 +162,11 @@ class Changes:
         body = event.get("object") or {}
         if event.get("type") == "ERROR":
             raise _refusal(body, self.task)
-        key, now = _identity(body)
-        self._version = now[1] or self._version
+        key, identity = _identity(body)
+        self._version = identity[1] or self._version
         match event.get("type"):
             case "ADDED" | "MODIFIED" as kind:
-                self._known[key] = now
+                self._known[key] = identity
                 self._pending.append(Change(kind, body))
             case "DELETED":
                 self._known.pop(key, None)
@@ -179,7 +181,7 @@ def _refusal(body: Mapping[str, Any], task: str) -> ApiError:
 
 
 def _identity(body: Mapping[str, Any]) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Namespace and name; UID and version."""
+    """The key of an object (namespace and name), and its identity (UID and resourceVersion)."""
     metadata = body.get("metadata") or {}
     texts: Iterator[str] = (metadata.get(key) or "" for key in ("namespace", "name", "uid", "resourceVersion"))
     namespace, name, uid, version = texts

@@ -1,4 +1,4 @@
-"""Parts of messages: numbers with nouns, values, and suggestions of names."""
+"""Makes parts of messages: numbers with nouns, values, and suggestions of names."""
 
 import difflib
 import json
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 MAX_FAULTS = 50
-"""Faults that one message lists; the rest is counted."""
+"""Largest number of faults that one message lists. Further faults are counted."""
 _MAX_SHOWN = 200
-"""Characters of a value that a message shows."""
+"""Largest number of characters of a value in a message."""
 _MAX_NAMES = 8
-"""Names that a message lists."""
+"""Largest number of names in a message."""
 _MAX_IN_A_NAME = 63
 _CLOSE, _SURE = 0.7, 0.85
 """Similarity at which a name is suggested, and at which it counts as a misspelling."""
@@ -47,18 +47,18 @@ def as_json(value: Any) -> str:
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """The most similar name, upper or lower case; empty if none is close."""
+    """The most similar name, ignoring case; empty if no name is similar."""
     folded = {name.lower()[:_MAX_IN_A_NAME]: name for name in names}
-    found = difflib.get_close_matches(word.lower()[:_MAX_IN_A_NAME], folded, 1, _CLOSE)
-    return folded[found[0]] if found else ""
+    matches = difflib.get_close_matches(word.lower()[:_MAX_IN_A_NAME], folded, 1, _CLOSE)
+    return folded[matches[0]] if matches else ""
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """`did you mean "train"? there are: "eval", "train"`, or only the names; empty if there are none."""
-    known = sorted(set(names))
-    close = nearest(word, known)
+    """`did you mean "train"? there are: "eval", "train"`, or only the names; empty without names."""
+    sorted_names = sorted(set(names))
+    close = nearest(word, sorted_names)
     guess = f"did you mean {as_json(close)}? " if close else ""
-    return f"{guess}there are: {first_names(known)}" if known else ""
+    return f"{guess}there are: {first_names(sorted_names)}" if sorted_names else ""
 
 
 def is_surely(word: str, name: str) -> bool:
@@ -69,8 +69,8 @@ def is_surely(word: str, name: str) -> bool:
 
 def first_names(names: Iterable[str]) -> str:
     """The first names, in quotes, and "..." if there are more."""
-    every = list(names)
-    return ", ".join(map(as_json, every[:_MAX_NAMES])) + (", ..." if len(every) > _MAX_NAMES else "")
+    all_names = list(names)
+    return ", ".join(map(as_json, all_names[:_MAX_NAMES])) + (", ..." if len(all_names) > _MAX_NAMES else "")
 
 
 def one_line(error: BaseException | str) -> str:
@@ -83,9 +83,9 @@ def in_lines(head: str, parts: list[str]) -> str:
 
 
 def cut_list(parts: Sequence[str]) -> list[str]:
-    """The first `MAX_FAULTS` parts, and the number of the others."""
-    left = len(parts) - MAX_FAULTS
-    return [*parts[:MAX_FAULTS], f"and {left} more"] if left > 0 else list(parts)
+    """The first `MAX_FAULTS` parts, followed by the number of further parts."""
+    hidden = len(parts) - MAX_FAULTS
+    return [*parts[:MAX_FAULTS], f"and {hidden} more"] if hidden > 0 else list(parts)
 
 
 def path_text(parts: Iterable[str | int]) -> str:
@@ -100,5 +100,5 @@ def path_text(parts: Iterable[str | int]) -> str:
 
 
 def as_mapping(value: Any) -> Mapping[Any, Any]:
-    """The value if it is a mapping, else an empty one."""
+    """The value if it is a mapping, else an empty mapping."""
     return value if isinstance(value, Mapping) else {}

@@ -52,7 +52,7 @@ def fail_jobs(play: Play) -> JSON:
     pods = {pod["metadata"]["labels"]["job-name"]: pod for pod in scene.items("pods")}
     names = [_name(number) for number in range(play.scale_count(FAILURES))]
     with count_requests(scene) as phase:
-        offset, start = audit.size(scene.cluster.audit_log), time.monotonic()
+        offset, start = audit.log_size(scene.cluster.audit_log), time.monotonic()
         for number, name in enumerate(names):
             time.sleep(max(0.0, start + number / FAILURES_PER_SECOND - time.monotonic()))
             end_pod(scene, pods[_first_job(name)]["metadata"]["name"], code=1)
@@ -70,7 +70,7 @@ def _all_restarted(scene: Scene, pods: int, failures: int) -> bool:
 def start_another(play: Play) -> JSON:
     """End the manager, and start another one with all JobSets, until it is at rest."""
     local.stop(play.managers[-1])
-    offset, start = audit.size(play.scene.cluster.audit_log), time.monotonic()
+    offset, start = audit.log_size(play.scene.cluster.audit_log), time.monotonic()
     scene = _start(play)
     phase = {"seconds": _wait_until_idle(scene) - start, **counts(_calls(scene, offset), scene.user)}
     return phase | {"manager_cpu_seconds": cpu_seconds(scene.pid), "pss_mib": shared_once_mib(scene.pid)}
@@ -104,7 +104,7 @@ def take_over(play: Play) -> JSON:
     name = _name(0)
     [pod] = standby.items("pods", query=f"?labelSelector=job-name%3D{_first_job(name)}")
     with count_requests(standby) as phase:
-        offset, start = audit.size(standby.cluster.audit_log), datetime.now(UTC)
+        offset, start = audit.log_size(standby.cluster.audit_log), datetime.now(UTC)
         local.stop(leader)
         end_pod(standby, pod["metadata"]["name"], code=1)
         wait(lambda: bool(delays_ms(_calls(standby, offset), [name])), WAIT_SECONDS, "the standby to act")

@@ -24,7 +24,7 @@ REPORT_SECONDS = 30
 def count_requests(scene: Scene) -> Iterator[JSON]:
     """Requests in the block by client, and the manager's processor time and memory."""
     reset_peak(scene.pid)
-    offset, busy = audit.size(scene.cluster.audit_log), cpu_seconds(scene.pid)
+    offset, busy = audit.log_size(scene.cluster.audit_log), cpu_seconds(scene.pid)
     phase: JSON = {}
     yield phase
     phase["manager_cpu_seconds"] = cpu_seconds(scene.pid) - busy

@@ -1,4 +1,5 @@
-"""A real local control plane: etcd, kube-apiserver, controller manager, scheduler and kwok, for tests, demo and bench.
+"""Runs a real local control plane for tests, demo and benchmarks.
 
-`cluster` is the entry point for Python, `cli` for the command line.
+It consists of etcd, kube-apiserver, controller manager, scheduler and kwok, which plays fake nodes. `cluster` is the
+entry point for Python, `cli` for the command line.
 """

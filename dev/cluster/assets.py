@@ -1,7 +1,7 @@
-"""Finds the control plane's binaries; the first source that has them is used.
+"""Finds the control plane's binaries in the first source that has them.
 
-Order: a folder given (`--assets`, KUBEBUILDER_ASSETS), the project's cache, the official releases, a build from the
-pinned Go modules. Only complete, verified sets enter the cache, in one rename.
+The sources are, in order: a folder that the user gives (`--assets`, KUBEBUILDER_ASSETS), the project's cache, the
+official releases, and a build from the pinned Go modules. Only complete, verified sets enter the cache, in one rename.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ SPACE_MIB = 600
 
 
 def build_flags(version: str) -> tuple[str, ...]:
-    """Go's flags for the control plane of that version of Kubernetes."""
+    """Go's flags to build the control plane of this version of Kubernetes."""
     major, minor, _ = version.split(".")
     variables = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     settings = (f"-X k8s.io/component-base/version.{name}={value}" for name, value in variables.items())
@@ -40,7 +40,7 @@ BUILD_FLAGS = build_flags(KUBERNETES)
 
 @dataclass(frozen=True)
 class Sources:
-    """Where to look. `assets`: a folder that already has the binaries; nothing else is tried then."""
+    """The sources of binaries. `assets`: a folder that already has the binaries, which excludes all other sources."""
 
     assets: Path | None = None
     cache_root: Path | None = None
@@ -48,26 +48,26 @@ class Sources:
 
 
 def locate(sources: Sources) -> Path:
-    """The folder that holds all of `BINARIES`; DevclusterError when no source has them."""
-    folder, chosen_by_user = _folder(sources)
-    missing = _missing(folder)
+    """The folder with all `BINARIES`, which are fetched or built if needed. Raises DevclusterError if that fails."""
+    folder, chosen_by_user = _binaries_folder(sources)
+    missing = _missing_binaries(folder)
     if chosen_by_user and missing:
         raise DevclusterError(
             f"{folder} (from --assets or KUBEBUILDER_ASSETS) lacks {', '.join(missing)}.\n"
             f"Add them, or leave the option and the variable out to have them fetched or built."
         )
     if missing:
-        install_once(folder, SPACE_MIB, lambda: not _missing(folder), partial(_install, sources.releases))
+        install_once(folder, SPACE_MIB, lambda: not _missing_binaries(folder), partial(_install, sources.releases))
     return folder
 
 
 def has_binaries(sources: Sources) -> bool:
-    """Whether `locate` would find the binaries here, without fetching or building anything."""
-    return not _missing(_folder(sources)[0])
+    """Whether `locate` would find the binaries without fetching or building them."""
+    return not _missing_binaries(_binaries_folder(sources)[0])
 
 
-def _folder(sources: Sources) -> tuple[Path, bool]:
-    """The folder for the binaries, and whether the user gave it: into such a folder nothing is installed."""
+def _binaries_folder(sources: Sources) -> tuple[Path, bool]:
+    """The folder for the binaries, and whether the user gave it. Nothing is installed into a folder of the user."""
     assets = sources.assets or os.environ.get("KUBEBUILDER_ASSETS")
     if assets:
         return Path(assets), True
@@ -75,13 +75,13 @@ def _folder(sources: Sources) -> tuple[Path, bool]:
 
 
 def cache_key() -> str:
-    """Names one exact set of binaries: the pinned modules, the platform and the build flags."""
+    """The name of the cache folder for one set of binaries, from pinned modules, platform and build flags."""
     modules = ((MODULE / name).read_bytes() for name in ("go.mod", "go.sum"))
     return content_key(*modules, "-".join(platform_name()).encode(), "\0".join(BUILD_FLAGS).encode())
 
 
 def content_key(*parts: bytes) -> str:
-    """Names a folder of the cache by all that its content depends on."""
+    """The name of a cache folder, from everything that its content depends on."""
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
 
 
@@ -97,18 +97,18 @@ def platform_name() -> tuple[str, str]:
     return platform.system().lower(), arch
 
 
-def _missing(folder: Path) -> list[str]:
+def _missing_binaries(folder: Path) -> list[str]:
     return [name for name in BINARIES if not os.access(folder / name, os.X_OK)]
 
 
 def _install(releases: Releases, folder: Path) -> None:
-    found = fetch(release_assets(releases, platform_name()), folder)
-    if missing := set(BINARIES) - found:
+    fetched = fetch(release_assets(releases, platform_name()), folder)
+    if missing := set(BINARIES) - fetched:
         build(missing, BUILD_FLAGS, folder, folder.parent)
 
 
 def install_once(folder: Path, mib: int, is_complete: Callable[[], bool], install: Callable[[Path], None]) -> None:
-    """Call `install` to fill the folder unless it is complete: in one step, and one process at a time."""
+    """Call `install` to fill the folder unless it is complete, in one step, and for one process at a time."""
     root, scratch = folder.parent, folder.with_suffix(".tmp")
     with disk_errors(root, f"{mib} MiB"):
         root.mkdir(parents=True, exist_ok=True)
@@ -116,7 +116,7 @@ def install_once(folder: Path, mib: int, is_complete: Callable[[], bool], instal
             if is_complete():
                 return
             require_space(folder, mib)
-            # Leftovers of a killed run, or an incomplete set.
+            # Remove leftovers of a killed run, or an incomplete set.
             shutil.rmtree(scratch, ignore_errors=True)
             shutil.rmtree(folder, ignore_errors=True)
             scratch.mkdir()
@@ -129,7 +129,7 @@ def install_once(folder: Path, mib: int, is_complete: Callable[[], bool], instal
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """One process at a time fetches or builds; the others wait and then find the result."""
+    """A block that one process at a time enters. The others wait, and then find the result of the first process."""
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

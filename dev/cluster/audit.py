@@ -1,7 +1,7 @@
-"""Reads a cluster's audit log: exact counts of API calls by user, resource and outcome.
+"""Reads a cluster's audit log, for exact counts of API calls by user, resource and outcome.
 
-The log is at Metadata level (unless the cluster was asked for bodies) without the RequestReceived stage; one line per
-request (two for a watch).
+The log has the level Metadata, or RequestResponse for resources of `ClusterSpec.audit_bodies`. Without the stage
+RequestReceived, it has one line for each request, and two for a watch.
 """
 
 from collections.abc import Iterator
@@ -21,11 +21,11 @@ CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One finished API request. `resource` is the plural, "/status" and the like appended; `group` "" is the core one.
+    """One finished API request. `resource` is the plural, with a subresource such as "/status". `group` "" is core.
 
-    `permitted` is the answer of the authorizer; quotas and admission may refuse what it permitted. `started` and
-    `ended` are seconds since 1970. `credential` names the client certificate. `selector`: labels of the objects that a
-    deletion of a collection is about. `asked` and `answer` are the bodies of a write, empty where the log does not hold
+    `permitted` is the answer of the authorizer; quotas and admission may still refuse the request. `started` and
+    `ended` are seconds since 1970. `credential` names the client certificate. `selector` is the label selector of a
+    deletion of a collection. `asked` and `answer` are the bodies of a write, which are empty if the log does not have
     them.
     """
 
@@ -54,7 +54,7 @@ class Call:
 
     @property
     def version(self) -> int:
-        """The resourceVersion that a stored write was given; 0 where the answer has none."""
+        """The resourceVersion in the answer to a stored write; 0 if the answer has none."""
         return int((self.answer.get("metadata") or {}).get("resourceVersion") or 0)
 
 
@@ -95,11 +95,10 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 def calls(path: Path, start: int = 0, about: str = "") -> Iterator[Call]:
-    """Finished requests from byte `start` of the log on; take `size(path)` before an act to count only what follows.
+    """Yield the finished requests from byte `start` of the log on. `log_size` before an action gives its start.
 
-    A line that was being written at `start` is left out, and so is a last one that still is. Watches are left out until
-    they end. Lines without the text `about`, such as a namespace or a user, are left out undecoded: decoding is most of
-    the work.
+    Leaves out incomplete lines at the start and at the end, and watches that have not ended. Lines without the text
+    `about`, such as a namespace or a user, are left out without decoding them, since decoding is most of the work.
     """
     text = about.encode()
     with path.open("rb") as log:
@@ -116,7 +115,7 @@ def calls(path: Path, start: int = 0, about: str = "") -> Iterator[Call]:
                 yield _call(event, event.object_ref)
 
 
-def size(path: Path) -> int:
+def log_size(path: Path) -> int:
     """The log's length in bytes, 0 before the first request."""
     return path.stat().st_size if path.exists() else 0
 

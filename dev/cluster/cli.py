@@ -1,4 +1,4 @@
-"""The `cluster` command: up, fetch, down, status, kubeconfig, logs, node, image. It parses, calls and prints.
+"""The `cluster` command: up, fetch, down, status, kubeconfig, logs, node, image.
 
 Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage.
 """
@@ -46,7 +46,7 @@ COLUMNS = ("name", "phase", "profile", "nodes", "server", "kubeconfig")
 
 
 def add_cluster(commands: Commands) -> None:
-    """Register `cluster` with its subcommands; `handler(arguments)` of each gives the exit code."""
+    """Register `cluster` with its subcommands. `handler(arguments)` of a subcommand returns the exit code."""
     parser = commands.add_parser(
         "cluster",
         help="run a local Kubernetes control plane with fake or real nodes",
@@ -101,7 +101,7 @@ def _add_assets(parser: argparse.ArgumentParser) -> None:
 
 
 def _sources(arguments: argparse.Namespace) -> Sources:
-    """Where the binaries of the control plane asked for are."""
+    """The sources of binaries that the flags choose."""
     if arguments.kubernetes:
         return Sources(assets=locate_minor(arguments.kubernetes, Sources()))
     return Sources(assets=arguments.assets)
@@ -121,18 +121,18 @@ def _up(arguments: argparse.Namespace) -> int:
         qps=arguments.qps,
         audit=not arguments.no_audit,
     )
-    ended = {"failed", "gone", "stale"}
-    for before in cluster.statuses(state_root=arguments.state_dir):
-        if before["name"] == spec.name and before["phase"] in ended:
+    ended_phases = {"failed", "gone", "stale"}
+    for known_cluster in cluster.statuses(state_root=arguments.state_dir):
+        if known_cluster["name"] == spec.name and known_cluster["phase"] in ended_phases:
             print(f"Cluster {spec.name} had ended. It starts without the objects and logs that it had.")
-    found = cluster.up(spec, sources=_sources(arguments), state_root=arguments.state_dir)
-    if found.existed:
-        print(f"Cluster {spec.name} was already up at {found.server}; its options stay as they are.")
-        if found.plan.spec != spec:
+    started = cluster.up(spec, sources=_sources(arguments), state_root=arguments.state_dir)
+    if started.existed:
+        print(f"Cluster {spec.name} was already up at {started.server}; its options stay as they are.")
+        if started.plan.spec != spec:
             print("It was started with other options than these: `down` and `up` to change them.")
     else:
-        print(f"Cluster {spec.name} is up at {found.server}.")
-    print(f"  export KUBECONFIG={found.kubeconfig}\n  {found.kubectl} get nodes")
+        print(f"Cluster {spec.name} is up at {started.server}.")
+    print(f"  export KUBECONFIG={started.kubeconfig}\n  {started.kubectl} get nodes")
     return 0
 
 
@@ -155,22 +155,22 @@ def _down(arguments: argparse.Namespace) -> int:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    known = cluster.statuses(state_root=arguments.state_dir)
-    found = [entry for entry in known if arguments.name in ("", entry["name"])]
-    if arguments.name and not found:
-        names = ", ".join(entry["name"] for entry in known) or "none"
+    clusters = cluster.statuses(state_root=arguments.state_dir)
+    shown = [entry for entry in clusters if arguments.name in ("", entry["name"])]
+    if arguments.name and not shown:
+        names = ", ".join(entry["name"] for entry in clusters) or "none"
         raise DevclusterError(f"there is no cluster {arguments.name!r}; known are: {names}.")
     if arguments.output == "json":
-        print(json.dumps(found, indent=2))
+        print(json.dumps(shown, indent=2))
         return 0
-    rows = [COLUMNS, *(tuple(str(entry[column]) for column in COLUMNS) for entry in found)]
+    rows = [COLUMNS, *(tuple(str(entry[column]) for column in COLUMNS) for entry in shown)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    for row in rows if found else ():
+    for row in rows if shown else ():
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    for entry in found:
+    for entry in shown:
         if entry["message"]:
             print(f"\n{entry['name']}: {entry['message']}")
-    if not found:
+    if not shown:
         print("No clusters.")
     return 0
 
@@ -189,13 +189,13 @@ def _logs(arguments: argparse.Namespace) -> int:
             f"cluster {arguments.name!r} has no logs in {layout.logs}: it is not up, or was taken down."
         )
     if arguments.component:
-        chosen = [path for path in paths if path.stem == arguments.component]
-        if not chosen:
+        component_paths = [path for path in paths if path.stem == arguments.component]
+        if not component_paths:
             names = ", ".join(path.stem for path in paths)
             raise DevclusterError(
                 f"cluster {arguments.name!r} has no component {arguments.component!r}: it has {names}."
             )
-        paths = chosen
+        paths = component_paths
     for path in paths:
         if len(paths) > 1:
             print(f"==> {path} <==")
@@ -203,7 +203,7 @@ def _logs(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _whole(text: str) -> int:
+def _whole_number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
@@ -211,14 +211,14 @@ def _whole(text: str) -> int:
 
 
 def _count(text: str) -> int:
-    number = _whole(text)
+    number = _whole_number(text)
     if not 0 <= number <= 65535:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and 65535")
     return number
 
 
 def _positive(text: str) -> int:
-    number = _whole(text)
+    number = _whole_number(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
     return number

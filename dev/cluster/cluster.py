@@ -1,7 +1,7 @@
-"""Start, inspect and stop a local cluster: the Python side of `jobset cluster`.
+"""Starts, inspects and stops a local cluster, for `jobset cluster` and for Python.
 
-`up` leaves a cluster running in the background; `running` is for tests and demos and takes it down when the block or
-the process ends, kill -9 included. The supervisor runs the processes.
+`up` leaves a cluster running in the background. `running` is for tests and demos, and takes the cluster down when the
+block or the process ends, even by kill -9. The supervisor runs the processes.
 """
 
 import contextlib
@@ -40,13 +40,13 @@ STOP_SECONDS = 45
 KILL_SECONDS = 5
 PROXY_VARIABLES = {"http_proxy", "https_proxy", "all_proxy"}
 
-# Supervisors that this process started and has yet to reap.
+# Supervisors that this process has started and not yet reaped.
 _started: dict[Path, subprocess.Popen[bytes]] = {}
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that is up. `existed`: it was up before the call that returned this."""
+    """A cluster that is up. `existed`: it was up before the call that returned this object."""
 
     plan: Plan
     existed: bool = False
@@ -62,7 +62,7 @@ class Cluster:
 
     @property
     def kubeconfig(self) -> Path:
-        """An administrator's kubeconfig (group system:masters)."""
+        """The path of an administrator's kubeconfig (group system:masters)."""
         return self.plan.layout.kubeconfig
 
     @property
@@ -74,7 +74,7 @@ class Cluster:
         return self.plan.binaries / "kubectl"
 
     def connect(self) -> rest.Connection:
-        """A connection as administrator; close it, or use it in a `with` block."""
+        """A connection as administrator. Close it, or use it in a `with` block."""
         return rest.Connection(self.plan.ports["kube-apiserver"], rest.client_tls(self.plan.layout.pki, "ca", ADMIN))
 
     def keep(self, name: str, argv: Sequence[str]) -> None:
@@ -89,14 +89,14 @@ class Cluster:
 
     def kept_process(self, name: str) -> dict[str, Any]:
         """The report of a kept process (`KeptProcesses.report`); {} before its first start."""
-        found: dict[str, Any] = _read_status(self.plan.layout).get("kept", {}).get(name, {})
-        return found
+        report: dict[str, Any] = _read_status(self.plan.layout).get("kept", {}).get(name, {})
+        return report
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """A kubeconfig file of `user` in `groups`, by a client certificate of the cluster's authority.
+        """The path of a new kubeconfig of `user` in `groups`, with a client certificate of the cluster's CA.
 
-        For a service account: user "system:serviceaccount:NS:NAME", groups "system:serviceaccounts",
-        "system:serviceaccounts:NS" and "system:authenticated" (the last is added by the API server anyway).
+        For a service account: user "system:serviceaccount:NS:NAME", groups "system:serviceaccounts" and
+        "system:serviceaccounts:NS".
         """
         layout = self.plan.layout
         path = layout.config / f"{user.replace(':', '_').replace('/', '_')}.kubeconfig"
@@ -114,15 +114,15 @@ def up(
 ) -> Cluster:
     """Start the cluster and return once its API server answers, its controllers run and its nodes are ready.
 
-    A cluster of that name that is already up is returned as it is. `owned` ties its life to this process.
-    Raises DevclusterError with the cause and the fix; nothing keeps running then.
+    A cluster of the same name that is already up is returned as it is. An `owned` cluster ends with this process.
+    Raises DevclusterError with the cause and the fix; no process keeps running then.
     """
     layout = Layout.for_name(spec.name, state_root)
     root = layout.root.parent
     with disk_errors(root, f"{SPACE_MIB} MiB"):
         root.mkdir(parents=True, exist_ok=True)
         with _exclusive(root / f"{spec.name}.lock"):
-            if _alive(layout):
+            if _is_supervised(layout):
                 return Cluster(_wait_until_ready(layout), existed=True)
             if spec.real_nodes and (missing := real_nodes_missing()):
                 raise DevclusterError(missing)
@@ -130,10 +130,10 @@ def up(
             binaries = locate(sources)
             node_assets = str(locate_node_assets(sources)) if spec.real_nodes else ""
             require_space(root, SPACE_MIB)
-            _clear(layout)
+            _clear_state(layout)
             gang = spec.gang and has_gangs(binaries)
             plan = Plan(spec, layout, binaries, pick_ports(spec), node_assets, gang)
-            _write(plan)
+            _write_state(plan)
             try:
                 _start_supervisor(layout, owned=owned)
                 _wait_until_ready(layout)
@@ -141,14 +141,14 @@ def up(
                 if spec.real_nodes:
                     prepare_nodes(plan)
             except BaseException:
-                _stop(layout)
+                _stop_supervisor(layout)
                 raise
             return Cluster(plan)
 
 
 @functools.cache
 def has_gangs(binaries: Path) -> bool:
-    """Whether the API server has the feature gates of gangs: an older one does not start with gates that it lacks."""
+    """Whether the API server has the feature gates of gangs. An older API server does not start with unknown gates."""
     command: list[str | Path] = [binaries / "kube-apiserver", "--version"]
     try:
         answer = subprocess.run(  # noqa: S603 - the cluster's own binary
@@ -156,24 +156,24 @@ def has_gangs(binaries: Path) -> bool:
         )
     except (OSError, subprocess.TimeoutExpired):
         return True  # the supervisor says why it cannot be run
-    found = re.search(r"v(\d+)\.(\d+)", answer.stdout)
-    return found is None or (int(found[1]), int(found[2])) >= GANGS.since
+    version = re.search(r"v(\d+)\.(\d+)", answer.stdout)
+    return version is None or (int(version[1]), int(version[2])) >= GANGS.since
 
 
 def down(name: str, *, state_root: Path | None = None) -> bool:
-    """Stop the cluster and remove its state folder; False when there was none."""
+    """Stop the cluster and remove its state folder. Returns whether there was one."""
     layout = Layout.for_name(name, state_root)
     if not layout.root.exists():
         return False
     with _exclusive(layout.root.with_name(f"{name}.lock")):
-        _stop(layout)
-        _clear(layout)
+        _stop_supervisor(layout)
+        _clear_state(layout)
     return True
 
 
 @contextlib.contextmanager
 def running(spec: ClusterSpec, *, sources: Sources | None = None, state_root: Path | None = None) -> Iterator[Cluster]:
-    """A cluster for the length of a block, and never longer than this process."""
+    """A cluster that lives as long as the block, and not longer than this process."""
     cluster = up(spec, sources=sources, state_root=state_root, owned=True)
     try:
         yield cluster
@@ -182,9 +182,9 @@ def running(spec: ClusterSpec, *, sources: Sources | None = None, state_root: Pa
 
 
 def get(name: str, *, state_root: Path | None = None) -> Cluster:
-    """The cluster of that name; DevclusterError when it is not up."""
+    """The cluster with this name. Raises DevclusterError if it is not up."""
     layout = Layout.for_name(name, state_root)
-    if not _alive(layout):
+    if not _is_supervised(layout):
         raise not_up_error(
             name,
             [status["name"] for status in statuses(state_root=state_root) if status["phase"] in {"ready", "degraded"}],
@@ -193,9 +193,9 @@ def get(name: str, *, state_root: Path | None = None) -> Cluster:
 
 
 def statuses(*, state_root: Path | None = None) -> list[dict[str, Any]]:
-    """One entry per known cluster; its phase is starting, ready, degraded, stopping, failed, gone or stale.
+    """The status of each cluster, with a phase: starting, ready, degraded, stopping, failed, gone or stale.
 
-    It is degraded if the control plane is ready, but a process beside it that is kept does not run.
+    A cluster is degraded if its control plane is ready, but a process of `Cluster.keep` does not run.
     """
     root = state_root or default_state_root()
     folders = sorted(root.iterdir()) if root.is_dir() else []
@@ -207,12 +207,12 @@ def _describe(layout: Layout) -> dict[str, Any]:
     try:
         plan = Plan.read(layout)
     except DevclusterError as error:
-        unknown = dict.fromkeys(("profile", "nodes", "server", "kubeconfig", "auditLog"), "")
+        empty = dict.fromkeys(("profile", "nodes", "server", "kubeconfig", "auditLog"), "")
         status["message"] = str(error)
-        return {"name": layout.root.name, "phase": "stale", **unknown, "folder": str(layout.root), **_details(status)}
+        return {"name": layout.root.name, "phase": "stale", **empty, "folder": str(layout.root), **_details(status)}
     phase = status.get("phase", "starting")
     kept_processes = status.get("kept", {})
-    if not _alive(layout) and phase != "failed":
+    if not _is_supervised(layout) and phase != "failed":
         phase = "gone"
         status["message"] = gone_message(plan.spec.name)
     elif phase == "failed":
@@ -244,10 +244,10 @@ def _details(status: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _write(plan: Plan) -> None:
+def _write_state(plan: Plan) -> None:
     layout = plan.layout
     layout.root.mkdir(mode=0o700)
-    # First of all: it marks the folder as ours, so that a later run may clear it.
+    # Written first, since it marks the folder as ours, so that a later run may clear it.
     layout.record.write_text(plan.as_json())
     for folder in (layout.pki, layout.config, layout.logs, layout.etcd):
         folder.mkdir(mode=0o700)
@@ -276,8 +276,8 @@ def _kubeconfig(plan: Plan, client: pki.Pair) -> str:
 
 
 def _start_supervisor(layout: Layout, *, owned: bool) -> None:
-    # Everything is local: a proxy would intercept calls to webhooks at the machine's own address.
-    direct = {key: value for key, value in os.environ.items() if key.lower() not in PROXY_VARIABLES}
+    # No proxy, since it would intercept calls to webhooks at the machine's own address.
+    environment = {key: value for key, value in os.environ.items() if key.lower() not in PROXY_VARIABLES}
     argv = [sys.executable, "-m", "dev.cluster.supervisor", str(layout.root)]
     with (layout.logs / "supervisor.log").open("ab") as log:
         _started[layout.root] = subprocess.Popen(  # noqa: S603 - our own module
@@ -286,20 +286,20 @@ def _start_supervisor(layout: Layout, *, owned: bool) -> None:
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd=layout.root,
-            env=direct,
-            start_new_session=True,  # Ctrl-C in the terminal is for the owner, which stops it gracefully
+            env=environment,
+            start_new_session=True,  # Ctrl-C in the terminal reaches only the owner, which stops it gracefully
         )
 
 
 def _wait_until_ready(layout: Layout) -> Plan:
     deadline = time.monotonic() + 3 * START_SECONDS
-    ours = _started.get(layout.root)
+    supervisor = _started.get(layout.root)
     while time.monotonic() < deadline:
-        ended = ours.poll() is not None if ours else not _alive(layout)
+        has_ended = supervisor.poll() is not None if supervisor else not _is_supervised(layout)
         status = _read_status(layout)
-        if status.get("phase") == "ready" and not ended:
+        if status.get("phase") == "ready" and not has_ended:
             return Plan.read(layout)
-        if ended:
+        if has_ended:
             message = status.get("message") or "\n".join(tail(layout.logs / "supervisor.log", 20))
             name = layout.root.name
             raise DevclusterError(f"cluster {name!r} did not come up: {message}\nAll logs: {layout.logs}")
@@ -307,16 +307,16 @@ def _wait_until_ready(layout: Layout) -> Plan:
     raise DevclusterError(f"cluster {layout.root.name!r} was not ready in time. All logs: {layout.logs}")
 
 
-def _stop(layout: Layout) -> None:
+def _stop_supervisor(layout: Layout) -> None:
     pid = _read_status(layout).get("supervisor")
     for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
-        if pid is not None and _alive(layout):
+        if pid is not None and _is_supervised(layout):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            if not _alive(layout):
-                _reap(layout)
+            if not _is_supervised(layout):
+                _reap_supervisor(layout)
                 return
             time.sleep(0.05)
     raise DevclusterError(
@@ -325,15 +325,15 @@ def _stop(layout: Layout) -> None:
     )
 
 
-def _reap(layout: Layout) -> None:
+def _reap_supervisor(layout: Layout) -> None:
     supervisor = _started.pop(layout.root, None)
     if supervisor:
         supervisor.wait()
 
 
-def _clear(layout: Layout) -> None:
+def _clear_state(layout: Layout) -> None:
     """Remove the state folder of a cluster that has stopped, and processes that outlived their supervisor."""
-    _reap(layout)
+    _reap_supervisor(layout)
     if not layout.root.exists():
         return
     if not layout.record.exists() and any(layout.root.iterdir()):
@@ -343,10 +343,10 @@ def _clear(layout: Layout) -> None:
         )
     status = _read_status(layout)
     kept_processes = (each["process"] for each in status.get("kept", {}).values() if each["process"])
-    known = (*status.get("components", {}).values(), *kept_processes)
+    pids = (*status.get("components", {}).values(), *kept_processes)
     deadline = time.monotonic() + KILL_SECONDS
-    while (left := [pid for pid in known if str(layout.root) in _command_line(pid)]) and time.monotonic() < deadline:
-        for pid in left:
+    while (alive := [pid for pid in pids if str(layout.root) in _command_line(pid)]) and time.monotonic() < deadline:
+        for pid in alive:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
@@ -370,8 +370,8 @@ def _read_status(layout: Layout) -> dict[str, Any]:
     return {}
 
 
-def _alive(layout: Layout) -> bool:
-    """Whether a supervisor holds its lock. The check takes a shared lock, so that checks do not disturb each other."""
+def _is_supervised(layout: Layout) -> bool:
+    """Whether a supervisor holds its lock. A shared lock is tried, so that checks do not disturb each other."""
     try:
         with layout.lock.open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -384,11 +384,11 @@ def _alive(layout: Layout) -> bool:
 
 @contextlib.contextmanager
 def _exclusive(path: Path) -> Iterator[None]:
-    """One `up` or `down` per cluster at a time. The lock file goes away with the last of them."""
+    """A block for one `up` or `down` of a cluster at a time. The last process removes the lock file."""
     while True:
         with path.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # The previous holder may have removed the file: then no other process can see our lock.
+            # If the previous holder has removed the file, no other process can see our lock.
             if os.fstat(lock.fileno()).st_nlink == 0:
                 continue
             try:

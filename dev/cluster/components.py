@@ -21,7 +21,7 @@ ADMIN = "admin"
 STAGES = Path(__file__).with_name("stages.yaml")
 NODE_ANNOTATION = "kwok.x-k8s.io/node"
 
-# Clients of the API server and the groups that give them their rights. kwok has no role of its own upstream.
+# Clients of the API server, with the user and the groups that give them their rights. kwok has no role of its own.
 CLIENTS = {
     "kube-controller-manager": ("system:kube-controller-manager", ()),
     "kube-scheduler": ("system:kube-scheduler", ()),
@@ -34,7 +34,7 @@ KUBELET_CLIENT = "kubelet-client"
 
 @dataclass(frozen=True)
 class Component:
-    """One process: `rank` orders start (low first) and stop (high first), equal ranks go together."""
+    """One process. Processes start by ascending `rank` and stop by descending `rank`, those of equal rank together."""
 
     name: str
     argv: tuple[str, ...]
@@ -44,9 +44,9 @@ class Component:
 
 @dataclass(frozen=True)
 class Plan:
-    """The inputs of the command lines. `binaries`: folder of the executables; `node_assets`: of the programs of nodes.
+    """The inputs of the command lines. `binaries`: folder of executables. `node_assets`: folder of programs of nodes.
 
-    `gang`: the gates and API versions of gangs are turned on.
+    `gang`: whether the feature gates and API versions of gangs are on.
     """
 
     spec: ClusterSpec
@@ -70,7 +70,7 @@ class Plan:
 
     @classmethod
     def read(cls, layout: Layout) -> Plan:
-        """The stored plan of a cluster. Raises DevclusterError if it is incomplete, or of another version."""
+        """The stored plan of a cluster. Raises DevclusterError if it is incomplete, or from another version."""
         try:
             data = json.loads(layout.record.read_text())
             spec = ClusterSpec.from_json(data["spec"])
@@ -96,7 +96,7 @@ class Plan:
 
 
 def port_names(spec: ClusterSpec) -> list[str]:
-    """The listeners that need a port."""
+    """The names of the listeners that need a port."""
     names = ["etcd", "etcd-peer", "kube-apiserver"]
     return names if spec.profile == "api" else [*names, "kube-controller-manager", "kube-scheduler", "kwok"]
 
@@ -108,16 +108,16 @@ def components(plan: Plan) -> list[Component]:
     api_port = plan.ports["kube-apiserver"]
 
     def api_ready() -> bool:
-        # The system namespaces come from a post-start hook that /readyz does not wait for.
+        # /readyz does not wait for the post-start hook that creates the system namespaces.
         return rest.answers(api_port, "/readyz", admin) and rest.answers(api_port, "/api/v1/namespaces/default", admin)
 
-    found = [
+    processes = [
         Component("etcd", _etcd(plan), 0, _probe(plan.ports["etcd"], "/health", etcd_client)),
-        # It keeps dialling until etcd answers: starting both at once saves a second.
+        # The API server dials until etcd answers. Starting both at once saves a second.
         Component("kube-apiserver", _api_server(plan), 1, api_ready),
     ]
     if plan.spec.profile == "full":
-        found += [
+        processes += [
             Component(name, argv(plan), 2, _probe(plan.ports[name], "/healthz", tls))
             for name, argv, tls in (
                 ("kube-controller-manager", _controller_manager, admin),
@@ -125,11 +125,11 @@ def components(plan: Plan) -> list[Component]:
                 ("kwok", _kwok, None),
             )
         ]
-    return [*found, *_real_nodes(plan)]
+    return [*processes, *_real_nodes(plan)]
 
 
 def _real_nodes(plan: Plan) -> list[Component]:
-    """The processes that run them, their network first."""
+    """The processes that run real nodes, their network first."""
 
     def command(module: str, *arguments: object) -> tuple[str, ...]:
         return (sys.executable, "-m", f"dev.cluster.real.{module}", str(plan.layout.root), *map(str, arguments))
@@ -185,7 +185,7 @@ def _etcd(plan: Plan) -> tuple[str, ...]:
             "listen-peer-urls": peer,
             "initial-advertise-peer-urls": peer,
             "initial-cluster": f"local={peer}",
-            # The data dies with the cluster: no reason to wait for the disk.
+            # The data ends with the cluster, so there is no reason to wait for the disk.
             "unsafe-no-fsync": "true",
             "quota-backend-bytes": 8 * 1024**3,
             "log-level": "warn",
@@ -211,7 +211,7 @@ def _api_server(plan: Plan) -> tuple[str, ...]:
         "service-account-key-file": pki / "service-accounts.key",
         "service-account-signing-key-file": pki / "service-accounts.key",
         "service-cluster-ip-range": "10.96.0.0/12",
-        # No kube-proxy here: a webhook's Service is dialled by its EndpointSlice.
+        # Without kube-proxy, the API server reaches a webhook's Service only by its EndpointSlice.
         "enable-aggregator-routing": "true",
         "allow-privileged": "true",
         **(_with_real_nodes(plan) if spec.real_nodes else _WITHOUT_REAL_NODES),
@@ -232,9 +232,9 @@ def _api_server(plan: Plan) -> tuple[str, ...]:
 
 
 _WITHOUT_REAL_NODES = {
-    # Pods are fake: waiting for their token would only slow tests down.
+    # Pods are fake, so waiting for their token would only slow tests down.
     "disable-admission-plugins": "ServiceAccount",
-    # The address is a loopback one, which cannot be published as an endpoint.
+    # A loopback address cannot be published as an endpoint.
     "endpoint-reconciler-type": "none",
 }
 
@@ -243,7 +243,7 @@ def _with_real_nodes(plan: Plan) -> dict[str, object]:
     pki = plan.layout.pki
     return {
         "enable-admission-plugins": "NodeRestriction",
-        # Where nodes and pods reach it: `real.network` passes their connections on.
+        # The address at which nodes and pods reach the API server. `real.network` forwards their connections.
         "advertise-address": real.GATEWAY.ip,
         "egress-selector-config-file": plan.layout.config / "egress.json",
         "kubelet-client-certificate": pki / f"{KUBELET_CLIENT}.crt",
@@ -253,8 +253,8 @@ def _with_real_nodes(plan: Plan) -> dict[str, object]:
 
 
 def _egress_config() -> dict[str, object]:
-    """Connections to nodes and pods go through `real.network`, all others directly."""
-    ways = {
+    """A configuration by which connections to nodes and pods go through `real.network`, and all others directly."""
+    connections = {
         "cluster": {"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": real.EGRESS}}},
         "controlplane": {"proxyProtocol": "Direct"},
         "etcd": {"proxyProtocol": "Direct"},
@@ -262,7 +262,7 @@ def _egress_config() -> dict[str, object]:
     return {
         "apiVersion": "apiserver.k8s.io/v1beta1",
         "kind": "EgressSelectorConfiguration",
-        "egressSelections": [{"name": name, "connection": connection} for name, connection in ways.items()],
+        "egressSelections": [{"name": name, "connection": connection} for name, connection in connections.items()],
     }
 
 
@@ -283,7 +283,8 @@ def _controller_manager(plan: Plan) -> tuple[str, ...]:
             "kube-api-qps": spec.qps,
             "kube-api-burst": 2 * spec.qps,
             "concurrent-job-syncs": 20,
-            # Fake nodes alone renew a Lease only every 50 s (see kwok's configuration), kubelets every 10 s.
+            # Without real nodes, fake nodes renew a Lease every 50 s (see kwok's configuration). Kubelets do every 10
+            # s.
             "node-monitor-grace-period": "50s" if spec.real_nodes else "300s",
             "node-monitor-period": "1s",
             **_gates(plan),
@@ -345,7 +346,7 @@ def _scheduler_config(plan: Plan) -> dict[str, object]:
             "burst": 2 * plan.spec.qps,
         },
         "leaderElection": {"leaderElect": False},
-        # A pod that did not fit is tried again soon: tests wait for it.
+        # A pod that did not fit is tried again soon, since tests wait for it.
         "podInitialBackoffSeconds": 1,
         "podMaxBackoffSeconds": 2,
     }

@@ -1,4 +1,4 @@
-"""Creates the first objects of a new cluster, fake nodes and fake volumes, by requests to its API server."""
+"""Creates the first objects of a new cluster: fake nodes and fake volumes."""
 
 import ssl
 from typing import Any
@@ -25,7 +25,7 @@ def create_contents(spec: ClusterSpec, port: int, tls: ssl.SSLContext) -> None:
 def create_volumes(connection: Connection, count: int) -> None:
     """Create the default StorageClass, and `count` volumes of that class. Each is large enough for any claim.
 
-    kube-controller-manager binds claims to them; kwok makes a volume free again when its claim is gone.
+    kube-controller-manager binds claims to the volumes. kwok releases a volume when its claim is gone.
     """
     _create(connection, CLASSES_PATH, _storage_class())
     for index in range(count):

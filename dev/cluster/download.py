@@ -1,7 +1,7 @@
-"""Fetches official release binaries and checks them against the checksums published beside them.
+"""Fetches official release binaries, and checks them against their published checksums.
 
-What happens to a bad answer: unreachable or missing (404): the caller's next source; cut short: tried once more, then
-the next source; wrong checksum: a hard error, never ignored.
+If a file is missing (404) or its server is unreachable, the caller tries its next source. A file that is cut short is
+fetched once more before that. A wrong checksum is an error.
 """
 
 import hashlib
@@ -36,19 +36,19 @@ DEFAULT_BASES = {
 
 
 class UnavailableError(Exception):
-    """A file is not available now; another source may have it."""
+    """A file is not available now. Another source may have it."""
 
 
 class UnreachableError(UnavailableError):
-    """The server cannot be reached: no further requests are sent to it."""
+    """The server cannot be reached, so it gets no further requests."""
 
 
 @dataclass(frozen=True)
 class Releases:
-    """Which releases, and where they lie. An empty base turns that project's downloads off.
+    """The versions of the releases, and the base URL of each project. An empty base turns downloads of a project off.
 
-    The bases come from JOBSET_DEVCLUSTER_KUBERNETES_URL, and so for each project, where set; a mirror has the same
-    paths below its base as the original.
+    Variables such as JOBSET_DEVCLUSTER_KUBERNETES_URL set the bases. A mirror has the same paths below its base as the
+    original server.
     """
 
     kubernetes: str
@@ -63,7 +63,7 @@ class Releases:
 
 @dataclass(frozen=True)
 class Asset:
-    """A file of a release: one binary, or an archive with `members`; and the document with its SHA-256."""
+    """A file of a release: one binary, or an archive with `members`. `sums_path` is the document with its SHA-256."""
 
     name: str
     base: str
@@ -100,43 +100,43 @@ def release_assets(releases: Releases, platform: tuple[str, str]) -> list[Asset]
 
 
 def fetch(assets: Iterable[Asset], folder: Path) -> set[str]:
-    """Download the available assets into `folder`; returns the names of the binaries that it has now.
+    """Download the available assets into `folder`. Returns the names of the downloaded binaries.
 
-    Raises DevclusterError for a file that is not what its checksum says.
+    Raises DevclusterError for a file with a wrong checksum.
     """
-    found: set[str] = set()
+    binaries: set[str] = set()
     unreachable: set[str] = set()
     for asset in assets:
         if asset.base in unreachable:
             continue
         try:
-            _fetch(asset, folder)
-            found.update(asset.binaries)
+            _fetch_asset(asset, folder)
+            binaries.update(asset.binaries)
         except UnavailableError as reason:
             say(f"not downloaded: {reason}")
             if isinstance(reason, UnreachableError):
                 unreachable.add(asset.base)
-    return found
+    return binaries
 
 
-def _fetch(asset: Asset, folder: Path) -> None:
+def _fetch_asset(asset: Asset, folder: Path) -> None:
     sums_url = f"{asset.base}/{asset.sums_path}"
     with _open(sums_url) as answer:
         expected = _published_digest(answer.read(CHECKSUM_LIMIT).decode(errors="replace"), asset.file, sums_url)
     file = folder / (asset.file if asset.members else asset.name)
     with step(f"downloading {asset.file}") as report:
         try:
-            got = _receive(asset.url, file, report)
+            actual = _receive(asset.url, file, report)
         except ShortAnswerError as cut:
             say(f"{cut}; trying once more")
             try:
-                got = _receive(asset.url, file, report)
+                actual = _receive(asset.url, file, report)
             except ShortAnswerError as again:
                 raise UnavailableError(str(again)) from again
-    if got != expected:
+    if actual != expected:
         file.unlink()
         raise DevclusterError(
-            f"wrong checksum: {asset.url}\n  expected sha256 {expected} (from {sums_url})\n  got      sha256 {got}\n"
+            f"wrong checksum: {asset.url}\n  expected sha256 {expected} (from {sums_url})\n  got      sha256 {actual}\n"
             f"The file was changed on its way or at its source, and is not used. Find out which; to go on without "
             f"downloads set {' '.join(f'JOBSET_DEVCLUSTER_{name.upper()}_URL=' for name in DEFAULT_BASES)} (all empty)."
         )
@@ -149,7 +149,7 @@ def _fetch(asset: Asset, folder: Path) -> None:
 
 
 class ShortAnswerError(Exception):
-    """Fewer bytes came than the server announced."""
+    """The server has sent fewer bytes than it announced."""
 
 
 def _receive(url: str, path: Path, report: Report) -> str:
@@ -182,7 +182,7 @@ def _open(url: str) -> http.client.HTTPResponse:
 
 
 def _published_digest(document: str, file: str, url: str) -> str:
-    """The SHA-256 of `file` in a checksum document: a lone digest, or lines of digest and file name."""
+    """The SHA-256 of `file` in a checksum document, which is a single digest, or lines of digest and file name."""
     for line in document.splitlines():
         digest, *names = line.split() or [""]
         if re.fullmatch("[0-9a-f]{64}", digest) and (not names or names[0].lstrip("*") == file):

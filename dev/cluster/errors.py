@@ -1,4 +1,4 @@
-"""The one exception a user of `dev.cluster` sees: what failed, where, why, and how to fix it."""
+"""The exception that users of `dev.cluster` see. Its text says what failed, where, why, and how to fix it."""
 
 import errno
 import shutil
@@ -18,15 +18,15 @@ class UsageError(DevclusterError):
 
 
 def not_up_error(name: str, running: Sequence[str]) -> DevclusterError:
-    """The error for a cluster that does not run; `running` are the names of those that do."""
+    """The error for a cluster that does not run. `running` are the names of clusters that run."""
     start = f"start it with `jobset cluster up --name {name}`"
-    others_up = f"up are {', '.join(running)}: use --name {running[0]}, or " if running else ""
-    elsewhere = "One that was started with --state-dir is found with the same flag only."
-    return DevclusterError(f"cluster {name!r} is not up: {others_up}{start}. {elsewhere}")
+    running_clusters = f"up are {', '.join(running)}: use --name {running[0]}, or " if running else ""
+    hint = "One that was started with --state-dir is found with the same flag only."
+    return DevclusterError(f"cluster {name!r} is not up: {running_clusters}{start}. {hint}")
 
 
 def gone_message(name: str) -> str:
-    """The message for a cluster whose supervisor is gone, too."""
+    """The message for a cluster whose supervisor is gone."""
     return (
         "its processes have ended without a command to end them (has the machine been restarted?):"
         f" `jobset cluster down --name {name}` removes what is left."
@@ -34,7 +34,7 @@ def gone_message(name: str) -> str:
 
 
 def ended_message(name: str) -> str:
-    """The message for a cluster that has ended because one of its components did."""
+    """The message for a cluster that has ended because one of its components has ended."""
     return (
         f"The cluster has ended with all that was in it. `jobset cluster down --name {name}` removes what is left; then"
         " start it as before: `jobset cluster up`, or `jobset demo --keep`."
@@ -42,7 +42,7 @@ def ended_message(name: str) -> str:
 
 
 def disk_full(path: Path, needed: str) -> DevclusterError:
-    """The error for a full file system below `path`; `needed` is free text such as "200 MiB"."""
+    """The error for a full file system below `path`. `needed` is a text such as "200 MiB"."""
     probe = next(parent for parent in [path, *path.parents] if parent.exists())
     free = shutil.disk_usage(probe).free // MIB
     return DevclusterError(
@@ -52,7 +52,7 @@ def disk_full(path: Path, needed: str) -> DevclusterError:
 
 
 def require_space(path: Path, mib: int) -> None:
-    """Refuse early when fewer than `mib` MiB are free below `path`, which need not exist yet."""
+    """Raise DevclusterError if fewer than `mib` MiB are free below `path`, which need not exist yet."""
     probe = next(parent for parent in [path, *path.parents] if parent.exists())
     if shutil.disk_usage(probe).free < mib * MIB:
         raise disk_full(path, f"{mib} MiB")
@@ -60,7 +60,7 @@ def require_space(path: Path, mib: int) -> None:
 
 @contextmanager
 def disk_errors(path: Path, needed: str) -> Iterator[None]:
-    """Turn "no space left" and "no permission" raised while writing below `path` into a clear error."""
+    """Turn errors about space and permissions while writing below `path` into a DevclusterError with a fix."""
     try:
         yield
     except OSError as error:

@@ -25,7 +25,7 @@ def add_image(verbs: Commands) -> None:
 
 
 def _image(arguments: argparse.Namespace) -> int:
-    found = cluster.get(arguments.name, state_root=arguments.state_dir)
-    nodes = load_image(found.plan, arguments.source, arguments.image)
+    found_cluster = cluster.get(arguments.name, state_root=arguments.state_dir)
+    nodes = load_image(found_cluster.plan, arguments.source, arguments.image)
     print(f"Image {arguments.image} is on {', '.join(nodes)}.")
     return 0

@@ -1,8 +1,8 @@
-"""Processes beside the control plane that are started again when they end, as a kubelet does with containers.
+"""Runs processes beside the control plane, and starts them again when they end, as a kubelet does with containers.
 
-`Cluster.keep` stores what to run in the folder `kept` of the cluster, and the supervisor runs it. The pause before a
-start is doubled up to a limit, and begins again after a run that was long enough. Each end is a line in the log of the
-process. Like the supervisor it must stay single-threaded and import nothing slow.
+`Cluster.keep` stores command lines in the folder `kept` of the cluster, and the supervisor runs them. The pause before
+a start doubles up to a limit, and begins again after a long run. Each end is a line in the log of the process. Like the
+supervisor, this module must stay single-threaded and must not import slow modules.
 """
 
 import json
@@ -16,10 +16,10 @@ from dev.cluster.spec import Layout
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 LONG_RUN = 60.0
-"""Seconds after which a process that ends is started again after the first pause."""
+"""Seconds of a run after which the next start waits only for the first pause again."""
 
 RANK = 9
-"""They are clients of all components, so they stop first."""
+"""The rank of kept processes. They are clients of all components, so they stop first."""
 
 
 @dataclass
@@ -49,8 +49,8 @@ class KeptProcesses:
         self._states: dict[str, _State] = {}
 
     def tend(self) -> bool:
-        """Start added processes and those that are due again. Returns whether anything has changed."""
-        changed = False
+        """Start new processes, and ended processes whose pause is over. Returns whether anything has changed."""
+        has_changed = False
         for path in sorted(self._layout.kept_folder.glob("*.json")):
             if path.stem not in self._states:
                 argv = tuple(json.loads(path.read_text()))
@@ -60,19 +60,21 @@ class KeptProcesses:
                 state.process = None
                 if self._clock() - state.started > LONG_RUN:
                     state.pause = FIRST_PAUSE
-                self._put_off(state, f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}")
-                changed = True
+                self._schedule_start(
+                    state, f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+                )
+                has_changed = True
             if state.process is None and self._clock() >= state.due:
                 self._start(state)
-                changed = True
-        return changed
+                has_changed = True
+        return has_changed
 
     def running(self) -> list[tuple[Component, subprocess.Popen[bytes]]]:
-        """The processes that run, for the stop of the cluster."""
+        """The running processes, which have to be stopped with the cluster."""
         return [(state.component, state.process) for state in self._states.values() if state.process is not None]
 
     def report(self) -> dict[str, dict[str, object]]:
-        """The part of the status file: by name the process, how often it was started, and how it ended last."""
+        """A part of the status file: by name the process id, the number of starts, and how the last run ended."""
         return {
             name: {
                 "process": state.process.pid if state.process else None,
@@ -86,22 +88,22 @@ class KeptProcesses:
         try:
             state.process = self._spawn(state.component, self._layout)
         except OSError as error:
-            self._put_off(state, f"cannot be started: {state.component.argv[0]}: {error.strerror}")
+            self._schedule_start(state, f"cannot be started: {state.component.argv[0]}: {error.strerror}")
             return
         state.started = self._clock()
         state.starts += 1
 
-    def _put_off(self, state: _State, reason: str) -> None:
+    def _schedule_start(self, state: _State, reason: str) -> None:
         state.due = self._clock() + state.pause
         state.ended = reason
-        name, at = state.component.name, time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        name, now = state.component.name, time.strftime("%Y-%m-%dT%H:%M:%S%z")
         with self._layout.log(name).open("a") as log:
-            log.write(f"{at} local cluster: {name} {reason}; it is started again after {state.pause:g} s\n")
+            log.write(f"{now} local cluster: {name} {reason}; it is started again after {state.pause:g} s\n")
         state.pause = min(2 * state.pause, LONGEST_PAUSE)
 
 
 def kept_words(report: Mapping[str, Mapping[str, object]], layout: Layout) -> str:
-    """A line for each process that has ended: whether it runs now, how it ended, where its log is."""
+    """A line for each process that has ended before: whether it runs now, how it ended, and the path of its log."""
     return "\n".join(
         f"{name} {'runs again' if each['process'] else f'is not running, and starts within {LONGEST_PAUSE:g} s'}"
         f" (starts: {each['starts']}): it {each['ended']}. Its log: {layout.log(name)}"

@@ -7,7 +7,7 @@ from dev.cluster.errors import DevclusterError
 
 
 def run_kubectl(plan: Plan, *arguments: str) -> str:
-    """Its output. DevclusterError with its words if it fails."""
+    """The output of kubectl. Raises DevclusterError, with the error output of kubectl, if it fails."""
     command = [str(plan.binaries / "kubectl"), f"--kubeconfig={plan.layout.kubeconfig}", *arguments]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own binary
     if answer.returncode:

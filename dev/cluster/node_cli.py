@@ -1,4 +1,4 @@
-"""The command `cluster node`: faults of nodes, fake and real."""
+"""The command `cluster node`, which causes and ends faults of fake and real nodes."""
 
 # ruff: noqa: T201 - printing is what it is for
 
@@ -41,35 +41,35 @@ def add_node(verbs: Commands) -> None:
 def _node(arguments: argparse.Namespace) -> int:
     name: str = arguments.node
     taint = node_faults.Taint.parse(arguments.taint) if arguments.taint else None
-    found = cluster.get(arguments.name, state_root=arguments.state_dir)
-    real = find_node(found.plan.layout, name)
-    with found.connect() as connection:
+    found_cluster = cluster.get(arguments.name, state_root=arguments.state_dir)
+    real_node = find_node(found_cluster.plan.layout, name)
+    with found_cluster.connect() as connection:
         if taint:
             node_faults.add_taint(connection, name, taint)
-            done = f"has the taint {arguments.taint}"
+            state = f"has the taint {arguments.taint}"
         elif arguments.untaint:
             node_faults.remove_taint(connection, name, arguments.untaint)
-            done = f"has no taint {arguments.untaint}"
+            state = f"has no taint {arguments.untaint}"
         elif arguments.drain:
-            run_kubectl(found.plan, "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--force")
-            done = "is drained: its pods are gone, and it takes no others"
+            run_kubectl(found_cluster.plan, "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--force")
+            state = "is drained: its pods are gone, and it takes no others"
         elif arguments.back:
             node_faults.uncordon(connection, name)
-            real_faults.come_back(real, connection) if real else node_faults.come_back(connection, name)
-            done = "is back"
-        elif real:
-            done = _break(real, arguments)
+            real_faults.come_back(real_node, connection) if real_node else node_faults.come_back(connection, name)
+            state = "is back"
+        elif real_node:
+            state = _break_real_node(real_node, arguments)
         elif arguments.silent:
             node_faults.fall_silent(connection, name)
-            done = f"is silent and has the taint {node_faults.UNREACHABLE}"
+            state = f"is silent and has the taint {node_faults.UNREACHABLE}"
         else:
             raise UsageError(f"node {name} is fake: it has no power, cable or disk. --silent lets it fall silent.")
-    print(f"Node {name} {done}.")
+    print(f"Node {name} {state}.")
     return 0
 
 
-def _break(node: RealNode, arguments: argparse.Namespace) -> str:
-    """Break a real node; returns its state, for the message."""
+def _break_real_node(node: RealNode, arguments: argparse.Namespace) -> str:
+    """Break a real node. Returns its state, for the message."""
     if arguments.silent:
         real_faults.stop_kubelet(node)
         return f"is silent, and gets the taint {node_faults.UNREACHABLE} after the time of detection, 50 s"

@@ -1,8 +1,8 @@
-"""Faults of fake nodes: the kubelet falls silent and comes back, and taints. It only talks to the API server.
+"""Causes faults of fake nodes by requests to the API server: a kubelet that falls silent and comes back, and taints.
 
-A silent node is like one whose kubelet is disconnected. Its pods neither start nor end, and those that are deleted stay
-Terminating. The time that detection takes is left out: `fall_silent` writes what kube-controller-manager writes after
---node-monitor-grace-period. The taints are kube-controller-manager's own.
+A silent node is like a node whose kubelet is disconnected. Its pods neither start nor end, and deleted pods stay
+Terminating. The time of detection is left out: `fall_silent` writes the status that kube-controller-manager writes
+after --node-monitor-grace-period. kube-controller-manager itself adds the taints.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from dev.cluster.errors import DevclusterError, UsageError
 from dev.cluster.rest import MERGE, Connection, reason_of
 
-# The stages of kwok leave nodes and pods with this annotation alone.
+# The stages of kwok do not change nodes and pods with this annotation.
 SILENT_ANNOTATION = "kwok.jobset.dev/silent"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -35,7 +35,7 @@ class Taint:
 
     @classmethod
     def parse(cls, text: str) -> Taint:
-        """Raises UsageError if the text has another form."""
+        """The taint in a text. Raises UsageError if the text has another form."""
         pair, _, effect = text.rpartition(":")
         key, _, value = pair.partition("=")
         if not key or effect not in EFFECTS:
@@ -44,70 +44,70 @@ class Taint:
 
 
 def fall_silent(connection: Connection, name: str) -> None:
-    """Let the kubelet fall silent; returns once the node has the taint unreachable and all its pods are silent."""
-    _get(connection, name)
-    _patch(connection, _node(name), _silence(silent=True))
+    """Let the kubelet fall silent. Returns once the node has the taint unreachable and all its pods are silent."""
+    _get_node(connection, name)
+    _patch(connection, _node_path(name), _silent_patch(silent=True))
     reason = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
-    _patch(connection, f"{_node(name)}/status", _ready("Unknown", **reason), STRATEGIC)
+    _patch(connection, f"{_node_path(name)}/status", _ready_patch("Unknown", **reason), STRATEGIC)
     _silence_pods(connection, name)
-    _wait(connection, name, tainted=True)
+    _wait_for_taint(connection, name, tainted=True)
     # kube-scheduler may have bound pods to the node until it saw the taint.
     _silence_pods(connection, name)
 
 
 def come_back(connection: Connection, name: str) -> None:
-    """Let the kubelet work again; returns once the node is without the taint. Pods that were deleted meanwhile end."""
-    _get(connection, name)
-    _patch(connection, _node(name), _silence(silent=False))
-    for pod in _pods(connection, name, silent=True):
-        _patch(connection, pod, _silence(silent=False))
-    _wait(connection, name, tainted=False)
+    """Let the kubelet work again. Returns once the node has no such taint. Pods that were deleted meanwhile end."""
+    _get_node(connection, name)
+    _patch(connection, _node_path(name), _silent_patch(silent=False))
+    for pod in _pod_paths(connection, name, silent=True):
+        _patch(connection, pod, _silent_patch(silent=False))
+    _wait_for_taint(connection, name, tainted=False)
 
 
 def uncordon(connection: Connection, name: str) -> None:
     """Let the node take pods again after a drain."""
-    _get(connection, name)
-    _patch(connection, _node(name), {"spec": {"unschedulable": None}})
+    _get_node(connection, name)
+    _patch(connection, _node_path(name), {"spec": {"unschedulable": None}})
 
 
 def add_taint(connection: Connection, name: str, taint: Taint) -> None:
-    """Add the taint. One of the same key and effect is replaced."""
-    added = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+    """Add the taint, which replaces a taint with the same key and effect."""
+    new_taint = {"key": taint.key, "value": taint.value, "effect": taint.effect}
 
     def change(taints: Taints) -> Taints:
-        return [*(each for each in taints if (each["key"], each["effect"]) != (taint.key, taint.effect)), added]
+        return [*(each for each in taints if (each["key"], each["effect"]) != (taint.key, taint.effect)), new_taint]
 
     _change_taints(connection, name, change)
 
 
 def remove_taint(connection: Connection, name: str, key: str) -> None:
-    """Remove the taints of that key, with any effect."""
+    """Remove the taints with the key, whatever their effect."""
     _change_taints(connection, name, lambda taints: [each for each in taints if each["key"] != key])
 
 
 def _change_taints(connection: Connection, name: str, change: Callable[[Taints], Taints]) -> None:
-    """Write the changed taints; kube-controller-manager writes the same list, so a conflict is tried again."""
+    """Write the changed taints. Retries conflicts, since kube-controller-manager writes the same list."""
     deadline = time.monotonic() + TAINT_SECONDS
     while True:
-        found = _get(connection, name)
+        node = _get_node(connection, name)
         body = {
-            "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
-            "spec": {"taints": change(found["spec"].get("taints") or [])},
+            "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]},
+            "spec": {"taints": change(node["spec"].get("taints") or [])},
         }
-        if _patch(connection, _node(name), body) != 409:
+        if _patch(connection, _node_path(name), body) != 409:
             return
         if time.monotonic() > deadline:
             raise DevclusterError(f"the taints of node {name!r} change all the time: try again.")
 
 
 def _silence_pods(connection: Connection, name: str) -> None:
-    for pod in _pods(connection, name, silent=False):
-        _patch(connection, pod, _silence(silent=True))
-        _patch(connection, f"{pod}/status", _ready("False"), STRATEGIC)
+    for pod in _pod_paths(connection, name, silent=False):
+        _patch(connection, pod, _silent_patch(silent=True))
+        _patch(connection, f"{pod}/status", _ready_patch("False"), STRATEGIC)
 
 
-def _pods(connection: Connection, name: str, *, silent: bool) -> Iterator[str]:
-    """The paths of the node's pods, those that are `silent` or those that are not."""
+def _pod_paths(connection: Connection, name: str, *, silent: bool) -> Iterator[str]:
+    """The URL paths of the node's pods that have the annotation (`silent`) or do not have it."""
     status, answer = connection.request("GET", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{name}")
     if status != 200:
         raise DevclusterError(f"the pods of node {name!r} cannot be listed, status {status}: {answer}")
@@ -117,47 +117,47 @@ def _pods(connection: Connection, name: str, *, silent: bool) -> Iterator[str]:
             yield f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
 
 
-def _wait(connection: Connection, name: str, *, tainted: bool) -> None:
+def _wait_for_taint(connection: Connection, name: str, *, tainted: bool) -> None:
     deadline = time.monotonic() + TAINT_SECONDS
     while True:
-        taints = _get(connection, name)["spec"].get("taints") or []
+        taints = _get_node(connection, name)["spec"].get("taints") or []
         if any(taint["key"] == UNREACHABLE for taint in taints) == tainted:
             return
         if time.monotonic() > deadline:
-            done = "did not get" if tainted else "did not lose"
+            failure = "did not get" if tainted else "did not lose"
             raise DevclusterError(
-                f"node {name!r} {done} the taint {UNREACHABLE}: see `jobset cluster logs kube-controller-manager`."
+                f"node {name!r} {failure} the taint {UNREACHABLE}: see `jobset cluster logs kube-controller-manager`."
             )
         time.sleep(0.05)
 
 
-def _get(connection: Connection, name: str) -> dict[str, Any]:
-    """The node; raises DevclusterError if the cluster has none of that name."""
-    status, answer = connection.request("GET", _node(name))
+def _get_node(connection: Connection, name: str) -> dict[str, Any]:
+    """The node. Raises DevclusterError if the cluster has no node with this name."""
+    status, answer = connection.request("GET", _node_path(name))
     if status == 404:
         raise DevclusterError(f"the cluster has no node {name!r}: list them with `kubectl get nodes`.")
     if status != 200:
         raise DevclusterError(f"node {name!r} cannot be read, status {status}: {answer}")
-    found: dict[str, Any] = answer
-    return found
+    node: dict[str, Any] = answer
+    return node
 
 
 def _patch(connection: Connection, path: str, body: Mapping[str, Any], content: str = MERGE) -> int:
-    """Send the patch; returns the status. A pod that is gone meanwhile (404) and a conflict (409) are not errors."""
+    """Send the patch. Returns the status. A pod that is gone (404) and a conflict (409) are not errors."""
     status, answer = connection.request("PATCH", path, body, content)
     if status not in (200, 409) and not (status == 404 and "/pods/" in path):
         raise DevclusterError(f"the change of {path} was refused with status {status}: {reason_of(answer)}")
     return status
 
 
-def _node(name: str) -> str:
+def _node_path(name: str) -> str:
     return f"/api/v1/nodes/{name}"
 
 
-def _silence(*, silent: bool) -> dict[str, Any]:
+def _silent_patch(*, silent: bool) -> dict[str, Any]:
     return {"metadata": {"annotations": {SILENT_ANNOTATION: "true" if silent else None}}}
 
 
-def _ready(status: str, **more: str) -> dict[str, Any]:
+def _ready_patch(status: str, **more: str) -> dict[str, Any]:
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"status": {"conditions": [{"type": "Ready", "status": status, "lastTransitionTime": now, **more}]}}

@@ -1,4 +1,4 @@
-"""Fake nodes: objects that kwok plays. This file only talks to the API server."""
+"""Creates fake nodes, whose kubelets kwok plays, by requests to the API server."""
 
 import ssl
 import time
@@ -13,16 +13,16 @@ from dev.cluster.rest import Connection, reason_of
 from dev.cluster.spec import DEFAULT_CAPACITY, FakeNodes
 
 FAKE_TAINT = {"key": NODE_ANNOTATION, "value": "fake", "effect": "NoSchedule"}
-"""Keeps pods that have to run off fake nodes, if there are real ones, too."""
+"""A taint that keeps pods off fake nodes in a cluster that also has real nodes."""
 EXIT_CODE = "kwok.jobset.dev/exit-code"
-"""Annotation of a fake pod: it ends with this code."""
+"""Annotation with the exit code of a fake pod."""
 WORKERS = 8
 READY_SECONDS = 60
 
 
 def node(index: int, nodes: FakeNodes, taints: Sequence[Mapping[str, str]] = ()) -> dict[str, Any]:
-    """The Node object number `index` (from 0): name, labels, taints, capacity, address."""
-    name = _name(index)
+    """The Node object with the number `index` (from 0): name, labels, taints, capacity, address."""
+    name = _node_name(index)
     capacity = {**DEFAULT_CAPACITY, **nodes.capacity}
     address = f"10.{64 + index // 65536}.{index // 256 % 256}.{index % 256}"
     return {
@@ -52,7 +52,7 @@ def node(index: int, nodes: FakeNodes, taints: Sequence[Mapping[str, str]] = ())
 
 
 def create_nodes(port: int, tls: ssl.SSLContext, nodes: FakeNodes, *, beside_real: bool = False) -> None:
-    """Create all nodes and wait until they can be used. Those beside real nodes have `FAKE_TAINT`."""
+    """Create all nodes and wait until they can be used. In a cluster with real nodes, they have `FAKE_TAINT`."""
     taints = [FAKE_TAINT] if beside_real else []
 
     def create_slice(first: int) -> None:
@@ -66,11 +66,11 @@ def create_nodes(port: int, tls: ssl.SSLContext, nodes: FakeNodes, *, beside_rea
         for _ in pool.map(create_slice, range(WORKERS)):
             pass
     with Connection(port, tls) as connection:
-        wait_usable(connection, {_name(index) for index in range(nodes.count)}, "logs of kwok")
+        wait_usable(connection, {_node_name(index) for index in range(nodes.count)}, "logs of kwok")
 
 
 def wait_usable(connection: Connection, names: AbstractSet[str], logs: str) -> None:
-    """Wait until these nodes are Ready, without taints except `FAKE_TAINT`. `logs`: what to read if they are not."""
+    """Wait until these nodes are Ready, without taints except `FAKE_TAINT`. `logs`: logs to read if they are not."""
     deadline = time.monotonic() + READY_SECONDS + len(names) / 50
     while missing := names - _usable_nodes(connection):
         if time.monotonic() > deadline:
@@ -96,5 +96,5 @@ def _usable_nodes(connection: Connection) -> set[str]:
     }
 
 
-def _name(index: int) -> str:
+def _node_name(index: int) -> str:
     return f"node-{index:04d}"

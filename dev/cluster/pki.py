@@ -1,6 +1,6 @@
-"""Keys and certificates of a local cluster: two authorities (cluster, etcd), serving pairs, client pairs, kubeconfigs.
+"""Makes keys and certificates of a local cluster: CAs of cluster and etcd, of servers and clients, and kubeconfigs.
 
-Every component gets its own client certificate, so that RBAC and the audit log distinguish them.
+Every component gets its own client certificate, so that RBAC and the audit log distinguish the components.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Pair:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, from its first byte on."""
+    """Write a file that only its owner can read, even while it is written."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:  # noqa: PTH123 - opens a descriptor
         file.write(content)
 
@@ -61,13 +61,13 @@ def new_authority(name: str) -> Pair:
     """A self-signed certificate authority with common name `name`."""
     key = _new_key()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    builder = _builder(subject, subject, key, authority=True)
+    builder = _certificate_builder(subject, subject, key, authority=True)
     return Pair(certificates_pem([builder.sign(key, hashes.SHA256())]), _key_pem(key))
 
 
 def issue_serving(authority: Pair, name: str) -> Pair:
-    """A pair for a server on this machine, usable as a client too (etcd dials itself)."""
-    return _issue(authority, [x509.NameAttribute(NameOID.COMMON_NAME, name)], SERVING_HOSTS)
+    """A pair for a server on this machine, which is also valid for a client, since etcd connects to itself."""
+    return _issue_pair(authority, [x509.NameAttribute(NameOID.COMMON_NAME, name)], SERVING_HOSTS)
 
 
 def issue_client(authority: Pair, user: str, groups: Sequence[str] = ()) -> Pair:
@@ -79,7 +79,7 @@ def issue_client(authority: Pair, user: str, groups: Sequence[str] = ()) -> Pair
         )
     attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, user))
-    return _issue(authority, attributes)
+    return _issue_pair(authority, attributes)
 
 
 def new_signing_key() -> bytes:
@@ -88,17 +88,19 @@ def new_signing_key() -> bytes:
 
 
 def kubeconfig(cluster: str, server: str, authority: bytes, client: Pair) -> str:
-    """A self-contained kubeconfig: context and cluster are `cluster`, nothing refers to other files."""
+    """A self-contained kubeconfig, whose context and cluster have the name `cluster`."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority-data": _text(authority)}}],
+        "clusters": [
+            {"name": cluster, "cluster": {"server": server, "certificate-authority-data": _base64_text(authority)}}
+        ],
         "users": [
             {
                 "name": cluster,
                 "user": {
-                    "client-certificate-data": _text(client.certificate),
-                    "client-key-data": _text(client.key),
+                    "client-certificate-data": _base64_text(client.certificate),
+                    "client-key-data": _base64_text(client.key),
                 },
             }
         ],
@@ -108,8 +110,8 @@ def kubeconfig(cluster: str, server: str, authority: bytes, client: Pair) -> str
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def _issue(authority: Pair, subject: list[x509.NameAttribute[str]], hosts: Sequence[str] = ()) -> Pair:
-    """A pair for a client, and with hosts for a server, too."""
+def _issue_pair(authority: Pair, subject: list[x509.NameAttribute[str]], hosts: Sequence[str] = ()) -> Pair:
+    """A pair for a client. With `hosts`, it is also for a server."""
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     issuer_key = serialization.load_pem_private_key(authority.key, None)
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
@@ -118,7 +120,7 @@ def _issue(authority: Pair, subject: list[x509.NameAttribute[str]], hosts: Seque
     usages = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if hosts else [])]
     issuer_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     builder = (
-        _builder(x509.Name(subject), issuer.subject, key, authority=False)
+        _certificate_builder(x509.Name(subject), issuer.subject, key, authority=False)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         .add_extension(issuer_id, critical=False)
     )
@@ -127,7 +129,7 @@ def _issue(authority: Pair, subject: list[x509.NameAttribute[str]], hosts: Seque
     return Pair(certificates_pem([builder.sign(issuer_key, hashes.SHA256())]), _key_pem(key))
 
 
-def _builder(
+def _certificate_builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, authority: bool
 ) -> x509.CertificateBuilder:
     fresh = Fresh(dt.datetime.now(dt.UTC), _new_key, x509.random_serial_number)
@@ -145,11 +147,11 @@ def _new_key() -> ec.EllipticCurvePrivateKey:
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    # The API server reads EC signing keys in this form only, not in PKCS8.
+    # The API server reads EC signing keys only in this form, not in PKCS8.
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
 
 
-def _text(data: bytes) -> str:
+def _base64_text(data: bytes) -> str:
     return base64.b64encode(data).decode()

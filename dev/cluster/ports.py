@@ -1,4 +1,4 @@
-"""The ports of a cluster's listeners on 127.0.0.1."""
+"""Picks the ports of a cluster's listeners on 127.0.0.1."""
 
 import errno
 import random
@@ -13,16 +13,16 @@ PORTS = range(20000, 32000)
 
 
 def pick_ports(spec: ClusterSpec) -> dict[str, int]:
-    """A free port for each, by name. DevclusterError if the one that was asked for is taken."""
-    if spec.port and not _free(spec.port):
+    """A free port for each listener, by name. Raises DevclusterError if the port of the spec is taken."""
+    if spec.port and not _is_free(spec.port):
         raise DevclusterError(
             f"port {spec.port} on 127.0.0.1 is taken by another process: choose another --port, or none to have "
             f"a free one picked (`jobset cluster status` lists the ports of other clusters)."
         )
     names = port_names(spec)
     candidates = random.sample(PORTS, 20 * len(names))
-    free = (port for port in candidates if _free(port))
-    ports = dict(zip(names, free, strict=False))
+    free_ports = (port for port in candidates if _is_free(port))
+    ports = dict(zip(names, free_ports, strict=False))
     if len(ports) < len(names):
         raise DevclusterError(f"no free ports between {PORTS.start} and {PORTS.stop} on 127.0.0.1.")
     if spec.port:
@@ -30,7 +30,7 @@ def pick_ports(spec: ClusterSpec) -> dict[str, int]:
     return ports
 
 
-def _free(port: int) -> bool:
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,7 +1,7 @@
-"""Shows what a long task does, how far it is, and how long it has taken.
+"""Shows the progress of a long task, and how long it has taken.
 
-A terminal gets a live line, anything else a plain line every 15 seconds. Everything goes to standard error, so that
-results can be piped.
+A terminal gets a live line. Any other stream gets a plain line every 15 seconds. Everything goes to standard error, so
+that results can be piped.
 """
 
 import sys
@@ -25,7 +25,7 @@ def say(line: str) -> None:
 
 @contextmanager
 def step(title: str) -> Iterator[Report]:
-    """Show `title` while the block runs, and after it how long the block took."""
+    """Show `title` while the block runs, and afterwards how long the block took."""
     started = time.monotonic()
     display = _terminal(title) if sys.stderr.isatty() else _plain(title, sys.stderr, PLAIN_SECONDS)
     with display as report:
@@ -34,7 +34,7 @@ def step(title: str) -> Iterator[Report]:
 
 
 def elapsed_text(started: float) -> str:
-    """Time since the monotonic clock read `started`, as "7 s" or "3 min 05 s"."""
+    """The time since `started` (`time.monotonic`), as "7 s" or "3 min 05 s"."""
     minutes, seconds = divmod(int(time.monotonic() - started), 60)
     return f"{minutes} min {seconds:02} s" if minutes else f"{seconds} s"
 

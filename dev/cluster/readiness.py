@@ -1,4 +1,4 @@
-"""Asks the processes beside the control plane whether they are ready, by the probes that they have announced."""
+"""Probes whether the processes beside the control plane are ready, at the URLs that they have stored."""
 
 import http.client
 import urllib.error
@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dev.cluster.spec import Layout
 
 SECONDS = 2.0
-"""For an answer: the command that asks shows other clusters, too."""
+"""Time limit of a probe. It is short, since `jobset cluster status` probes the processes of all clusters."""
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def unready_words(report: Mapping[str, Mapping[str, object]], layout: Layout) -> str:
-    """A line for each process that runs and is not ready, with the reason. `report`: as of `KeptProcesses`."""
+    """A line for each process that runs and is not ready, with the reason. `report`: from `KeptProcesses.report`."""
     return "\n".join(
         f"{name} runs and is not ready: {reason}. Its log: {layout.log(name)}"
         for name, each in report.items()
@@ -22,7 +22,7 @@ def unready_words(report: Mapping[str, Mapping[str, object]], layout: Layout) ->
 
 
 def _fault(layout: Layout, name: str) -> str:
-    """Why a process is not ready; empty if it is, or has no probe."""
+    """The reason why a process is not ready; empty if it is ready, or has no probe."""
     path = layout.probe(name)
     if not path.is_file():
         return ""

@@ -1,4 +1,4 @@
-"""A small blocking JSON client for readiness checks and fake nodes. Other code uses `kube/`."""
+"""A small blocking JSON client for readiness checks and nodes. Other code uses the client in `kube/`."""
 
 import http.client
 import json
@@ -13,7 +13,7 @@ MERGE = "application/merge-patch+json"
 
 
 class Connection:
-    """One keep-alive connection to 127.0.0.1:`port`; not safe to share between threads."""
+    """One keep-alive connection to 127.0.0.1:`port`. It is not safe to share between threads."""
 
     def __init__(self, port: int, tls: ssl.SSLContext | None, timeout: float = TIMEOUT_SECONDS) -> None:
         if tls is None:
@@ -30,7 +30,7 @@ class Connection:
     def request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, content: str = "application/json"
     ) -> tuple[int, Any]:
-        """Send one request; returns (status, decoded JSON, or text if the answer is not JSON)."""
+        """Send one request. Returns the status, and the decoded JSON, or the text if the answer is not JSON."""
         data = None if body is None else json.dumps(body).encode()
         self._http.request(method, path, data, {"Content-Type": content, "Accept": "application/json"})
         answer = self._http.getresponse()
@@ -41,12 +41,12 @@ class Connection:
 
 
 def reason_of(answer: Any) -> str:
-    """The API server's message in a refusal."""
+    """The API server's message in an answer that refuses a request."""
     return str(answer.get("message", answer) if isinstance(answer, dict) else answer)
 
 
 def client_tls(pki: Path, authority: str, client: str) -> ssl.SSLContext:
-    """A TLS context that trusts `pki/authority.crt` and shows `pki/client.{crt,key}`."""
+    """A TLS context that trusts the CA `pki/authority.crt` and has the client certificate `pki/client.{crt,key}`."""
     context = ssl.create_default_context(cafile=pki / f"{authority}.crt")
     context.load_cert_chain(pki / f"{client}.crt", pki / f"{client}.key")
     return context

@@ -23,11 +23,11 @@ DEFAULT_CAPACITY = {"cpu": "32", "memory": "256Gi", "pods": "110"}
 
 @dataclass(frozen=True, kw_only=True)
 class FakeNodes:
-    """Nodes that kwok pretends to be.
+    """Fake nodes, whose kubelets kwok plays.
 
-    `label_every` maps a label key to a group size: node i carries `key=<last path segment of key>-<i // size>`.
-    `labels` are those that all have. `capacity` maps a resource name to a quantity and is merged over
-    `DEFAULT_CAPACITY`. `features` are those that their kubelets declare (`status.declaredFeatures`).
+    `label_every` maps a label key to a group size: node i has the label `key=<last path segment of key>-<i // size>`.
+    `labels` are labels of all nodes. `capacity` maps a resource name to a quantity, and is merged over
+    `DEFAULT_CAPACITY`. `features` are the features that the kubelets declare (`status.declaredFeatures`).
     """
 
     count: int = 0
@@ -46,16 +46,18 @@ class FakeNodes:
 class ClusterSpec:
     """One local cluster.
 
-    `profile` "api" is etcd and kube-apiserver; "full" adds the controller manager, the scheduler and kwok. `real_nodes`
-    is a number of nodes that run containers (`dev.cluster.real`), beside the fake ones. `volumes` is a number of fake
-    ones, of a StorageClass that is the default: a claim is bound at once, and its volume is available again after the
-    claim is deleted. `port` is the API server's, 0 picks a free one. `gang` turns on the scheduling gates and API
-    versions of `GANG_GATES` and `GANG_RUNTIME_CONFIG`, if its binaries have them. `qps` limits each client of the
-    controller manager and the scheduler (requests per second, burst is twice that). `audit` writes every request at
-    Metadata level to `audit.log`, and writes of the resources `audit_bodies` ("jobs.batch",
-    "leases.coordination.k8s.io", "pods.") with request and response; the file is rotated at `audit_mib`, and one old
-    file is kept. `admission_config` is a file for kube-apiserver's flag `--admission-control-config-file`. With `keep`
-    a component that ends is started again, as the kubelet of a control plane's node does.
+    - `profile`: "api" is etcd and kube-apiserver; "full" adds the controller manager, the scheduler and kwok. -
+    `real_nodes`: number of nodes that run containers (`dev.cluster.real`), beside the fake nodes. - `volumes`: number
+    of fake volumes of the default StorageClass. A claim is bound at once, and its volume is available
+      again after the claim is deleted.
+    - `port`: port of the API server; 0 picks a free port. - `gang`: turns on `GANG_GATES` and `GANG_RUNTIME_CONFIG`, if
+    the binaries have them. - `qps`: requests per second of each client of the controller manager and the scheduler. The
+    burst is twice as large. - `audit`: writes every request at Metadata level to `audit.log`, and writes of the
+    resources `audit_bodies`
+      ("jobs.batch", "leases.coordination.k8s.io", "pods.") with request and response. The file is rotated at
+      `audit_mib`, and one old file is kept.
+    - `admission_config`: a file for kube-apiserver's flag `--admission-control-config-file`.
+    - `keep`: a component that ends is started again, as the kubelet of a control plane's node does.
     """
 
     name: str = "default"
@@ -93,13 +95,13 @@ class ClusterSpec:
 
 @dataclass(frozen=True)
 class Layout:
-    """The files of one cluster; `root` is its state folder and holds all of them."""
+    """The files of one cluster, which are all in its state folder `root`."""
 
     root: Path
 
     @classmethod
     def for_name(cls, name: str, state_root: Path | None) -> Layout:
-        """The layout of the cluster called `name` below `state_root`, or below the user's state directory."""
+        """The layout of the cluster `name` below `state_root`, or below the user's state directory."""
         if not NAME.fullmatch(name):
             raise UsageError(
                 f"cluster name {name!r} is not usable: use 1 to 40 lower-case letters, digits and dashes, "
@@ -109,7 +111,7 @@ class Layout:
 
     @property
     def record(self) -> Path:
-        """The specification, the ports and the binaries: written once, before anything starts."""
+        """The file with specification, ports and binaries, which is written once, before any process starts."""
         return self.root / "cluster.json"
 
     @property
@@ -119,7 +121,7 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """Held by the supervisor as long as it runs; the kernel releases it."""
+        """The lock file that the supervisor holds while it runs. The kernel releases the lock."""
         return self.root / "supervisor.lock"
 
     @property
@@ -149,11 +151,11 @@ class Layout:
 
     @property
     def kept_folder(self) -> Path:
-        """The kept processes beside the control plane: a file with the command line of each."""
+        """The folder of processes beside the control plane, with a file with the command line of each process."""
         return self.root / "kept"
 
     def probe(self, name: str) -> Path:
-        """The file with the URL of the readiness probe of a process; absent if the process has none."""
+        """The file with the URL of the readiness probe of a process. It is absent if the process has no probe."""
         return self.kept_folder / f"{name}.url"
 
     def log(self, component: str) -> Path:

@@ -1,8 +1,8 @@
-"""The process that owns a cluster's processes: starts them in order, watches them, stops them in reverse order.
+"""The supervisor starts a cluster's processes in order, watches them, and stops them in reverse order.
 
-It is started by `cluster.up` as `python -m dev.cluster.supervisor STATE_DIR [OWNER_PID]`. With an owner it ends when
-that process is gone; without one it runs until it gets SIGTERM. It must stay single-threaded (the death signal of
-the children is tied to the thread that started them) and must not import anything slow.
+`cluster.up` starts it as `python -m dev.cluster.supervisor STATE_DIR [OWNER_PID]`. With an owner, it ends when the
+owner is gone. Without an owner, it runs until it gets SIGTERM. It must stay single-threaded, since the death signal of
+a child is tied to the thread that started the child, and must not import slow modules.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ class SupervisorStopped(Exception):  # noqa: N818 - not an error: someone asked 
 
 
 class ComponentDied(Exception):  # noqa: N818 - reads as what happened
-    """A component ended, or did not become ready in time; the message is for the user."""
+    """A component ended, or did not become ready in time. The message is for the user."""
 
 
 class Supervisor:
@@ -59,7 +59,7 @@ class Supervisor:
             signal.signal(number, self._stop)
 
     def run(self) -> int:
-        """Start, watch, stop; returns 0 after a stop that was asked for, 1 after a failure."""
+        """Start, watch and stop the processes. Returns 0 after a requested stop, 1 after a failure."""
         try:
             plan = Plan.read(self._layout)
             self._start(components(plan))
@@ -79,7 +79,7 @@ class Supervisor:
         stop_in_order([*self._running, *self._kept.running()])
         self._report(outcome, message)
         if self._is_orphaned():
-            remove_folder(self._layout)  # the command that would do it has ended already
+            remove_folder(self._layout)  # the owner, which would remove it, has ended already
         return 0 if outcome == "stopped" else 1
 
     def _is_orphaned(self) -> bool:
@@ -88,13 +88,13 @@ class Supervisor:
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         self._told_to_stop = True
 
-    def _start(self, wanted: list[Component]) -> None:
-        for rank in sorted({component.rank for component in wanted}):
-            group = [component for component in wanted if component.rank == rank]
+    def _start(self, processes: list[Component]) -> None:
+        for rank in sorted({component.rank for component in processes}):
+            group = [component for component in processes if component.rank == rank]
             for component in group:
                 self._running.append((component, self._spawn(component)))
             self._report("starting", f"waiting for {', '.join(component.name for component in group)}")
-            # Not for etcd: the API server retries until etcd answers, and is ready only then.
+            # There is no need to wait for etcd, since the API server is ready only when etcd answers.
             if rank > 0:
                 for component in group:
                     self._wait_ready(component)
@@ -127,8 +127,8 @@ class Supervisor:
         for component, process in self._running:
             code = process.poll()
             if code is not None:
-                how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-                raise ComponentDied(f"{component.name} {how}.\n{self._tail(component)}")
+                end = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+                raise ComponentDied(f"{component.name} {end}.\n{self._tail(component)}")
 
     def _tail(self, component: Component) -> str:
         path = self._layout.log(component.name)
@@ -152,9 +152,9 @@ class Supervisor:
 
 
 def remove_folder(layout: Layout) -> None:
-    """Remove the state folder of a cluster whose processes have ended, and what is left of its real nodes.
+    """Remove the state folder of a cluster whose processes have ended, and the cgroups of its real nodes.
 
-    The record is removed last: if this is interrupted, the folder still counts as ours, and the next `down` removes it.
+    The record is removed last, so that after an interruption the folder still counts as ours, and `down` removes it.
     """
     remove_remains(layout)
     for path in layout.root.iterdir():
@@ -166,7 +166,7 @@ def remove_folder(layout: Layout) -> None:
 
 
 def spawn(component: Component, layout: Layout) -> subprocess.Popen[bytes]:
-    """Start one component with its output in its log file; on Linux it dies with this process."""
+    """Start one component, with its output in its log file. On Linux, it ends with this process."""
     with layout.log(component.name).open("ab") as log:
         return subprocess.Popen(  # noqa: S603 - the command lines are our own
             component.argv,
@@ -194,7 +194,7 @@ def death_signal() -> Callable[[], None] | None:
 
 
 def stop_in_order(running: Iterable[tuple[Component, subprocess.Popen[bytes]]]) -> None:
-    """Clients first, then the API server, etcd last: an API server without etcd takes long to stop."""
+    """Stop clients first, then the API server, and etcd last, as an API server without etcd takes long to stop."""
     pairs = list(running)
     # A process without its server or store would not end by itself.
     seconds = STOP_SECONDS if all(process.poll() is None for _, process in pairs) else CRIPPLED_STOP_SECONDS
@@ -212,7 +212,7 @@ def stop_in_order(running: Iterable[tuple[Component, subprocess.Popen[bytes]]]) 
 
 
 def tail(path: Path, count: int) -> list[str]:
-    """The last `count` lines of a text file; none when it cannot be read."""
+    """The last `count` lines of a text file; none if it cannot be read."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 512 * count))
         return file.read().decode(errors="replace").splitlines()[-count:]

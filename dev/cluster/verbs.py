@@ -28,7 +28,7 @@ def add_verb(
 
 
 def add_cluster_flags(parser: argparse.ArgumentParser) -> Callable[..., argparse.Action]:
-    """Add the flags that select the cluster; returns a function that adds more."""
+    """Add the flags that select the cluster. Returns the function that adds flags to the parser."""
     parser.add_argument("--name", default="default", help="which cluster (default: default)")
     add_state_dir(parser.add_argument)
     return parser.add_argument

@@ -71,7 +71,7 @@ class OneLife:
         }
 
     def wait_until_quiet(self) -> None:
-        start = audit.size(self._sets.cluster.audit_log)
+        start = audit.log_size(self._sets.cluster.audit_log)
         before: Counter[str] = Counter()
 
         def quiet() -> bool:
@@ -84,7 +84,7 @@ class OneLife:
 
     def calls_of(self, step: Step) -> tuple[Counter[str], float]:
         """What is asked from now until all is quiet, and the seconds until the JobSet looks as it should."""
-        start, since, reviewed = audit.size(self._sets.cluster.audit_log), now(self._sets), self._reviews()
+        start, since, reviewed = audit.log_size(self._sets.cluster.audit_log), now(self._sets), self._reviews()
         begun = time.monotonic()
         step.act()
         wait_for(step.reached, timeout=60)

@@ -26,7 +26,7 @@ def some_of_attempt(sets, number: int) -> bool:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("number", [60, pytest.param(300, marks=pytest.mark.slow)])
 def test_jobs_are_created_with_one_call_each_and_deleted_thirty_at_a_time(sets, manager, number):
-    start = audit.size(sets.cluster.audit_log)
+    start = audit.log_size(sets.cluster.audit_log)
     sets.apply(manifest(group(replicas=number), failurePolicy={"maxRestarts": 1}))
     sets.wait_ready(number, timeout=100)
     calls = manager.calls(start, namespace=sets.namespace)
@@ -38,7 +38,7 @@ def test_jobs_are_created_with_one_call_each_and_deleted_thirty_at_a_time(sets, 
     assert {key for key in calls if key[2] >= 400} == set(), "nothing refused, nothing in conflict"
     assert sum(n for (verb, *_), n in calls.items() if verb in {"get", "list"}) == 0, "caches answer all reads"
 
-    start, begun = audit.size(sets.cluster.audit_log), time.monotonic()
+    start, begun = audit.log_size(sets.cluster.audit_log), time.monotonic()
     sets.end(sets.pods()[0], 1)
     wait_for(lambda: sets.status()["restarts"] == 1, timeout=60)
     sets.wait_ready(number, timeout=150)
@@ -55,7 +55,7 @@ def test_jobs_are_created_with_one_call_each_and_deleted_thirty_at_a_time(sets, 
 
 @pytest.mark.manager(suspend={"createJobs": "OnResume"})
 def test_a_queued_set_costs_nothing_before_it_is_admitted(sets, manager):
-    start = audit.size(sets.cluster.audit_log)
+    start = audit.log_size(sets.cluster.audit_log)
     sets.apply(manifest(group(replicas=20), suspend=True))
     wait_for(lambda: sets.condition("Suspended"), what="the set is known to be suspended")
     calls = manager.calls(start, namespace=sets.namespace)
@@ -81,7 +81,7 @@ def test_a_settled_set_and_a_new_manager_write_nothing(sets, manager):
     sets.apply(manifest(group(replicas=5)))
     sets.wait_ready(5)
     manager.stop()
-    start = audit.size(sets.cluster.audit_log)
+    start = audit.log_size(sets.cluster.audit_log)
     manager.start()
     sets.apply(manifest(group(), name="probe"))
     sets.wait_ready(1, "probe")
@@ -109,7 +109,7 @@ def test_a_set_can_be_deleted_with_its_children_while_the_manager_is_down(sets, 
 
 def test_the_managers_rights_are_enough(sets, manager):
     manager.stop()
-    start = audit.size(sets.cluster.audit_log)
+    start = audit.log_size(sets.cluster.audit_log)
     manager.start()
     sets.apply(manifest(group(replicas=2), failurePolicy={"maxRestarts": 1}, ttlSecondsAfterFinished=1))
     sets.wait_ready(2)

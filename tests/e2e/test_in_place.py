@@ -1,7 +1,7 @@
 """In-place restart as a whole: the manager, real agents and real workers; the test is the kubelet for the processes.
 
-kwok plays the pods' phases and nothing runs in its containers, so each pod gets one agent process here, which is started
-again when it ends with an error, as the kubelet would.
+kwok plays the pods' phases and nothing runs in its containers, so each pod gets one agent process here, which is
+started again when it ends with an error, as the kubelet would.
 """
 
 import os
@@ -221,7 +221,7 @@ def test_a_restart_takes_two_status_writes_and_three_requests_of_each_agent(sets
     sets.apply(jobset(max_restarts=3))
     first = running(kubelet, attempt=0)
     kubelet.until(lambda: sets.counts()["ready"] == 2, "counters that have settled")
-    start = audit.size(sets.cluster.audit_log)
+    start = audit.log_size(sets.cluster.audit_log)
     next(iter(kubelet.containers.values())).kill_worker()
     running(kubelet, attempt=1, but=first.values())
     assert manager.calls(start, namespace=sets.namespace) == {("patch", "jobsets/status", 200): 2}
@@ -234,7 +234,7 @@ def test_where_only_workers_start_again_each_agent_makes_one_request(sets, kubel
     sets.apply(jobset(max_restarts=3))
     first = running(kubelet, attempt=0)
     kubelet.until(lambda: sets.counts()["ready"] == 2, "counters that have settled")
-    start = audit.size(sets.cluster.audit_log)
+    start = audit.log_size(sets.cluster.audit_log)
     victim = next(iter(kubelet.containers.values()))
     victim.kill_worker()
     running(kubelet, attempt=1, but=first.values())

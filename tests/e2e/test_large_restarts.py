@@ -55,7 +55,7 @@ def test_one_call_deletes_and_no_job_meets_its_old_pods(sets: Sets, manager):
     rjob = group(replicas=JOBS, pods_per_job=2, annotations={GRACE: "3"})
     sets.apply(manifest(rjob, failurePolicy={"maxRestarts": 3}))
     sets.wait_ready(JOBS)
-    changes, start = Changes(sets), audit.size(sets.cluster.audit_log)
+    changes, start = Changes(sets), audit.log_size(sets.cluster.audit_log)
     sets.end(sets.pods()[0], 1)
     wait_for(lambda: sets.status().get("restarts") == 1, what="the restart")
     sets.wait_ready(JOBS)

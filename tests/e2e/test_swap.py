@@ -134,7 +134,7 @@ def test_sets_of_a_go_manager_are_taken_over_as_they_are_and_end_well(go, manage
     before = everything(go)
     [field] = {f["manager"] for f in before["services"][0]["metadata"]["managedFields"]}
     assert field == "jobset"
-    start = audit.size(go.cluster.audit_log)
+    start = audit.log_size(go.cluster.audit_log)
     local.install(go.cluster, webhook_port=manager_process.port)
     manager_process.start()
     sets = Sets(go.cluster, go.namespace)

@@ -84,7 +84,7 @@ def test_a_job_that_stays_in_deletion_holds_up_only_its_own_successor(sets):
     delete(sets, "js-workers-0")
     wait_for(lambda: len(sets.jobs()) == 2)
     [pod] = sets.pods(f"{PREFIX}job-index=1")
-    start = audit.size(sets.cluster.audit_log)
+    start = audit.log_size(sets.cluster.audit_log)
     sets.end(pod, 1)
     wait_for(lambda: sets.status()["restarts"] == 1)
     wait_for(lambda: sets.counts()["ready"] == 2, what="the others of the new attempt")
@@ -160,13 +160,13 @@ def test_a_namespace_in_deletion_is_left_in_peace(sets, manager):
     held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
     held_url = url(sets, "held", "configmaps")
     assert request(sets.cluster, "POST", held_url.removesuffix("/held"), held)[0] == 201
-    start = audit.size(sets.cluster.audit_log)
+    start = audit.log_size(sets.cluster.audit_log)
     kubectl(sets.cluster, "delete", "namespace", sets.namespace, "--wait=false")
     wait_for(lambda: sets.get() is None and sets.jobs() == [] and sets.pods() == [], what="all but what is held")
     at_rest = writes(sets, start)
     refused = sum(count for (_, _, code), count in at_rest.items() if code == 403)
     assert refused <= 5 * 20 + 10, "not more than a few for each Job, and some events"
-    start = audit.size(sets.cluster.audit_log)
+    start = audit.log_size(sets.cluster.audit_log)
     code = request(sets.cluster, "PATCH", held_url, {"metadata": {"finalizers": None}}, MERGE)[0]
     assert code == 200
     wait_for(lambda: request(sets.cluster, "GET", f"/api/v1/namespaces/{sets.namespace}")[0] == 404, what="its end")

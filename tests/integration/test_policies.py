@@ -109,7 +109,7 @@ def offline(folder: Path, body: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.usefixtures("stored")
 def test_a_refusal_is_to_the_letter_what_the_command_says_without_a_cluster(cluster: Cluster, tmp_path: Path):
     large = jobset(rjob(replicas=9), namespace=NAMESPACE)
-    before = audit.size(cluster.audit_log)
+    before = audit.log_size(cluster.audit_log)
     answer = answered(cluster, large, 422)
     causes = [(cause["field"], cause["message"]) for cause in answer["details"]["causes"]]
     errors = [found for found in offline(tmp_path, large) if found["severity"] == "error"]

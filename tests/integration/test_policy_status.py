@@ -98,7 +98,7 @@ def cluster(jobset_server: Cluster) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def start(cluster: Cluster) -> int:
     """Where the audit log of the server, which others have used before, stands as these tests begin."""
-    return audit.size(cluster.audit_log)
+    return audit.log_size(cluster.audit_log)
 
 
 @pytest.fixture(scope="module")

@@ -83,7 +83,7 @@ def record(binaries: dict[clients.Module, Path], work: Path, output: Path) -> No
 def record_streams(cluster: Cluster, phases: Iterator[str]) -> JSON:
     """What was sent in each phase, and which dry runs of ours were refused."""
     found: JSON = {}
-    start = audit.size(cluster.audit_log)
+    start = audit.log_size(cluster.audit_log)
     for phase in phases:
         with cluster.audit_log.open("rb") as log:
             log.seek(start)

@@ -37,22 +37,22 @@ def read_manifest(text: str | bytes) -> Manifest:
         source = Source("", text.decode() if isinstance(text, bytes) else text)
     except UnicodeDecodeError as error:
         raise UnreadableError(f"the text cannot be read: byte {error.start} is not UTF-8") from error
-    contents = [each for each in documents(source) if each.broken or each.value is not None]
-    faults = [fault for each in contents for fault in each.faults if fault.kind != "duplicate-key"]
+    filled = [each for each in documents(source) if each.broken or each.value is not None]
+    faults = [fault for each in filled for fault in each.faults if fault.kind != "duplicate-key"]
     if faults:
         raise UnreadableError(_fault_message(source, faults[0]))
-    if len(contents) != 1:
-        lines = ", ".join(str(_line(source, each.location.span.start)) for each in contents)
+    if len(filled) != 1:
+        lines = ", ".join(str(_line(source, each.location.span.start)) for each in filled)
         raise UnreadableError(
-            f"the text holds {count_noun(len(contents), 'document')}, which begin in lines {lines}; from_yaml takes one:"
+            f"the text holds {count_noun(len(filled), 'document')}, which begin in lines {lines}; from_yaml takes one:"
             " split it at the lines `---`"
-            if contents
+            if filled
             else "the text holds no document: it is empty, or has only comments"
         )
-    _refuse_name_of_file(contents[0].value)
-    if repeated_keys := [_repeated_key(source, fault) for fault in contents[0].faults]:
+    _refuse_name_of_file(filled[0].value)
+    if repeated_keys := [_repeated_key(source, fault) for fault in filled[0].faults]:
         raise UnreadableError(in_lines("the text has a key twice", cut_list(repeated_keys)))
-    return Manifest(contents[0])
+    return Manifest(filled[0])
 
 
 def _fault_message(source: Source, fault: Fault) -> str:

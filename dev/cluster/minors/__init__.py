@@ -1,8 +1,8 @@
 """Control planes of older minor versions of Kubernetes, for tests.
 
-A folder for each, whose go.mod pins the modules: the three commands as tools, k8s.io/kubernetes, and a replacement for
-each module of its folder `staging`; `go mod tidy` adds the rest. etcd, kubectl and kwok are those of the newest control
-plane.
+Each version has a folder. Its go.mod pins the modules: the three commands as tools, k8s.io/kubernetes, and a
+replacement for each module of the folder `staging` of Kubernetes. `go mod tidy` adds the rest. etcd, kubectl and kwok
+come from the newest control plane.
 """
 
 import os
@@ -24,16 +24,16 @@ from dev.cluster.build import PACKAGES, compile_packages
 from dev.cluster.download import Releases, fetch, release_assets
 from dev.cluster.errors import UsageError
 
-OWN = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+OWN_BINARIES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 MINORS = {file.parent.name: file.parent for file in sorted(Path(__file__).parent.glob("*/go.mod"))}
-"""By their version, such as 1.33."""
+"""The folder of each version, such as 1.33."""
 SPACE_MIB = 400
 
 
 def locate_minor(minor: str, sources: Sources) -> Path:
-    """The folder with all binaries; downloads or builds its own (7 minutes on 2 cores). DevclusterError if that fails.
+    """The folder with all binaries of a minor version, which are downloaded or built (7 minutes on 2 cores) if needed.
 
-    Raises `UsageError` for a version that is not in `MINORS`.
+    Raises `DevclusterError` if that fails, and `UsageError` for a version that is not in `MINORS`.
     """
     if minor not in MINORS:
         raise UsageError(f"there are control planes of Kubernetes {', '.join(MINORS)} and the newest, none of {minor}.")
@@ -50,12 +50,12 @@ def _is_complete(folder: Path) -> bool:
 
 def pinned_version(module: Path) -> str:
     """The patch version that a go.mod pins, such as 1.33.13."""
-    found: list[str] = re.findall(r"k8s\.io/kubernetes v(\S+)", (module / "go.mod").read_text())
-    return found[0]
+    versions: list[str] = re.findall(r"k8s\.io/kubernetes v(\S+)", (module / "go.mod").read_text())
+    return versions[0]
 
 
 def _key(module: Path) -> str:
-    """Names one exact set: the pinned modules, the platform and the flags."""
+    """The key of one set of binaries, from pinned modules, platform and build flags."""
     flags = repr((platform_name(), build_flags(pinned_version(module)))).encode()
     return content_key((module / "go.mod").read_bytes(), (module / "go.sum").read_bytes(), flags)
 
@@ -63,8 +63,8 @@ def _key(module: Path) -> str:
 def _install(module: Path, sources: Sources, newest: Path, folder: Path) -> None:
     version = pinned_version(module)
     releases = Releases(kubernetes=version, etcd="", bases={"kubernetes": sources.releases.bases.get("kubernetes", "")})
-    found = fetch([each for each in release_assets(releases, platform_name()) if each.name in OWN], folder)
-    if missing := [PACKAGES[name] for name in OWN if name not in found]:
+    fetched = fetch([each for each in release_assets(releases, platform_name()) if each.name in OWN_BINARIES], folder)
+    if missing := [PACKAGES[name] for name in OWN_BINARIES if name not in fetched]:
         compile_packages(module, missing, build_flags(version), folder, folder.parent)
-    for name in set(BINARIES) - set(OWN):
+    for name in set(BINARIES) - set(OWN_BINARIES):
         (folder / name).hardlink_to(newest / name)

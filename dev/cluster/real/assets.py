@@ -1,7 +1,7 @@
-"""Programs and images of real nodes in one folder of the cache: `bin`, `debian`, `images`. Built when asked for only.
+"""Provides the programs and images of real nodes in one folder of the cache: `bin`, `debian`, `images`.
 
-Official releases where they can be reached, else builds from pinned Go modules; runc, CNI plugins and nftables from the
-packages of the distribution.
+They come from official releases, or from pinned Go modules if the releases cannot be reached. runc, CNI plugins and
+nftables come from packages of the distribution.
 """
 
 import shutil
@@ -22,16 +22,16 @@ CONTAINERD = "2.4.2"
 COREDNS = "1.15.0"
 DNS_IMAGE = f"jobset.local/coredns:{COREDNS}"
 SHELL_IMAGE = "jobset.local/busybox:1"
-"""A shell and small tools, for tests and for trying things out. Each node has it, `PAUSE` and `DNS_IMAGE`."""
+"""An image with a shell and small tools, for tests and experiments. Each node has it, `PAUSE` and `DNS_IMAGE`."""
 PACKAGES = ("busybox-static", "catatonit", "containernetworking-plugins", "mount", "nftables", "runc")
-"""catatonit is the program of the sandbox of each pod, mount and nft are called by kubelet and kube-proxy."""
+"""catatonit is the program of each pod's sandbox. The kubelet calls mount, and kube-proxy calls nft."""
 SPACE_MIB = 1500
 _FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class _Module:
-    """Programs by name with their packages, from one go.mod; `ldflags` are for the linker."""
+    """The Go packages of programs, by name of the program, from one go.mod. `ldflags` are for the linker."""
 
     folder: Path
     packages: dict[str, str]
@@ -68,39 +68,41 @@ def release_assets(sources: Sources) -> list[Asset]:
     """The files of the official releases for this platform."""
     system, arch = platform_name()
     bases = sources.releases.bases
-    found = []
+    release_files = []
     if base := bases.get("kubernetes"):
         folder = f"v{sources.releases.kubernetes}/bin/{system}/{arch}"
-        found += [Asset(name, base, f"{folder}/{name}", f"{folder}/{name}.sha256") for name in _MODULES[0].packages]
+        release_files += [
+            Asset(name, base, f"{folder}/{name}", f"{folder}/{name}.sha256") for name in _MODULES[0].packages
+        ]
     if base := bases.get("containerd"):
         path = f"v{CONTAINERD}/containerd-static-{CONTAINERD}-{system}-{arch}.tar.gz"
         members = tuple(f"bin/{name}" for name in _MODULES[1].packages)
-        found.append(Asset("containerd", base, path, f"{path}.sha256sum", members))
+        release_files.append(Asset("containerd", base, path, f"{path}.sha256sum", members))
     if base := bases.get("coredns"):
         path = f"v{COREDNS}/coredns_{COREDNS}_{system}_{arch}.tgz"
-        found.append(Asset("coredns", base, path, f"{path}.sha256", ("coredns",)))
-    return found
+        release_files.append(Asset("coredns", base, path, f"{path}.sha256", ("coredns",)))
+    return release_files
 
 
 def _key() -> str:
-    """Names one exact set: the pinned modules, our sources, the packages' names, the platform and the flags."""
-    parts = [repr((platform_name(), PACKAGES)).encode()]
+    """The key of one set: the pinned modules, our sources, the names of packages, the platform and the flags."""
+    inputs = [repr((platform_name(), PACKAGES)).encode()]
     for module in _MODULES:
-        # Not by its folder: the programs are the same in every checkout.
-        parts.append(repr((module.packages, module.flags)).encode())
-        parts += [
+        # The folder of the module is not part of the key, since the programs are the same in every checkout.
+        inputs.append(repr((module.packages, module.flags)).encode())
+        inputs += [
             file.read_bytes() for file in sorted(module.folder.glob("*")) if file.suffix in {".mod", ".sum", ".go"}
         ]
-    return assets.content_key(*parts)
+    return assets.content_key(*inputs)
 
 
 def _install(sources: Sources, folder: Path) -> None:
     programs, system = folder / "bin", folder / "debian/usr/bin"
     programs.mkdir()
     (folder / "images").mkdir()
-    found = fetch(release_assets(sources), programs)
+    fetched = fetch(release_assets(sources), programs)
     for module in _MODULES:
-        if missing := [module.packages[name] for name in module.packages if name not in found]:
+        if missing := [module.packages[name] for name in module.packages if name not in fetched]:
             build.compile_packages(module.folder, missing, module.flags, programs, folder.parent)
     unpack_packages(PACKAGES, folder / "debian")
     _write_image(folder, "pause", system / "catatonit", PAUSE, {"Entrypoint": ["/bin/pause", "-P"]})
@@ -112,7 +114,7 @@ def _install(sources: Sources, folder: Path) -> None:
 
 
 def _write_image(folder: Path, name: str, program: Path, image: str, config: Object, links: Iterable[str] = ()) -> None:
-    """An image that has nothing but one program in /bin, and links to it."""
+    """Write an image that has only one program in /bin, and links to it."""
     root = folder / name
     (root / "bin").mkdir(parents=True)
     shutil.copy(program, root / "bin" / name)

@@ -1,4 +1,4 @@
-"""The cgroups of a node: a child of this process's own in each hierarchy of version 1, or one of version 2."""
+"""Creates and removes the cgroups of a node, below the cgroup of this process in each hierarchy."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ _REMOVE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """A mounted hierarchy. `options`: to mount it again; `top`: its root; `own`: the folder of this process in it."""
+    """A mounted cgroup hierarchy. `options` mount it again. `top` is its root, `own` the folder of this process."""
 
     version: int
     options: str
@@ -27,9 +27,10 @@ class Hierarchy:
     own: Path
 
     def parent(self) -> Path | None:
-        """The parent of a node's cgroup. In version 2 a cgroup has either processes or children with controllers.
+        """The parent of a node's cgroup; None if no cgroup can be the parent.
 
-        So the parent is the nearest cgroup above this process that already gives its children these controllers.
+        In version 2, a cgroup has either processes or children with controllers. So the parent is the nearest cgroup
+        above this process that already gives its children the controllers.
         """
         if self.version == 1:
             return self.own
@@ -42,23 +43,23 @@ class Hierarchy:
 
 
 def hierarchies(mounts: str, own: str) -> list[Hierarchy]:
-    """Hierarchies in the texts of /proc/self/mountinfo and /proc/self/cgroup.
+    """The hierarchies in the texts of /proc/self/mountinfo (`mounts`) and /proc/self/cgroup (`own`).
 
-    Version 2 is left out where version 1 exists. Of version 2 the first that is mounted counts.
+    They are all hierarchies of version 1, or else the first mounted hierarchy of version 2.
     """
     paths = {}
     for line in own.splitlines():
         _, names, path = line.split(":", 2)
         paths[names] = path
-    found = [each for line in mounts.splitlines() if (each := _hierarchy(line, paths))]
-    first = [each for each in found if each.version == 1]
-    return first or found[:1]
+    all_hierarchies = [each for line in mounts.splitlines() if (each := _hierarchy(line, paths))]
+    version_1 = [each for each in all_hierarchies if each.version == 1]
+    return version_1 or all_hierarchies[:1]
 
 
 def _hierarchy(line: str, paths: Mapping[str, str]) -> Hierarchy | None:
-    before, _, after = line.partition(" - ")
-    root, top = before.split()[3:5]
-    kind, _, options = after.split()[:3]
+    mount_point, _, file_system = line.partition(" - ")
+    root, top = mount_point.split()[3:5]
+    kind, _, options = file_system.split()[:3]
     if kind not in {"cgroup", "cgroup2"}:
         return None
     mount_options = set(options.split(","))
@@ -69,7 +70,7 @@ def _hierarchy(line: str, paths: Mapping[str, str]) -> Hierarchy | None:
     )
     if names is None or names not in paths:
         return None
-    # In a container the hierarchy's mount begins at the container's own cgroup, and so does the path or not.
+    # In a container, the mount begins at the container's own cgroup. The path may begin there, too, or at the root.
     path = paths[names].removeprefix(root) if root != "/" else paths[names]
     named = f"none,{names}" if names.startswith("name=") else names
     return Hierarchy(2 if kind == "cgroup2" else 1, named, Path(top), Path(top, path.strip("/")))
@@ -79,40 +80,42 @@ def own_hierarchies() -> list[Hierarchy]:
     return hierarchies(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
 
 
-def make(node: RealNode) -> list[Path]:
+def create_cgroups(node: RealNode) -> list[Path]:
     """Create the cgroups of a node. Their paths are stored first, so that `remove_remains` finds all of them."""
-    name = f"jobset-{node.layout.root.name}-{node.layout.root.stat().st_ino}-{node.name}"  # another cluster has another
-    found = {parent / name: hierarchy for hierarchy in own_hierarchies() if (parent := hierarchy.parent())}
-    node.cgroups.write_text("".join(f"{folder}\n" for folder in found))
-    for folder, hierarchy in found.items():
+    name = f"jobset-{node.layout.root.name}-{node.layout.root.stat().st_ino}-{node.name}"  # differs between clusters
+    hierarchy_by_folder = {
+        parent / name: hierarchy for hierarchy in own_hierarchies() if (parent := hierarchy.parent())
+    }
+    node.cgroups.write_text("".join(f"{folder}\n" for folder in hierarchy_by_folder))
+    for folder, hierarchy in hierarchy_by_folder.items():
         folder.mkdir(exist_ok=True)
         if "cpuset" in hierarchy.options.split(","):
             for file in ("cpuset.cpus", "cpuset.mems"):
                 (folder / file).write_text((folder.parent / file).read_text())
-    return list(found)
+    return list(hierarchy_by_folder)
 
 
-def join(folders: Iterable[Path]) -> None:
-    """Move this process into them."""
+def move_into(folders: Iterable[Path]) -> None:
+    """Move this process into the cgroups."""
     for folder in folders:
         (folder / "cgroup.procs").write_text("0")
 
 
 def remove_of_node(node: RealNode) -> None:
-    """Remove the cgroups that the node had, once its processes are gone."""
+    """Remove the cgroups of a node whose processes are gone."""
     if node.cgroups.exists():
         remove(Path(line) for line in node.cgroups.read_text().splitlines())
         node.cgroups.unlink()
 
 
 def remove_remains(layout: Layout) -> None:
-    """Remove the cgroups of real nodes after their supervisor was killed; nothing else is left of them."""
+    """Remove the cgroups of real nodes after their supervisor was killed. Nothing else is left of the nodes."""
     for file in real.folder(layout).glob("real-*/cgroups"):
         remove_of_node(RealNode(layout, int(file.parent.name.removeprefix("real-"))))
 
 
 def remove(folders: Iterable[Path]) -> None:
-    """Remove them and all below, with the processes that are left there. Those that are gone are not errors."""
+    """Kill all processes in the cgroups and their children, and remove them. Missing cgroups are not errors."""
     deadline = time.monotonic() + _REMOVE_SECONDS
     for folder in folders:
         while folder.is_dir():

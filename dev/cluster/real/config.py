@@ -1,4 +1,4 @@
-"""The files in the root folder of a real node: configuration of kubelet, kube-proxy, containerd and the system."""
+"""Writes the files in the root folder of a real node: configuration of kubelet, kube-proxy, containerd and system."""
 
 import json
 from collections.abc import Mapping
@@ -13,14 +13,15 @@ from dev.cluster.real.layout import RealNode
 PAUSE = "jobset.local/pause:1"
 SOCKET = "/run/containerd/containerd.sock"
 PROGRAMS = "/opt/jobset"
-"""Where a node has the folder of `assets`."""
+"""The folder of a node at which the folder of `assets` is mounted."""
 KUBECONFIG, PROXY_KUBECONFIG, AUTHORITY = (
     f"/etc/kubernetes/{name}" for name in ("kubelet.conf", "proxy.conf", "ca.crt")
 )
 KUBELET, PROXY, CONTAINERD = "/etc/kubernetes/kubelet.json", "/etc/kubernetes/proxy.json", "/etc/containerd/config.toml"
 
 REGISTRIES = "/etc/containerd/certs.d"
-"""Where a node looks for the registries that it may pull from: a folder `HOST` with hosts.toml each. It has none."""
+"""The folder of the registries from which a node may pull. Each has a folder `HOST` with hosts.toml. A node has
+none."""
 
 _CONTAINERD = f"""version = 3
 root = "/var/lib/containerd"
@@ -52,23 +53,23 @@ def write_files(plan: Plan, authority: pki.Pair) -> None:
     def kubeconfig(client: pki.Pair) -> str:
         return pki.kubeconfig("local", server, authority.certificate, client)
 
-    proxy = kubeconfig(pki.issue_client(authority, "system:kube-proxy"))
+    proxy_kubeconfig = kubeconfig(pki.issue_client(authority, "system:kube-proxy"))
     for node in layout.real_nodes(plan.layout, plan.spec.real_nodes):
         kubelet = pki.issue_client(authority, f"system:node:{node.name}", ["system:nodes"])
         files = {
             KUBECONFIG: kubeconfig(kubelet),
-            PROXY_KUBECONFIG: proxy,
+            PROXY_KUBECONFIG: proxy_kubeconfig,
             AUTHORITY: authority.certificate.decode(),
-            KUBELET: json.dumps(_kubelet(node), indent=1),
-            PROXY: json.dumps(_proxy(node), indent=1),
+            KUBELET: json.dumps(_kubelet_config(node), indent=1),
+            PROXY: json.dumps(_proxy_config(node), indent=1),
             CONTAINERD: _CONTAINERD,
-            "/etc/cni/net.d/10-pods.conflist": json.dumps(_pod_network(node), indent=1),
+            "/etc/cni/net.d/10-pods.conflist": json.dumps(_pod_network_config(node), indent=1),
             "/etc/hostname": f"{node.name}\n",
             "/etc/hosts": f"127.0.0.1 localhost\n{node.address.ip} {node.name}\n",
             "/etc/machine-id": f"{node.index:032x}\n",
             "/etc/os-release": 'ID=jobset\nPRETTY_NAME="JobSet local cluster"\n',
             "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n",
-            # Nothing answers there: pods ask the DNS of the cluster.
+            # No server answers at this address. Pods use the DNS of the cluster.
             "/etc/resolv.conf": "nameserver 127.0.0.1\n",
         }
         for path, text in files.items():
@@ -78,11 +79,11 @@ def write_files(plan: Plan, authority: pki.Pair) -> None:
 
 
 def labels(plan: Plan, node: RealNode) -> Mapping[str, str]:
-    """Labels as fake nodes have them; `label_every` counts them after the last fake node."""
+    """The labels of a real node, as fake nodes have them. `label_every` counts real nodes after the last fake node."""
     return plan.spec.nodes.labels_at(plan.spec.nodes.count + node.index)
 
 
-def _kubelet(node: RealNode) -> dict[str, Any]:
+def _kubelet_config(node: RealNode) -> dict[str, Any]:
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -102,18 +103,19 @@ def _kubelet(node: RealNode) -> dict[str, Any]:
         "resolvConf": "/etc/resolv.conf",
         "volumePluginDir": "/var/lib/kubelet/volumeplugins",
         "healthzBindAddress": "127.0.0.1",
-        # Memory and the disk of images are those of the machine, most of which others may use.
+        # Memory and the disk of images belong to the machine, whose other programs may use most of them.
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "100Mi", "imagefs.available": "1%"},
         "evictionPressureTransitionPeriod": "10s",
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
         "serializeImagePulls": False,
-        # It renews its Lease every 2 s: `--back` sees it at once, and detection takes the same time each time.
+        # The kubelet renews its Lease every 2 s, so that `--back` sees it at once, and detection always takes equally
+        # long.
         "nodeLeaseDurationSeconds": 8,
     }
 
 
-def _proxy(node: RealNode) -> dict[str, Any]:
+def _proxy_config(node: RealNode) -> dict[str, Any]:
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
@@ -121,14 +123,14 @@ def _proxy(node: RealNode) -> dict[str, Any]:
         "clientConnection": {"kubeconfig": PROXY_KUBECONFIG},
         "clusterCIDR": str(layout.PODS),
         "hostnameOverride": node.name,
-        # Limits of the whole machine, which are left alone.
+        # These limits of the whole machine are not changed.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpCloseWaitTimeout": "0s", "tcpEstablishedTimeout": "0s"},
     }
 
 
-def _pod_network(node: RealNode) -> dict[str, Any]:
-    # With `ptp` each pod has a cable of its own to the node. Behind a bridge, answers of a Service's pod on the same
-    # node would go past the address translation unless the whole machine has the module br_netfilter.
+def _pod_network_config(node: RealNode) -> dict[str, Any]:
+    # With `ptp`, each pod has its own cable to the node. With a bridge, answers of a Service's pod on the same node
+    # would bypass the address translation, unless the machine has the kernel module br_netfilter.
     plugin = {
         "type": "ptp",
         "ipam": {

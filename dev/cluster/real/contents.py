@@ -1,4 +1,4 @@
-"""What real nodes need in the cluster: that they are ready, and DNS. It only talks to the API server."""
+"""Waits until the real nodes of a new cluster are ready, and installs DNS in the cluster."""
 
 from pathlib import Path
 

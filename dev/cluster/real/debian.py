@@ -1,6 +1,6 @@
-"""Packages of Debian or Ubuntu, with all that they depend on, unpacked into a folder: nothing is installed.
+"""Unpacks packages of Debian or Ubuntu, with all their dependencies, into a folder, without installing them.
 
-apt checks them by the machine's own keys: signed lists, and the checksums in them. Its own files stay in the folder.
+apt checks the packages by signed lists, with the machine's own keys. Its own files stay beside the folder.
 """
 
 import shutil
@@ -12,16 +12,16 @@ from dev.cluster.errors import DevclusterError
 from dev.cluster.progress import step
 
 _LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-"""Folders of the root that are links into /usr in all releases of today; some packages still use the old names."""
+"""Folders of the root that are links into /usr in all current releases. Some packages still use the old names."""
 
 
 def unpack_packages(names: Sequence[str], root: Path) -> None:
-    """Fill `root`, which must be empty or absent, with the files of the packages and of what they depend on."""
+    """Fill `root`, which must be absent, with the files of the packages and of all their dependencies."""
     work = root.with_name(f"{root.name}.apt")
     shutil.rmtree(work, ignore_errors=True)
     for folder in ("lists/partial", "archives/partial"):
         (work / folder).mkdir(parents=True)
-    (work / "status").touch()  # of a machine with no package: everything is downloaded
+    (work / "status").touch()  # an empty list of installed packages, so that apt downloads all dependencies
     options = {
         "Dir::State": work,
         "Dir::State::lists": work / "lists",
@@ -35,11 +35,11 @@ def unpack_packages(names: Sequence[str], root: Path) -> None:
     apt = ["apt-get", "--quiet", "--yes", *(f"--option={key}={value}" for key, value in options.items())]
     try:
         with step(f"fetching packages of the distribution: {', '.join(names)}"):
-            _run([*apt, "update"])
-            _run([*apt, "--download-only", "install", *names])
+            _run_command([*apt, "update"])
+            _run_command([*apt, "--download-only", "install", *names])
         root.mkdir(parents=True)
         for package in sorted((work / "archives").glob("*.deb")):
-            _run(["dpkg-deb", "--extract", str(package), str(root)])
+            _run_command(["dpkg-deb", "--extract", str(package), str(root)])
         for name in _LINKS:
             if (root / name).is_dir():
                 shutil.copytree(root / name, root / "usr" / name, symlinks=True, dirs_exist_ok=True)
@@ -49,7 +49,7 @@ def unpack_packages(names: Sequence[str], root: Path) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _run(command: Sequence[str]) -> None:
+def _run_command(command: Sequence[str]) -> None:
     answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command lines
     if answer.returncode:
         raise DevclusterError(

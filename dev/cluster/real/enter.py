@@ -8,11 +8,11 @@ from dev.cluster.real import config
 from dev.cluster.real.layout import RealNode
 
 CTR = (f"{config.PROGRAMS}/bin/ctr", "--address", config.SOCKET, "--namespace", "k8s.io")
-"""The command of containerd with the namespace of the kubelet: `run_in_node(node, *CTR, "images", "list")`."""
+"""The command of containerd, with the kubelet's namespace, as in `run_in_node(node, *CTR, "images", "list")`."""
 
 
 def node_process(node: RealNode) -> int:
-    """The number of the node's PID 1 on the machine. DevclusterError while the node is off."""
+    """The process id that the node's PID 1 has on the machine. Raises DevclusterError while the node is off."""
     try:
         return int(node.process.read_text())
     except FileNotFoundError:
@@ -23,7 +23,7 @@ def node_process(node: RealNode) -> int:
 
 
 def run_in_node(node: RealNode, *command: str, stdin: IO[bytes] | None = None) -> str:
-    """Run a command of the node and return its output. DevclusterError with its words if it fails."""
+    """Run a command of the node and return its output. Raises DevclusterError, with its error output, if it fails."""
     answer = subprocess.run(  # noqa: S603 - our own commands
         ["nsenter", f"--target={node_process(node)}", "--all", "--", *command],  # noqa: S607 - of the distribution
         stdin=stdin or subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Faults of real nodes: of the kubelet, PID 1, the network cable and the disk."""
+"""Causes and ends faults of real nodes: of the kubelet, the power, the network cable and the disk."""
 
 import os
 import signal
@@ -18,40 +18,40 @@ _POLL_SECONDS = 0.1
 
 
 def stop_kubelet(node: RealNode) -> None:
-    """The kubelet does not report any more; the containers keep running."""
+    """Stop the kubelet, so that it does not report any more. The containers keep running."""
     os.kill(node_process(node), signal.SIGUSR1)
 
 
 def cut_power(node: RealNode) -> None:
-    """All processes of the node end at once, and it stays off. Its disk is as it was, its memory is lost."""
+    """End all processes of the node at once, and keep it off. Its disk stays as it was, its memory is lost."""
     process = node_process(node)
     node.off.touch()
     os.kill(process, signal.SIGKILL)
-    _wait(node, f"node {node.name} did not end", running=False)
+    _wait_for_process(node, f"node {node.name} did not end", running=False)
 
 
 def cut_cable(node: RealNode) -> None:
-    """The node is disconnected from the network; everything on it keeps running."""
+    """Disconnect the node from the network. Everything on the node keeps running."""
     _set_cable(node, up=False)
 
 
 def fill_disk(node: RealNode) -> None:
-    """The file system of the kubelet is full: it is shrunk to its content."""
-    found = os.statvfs(f"/proc/{node_process(node)}/root{_VOLUMES}")
-    _resize_disk(node, (found.f_blocks - found.f_bfree) * found.f_frsize + found.f_frsize)
+    """Fill the file system of the kubelet, by shrinking it to its content."""
+    disk = os.statvfs(f"/proc/{node_process(node)}/root{_VOLUMES}")
+    _resize_disk(node, (disk.f_blocks - disk.f_bfree) * disk.f_frsize + disk.f_frsize)
 
 
 def come_back(node: RealNode, connection: Connection) -> None:
-    """End every fault of the node; returns once it can be used."""
+    """End every fault of the node. Returns once the node can be used."""
     request_time = datetime.now(UTC).isoformat()
     if node.off.exists():
         node.off.unlink()
-        _wait(node, f"node {node.name} did not start", running=True)
+        _wait_for_process(node, f"node {node.name} did not start", running=True)
     else:
         _set_cable(node, up=True)
         _resize_disk(node, init.DISK_MIB << 20)
         os.kill(node_process(node), signal.SIGUSR2)
-    # Until the kubelet has renewed its Lease the node may only seem to be ready.
+    # Until the kubelet has renewed its Lease, the node may only seem to be ready.
     deadline = time.monotonic() + READY_SECONDS
     while connection.request("GET", f"{_LEASES}/{node.name}")[1].get("spec", {}).get("renewTime", "") < request_time:
         if time.monotonic() > deadline:
@@ -73,9 +73,9 @@ def _resize_disk(node: RealNode, size: int) -> None:
     run_in_node(node, "/usr/bin/mount", "-o", f"remount,size={size}", _VOLUMES)
 
 
-def _wait(node: RealNode, otherwise: str, *, running: bool) -> None:
+def _wait_for_process(node: RealNode, problem: str, *, running: bool) -> None:
     deadline = time.monotonic() + READY_SECONDS
     while node.process.exists() != running:
         if time.monotonic() > deadline:
-            raise DevclusterError(f"{otherwise}: see `jobset cluster logs {node.name}`.")
+            raise DevclusterError(f"{problem}: see `jobset cluster logs {node.name}`.")
         time.sleep(_POLL_SECONDS)

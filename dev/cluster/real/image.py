@@ -1,6 +1,6 @@
-"""Writes folders as images in OCI's layout 1.1: one layer, the same bytes for the same files.
+"""Writes folders as images in the OCI image layout 1.1, with one layer.
 
-Times, owners and order do not depend on who builds, nor where or when.
+The same files always give the same bytes, whoever builds the image, and wherever and whenever.
 """
 
 import gzip
@@ -22,10 +22,10 @@ MANIFEST, CONFIG, LAYER = (
     f"application/vnd.oci.image.{kind}" for kind in ("manifest.v1+json", "config.v1+json", "layer.v1.tar+gzip")
 )
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
-"""The names of Go for those of `platform.machine()`."""
+"""Go's name of each architecture, by the name in `platform.machine()`."""
 
 IMAGE_NAME = "io.containerd.image.name"
-"""The annotation of an index from which containerd takes the name of an image that it imports."""
+"""The annotation of an index with the name under which containerd imports the image."""
 
 Object = dict[str, Any]
 
@@ -41,9 +41,9 @@ class Image:
 
 
 def write_tar(root: Path, file: IO[bytes], epoch: int) -> None:
-    """The files of `root` in the order of their paths, all owned by root, of the time `epoch` (seconds since 1970)."""
+    """Write the files of `root` in the order of paths, owned by root, with the time `epoch` (seconds since 1970)."""
 
-    def same(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    def normalized(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.uid = member.gid = 0
         member.uname = member.gname = ""
         member.mtime = epoch
@@ -51,11 +51,11 @@ def write_tar(root: Path, file: IO[bytes], epoch: int) -> None:
 
     with tarfile.open(fileobj=file, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(root.rglob("*")):
-            archive.add(path, path.relative_to(root).as_posix(), recursive=False, filter=same)
+            archive.add(path, path.relative_to(root).as_posix(), recursive=False, filter=normalized)
 
 
 class _HashingWriter(io.RawIOBase):
-    """Writes through to a file, and computes the digest of the data."""
+    """Writes data to a file, and computes their digest."""
 
     def __init__(self, to: IO[bytes]) -> None:
         self._to = to
@@ -84,7 +84,7 @@ class ImageLayout:
         self._blobs.mkdir(parents=True)
 
     def write(self, root: Path, config: Object, image: Image) -> str:
-        """Write all files of the layout. `config`: of containers of the image. Returns the digest of the manifest."""
+        """Write all files of the layout. `config` is for containers of the image. Returns the manifest's digest."""
         layer, content = self._layer(root, image.epoch)
         created = time_text(image.epoch)
         description = {
@@ -112,7 +112,7 @@ class ImageLayout:
         return str(entry["digest"])
 
     def _layer(self, root: Path, epoch: int) -> tuple[Object, str]:
-        """Descriptor of the layer, and the digest of its content."""
+        """Write the layer. Returns its descriptor, and the digest of its content."""
         with tempfile.NamedTemporaryFile(dir=self._blobs, delete=False) as file:
             packed = _HashingWriter(cast("IO[bytes]", file))
             with gzip.GzipFile("", "wb", 6, cast("IO[bytes]", packed), mtime=0) as compressed:
@@ -141,7 +141,7 @@ def time_text(epoch: int) -> str:
 
 
 def write_archive(layout: Path, name: str, file: IO[bytes]) -> None:
-    """Write the image of a layout as an archive that `ctr images import` takes under `name`, as pods have it."""
+    """Write the image of a layout as an archive. `ctr images import` gives it the name `name`, which pods use."""
     index = json.loads((layout / "index.json").read_bytes())
     images = index.get("manifests", [])
     if len(images) != 1:

@@ -1,8 +1,8 @@
-"""PID 1 of a real node: makes its mounts and its network, and runs containerd, kubelet and kube-proxy in it.
+"""PID 1 of a real node. It makes the node's mounts and network, and runs containerd, kubelet and kube-proxy.
 
 A program that ends is started again after a second. SIGUSR1 stops the kubelet, SIGUSR2 starts it again. There is no
-graceful stop: the node's processes end with PID 1, as in a power cut. All modules have to be imported before `run`: the
-machine's Python is not in the node's root folder.
+graceful stop: the node's processes end with PID 1, as in a power cut. All modules have to be imported before `run`,
+since the machine's Python is not in the node's root folder.
 """
 
 import os
@@ -22,8 +22,8 @@ from dev.cluster.real.enter import CTR
 from dev.cluster.real.layout import RealNode
 
 DISK_MIB = 2048
-"""Most that the kubelet's file system holds: volumes of the type emptyDir, secrets. It is memory of the machine."""
-# The kubelet would set these values for the whole machine. It finds them set already, and changes nothing.
+"""Size of the kubelet's file system, which holds emptyDir volumes and secrets. It is memory of the machine."""
+# The kubelet would set these values for the whole machine. It finds them already set, and changes nothing.
 SETTINGS = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -53,7 +53,7 @@ _POLL_SECONDS = 0.1
 
 @dataclass
 class Service:
-    """A program that is to run, with its log open on the machine."""
+    """A program of the node. `log` is the descriptor of its log on the machine. `wanted`: it has to run."""
 
     name: str
     argv: tuple[str, ...]
@@ -65,7 +65,7 @@ class Service:
 
 @dataclass
 class Node:
-    """The data of PID 1. `bridge` is the network namespace of the other nodes, `assets` the folder of programs."""
+    """The data of PID 1. `bridge` is the network namespace of the bridge, `assets` the folder of programs."""
 
     node: RealNode
     count: int
@@ -76,28 +76,28 @@ class Node:
     services: Sequence[Service] = field(default_factory=list)
 
 
-def run(found: Node) -> None:
-    """Run the node. Does not return; an error ends the node, and is in its log."""
+def run(node_data: Node) -> None:
+    """Run the node. Does not return. An error ends the node, and is in its log."""
     kernel.die_with_parent()
-    cgroups.join(found.folders)
+    cgroups.move_into(node_data.folders)
     hierarchies = cgroups.own_hierarchies()
     kernel.unshare(kernel.NEW_MOUNTS | kernel.NEW_CGROUPS | kernel.NEW_NAMES | kernel.NEW_IPC | kernel.NEW_NETWORK)
-    socket.sethostname(found.node.name)
-    _connect(found)
-    _mount(found, hierarchies)
-    signal.signal(signal.SIGUSR1, lambda *_: _silence(found.kubelet, silent=True))
-    signal.signal(signal.SIGUSR2, lambda *_: _silence(found.kubelet, silent=False))
-    _start(found.services[0])  # containerd, which the others need
-    while not _succeeds("version"):
+    socket.sethostname(node_data.node.name)
+    _connect_to_bridge(node_data)
+    _mount_root(node_data, hierarchies)
+    signal.signal(signal.SIGUSR1, lambda *_: _set_kubelet_silent(node_data.kubelet, silent=True))
+    signal.signal(signal.SIGUSR2, lambda *_: _set_kubelet_silent(node_data.kubelet, silent=False))
+    _start_service(node_data.services[0])  # containerd, which the other programs need
+    while not _ctr_succeeds("version"):
         time.sleep(_POLL_SECONDS)
     for archive in sorted(Path(config.PROGRAMS, "images").glob("*.tar")):
-        if not _succeeds("images", "import", "--digests=false", str(archive)):
+        if not _ctr_succeeds("images", "import", "--digests=false", str(archive)):
             raise OSError(f"the image {archive.name} cannot be imported")
     while True:
-        _reap(found.services)
-        for service in found.services:
+        _reap_children(node_data.services)
+        for service in node_data.services:
             if service.wanted and not service.pid and time.monotonic() >= service.due:
-                _start(service)
+                _start_service(service)
         time.sleep(_POLL_SECONDS)
 
 
@@ -118,26 +118,26 @@ def programs(node: RealNode, node_labels: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _connect(found: Node) -> None:
-    """Plug the node into the bridge. No other network can be reached: the default route leads nowhere."""
-    node = found.node
-    with kernel.network(found.bridge):
-        netlink.remove_interface(node.port)  # of the node before a power cut
+def _connect_to_bridge(node_data: Node) -> None:
+    """Plug the node into the bridge. It reaches no other network, since the default route leads nowhere."""
+    node = node_data.node
+    with kernel.network(node_data.bridge):
+        netlink.remove_interface(node.port)  # left over from before a power cut
     netlink.set_up("lo")
-    netlink.add_cable("eth0", node.port, found.bridge)
-    with kernel.network(found.bridge):
+    netlink.add_cable("eth0", node.port, node_data.bridge)
+    with kernel.network(node_data.bridge):
         netlink.plug_into(layout.BRIDGE, node.port)
         netlink.set_up(node.port)
     netlink.add_address("eth0", node.address)
     netlink.set_up("eth0")
     netlink.add_route(IPv4Interface("0.0.0.0/0").network, layout.GATEWAY.ip)
-    for other in layout.real_nodes(node.layout, found.count):
+    for other in layout.real_nodes(node.layout, node_data.count):
         if other != node:
             netlink.add_route(other.pods, other.address.ip)
 
 
-def _mount(found: Node, hierarchies: Sequence[cgroups.Hierarchy]) -> None:
-    root = found.node.root
+def _mount_root(node_data: Node, hierarchies: Sequence[cgroups.Hierarchy]) -> None:
+    root = node_data.node.root
     kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.PRIVATE)
     for name in _FOLDERS:
         (root / name).mkdir(parents=True, exist_ok=True)
@@ -145,8 +145,8 @@ def _mount(found: Node, hierarchies: Sequence[cgroups.Hierarchy]) -> None:
         with suppress(FileExistsError):
             (root / name).symlink_to(f"usr/{name}")
     kernel.bind(root, root)
-    kernel.bind(found.assets / "debian" / "usr", root / "usr", read_only=True)
-    kernel.bind(found.assets, root / "opt/jobset", read_only=True)
+    kernel.bind(node_data.assets / "debian" / "usr", root / "usr", read_only=True)
+    kernel.bind(node_data.assets, root / "opt/jobset", read_only=True)
     kernel.bind("/dev", root / "dev")
     kernel.mount("proc", root / "proc", "proc")
     kernel.mount("sysfs", root / "sys", "sysfs")
@@ -156,7 +156,7 @@ def _mount(found: Node, hierarchies: Sequence[cgroups.Hierarchy]) -> None:
     kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.SHARED)
     _mount_cgroups(hierarchies)
     os.makedirs("/run/settings")  # noqa: PTH103
-    # A machine that starts again has another number.
+    # A machine that starts again has a new boot id.
     for name, value in {**SETTINGS, "kernel/random/boot_id": uuid.uuid4()}.items():
         file = Path("/run/settings", name.replace("/", "."))
         file.write_text(f"{value}\n")
@@ -170,7 +170,7 @@ def _mount_cgroups(hierarchies: Sequence[cgroups.Hierarchy]) -> None:
         kernel.mount("cgroup2", top, "cgroup2")
         # A cgroup with processes cannot enable controllers for its children.
         (top / "init").mkdir(exist_ok=True)
-        cgroups.join([top / "init"])
+        cgroups.move_into([top / "init"])
         names = (top / "cgroup.controllers").read_text().split()
         (top / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in names))
         return
@@ -181,22 +181,22 @@ def _mount_cgroups(hierarchies: Sequence[cgroups.Hierarchy]) -> None:
         kernel.mount("cgroup", folder, "cgroup", data=hierarchy.options)
 
 
-def _start(service: Service) -> None:
+def _start_service(service: Service) -> None:
     null = os.open("/dev/null", os.O_RDONLY)
     actions = [(os.POSIX_SPAWN_DUP2, null, 0), *((os.POSIX_SPAWN_DUP2, service.log, each) for each in (1, 2))]
-    # Not by subprocess, which would take the exit codes that `_reap` is to see.
+    # The module subprocess would take the exit codes that `_reap_children` needs.
     service.pid = os.posix_spawn(service.argv[0], service.argv, _ENVIRONMENT, file_actions=actions)
     os.close(null)
 
 
-def _silence(kubelet: Service, *, silent: bool) -> None:
+def _set_kubelet_silent(kubelet: Service, *, silent: bool) -> None:
     kubelet.wanted = not silent
     if silent and kubelet.pid:
         os.kill(kubelet.pid, signal.SIGKILL)
 
 
-def _reap(services: Sequence[Service]) -> None:
-    """Take the exit codes of the programs, and of the orphans, which are PID 1's children, too."""
+def _reap_children(services: Sequence[Service]) -> None:
+    """Take the exit codes of the programs, and of orphans, which also become children of PID 1."""
     with suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -208,6 +208,6 @@ def _reap(services: Sequence[Service]) -> None:
                     print(f"{service.name} ended: {os.waitstatus_to_exitcode(status)}", flush=True)  # noqa: T201
 
 
-def _succeeds(*arguments: str) -> bool:
-    """Whether the command of containerd succeeds; its output is in the node's log."""
+def _ctr_succeeds(*arguments: str) -> bool:
+    """Whether the command of containerd succeeds. Its output goes to the node's log."""
     return subprocess.run([*CTR, *arguments], stdin=subprocess.DEVNULL, check=False).returncode == 0  # noqa: S603

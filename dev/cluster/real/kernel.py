@@ -1,4 +1,4 @@
-"""Calls of the Linux kernel that Python 3.11 has no function for: namespaces, mounts, the death signal."""
+"""System calls of Linux for which Python 3.11 has no function: namespaces, mounts, the death signal."""
 
 import ctypes
 import os
@@ -19,60 +19,60 @@ PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _check(result: int, call: str) -> None:
+def _raise_on_error(result: int, call: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{call}: {os.strerror(number)}")
 
 
 def unshare(flags: int) -> None:
-    _check(_libc.unshare(flags), "unshare")
+    _raise_on_error(_libc.unshare(flags), "unshare")
 
 
-def enter(namespace: int) -> None:
-    """Enter the namespace of that file descriptor."""
-    _check(_libc.setns(namespace, 0), "setns")
+def enter_namespace(namespace: int) -> None:
+    """Move this process into the namespace with this file descriptor."""
+    _raise_on_error(_libc.setns(namespace, 0), "setns")
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends, however that happens."""
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+    """Have the kernel kill this process when its parent ends for any reason."""
+    _raise_on_error(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
 
 
 def mount(source: str, target: Path | str, kind: str = "", flags: int = 0, data: str = "") -> None:
     call = _libc.mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), data.encode())
-    _check(call, f"mount of {source} at {target}")
+    _raise_on_error(call, f"mount of {source} at {target}")
 
 
 def bind(source: Path | str, target: Path | str, *, read_only: bool = False) -> None:
-    """Show a file or folder, with all that is mounted below it, at another place, which must exist."""
+    """Mount a file or folder, with all mounts below it, also at `target`, which must exist."""
     mount(str(source), target, flags=BIND | RECURSIVE)
     if read_only:
         mount("none", target, flags=BIND | REMOUNT | READ_ONLY)
 
 
 def change_root(root: Path) -> None:
-    """Make a mount point the root of this mount namespace; the old root is detached."""
+    """Make a mount point the root of this mount namespace, and detach the old root."""
     os.chdir(root)
-    _check(_libc.syscall(PIVOT_ROOT[platform.machine()], b".", b"."), "pivot_root")
-    _check(_libc.umount2(b".", DETACH), "umount")
+    _raise_on_error(_libc.syscall(PIVOT_ROOT[platform.machine()], b".", b"."), "pivot_root")
+    _raise_on_error(_libc.umount2(b".", DETACH), "umount")
     os.chdir("/")
 
 
 @contextmanager
 def network(namespace: int) -> Iterator[None]:
-    """Run the block in the network namespace of that file descriptor. For programs of one thread."""
-    ours = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    """Run the block in the network namespace with this file descriptor. Only for single-threaded programs."""
+    own_namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        enter(namespace)
+        enter_namespace(namespace)
         try:
             yield
         finally:
-            enter(ours)
+            enter_namespace(own_namespace)
     finally:
-        os.close(ours)
+        os.close(own_namespace)
 
 
 def namespace(pid: int | str, kind: str = "net") -> int:
-    """A file descriptor of a namespace of a process."""
+    """A new file descriptor of a namespace of a process."""
     return os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)

@@ -8,16 +8,16 @@ from dev.cluster.spec import Layout
 
 BRIDGE = "br0"
 GATEWAY = IPv4Interface("10.200.0.1/24")
-"""The bridge between the nodes. At its address they reach the API server."""
+"""The address of the bridge between the nodes. Nodes reach the API server at this address."""
 PODS = IPv4Network("10.244.0.0/16")
 DNS = IPv4Address("10.96.0.10")
 EGRESS = "egress.sock"
-"""Socket by which the API server connects to nodes and pods; relative to the cluster's folder, in which it runs."""
+"""Socket by which the API server connects to nodes and pods. The path is relative to the cluster's folder."""
 
 
 @dataclass(frozen=True)
 class RealNode:
-    """Number `index` (from 0) of a cluster."""
+    """The real node with the number `index` (from 0) of a cluster."""
 
     layout: Layout
     index: int
@@ -50,17 +50,17 @@ class RealNode:
 
     @property
     def process(self) -> Path:
-        """Holds the number of its PID 1 on the machine while it runs."""
+        """The file with the id of its PID 1 on the machine. It exists while the node runs."""
         return self.folder / "pid"
 
     @property
     def cgroups(self) -> Path:
-        """Holds the folders of its cgroups, a line each."""
+        """The file with the folders of its cgroups, one a line."""
         return self.folder / "cgroups"
 
     @property
     def off(self) -> Path:
-        """While this file exists the node stays without power."""
+        """A file that keeps the node off while it exists."""
         return self.folder / "off"
 
 
@@ -69,7 +69,7 @@ def folder(layout: Layout) -> Path:
 
 
 def network_process(layout: Layout) -> Path:
-    """Holds the number of the process whose network namespace has the bridge."""
+    """The file with the id of the process whose network namespace has the bridge."""
     return folder(layout) / "network.pid"
 
 
@@ -78,6 +78,6 @@ def real_nodes(layout: Layout, count: int) -> list[RealNode]:
 
 
 def find_node(layout: Layout, name: str) -> RealNode | None:
-    """The real node of that name, if the cluster has it."""
-    known = [each.name for each in folder(layout).glob("real-*")]
-    return RealNode(layout, int(name.removeprefix("real-"))) if name in known else None
+    """The real node with this name; None if the cluster does not have it."""
+    names = [each.name for each in folder(layout).glob("real-*")]
+    return RealNode(layout, int(name.removeprefix("real-"))) if name in names else None

@@ -1,4 +1,4 @@
-"""Loads images into real nodes, without a registry: a folder, an image layout, or an archive of one."""
+"""Loads images into real nodes without a registry, from a folder, an image layout, or an archive of a layout."""
 
 import contextlib
 import tarfile
@@ -20,7 +20,7 @@ CONFIG = {"Env": [PATH], "WorkingDir": "/"}
 
 
 def load_image(plan: Plan, source: Path, name: str) -> list[str]:
-    """Load an image into each real node under the name that pods have for it. Returns the names of the nodes."""
+    """Load an image into each real node under the name that pods use. Returns the names of the nodes."""
     nodes = real_nodes(plan.layout, plan.spec.real_nodes)
     if not nodes:
         raise DevclusterError(
@@ -37,7 +37,7 @@ def load_image(plan: Plan, source: Path, name: str) -> list[str]:
 
 @contextlib.contextmanager
 def layout_of(source: Path, name: str) -> Iterator[Path]:
-    """The image layout of `source`: itself, the one in it, or a new one."""
+    """The image layout for `source`, which is a layout, an archive of a layout, or a folder with files."""
     if reason := fault(name) or ("it has a digest" if "@" in name else ""):
         raise UsageError(f"{name!r} is not usable as the name of an image: {reason}. Use one such as trainer:v1.")
     if (source / "oci-layout").is_file():

@@ -1,4 +1,4 @@
-"""Interfaces, addresses and routes of this network namespace by rtnetlink: the machine needs no program `ip` for it."""
+"""Sets interfaces, addresses and routes of this network namespace by rtnetlink, without the program `ip`."""
 
 import os
 import socket
@@ -21,7 +21,7 @@ def add_bridge(name: str) -> None:
 
 
 def add_cable(name: str, peer: str, namespace: int) -> None:
-    """A pair of veth interfaces: `name` here, `peer` in the network namespace of that file descriptor."""
+    """Add a pair of veth interfaces: `name` in this network namespace, `peer` in the one with the file descriptor."""
     end = _link(attributes=[_text(_NAME, peer), _attribute(_NAMESPACE, struct.pack("I", namespace))])
     info = _attribute(_INFO, _attribute(_KIND, b"veth") + _attribute(_DATA, _attribute(_PEER, end)))
     _talk(_NEW_LINK, _link(attributes=[_text(_NAME, name), info]), _CREATE | _EXCLUSIVE)
@@ -29,7 +29,7 @@ def add_cable(name: str, peer: str, namespace: int) -> None:
 
 def remove_interface(name: str) -> None:
     """Remove the interface, if it exists."""
-    if name in {found for _, found in socket.if_nameindex()}:
+    if name in {interface for _, interface in socket.if_nameindex()}:
         _talk(_DELETE_LINK, _link(socket.if_nametoindex(name)))
 
 
@@ -44,16 +44,18 @@ def plug_into(bridge: str, name: str) -> None:
 
 def add_address(name: str, address: IPv4Interface) -> None:
     head = struct.pack("BBBBI", socket.AF_INET, address.network.prefixlen, 0, 0, socket.if_nametoindex(name))
-    both = _attribute(1, address.ip.packed) + _attribute(2, address.ip.packed)  # IFA_ADDRESS, IFA_LOCAL
-    _talk(_NEW_ADDRESS, head + both, _CREATE | _EXCLUSIVE)
+    addresses = _attribute(1, address.ip.packed) + _attribute(2, address.ip.packed)  # IFA_ADDRESS, IFA_LOCAL
+    _talk(_NEW_ADDRESS, head + addresses, _CREATE | _EXCLUSIVE)
 
 
-def add_route(to: IPv4Network, gateway: IPv4Address) -> None:
+def add_route(destination: IPv4Network, gateway: IPv4Address) -> None:
     head = struct.pack(
-        "BBBBBBBBI", socket.AF_INET, to.prefixlen, 0, 0, 254, 4, 0, 1, 0
+        "BBBBBBBBI", socket.AF_INET, destination.prefixlen, 0, 0, 254, 4, 0, 1, 0
     )  # main, static, universe, unicast
-    both = _attribute(1, to.network_address.packed) + _attribute(5, gateway.packed)  # RTA_DST, RTA_GATEWAY
-    _talk(_NEW_ROUTE, head + both, _CREATE | _EXCLUSIVE)
+    attributes = _attribute(1, destination.network_address.packed) + _attribute(
+        5, gateway.packed
+    )  # RTA_DST, RTA_GATEWAY
+    _talk(_NEW_ROUTE, head + attributes, _CREATE | _EXCLUSIVE)
 
 
 def request_nftables() -> None:
@@ -74,7 +76,7 @@ def _text(kind: int, value: str) -> bytes:
 
 
 def _talk(kind: int, body: bytes, flags: int = 0, *, family: int = _ROUTES) -> None:
-    """Send one request and wait for the kernel's answer; raises OSError if it refuses."""
+    """Send one request and wait for the kernel's answer. Raises OSError if the kernel refuses the request."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, family) as kernel:
         kernel.send(struct.pack("IHHII", 16 + len(body), kind, _REQUEST | _ACK | flags, 1, 0) + body)
         while True:

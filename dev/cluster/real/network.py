@@ -2,8 +2,8 @@
 
 The nodes are plugged into a bridge in the network namespace of this process, which has no other interface. The API
 server stays on the machine's network, so that kubectl, webhooks by URL and external managers work as without real
-nodes. Connections from nodes to the bridge's address are forwarded to it. It connects to nodes and pods (logs, exec,
-webhooks by Service) by HTTP CONNECT on a Unix socket, as its egress configuration says.
+nodes. This process forwards connections from nodes to the API server. The API server connects to nodes and pods (logs,
+exec, webhooks by Service) by HTTP CONNECT on a Unix socket, as in its egress configuration.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ _CHUNK = 64 * 1024
 Ends: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy one direction to its end."""
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy one direction of a connection until it ends."""
     while data := await reader.read(_CHUNK):
         writer.write(data)
         await writer.drain()
@@ -37,28 +37,28 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 async def _exchange(client: Ends, server: Ends) -> None:
     """Copy both directions until both have ended, or one is broken."""
     for _, writer in (client, server):
-        # A dead node does not close its connections; servers and clients in Go use the same keepalive.
-        end = writer.get_extra_info("socket")
-        if end.family == socket.AF_INET:
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        # A dead node does not close its connections, so keepalive is needed. Servers and clients in Go use it, too.
+        connection_socket = writer.get_extra_info("socket")
+        if connection_socket.family == socket.AF_INET:
+            connection_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for option in _KEEP_ALIVE:
-                end.setsockopt(socket.IPPROTO_TCP, option, _KEEP_ALIVE_SECONDS)
+                connection_socket.setsockopt(socket.IPPROTO_TCP, option, _KEEP_ALIVE_SECONDS)
     with contextlib.suppress(OSError):
-        await asyncio.gather(_pass_on(client[0], server[1]), _pass_on(server[0], client[1]))
+        await asyncio.gather(_copy(client[0], server[1]), _copy(server[0], client[1]))
 
 
 async def _connect(machine: int | None, host: str, port: int) -> Ends:
-    """A connection from this namespace, or from the machine's."""
+    """A connection from this network namespace, or from the namespace `machine`."""
     with kernel.network(machine) if machine is not None else contextlib.nullcontext():
-        end = socket.socket()
-    end.setblocking(False)
+        connection_socket = socket.socket()
+    connection_socket.setblocking(False)
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
-            await asyncio.get_running_loop().sock_connect(end, (host, port))
+            await asyncio.get_running_loop().sock_connect(connection_socket, (host, port))
     except BaseException:
-        end.close()
+        connection_socket.close()
         raise
-    return await asyncio.open_connection(sock=end)
+    return await asyncio.open_connection(sock=connection_socket)
 
 
 class Border:
@@ -69,14 +69,14 @@ class Border:
         self._port = port
 
     async def to_server(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """A node or a pod has connected to the bridge's address."""
+        """Relay the connection of a node or pod to the API server."""
         with contextlib.closing(writer), contextlib.suppress(OSError):
             server = await _connect(self._machine, "127.0.0.1", self._port)
             with contextlib.closing(server[1]):
                 await _exchange((reader, writer), server)
 
     async def to_node(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """The API server asks for a connection: CONNECT HOST:PORT HTTP/1.1."""
+        """Relay a connection of the API server, which sends CONNECT HOST:PORT HTTP/1.1, to a node or pod."""
         with contextlib.closing(writer), contextlib.suppress(asyncio.IncompleteReadError):
             head = await reader.readuntil(b"\r\n\r\n")
             host, _, port = head.split()[1].decode().rpartition(":")

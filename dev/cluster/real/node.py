@@ -1,8 +1,8 @@
 """`python -m dev.cluster.real.node ROOT INDEX`: runs one real node, and restarts it after a power cut.
 
-The node's PID 1 is its child in a new PID namespace: when this process ends, the kernel kills all processes of the
-node, which removes its mounts and its network. The cgroups are removed here, or by `cgroups.remove_remains` after a
-kill.
+The node's PID 1 is a child of this process in a new PID namespace. When this process ends, the kernel kills all
+processes of the node, which removes its mounts and its network. This process removes the cgroups, or
+`cgroups.remove_remains` if it was killed.
 """
 
 import os
@@ -37,9 +37,9 @@ class Runner:
             if self._node.off.exists():
                 time.sleep(_POLL_SECONDS)
                 continue
-            folders = cgroups.make(self._node)
+            folders = cgroups.create_cgroups(self._node)
             self._pid = self._start(folders)
-            _write(self._node.process, str(self._pid))
+            _write_atomically(self._node.process, str(self._pid))
             if self._is_stopped():
                 self._kill()  # the signal came before the process existed
             _, status = os.waitpid(self._pid, 0)
@@ -50,20 +50,20 @@ class Runner:
             time.sleep(_PAUSE_SECONDS)
 
     def _start(self, folders: Sequence[Path]) -> int:
-        """Fork PID 1; returns its number on the machine."""
-        found = self._description(folders)
-        ours = kernel.namespace("self", "pid")
+        """Fork PID 1. Returns its process id on the machine."""
+        node_data = self._description(folders)
+        own_namespace = kernel.namespace("self", "pid")
         kernel.unshare(kernel.NEW_PROCESSES)
         pid = os.fork()
         if pid == 0:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             try:
-                init.run(found)
+                init.run(node_data)
             except BaseException:  # noqa: BLE001 - it is the last thing that this process says
                 traceback.print_exc()
             os._exit(1)
-        kernel.enter(ours)
-        for descriptor in (ours, found.bridge, *(service.log for service in found.services)):
+        kernel.enter_namespace(own_namespace)
+        for descriptor in (own_namespace, node_data.bridge, *(service.log for service in node_data.services)):
             os.close(descriptor)
         return pid
 
@@ -98,8 +98,8 @@ class Runner:
             os.kill(self._pid, signal.SIGKILL)
 
 
-def _write(file: Path, text: str) -> None:
-    """Write the file atomically: a reader never sees a part of it."""
+def _write_atomically(file: Path, text: str) -> None:
+    """Write the file atomically, so that no reader sees a part of it."""
     scratch = file.with_suffix(".tmp")
     scratch.write_text(text)
     scratch.replace(file)

@@ -17,12 +17,12 @@ TOOLS = ("apt-get", "dpkg-deb", "nsenter")
 
 
 def real_nodes_missing() -> str | None:
-    """The sentence that says what this machine lacks for real nodes; None if it can run them."""
-    lacking = _lacking()
-    return f"real nodes cannot run on this machine: {lacking}. {FAKE}" if lacking else None
+    """A sentence about what this machine lacks for real nodes; None if it can run them."""
+    requirement = _missing_requirement()
+    return f"real nodes cannot run on this machine: {requirement}. {FAKE}" if requirement else None
 
 
-def _lacking() -> str:
+def _missing_requirement() -> str:
     if sys.platform != "linux":
         return f"they need Linux, and this is {platform.system()}"
     if os.geteuid() != 0:
@@ -38,21 +38,21 @@ def _lacking() -> str:
     return answer.stderr.strip().rpartition("\n")[2] if answer.returncode else ""
 
 
-def _missing_cgroups(found: list[cgroups.Hierarchy]) -> str:
-    parents = [parent for each in found if (parent := each.parent())]
-    if len(parents) < len(found):
+def _missing_cgroups(hierarchies: list[cgroups.Hierarchy]) -> str:
+    parents = [parent for each in hierarchies if (parent := each.parent())]
+    if len(parents) < len(hierarchies):
         return f"no cgroup above this process gives its children {', '.join(cgroups.CONTROLLERS)}"
-    if closed := [str(parent) for parent in parents if not os.access(parent, os.W_OK)]:
-        return f"no cgroup can be made below {', '.join(closed)}"
-    if found and found[0].version == 2:
+    if read_only := [str(parent) for parent in parents if not os.access(parent, os.W_OK)]:
+        return f"no cgroup can be made below {', '.join(read_only)}"
+    if hierarchies and hierarchies[0].version == 2:
         return ""
-    known = {option for each in found for option in each.options.split(",")}
-    missing = [name for name in cgroups.CONTROLLERS if name not in known]
+    controllers = {option for each in hierarchies for option in each.options.split(",")}
+    missing = [name for name in cgroups.CONTROLLERS if name not in controllers]
     return f"no cgroup hierarchy is mounted that has {', '.join(missing)}" if missing else ""
 
 
-def _try() -> None:
-    """Raises OSError if the kernel refuses one of them."""
+def _try_system_calls() -> None:
+    """Try the system calls of a node. Raises OSError if the kernel refuses one of them."""
     kernel.unshare(kernel.NEW_MOUNTS | kernel.NEW_CGROUPS | kernel.NEW_NAMES | kernel.NEW_IPC | kernel.NEW_NETWORK)
     netlink.add_bridge("probe")
     netlink.add_cable("probe0", "probe1", kernel.namespace("self"))
@@ -66,6 +66,6 @@ def _try() -> None:
 
 if __name__ == "__main__":
     try:
-        _try()
+        _try_system_calls()
     except OSError as refused:
         sys.exit(f"the kernel refuses a part of them ({refused.strerror})")

@@ -143,7 +143,7 @@ def test_job_fails_by_pod_failure_policy_on_the_exit_code(full_cluster, namespac
 
 
 def test_audit_log_counts_calls(full_cluster, namespace):
-    start = audit.size(full_cluster.audit_log)
+    start = audit.log_size(full_cluster.audit_log)
     create_pod(full_cluster, namespace)
     in_phase(full_cluster, namespace, "Running")
 

@@ -59,7 +59,7 @@ def test_cgroups_of_a_node_that_was_killed_while_it_made_them_are_removed(tmp_pa
     RealNode(layout, 0).folder.mkdir(parents=True)
     folders[0].mkdir()  # making that of the second hierarchy fails
     with pytest.raises(FileNotFoundError):
-        cgroups.make(RealNode(layout, 0))
+        cgroups.create_cgroups(RealNode(layout, 0))
     assert len(list(folders[0].iterdir())) == 1
     layout.record.write_text("{}")
     down("one", state_root=tmp_path)

@@ -66,7 +66,7 @@ def test_forty_jobs_cost_a_dozen_calls(world: World, racks: list[str]):
         job = world.job(train, index, active=1, ready=0)
         world.pod(leader_of(job, unscheduled=NO_NODE))
     kubeconfig = world.cluster.kubeconfig_for("counted", ["system:masters"])
-    start = audit.size(world.cluster.audit_log)
+    start = audit.log_size(world.cluster.audit_log)
     code, out, _ = explain(kubeconfig, world.namespace)
     assert code == 0
     assert "39 more Jobs (train-workers-1 … train-workers-39): likewise" in out

@@ -140,7 +140,7 @@ class RackNamespace(Sets):
         super().__init__(cluster, new_namespace(cluster))
         self.manager = manager
         self.nodes = nodes
-        self._start = audit.size(cluster.audit_log)
+        self._start = audit.log_size(cluster.audit_log)
 
     def url(self, plural: str, name: str = "", group: str = "/api/v1") -> str:
         return f"{group}/namespaces/{self.namespace}/{plural}{'/' if name else ''}{name}"

@@ -65,7 +65,7 @@ def pod(*containers, **spec):
 def test_the_value_is_found_by_path_and_kind(body, reported, place):
     found = unreadable(body, f"{PREFIX}json: cannot unmarshal {reported}")
     assert found is not None
-    assert found.wanted == reported.rpartition(" of type ")[2]
+    assert found.go_type == reported.rpartition(" of type ")[2]
     [where] = found.paths
     assert where[-len(place) :] == place
 

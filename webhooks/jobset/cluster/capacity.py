@@ -1,8 +1,8 @@
 """Whether a new JobSet needs more at once than all nodes of the cluster have together. Warnings.
 
-The requests of the pods, and the domains of the exclusive Jobs, of a ReplicatedJob or of ReplicatedJobs that start
-together are compared with all nodes while idle. Only checks with the user's own rights have this warning: in a cluster
-with an autoscaler it would be wrong for many sets that will run.
+A ReplicatedJob, and ReplicatedJobs that start together, are compared with all nodes as if these were idle: the requests
+of the pods, and the domains of exclusive Jobs. Only checks with the user's own rights give these warnings: in a cluster
+with an autoscaler they would be wrong for many sets that will run.
 """
 
 from collections import Counter
@@ -33,23 +33,26 @@ DOMAINS_TOO_FEW = warning(
 )
 
 
-def exclusive(judged: JudgedJobSet) -> bool:
-    """Whether Jobs of the set have exclusive placement."""
+def has_exclusive_jobs(judged: JudgedJobSet) -> bool:
+    """Whether Jobs of the set have exclusive placement by affinity."""
     return any(template.jobs and _topology(judged.js, template) for template in judged.templates)
 
 
 def too_few_nodes(judged: JudgedJobSet, total: Amounts) -> Iterator[FieldError]:
-    """`total`: what all nodes offer together."""
+    """Warnings about requests of more than all nodes offer together (`total`)."""
     return alone_or_together(judged, partial(_node_shortage, total))
 
 
 def too_few_domains(judged: JudgedJobSet, domains: Mapping[str, int]) -> Iterator[FieldError]:
-    """`domains`: how many values nodes have of each label."""
+    """Warnings about more exclusive Jobs than domains. `domains`: by label, how many values the nodes have."""
     return alone_or_together(judged, partial(_domain_shortage, judged.js, domains))
 
 
 def _node_shortage(total: Amounts, path: Path, templates: Sequence[Template]) -> FieldError | None:
-    """The first resource, by name, of which all nodes offer too little; `nodes.py` reports those that none offers."""
+    """A warning about the first resource, by name, of which all nodes offer too little.
+
+    `nodes.py` reports resources that no node offers.
+    """
     needs = needed_by(templates)
     name = min(exceeding_resources(needs, total), default="")
     if not name:
@@ -61,12 +64,12 @@ def _node_shortage(total: Amounts, path: Path, templates: Sequence[Template]) ->
 def _domain_shortage(
     js: JobSet, domains: Mapping[str, int], path: Path, templates: Sequence[Template]
 ) -> FieldError | None:
-    """More exclusive Jobs of one priority than domains. `needs.py` reports a label that no node has."""
-    wanted = Counter[tuple[str, str]]()
+    """A warning about more exclusive Jobs of one priority than domains. `needs.py` reports labels that no node has."""
+    job_counts = Counter[tuple[str, str]]()
     for template in templates:
         if topology := _topology(js, template):
-            wanted[topology, str(template.pod.get("priorityClassName") or "")] += template.jobs
-    for (topology, _), jobs in wanted.items():
+            job_counts[topology, str(template.pod.get("priorityClassName") or "")] += template.jobs
+    for (topology, _), jobs in job_counts.items():
         if jobs > domains.get(topology, jobs):
             values = "1 value" if domains[topology] == 1 else f"{domains[topology]} values"
             return DOMAINS_TOO_FEW.at(path, None, jobs=jobs, values=values, topology=topology)
@@ -74,6 +77,6 @@ def _domain_shortage(
 
 
 def _topology(js: JobSet, template: Template) -> str:
-    """The topology label of its exclusive Jobs; empty without, and for the node-selector strategy."""
-    found = placement_annotations(js, template.rjob)
-    return "" if NODE_SELECTOR_STRATEGY in found else found.get(EXCLUSIVE_TOPOLOGY, "")
+    """The topology label by which affinity places the Jobs exclusively; empty if it does not."""
+    annotations = placement_annotations(js, template.rjob)
+    return "" if NODE_SELECTOR_STRATEGY in annotations else annotations.get(EXCLUSIVE_TOPOLOGY, "")

@@ -4,22 +4,23 @@ On create, one Job of each different template and the headless Service are sent 
 exactly as the controller would create them. On update, only templates that change while the JobSet is suspended are
 sent. Nothing is stored.
 
-A JobSet is refused only for the API server's own verdict on an object: a 422 of its validation and a 400 of its decoder
-(`cluster.verdict` says how to recognise these). Quotas, policies, other webhooks, a missing namespace and an object of
-the same name may change later: they become warnings. A dry run without an answer becomes a warning, too: the API server
-is busy or unreachable, the time is up, or there are too many objects. The API server's own warnings about Jobs (pod
-security, deprecated fields) are passed on. If a mutating webhook breaks a field that we sent, this looks like a fault
-of the JobSet: the controller would get the same answer.
+A JobSet is refused only for the API server's own verdict on an object: a 422 of its validation or a 400 of its decoder
+(`cluster.verdict` says how to recognise them). Quotas, policies, other webhooks, a missing namespace and an object of
+the same name may change later, so refusals by them become warnings. A dry run without an answer becomes a warning, too:
+the API server is busy or unreachable, the time is up, or there are too many objects. The API server's own warnings
+about Jobs (pod security, deprecated fields) are passed on. If a mutating webhook breaks a field of a Job, the JobSet is
+refused, as the controller would get the same answer.
 
-A set that differs only in its name from one of the last seconds is not sent again (`cluster.memory`).
+If a set differs only in its name from a set of the last seconds, no requests are sent for it (`cluster.memory`).
 
-Existing claims are always read (docs/reference/validation.md#volume-claims). If the API server is slow or away, or the
-bounds on requests are reached (`cluster.questions`), that is a warning: the Go JobSet reads claims from a cache, so
-neither makes a JobSet invalid there. If it fails for another reason, such as a missing right, the JobSet is refused.
+Existing claims are always read (docs/reference/validation.md#volume-claims). If the API server is slow or unreachable,
+or the bounds on requests are reached (`cluster.questions`), the answer has a warning: the Go JobSet reads claims from a
+cache, so it would not refuse the JobSet. If reading fails for another reason, such as a missing right, the JobSet is
+refused.
 
 The author of the JobSet may have fewer rights than the manager, and the review may not come from the API server. So
-findings name the author's own objects and fields, and never a value of an object of the cluster. One exception: the
-name of a device that resembles the name which the author wrote (`cluster.nodes`).
+findings name the author's own objects and fields, and never a value of an object of the cluster. The one exception is
+the name of a device that resembles the name which the author wrote (`cluster.nodes`).
 """
 
 import asyncio
@@ -40,8 +41,8 @@ from kube.model.semantic import differences
 from kube.model.validation import dns1035_label
 from kube.resources import PERSISTENT_VOLUME_CLAIMS, Resource
 from policy.judged import JudgedJobSet
-from webhooks.jobset.cluster.capacity import exclusive
-from webhooks.jobset.cluster.children import child_jobs, created_by_us, with_identity
+from webhooks.jobset.cluster.capacity import has_exclusive_jobs
+from webhooks.jobset.cluster.children import child_jobs, is_created_by_us, with_identity
 from webhooks.jobset.cluster.claims import UNCHECKED, Claim, LiveClaim, claim_faults, claims_of
 from webhooks.jobset.cluster.decode import Parts
 from webhooks.jobset.cluster.dry_run import API_WARNS, DryRuns, Request
@@ -83,12 +84,13 @@ class ClusterChecks:
         looks_up: Collection[Resource] = (),
         per_review: int = PER_REVIEW,
     ) -> None:
-        """`budget` is in seconds, for all questions about one JobSet; `dry_run` False leaves only the claims.
+        """`budget`: seconds for all requests about one JobSet. `dry_run` False: only claims are checked.
 
         `own_rights`: the client has the rights of the JobSets' author, so findings may show contents of conflicting
-        objects, and missing ConfigMaps, Secrets and device claims. `looks_up`: which of these are looked up with other
-        rights. `per_review`: requests about one JobSet at most; half of them may be about existing claims, three
-        eighths about quotas, nodes and named needs of its pods: some are left for its Jobs.
+        objects, and ConfigMaps, Secrets and device claims are looked up. `looks_up`: which of these kinds are looked up
+        without the author's rights. `per_review`: the most requests about one JobSet. Half of them may be about
+        existing claims, and three eighths about quotas, nodes and objects that its pods need by name, so that some are
+        left for its Jobs.
         """
         self._scheduling, self._version = SchedulingApi(), ServerVersion()
         self._dry_run = dry_run
@@ -104,173 +106,180 @@ class ClusterChecks:
         self._nodes = Nodes(budget, own_rights=own_rights)
 
     def has_questions(self, js: JSON, old: JSON | None = None) -> bool:
-        """Whether `create`, or `update` of `old`, may send any request; never wrongly false."""
+        """Whether `create`, or `update` of `old`, may send any request. False is certain."""
         if old is None:
             return self._dry_run or bool(dig(js, "spec", "volumeClaimPolicies"))
         return self._dry_run and any(dig(each, "spec", "suspend") is True for each in (old, js))
 
     async def create(
-        self, js: JSON, known: Sequence[FieldError], gates: FeatureGates, *, namespace: str
+        self, js: JSON, known_errors: Sequence[FieldError], gates: FeatureGates, *, namespace: str
     ) -> list[FieldError]:
-        """Errors and warnings about a new JobSet (defaulted and valid), without consequences of `known`.
+        """Findings about a new JobSet with its defaults, without consequences of `known_errors`.
 
-        It is about to be stored in `namespace`, whatever its metadata says.
+        The JobSet will be stored in `namespace`, whatever its metadata says.
         """
-        read = await compute(_read, js, gates)
-        if read is None:
+        decoded = await compute(_decode, js, gates)
+        if decoded is None:
             return []
         async with self._questions.about_one_review() as client:
-            request = self._request(client, js, read, known, namespace)
-            found = await self._about_new(request, gates)
-        return await compute(_worth_saying, found, known, request)
+            request = self._request(client, js, decoded, known_errors, namespace)
+            findings = await self._findings_about_new(request, gates)
+        return await compute(_reportable_findings, findings, known_errors, request)
 
-    async def _about_new(self, request: Request, gates: FeatureGates) -> list[FieldError]:
+    async def _findings_about_new(self, request: Request, gates: FeatureGates) -> list[FieldError]:
         async with asyncio.TaskGroup() as group:
-            reading = group.create_task(self._claims(request))
-            asking = group.create_task(self._children(request, gates, range(len(request.js.spec.replicated_jobs))))
-            looking = group.create_task(self._groups(request, gates))
-            searching = group.create_task(self._shortages(request))
-        found, missing = reading.result()
-        found += [*asking.result(), *looking.result(), *searching.result()]
-        if missing and self._asks_about(request):
-            asks: list[Ask] = [partial(self._dry_runs.claim, request, claim) for claim in missing]
-            found += await self._answers(request, asks + self._lookups(request, classes_of(missing)))
-        return found
+            claims = group.create_task(self._claims(request))
+            children = group.create_task(self._children(request, gates, range(len(request.js.spec.replicated_jobs))))
+            groups = group.create_task(self._groups(request, gates))
+            shortages = group.create_task(self._shortages(request))
+        findings, missing_claims = claims.result()
+        findings += [*children.result(), *groups.result(), *shortages.result()]
+        if missing_claims and self._checks_children(request):
+            asks: list[Ask] = [partial(self._dry_runs.claim, request, claim) for claim in missing_claims]
+            findings += await self._answers(request, asks + self._lookups(request, classes_of(missing_claims)))
+        return findings
 
     async def update(
         self,
         old: JSON,
         js: JSON,
-        known: Sequence[FieldError],
+        known_errors: Sequence[FieldError],
         gates: FeatureGates,
         *,
         namespace: str,
         by_controller: bool = False,
     ) -> list[FieldError]:
-        """Check an update with the cluster: templates that change while suspended, nothing else.
+        """Findings about changed templates in an update of a suspended set, or in an update that suspends the set.
 
-        When a set is suspended, its scheduling fields are restored, so only new amounts are checked. `by_controller`:
-        by a controller such as a queue, which knows where pods may run; for its resumes, the same holds.
+        Only changed amounts are checked if an update suspends the set, since this restores the scheduling fields, and
+        if a controller (`by_controller`), such as a queue, resumes the set, since it knows where pods may run.
         """
-        suspended, suspends = (dig(each, "spec", "suspend") is True for each in (old, js))
-        read = await compute(_read, js, gates) if suspended or suspends else None
-        if read is None:
+        was_suspended, is_suspended = (dig(each, "spec", "suspend") is True for each in (old, js))
+        decoded = await compute(_decode, js, gates) if was_suspended or is_suspended else None
+        if decoded is None:
             return []
         stored = by_name(dig(old, "spec", "replicatedJobs"))
-        asks = suspended and (suspends or not by_controller)
-        changed = [
+        checks_all_fields = was_suspended and (is_suspended or not by_controller)
+        changed_indices = [
             i
-            for i, rjob in enumerate(read.js.spec.replicated_jobs)
-            if any(asks or is_amount(path) for path in _changed_paths(stored.get(rjob.name), rjob))
+            for i, rjob in enumerate(decoded.js.spec.replicated_jobs)
+            if any(checks_all_fields or is_amount(path) for path in _changed_paths(stored.get(rjob.name), rjob))
         ]
         async with self._questions.about_one_review() as client:
-            request = self._request(client, js, read, known, namespace, is_stored=True)
-            found = await self._children(request, gates, changed, service=False)
+            request = self._request(client, js, decoded, known_errors, namespace, is_stored=True)
+            findings = await self._children(request, gates, changed_indices, with_service=False)
             if dig(old, "spec", "scheduling") != dig(js, "spec", "scheduling"):
-                found += await self._groups(request, gates)
-        return await compute(_worth_saying, found, known, request)
+                findings += await self._groups(request, gates)
+        return await compute(_reportable_findings, findings, known_errors, request)
 
     def _request(
         self,
         client: Client,
         raw: JSON,
-        read: Subject,
-        known: Sequence[FieldError],
+        decoded: Subject,
+        known_errors: Sequence[FieldError],
         namespace: str,
         *,
         is_stored: bool = False,
     ) -> Request:
-        deadline, ours = asyncio.get_running_loop().time() + self._budget, created_by_us(read.js, known)
-        needs = () if is_stored else tuple(needs_of(read, self._looks_up))
-        return Request(client, raw, with_identity(read.js, namespace), deadline, ours, is_stored, needs)
+        deadline, ours = asyncio.get_running_loop().time() + self._budget, is_created_by_us(decoded.js, known_errors)
+        needs = () if is_stored else tuple(needs_of(decoded, self._looks_up))
+        return Request(client, raw, with_identity(decoded.js, namespace), deadline, ours, is_stored, needs)
 
-    def _asks_about(self, request: Request) -> bool:
-        """Whether to try the children: dry runs are enabled, and our controller will create the children."""
+    def _checks_children(self, request: Request) -> bool:
+        """Whether dry runs are enabled, and our controller will create the children."""
         return self._dry_run and request.ours
 
     async def _children(
-        self, request: Request, gates: FeatureGates, wanted: Sequence[int], *, service: bool = True
+        self, request: Request, gates: FeatureGates, indices: Sequence[int], *, with_service: bool = True
     ) -> list[FieldError]:
+        """Findings about Jobs of the ReplicatedJobs at these indices, and about the headless Service."""
         js = request.js
-        if not self._asks_about(request):
+        if not self._checks_children(request):
             return []
-        service = service and js.dns_enabled
-        if not wanted and not service:
+        with_service = with_service and js.dns_enabled
+        if not indices and not with_service:
             return []
-        key = await compute(digest, request.raw, request.namespace, wanted, service=service)
+        key = await compute(digest, request.raw, request.namespace, indices, with_service=with_service)
         async with self._answered.turn(key) as accepted:
             try:
-                jobs = [] if accepted else await compute(child_jobs, request.raw, js, gates, wanted)
+                jobs = [] if accepted else await compute(child_jobs, request.raw, js, gates, indices)
             except (KeyError, TypeError, AttributeError):
-                return []  # a template of which no child can be built: refused elsewhere
-            service = service and not (accepted and _service_has_its_name(js))
-            asks: list[Ask] = [partial(self._dry_runs.service, request)] if service else []
+                return []  # no child can be built from a template that another rule refuses
+            with_service = with_service and not (accepted and _service_is_named_after_set(js))
+            asks: list[Ask] = [partial(self._dry_runs.service, request)] if with_service else []
             asks += [partial(self._dry_runs.job, request, child) for child in jobs]
-            found = await self._answers(request, asks)
+            findings = await self._answers(request, asks)
             if not accepted:
-                self._answered.add(key, accepted=not found)
-        return found
+                self._answered.add(key, accepted=not findings)
+        return findings
 
     async def _groups(self, request: Request, gates: FeatureGates) -> list[FieldError]:
-        """Warnings about APIs that its groups need and the API server lacks (without the gate the set is refused)."""
+        """Warnings about kinds that the set's groups need and the API server does not serve.
+
+        Without the feature gate the set is refused anyway.
+        """
         js = request.js
-        if js.spec.scheduling is None or not gates[GATE] or not self._asks_about(request):
+        if js.spec.scheduling is None or not gates[GATE] or not self._checks_children(request):
             return []
         return await self._answers(request, [partial(self._scheduling.missing, js, request.client)], path=SCHEDULING)
 
     async def _shortages(self, request: Request) -> list[FieldError]:
-        """Warnings about missing objects that its pods need by name, and about quotas and nodes that are too small."""
-        if not self._asks_about(request):
+        """Warnings about missing objects that the pods need by name, and about too small quotas and nodes."""
+        if not self._checks_children(request):
             return []
         need = agent_need(request.js)
         asks: list[Ask] = [partial(self._version.shortfalls, *need, request.client)] if need else []
         judged = JudgedJobSet(request.js)
         if requests := await compute(requests_anything, judged):
             asks.append(partial(self._quotas.too_small, judged, request.client))
-        if (requests or (self._own_rights and exclusive(judged))) and QUEUE_NAME not in request.js.metadata.labels:
-            asks.append(partial(self._nodes.unmet, judged, request.client))
+        reads_nodes = requests or (self._own_rights and has_exclusive_jobs(judged))
+        if reads_nodes and QUEUE_NAME not in request.js.metadata.labels:
+            asks.append(partial(self._nodes.shortages, judged, request.client))
         return await self._answers(
-            request, asks + self._lookups(request, request.needs), most=self._per_review * 3 // 8
+            request, asks + self._lookups(request, request.needs), limit=self._per_review * 3 // 8
         )
 
     def _lookups(self, request: Request, needs: Iterable[Need]) -> list[Ask]:
         return [partial(self._needs.missing, need, request.namespace, request.client) for need in needs]
 
     async def _answers(
-        self, request: Request, asks: Sequence[Ask], path: Path = REPLICATED_JOBS, *, most: int | None = None
+        self, request: Request, asks: Sequence[Ask], path: Path = REPLICATED_JOBS, *, limit: int | None = None
     ) -> list[FieldError]:
-        """Findings of the first `most` requests, and a warning if some have no answer."""
-        answered = await answers(asks[: most or self._per_review], request.deadline)
-        found = [error for answer in answered if isinstance(answer, list) for error in answer]
-        failures = [answer for answer in answered if isinstance(answer, Exception)]
-        return found + self._incomplete_warning(failures, len(asks), len(asks) - len(answered), path)
+        """Findings of the first `limit` requests, and a warning at `path` if some requests have no answer."""
+        results = await answers(asks[: limit or self._per_review], request.deadline)
+        findings = [error for result in results if isinstance(result, list) for error in result]
+        failures = [result for result in results if isinstance(result, Exception)]
+        return findings + self._incomplete_warning(failures, len(asks), len(asks) - len(results), path)
 
     def _incomplete_warning(
-        self, failures: Sequence[Exception], number_asked: int, left_out: int, path: Path
+        self, failures: Sequence[Exception], object_count: int, skipped: int, path: Path
     ) -> list[FieldError]:
-        """A warning about the requests without an answer, if there are any."""
-        left_out += sum(isinstance(failure, NotAskedError) for failure in failures)
-        whys = [describe_error(failure, self._budget) for failure in failures if not isinstance(failure, NotAskedError)]
-        if left_out:
-            whys.append(f"{left_out} of {number_asked} objects")
-        return [INCOMPLETE.at(path, why=whys[0])] if whys else []
+        """A warning about requests that failed, or were skipped because of a limit; empty if there are none."""
+        skipped += sum(isinstance(failure, NotAskedError) for failure in failures)
+        reasons = [
+            describe_error(failure, self._budget) for failure in failures if not isinstance(failure, NotAskedError)
+        ]
+        if skipped:
+            reasons.append(f"{skipped} of {object_count} objects")
+        return [INCOMPLETE.at(path, why=reasons[0])] if reasons else []
 
     async def _claims(self, request: Request) -> tuple[list[FieldError], list[Claim]]:
-        """Findings about claims that exist, and the claims that do not."""
+        """Findings about claims that exist, and the claims that do not exist."""
         claims = claims_of(request.js)
         asks: list[Ask] = [partial(self._claim, request, claim) for claim in claims[: self._per_review // 2]]
-        answered = await answers(asks, request.deadline)
-        failures = [answer for answer in answered if isinstance(answer, Exception) and _passes(answer)]
-        found = self._incomplete_warning(failures, len(claims), len(claims) - len(answered), CLAIM_POLICIES)
-        missing: list[Claim] = []
-        for claim, answer in zip(claims, answered, strict=False):
-            if isinstance(answer, NotFound):
-                missing.append(claim)
-            elif not isinstance(answer, Exception):
-                found += answer
-            elif not _passes(answer):
-                found.append(UNCHECKED.at(claim.path, claim=claim.name, why=describe_error(answer, self._budget)))
-        return found, missing
+        results = await answers(asks, request.deadline)
+        failures = [result for result in results if isinstance(result, Exception) and _is_temporary(result)]
+        findings = self._incomplete_warning(failures, len(claims), len(claims) - len(results), CLAIM_POLICIES)
+        missing_claims: list[Claim] = []
+        for claim, result in zip(claims, results, strict=False):
+            if isinstance(result, NotFound):
+                missing_claims.append(claim)
+            elif not isinstance(result, Exception):
+                findings += result
+            elif not _is_temporary(result):
+                findings.append(UNCHECKED.at(claim.path, claim=claim.name, why=describe_error(result, self._budget)))
+        return findings, missing_claims
 
     async def _claim(self, request: Request, claim: Claim) -> list[FieldError]:
         live = await request.client.get(
@@ -279,21 +288,21 @@ class ClusterChecks:
         return list(claim_faults(request.js, claim, live, own_rights=self._own_rights))
 
 
-def _read(raw: JSON, gates: FeatureGates) -> Subject | None:
-    """The JobSet; None if it cannot be decoded: another check refuses that."""
+def _decode(raw: JSON, gates: FeatureGates) -> Subject | None:
+    """The JobSet; None if it cannot be decoded, which another check refuses."""
     try:
         return subject(raw, gates)
     except Unreadable:
         return None
 
 
-def _passes(error: Exception) -> bool:
+def _is_temporary(error: Exception) -> bool:
     """Whether a request may succeed a moment later."""
     return isinstance(error, NotAskedError | BusyError) or busy_or_away(error)
 
 
-def _service_has_its_name(js: JobSet) -> bool:
-    """Whether the Service is named after the set, and that is a valid name of a Service: a DNS label (RFC 1035)."""
+def _service_is_named_after_set(js: JobSet) -> bool:
+    """Whether the Service gets the name of the set, and the API server accepts it: a DNS label (RFC 1035)."""
     subdomain = js.spec.network and js.spec.network.subdomain
     return not subdomain and not dns1035_label(js.metadata.name)
 
@@ -302,21 +311,23 @@ def _changed_paths(old: JSON | None, new: ReplicatedJob) -> Iterator[Parts]:
     return differences({"template": dig(old, "template")}, {"template": new.template})
 
 
-def _worth_saying(found: Iterable[FieldError], known: Sequence[FieldError], request: Request) -> list[FieldError]:
-    """Findings at existing paths of the object that are not consequences of `known` errors."""
-    return move_to_existing_paths(new_findings(_each_once(found), known, request.js), request.raw)
+def _reportable_findings(
+    findings: Iterable[FieldError], known_errors: Sequence[FieldError], request: Request
+) -> list[FieldError]:
+    """The findings without consequences of `known_errors` and without repetitions, at existing paths of the object."""
+    return move_to_existing_paths(new_findings(_without_repetitions(findings), known_errors, request.js), request.raw)
 
 
-def _each_once(found: Iterable[FieldError]) -> list[FieldError]:
-    """Without repetitions: a quota that refuses all children in the same words, and a lack of time, are named once."""
+def _without_repetitions(findings: Iterable[FieldError]) -> list[FieldError]:
+    """Each finding once, for example a quota that refuses all children in the same words, or a lack of time."""
     reported: dict[object, FieldError] = {}
-    for error in found:
-        reported.setdefault(_said_once(error), error)
+    for error in findings:
+        reported.setdefault(_repetition_key(error), error)
     return list(reported.values())
 
 
-def _said_once(error: FieldError) -> object:
-    """The key of a finding that must not be reported twice."""
+def _repetition_key(error: FieldError) -> object:
+    """The key that a finding shares with its repetitions."""
     if error.rule is INCOMPLETE:
         return INCOMPLETE
     if error.rule is REFUSED:

@@ -1,6 +1,6 @@
 """The child Jobs that are sent as dry runs for a JobSet, and where each of their fields comes from. Pure.
 
-One Job stands for its ReplicatedJob and for all others with the same template: each of them has the same faults.
+One Job stands for its ReplicatedJob and for all ReplicatedJobs with an equal template, as they have the same faults.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,8 +31,9 @@ _NAME_FIELDS = {("labels",), ("annotations",), ("nodeSelector",)}
 class ChildJob:
     """The first Job of a ReplicatedJob.
 
-    `raw` is the JobSet as JSON, for looking up values. `index` is that of the ReplicatedJob; `alike` are the indexes of
-    all with the same template, itself included. `own`: the source of names that the controller writes.
+    `raw` is the JobSet as JSON, for looking up values. `index`: of the ReplicatedJob. `alike`: the indexes of all
+    ReplicatedJobs with an equal template, `index` included. `own`: by name that the controller writes into the Job, the
+    path of its source in the JobSet.
     """
 
     raw: JSON
@@ -57,7 +58,7 @@ class ChildJob:
         return spec
 
     def has(self, parts: Parts) -> bool:
-        """Whether we sent the list items on the path of this field: a mutating webhook may have added others."""
+        """Whether the Job, as it was sent, has the list items on this path: a mutating webhook may have added items."""
         return all(
             dig(self.body, *parts[:depth]) is None or part < len(dig(self.body, *parts[:depth]))
             for depth, part in enumerate(parts)
@@ -67,7 +68,7 @@ class ChildJob:
     def paths(self, parts: Parts, value: str) -> list[Path]:
         """The paths in the JobSet from which a field of the Job comes, for each affected ReplicatedJob.
 
-        `value` is the offending text, if known: a name that the controller wrote is about this ReplicatedJob alone.
+        `value` is the offending text, if known. If the controller wrote it, only this ReplicatedJob is affected.
         """
         if parts[:2] == ("metadata", "name"):
             return [self.path.at("name")]
@@ -85,8 +86,8 @@ class ChildJob:
         """The source of an item that the controller appended to a list of the pod."""
         match parts:
             case ("spec", "template", "spec", "volumes" | "tolerations" as key, int(number), *rest):
-                before = len(dig(self.raw, *self.path.at("template", "spec", "template", "spec", key).parts) or ())
-                if number < before:
+                items = dig(self.raw, *self.path.at("template", "spec", "template", "spec", key).parts) or ()
+                if number < len(items):
                     return None
                 if key == "tolerations":
                     return self.path.at("name")
@@ -95,7 +96,10 @@ class ChildJob:
         return None
 
     def _exit_code_policy_parts(self, parts: Parts) -> Parts:
-        """The source, below the ReplicatedJob, of a rule of podFailurePolicy that exitCodePolicy was compiled into."""
+        """The path below the ReplicatedJob of the exitCodePolicy from which a rule of podFailurePolicy was compiled.
+
+        Empty for other paths.
+        """
         rules = ("spec", "podFailurePolicy", "rules")
         policy = self.js.spec.replicated_jobs[self.index].exit_code_policy
         own = len(dig(self.raw, *self.path.at("template", *rules).parts) or ())
@@ -108,8 +112,8 @@ def _template_parts(parts: Parts) -> Parts:
     """The path below a Job template; the API server leaves `metadata` out of some paths in a pod template."""
     if parts[:2] == ("spec", "template") and parts[2:3] in {("labels",), ("annotations",)}:
         return ("spec", "template", "metadata", *parts[2:])
-    known = parts[:1] == ("spec",) or parts[:2] in {("metadata", "labels"), ("metadata", "annotations")}
-    return parts if known else ()
+    is_in_template = parts[:1] == ("spec",) or parts[:2] in {("metadata", "labels"), ("metadata", "annotations")}
+    return parts if is_in_template else ()
 
 
 def replicated_job(index: int) -> Path:
@@ -122,31 +126,31 @@ def service_name_path(js: JobSet) -> Path:
     return SPEC.at("network", "subdomain") if js.spec.network and js.spec.network.subdomain else JOBSET_NAME
 
 
-def created_by_us(js: JobSet, errors: Iterable[FieldError]) -> bool:
-    """Whether our controller will create the children.
+def is_created_by_us(js: JobSet, errors: Iterable[FieldError]) -> bool:
+    """Whether our controller will create the children of a JobSet with these errors.
 
-    An invalid `managedBy` names no controller: the corrected one may be ours. `errors` are those of the JobSet.
+    It may do so after a correction of an invalid `managedBy`, which names no controller.
     """
     return js.is_ours or any(error.path == MANAGED_BY for error in errors)
 
 
 def with_identity(js: JobSet, namespace: str) -> JobSet:
-    """The JobSet with namespace and UID, or placeholders: an object that is not stored yet may lack them."""
+    """The JobSet in this namespace, with its UID; an object that is not stored yet gets a placeholder."""
     meta = js.metadata
-    known = msgspec.structs.replace(meta, uid=meta.uid or NO_UID, namespace=namespace)
-    return msgspec.structs.replace(js, metadata=known)
+    new_meta = msgspec.structs.replace(meta, uid=meta.uid or NO_UID, namespace=namespace)
+    return msgspec.structs.replace(js, metadata=new_meta)
 
 
-def child_jobs(raw: JSON, js: JobSet, gates: FeatureGates, wanted: Iterable[int]) -> list[ChildJob]:
-    """One child for each different template among the `wanted` ReplicatedJobs (by index) that make Jobs at all."""
+def child_jobs(raw: JSON, js: JobSet, gates: FeatureGates, indices: Iterable[int]) -> list[ChildJob]:
+    """One child for each different template of the ReplicatedJobs at these indices, without those with 0 replicas."""
     layout = layout_of(js)
     alike: dict[bytes, list[int]] = {}
-    for index in wanted:
+    for index in indices:
         rjob = js.spec.replicated_jobs[index]
         if rjob.replicas > 0:
-            own = (rjob.template, rjob.exit_code_policy)
-            alike.setdefault(msgspec.json.encode(own, order="deterministic"), []).append(index)
-    return [_child(raw, js, gates, layout, tuple(indices)) for indices in alike.values()]
+            template = (rjob.template, rjob.exit_code_policy)
+            alike.setdefault(msgspec.json.encode(template, order="deterministic"), []).append(index)
+    return [_child(raw, js, gates, layout, tuple(equal_indices)) for equal_indices in alike.values()]
 
 
 def _child(raw: JSON, js: JobSet, gates: FeatureGates, layout: Layout, alike: tuple[int, ...]) -> ChildJob:
@@ -173,7 +177,7 @@ def _own_values(js: JobSet, jobs: JobRange, position: JobPosition, total: int, p
 
 
 def claim_names(js: JobSet) -> list[str]:
-    """Names of the volume claim templates, which are those of their volumes."""
+    """Names of the volume claim templates, which are also the names of their volumes."""
     return [template["metadata"]["name"] for _, template, _, _ in claim_templates(js)]
 
 

@@ -2,8 +2,8 @@
 
 See docs/reference/validation.md#volume-claims.
 
-A claim that was retained has been defaulted and bound since, so only what the template sets is compared, quantities by
-amount. A claim that is being deleted is not a conflict: it is created again once it is gone.
+A retained claim has got defaults and a volume, so only fields that the template sets are compared, quantities by
+amount. A claim that is being deleted is no conflict: the controller creates it again once it is gone.
 """
 
 from collections.abc import Iterator
@@ -76,37 +76,37 @@ class Claim:
 
 
 def claims_of(js: JobSet) -> list[Claim]:
-    """Each claim once, without those with an invalid name, which another rule refuses."""
-    found: dict[str, Claim] = {}
+    """The claims that a JobSet will use, each once, without invalid names, which another rule refuses."""
+    claims: dict[str, Claim] = {}
     for path, template, base, policy in claim_templates(js):
         short = (template.get("metadata") or {}).get("name") or ""
         name = volume_claim_name(short, js.metadata.name)
         if short and not dns1123_subdomain(name):
-            found.setdefault(name, Claim(path, base.at("retentionPolicy", "whenDeleted"), policy, template, name))
-    return list(found.values())
+            claims.setdefault(name, Claim(path, base.at("retentionPolicy", "whenDeleted"), policy, template, name))
+    return list(claims.values())
 
 
 def claim_faults(js: JobSet, claim: Claim, live: LiveClaim, *, own_rights: bool) -> Iterator[FieldError]:
-    """Why a new JobSet cannot use the existing claim.
+    """Why a new JobSet cannot use the existing claim `live`.
 
-    `own_rights`: it was read with the rights of the JobSet's author, so the fault may quote it.
+    `own_rights`: the claim was read with the rights of the JobSet's author, so the fault may quote it.
     """
     owner = live.metadata.controller()
-    earlier = owner is not None and owner.kind == keys.KIND and owner.name == js.metadata.name
-    if earlier or live.metadata.deletion_timestamp is not None:
+    is_of_earlier_set = owner is not None and owner.kind == keys.KIND and owner.name == js.metadata.name
+    if is_of_earlier_set or live.metadata.deletion_timestamp is not None:
         yield LEAVING.at(claim.path, claim=claim.name)
         return
-    differing = [
-        f"{field} is {_value_text(have) if own_rights else 'different'} there"
-        for field, have in differences(claim.spec, live.spec)
+    difference_texts = [
+        f"{field} is {_value_text(live_value) if own_rights else 'different'} there"
+        for field, live_value in differences(claim.spec, live.spec)
     ]
-    if differing:
+    if difference_texts:
         yield MISMATCH.at(
             claim.path.at("spec"),
             claim.spec,
             claim=claim.name,
             namespace=js.metadata.namespace,
-            differences=", ".join(differing[:_MAX_DIFFERENCES]),
+            differences=", ".join(difference_texts[:_MAX_DIFFERENCES]),
         )
     retention = claim.policy.retention_policy
     when_deleted = "Delete" if retention is None else retention.when_deleted
@@ -114,12 +114,13 @@ def claim_faults(js: JobSet, claim: Claim, live: LiveClaim, *, own_rights: bool)
         yield NOT_RETAINED.at(claim.retention_path, when_deleted, claim=claim.name)
 
 
-def differences(wanted: JSON, live: JSON, member: str = "") -> Iterator[tuple[str, Any]]:
-    """The paths at which `live` differs from `wanted`, with the live value; null, empty list and empty map set nothing.
+def differences(template: JSON, live: JSON, member: str = "") -> Iterator[tuple[str, Any]]:
+    """The paths at which `live` differs from the fields that `template` sets, with the live value.
 
-    `member` is the name of the field, by which amounts and plain texts are distinguished.
+    A null, an empty list and an empty map set nothing. `member`: the name of the field that contains both objects: it
+    tells whether their values are amounts or plain texts.
     """
-    for key, value in wanted.items():
+    for key, value in template.items():
         live_value = live.get(key)
         if (
             value is None
@@ -128,7 +129,7 @@ def differences(wanted: JSON, live: JSON, member: str = "") -> Iterator[tuple[st
         ):
             continue
         if isinstance(value, dict) and isinstance(live_value, dict):
-            yield from ((f"{key}.{field}", have) for field, have in differences(value, live_value, key))
+            yield from ((f"{key}.{field}", inner) for field, inner in differences(value, live_value, key))
         else:
             yield key, live_value
 

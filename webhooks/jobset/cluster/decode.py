@@ -1,7 +1,7 @@
 """Finds the path of a fault by which the API server cannot decode a child Job. Pure.
 
-Such an answer (400) has Go types and a path without indices, and only the first fault. Looking the path up in the sent
-object restores the indices; without the bad value the next request finds the next fault.
+The API server answers 400 with Go types, a path without indices, and only the first fault. Looking the path up in the
+sent object restores the indices. A further request without the bad value finds the next fault.
 """
 
 import re
@@ -33,15 +33,15 @@ _KINDS: dict[type, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Why the API server cannot decode a body, the expected Go type if known, and the path, which may be empty."""
+    """Why the API server cannot decode a body: its reason, the expected Go type, and the paths, if they are known."""
 
     why: str
-    wanted: str = ""
+    go_type: str = ""
     paths: tuple[Parts, ...] = ()
 
 
 def unreadable(body: JSON, message: str) -> Unreadable | None:
-    """The findings of a 400 about `body`; None if it is not about decoding."""
+    """What the message of a 400 says about decoding `body`; None if the message is about something else."""
     refused = _UNREADABLE.fullmatch(message)
     if refused is None:
         return None
@@ -57,24 +57,26 @@ def unreadable(body: JSON, message: str) -> Unreadable | None:
 
 
 def _find_path(body: JSON, names: list[str], kind: str, literal: str | None) -> Parts | None:
-    """The path of the first value of that kind at the path, or directly below it."""
-    named = list(_at(body, names, ()))
-    inside = [(*parts, key) for parts in named for key in _keys(dig(body, *parts))]
-    of_kind = [[parts for parts in group if _KINDS.get(type(dig(body, *parts))) == kind] for group in (named, inside)]
-    candidates = of_kind[0] or of_kind[1]
-    exact = (parts for parts in candidates if str(dig(body, *parts)) == literal)
-    return next(exact, candidates[0] if candidates else None)
+    """The path of the value at `names`, or directly below it, with that JSON type and, if one matches, that literal."""
+    paths = list(_indexed_paths(body, names, ()))
+    member_paths = [(*parts, key) for parts in paths for key in _keys(dig(body, *parts))]
+    candidates, member_candidates = (
+        [parts for parts in group if _KINDS.get(type(dig(body, *parts))) == kind] for group in (paths, member_paths)
+    )
+    candidates = candidates or member_candidates
+    exact_matches = (parts for parts in candidates if str(dig(body, *parts)) == literal)
+    return next(exact_matches, candidates[0] if candidates else None)
 
 
-def _at(node: Any, names: list[str], parts: Parts) -> Iterator[Parts]:
-    """Every path, with indices, that a path without them may mean."""
+def _indexed_paths(node: Any, names: list[str], parts: Parts) -> Iterator[Parts]:
+    """Every path, with indices of list items, that the path `names` without indices may mean."""
     if not names:
         yield parts
     elif isinstance(node, list):
         for i, item in enumerate(node):
-            yield from _at(item, names, (*parts, i))
+            yield from _indexed_paths(item, names, (*parts, i))
     elif isinstance(node, dict) and names[0] in node:
-        yield from _at(node[names[0]], names[1:], (*parts, names[0]))
+        yield from _indexed_paths(node[names[0]], names[1:], (*parts, names[0]))
 
 
 def _keys(node: Any) -> list[str | int]:

@@ -1,6 +1,6 @@
-"""Dry runs of the children: sends one child with `dryRun=All` and reads the answer.
+"""Sends children of a JobSet to the API server as dry runs (`dryRun=All`).
 
-`cluster.verdict` interprets the answer, `cluster.faults` makes findings about the JobSet.
+`cluster.verdict` interprets the answers, `cluster.faults` converts them into findings about the JobSet.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ from webhooks.jobset.cluster.verdict import (
 )
 
 DECODE_ROUNDS = 8
-"""Times that a Job which cannot be decoded is sent: each time without the refused values."""
+"""The most times that a Job which cannot be decoded is sent, each time without the refused values."""
 
 OWNERLESS_SECONDS = 600.0
-"""Seconds for which Jobs of a namespace are sent without their owner after a webhook has looked for it."""
+"""Seconds for which Jobs of a namespace are sent without their owner, after a webhook has looked for the owner."""
 MAX_NAMESPACES = 1024
-"""Namespaces for which that is remembered, the latest ones."""
+"""The most namespaces whose Jobs are sent without their owner."""
 
 API_WARNS = warning(
     "child-warning",
@@ -74,9 +74,9 @@ SERVICE_FOREIGN = warning(
 class Request:
     """One admission request.
 
-    `client`: for requests about it. `raw` and `js` are the JobSet. `deadline`: when the answer is due, seconds of the
-    event loop. `ours`: whether our controller will create the children. `is_stored`: whether the set is stored already
-    and may have Jobs of its own. `needs`: objects that the pods of a new set need by name.
+    `client` sends requests about the JobSet, `raw` or `js`. `deadline`: when the answer is due, in seconds of the event
+    loop. `ours`: whether our controller will create the children. `is_stored`: whether the set is stored already and
+    may have Jobs of its own. `needs`: objects that the pods of a new set need by name.
     """
 
     client: Client
@@ -93,16 +93,16 @@ class Request:
 
 
 class DryRuns:
-    """Each method returns findings about the JobSet, and raises without an answer.
+    """Sends dry runs. Its methods return findings about the JobSet, and raise if there is no answer.
 
-    `budget`: seconds for one call. `own_rights`: requests have the rights of the JobSet's author, so findings may name
-    the owner of an object.
+    `budget`: seconds for one request. `own_rights`: requests have the rights of the JobSet's author, so findings may
+    name the owner of an object.
 
-    Another webhook may look for the owner of a Job (Kueue's does), and refuse the Job because its JobSet is not stored
-    yet. Such a Job is sent again without an owner, and so are all Jobs of its namespace for `OWNERLESS_SECONDS`.
+    Another webhook may look for the owner of a Job, as Kueue's does, and refuse the Job because its JobSet is not
+    stored yet. That Job is sent again without an owner, and so are all Jobs of its namespace for `OWNERLESS_SECONDS`.
 
-    Remembered: these namespaces, 1,024 at most. Without it the dry run of one Job is sent twice; if it is wrong, the
-    verdict of a policy about owners is missing.
+    Remembered: these namespaces, 1,024 at most. Without a namespace the dry run of one Job is sent twice; with a wrong
+    namespace the verdict of a policy about owners is missing.
     """
 
     def __init__(self, budget: float, *, own_rights: bool) -> None:
@@ -111,30 +111,30 @@ class DryRuns:
         self._ownerless: Expiring[str, bool] = Expiring(MAX_NAMESPACES)
 
     async def job(self, request: Request, child: ChildJob) -> list[FieldError]:
-        """Try a Job; values that cannot be decoded are removed, so that the rest can be checked, too."""
+        """Try a Job. Values that the API server cannot decode are removed, so that it checks the remaining fields."""
         body = child.body
-        found: list[FieldError] = []
+        findings: list[FieldError] = []
         for _ in range(DECODE_ROUNDS):
             texts: list[str] = []
             try:
                 error = await self._try_job(request, body, texts)
             except NotAskedError:
-                if found:
+                if findings:
                     break
                 raise
             problem = unreadable(body, error.message) if isinstance(error, BadRequest) else None
             if problem is None:
                 warnings = [API_WARNS.at(child.path, text=text) for text in texts]
-                answer = warnings if error is None else await self._job_answer(request, child, error)
-                return [*found, *new_findings(answer, found, request.js)]
-            found += decode_faults(child, problem)
+                last_findings = warnings if error is None else await self._job_findings(request, child, error)
+                return [*findings, *new_findings(last_findings, findings, request.js)]
+            findings += decode_faults(child, problem)
             if not problem.paths:
                 break
-            body = _without(body, problem.paths)
-        return found
+            body = _without_values(body, problem.paths)
+        return findings
 
     async def _try_job(self, request: Request, body: JSON, texts: list[str]) -> ApiError | None:
-        """None when the Job may be created; `texts` gets the warnings."""
+        """The error of the dry run; None if the Job may be created. `texts` gets the warnings."""
         if request.is_stored:
             return await self._dry_create(request, JOBS, body, texts)
         clock = asyncio.get_running_loop().time
@@ -147,17 +147,17 @@ class DryRuns:
             self._ownerless.put(request.namespace, True, clock() + OWNERLESS_SECONDS)
         ownerless = {**body, "metadata": {**body["metadata"], "ownerReferences": []}}
         error = await self._dry_create(request, JOBS, ownerless, texts)
-        # A policy that demands an owner allows the controller's Job, which has one.
+        # A policy that demands an owner allows the Jobs of the controller, which have an owner.
         return None if error is not None and may_want_owner(error) else error
 
-    async def _job_answer(self, request: Request, child: ChildJob, error: ApiError) -> list[FieldError]:
+    async def _job_findings(self, request: Request, child: ChildJob, error: ApiError) -> list[FieldError]:
         match verdict(error, JOBS):
             case Verdict.FAULTY:
                 return job_faults(child, error.causes)
             case Verdict.REFUSED:
                 return [REFUSED.at(child.path, what="Jobs", why=describe_error(error, self._budget))]
             case Verdict.EXISTS if request.is_stored:
-                return []  # most likely its own; the controller reports others
+                return []  # most likely a Job of this set; the controller reports any other Job
             case Verdict.EXISTS:
                 owner = await self._owner(JOBS, child.name, request)
                 relation = f"belongs to {owner}" if self._own_rights else "is not this JobSet's"
@@ -203,7 +203,7 @@ class DryRuns:
     async def _dry_create(
         self, request: Request, resource: Resource, body: JSON, warnings: list[str] | None = None
     ) -> ApiError | None:
-        """None when the object may be created. Raises when there is no answer at all."""
+        """The error of the dry run; None if the object may be created. Raises if there is no answer."""
         try:
             await request.client.create(
                 resource,
@@ -219,25 +219,23 @@ class DryRuns:
         return None
 
     async def _owner(self, resource: Resource, name: str, request: Request) -> str:
-        """Kind and name of the owner of an object; empty if the object is not a conflict.
+        """Kind and name of the owner of an existing object; empty if the object is no conflict.
 
-        It is none if it was deleted meanwhile, belongs to this JobSet, or to an earlier JobSet of this name and will be
-        garbage-collected.
+        An object is no conflict if it was deleted meanwhile, belongs to this JobSet, or belongs to an earlier JobSet of
+        this name and will be garbage-collected.
         """
         try:
-            found = await request.client.get(resource, name, namespace=request.namespace, type=OwnedObject)
+            existing = await request.client.get(resource, name, namespace=request.namespace, type=OwnedObject)
         except NotFound:
             return ""
-        owner = found.metadata.controller()
-        if owner is None:
+        controller, owner = existing.metadata.controller(), existing.metadata.owner
+        if controller is None:
             return "nobody"
-        ours = owner.uid == request.js.metadata.uid or found.metadata.owner == Owner(
-            keys.KIND, request.js.metadata.name
-        )
-        return "" if ours else str(found.metadata.owner)
+        meta = request.js.metadata
+        return "" if controller.uid == meta.uid or owner == Owner(keys.KIND, meta.name) else str(owner)
 
 
-def _without(body: JSON, paths: Iterable[Parts]) -> JSON:
+def _without_values(body: JSON, paths: Iterable[Parts]) -> JSON:
     for path in paths:
         body = set_in(body, path, None)
     return body

@@ -1,6 +1,6 @@
-"""Faults of the children: converts answers of the API server into findings about the JobSet. Pure.
+"""Converts the API server's answers about faults of the children into findings about the JobSet. Pure.
 
-The API server's messages are kept; the path in the JobSet is added, and the fix for common faults.
+A finding has the API server's message, the path in the JobSet, and a fix if the fault is common.
 """
 
 import json
@@ -76,57 +76,56 @@ REFUSED = warning("child-refused-now", "{what} would be refused now: {why}", sou
 
 @dataclass(frozen=True, slots=True)
 class _Mistake:
-    """A common fault: how to recognise it by path (without indices) and message, and its fix."""
+    """A common fault, by patterns of its path (without indices) and message, and its fix: of the rule or by `hint`."""
 
     rule: Rule
     field: re.Pattern[str]
-    words: re.Pattern[str]
-    names: Callable[[ChildJob, str], str] | None = None
+    message: re.Pattern[str]
+    hint: Callable[[ChildJob, str], str] | None = None
 
 
-def _mistake(rule: Rule, field: str, words: str, names: Callable[[ChildJob, str], str] | None = None) -> _Mistake:
-    return _Mistake(rule, re.compile(field), re.compile(words), names)
+def _mistake(rule: Rule, field: str, message: str, hint: Callable[[ChildJob, str], str] | None = None) -> _Mistake:
+    return _Mistake(rule, re.compile(field), re.compile(message), hint)
 
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
-def _volumes(child: ChildJob) -> list[str]:
+def _volume_names(child: ChildJob) -> list[str]:
     return [volume.get("name") or "" for volume in child.pod_spec.get("volumes") or ()]
 
 
-def _a_volume(child: ChildJob, message: str) -> str:
-    names = dict.fromkeys([*_volumes(child), *claim_names(child.js)])
+def _volume_hint(child: ChildJob, message: str) -> str:
+    names = dict.fromkeys([*_volume_names(child), *claim_names(child.js)])
     guess = did_you_mean(_first_quoted(message), names, intro="volumes are")
     return guess or "add a volume of this name to the pod, or a template to volumeClaimPolicies"
 
 
-def _a_container(child: ChildJob, message: str) -> str:
+def _container_hint(child: ChildJob, message: str) -> str:
     spec = child.pod_spec
     names = [each.get("name") or "" for key in ("containers", "initContainers") for each in spec.get(key) or ()]
     return did_you_mean(_first_quoted(message), names, intro="containers are")
 
 
-def _a_supported(_: ChildJob, message: str) -> str:
+def _supported_hint(_: ChildJob, message: str) -> str:
     word, supported = message.split("supported values: ", 1)
     close = nearest(_first_quoted(word), _QUOTED.findall(supported))
     return f'did you mean "{close}"?' if close else ""
 
 
-def _a_label(_: ChildJob, message: str) -> str:
+def _label_hint(_: ChildJob, message: str) -> str:
     example = as_label(_first_quoted(message))
     return "use lower case letters, digits and '-'" + (f', such as "{example}"' if example else "")
 
 
-def _whole(_: ChildJob, message: str) -> str:
-    """The whole number of devices to write instead of a fraction."""
+def _devices_hint(_: ChildJob, message: str) -> str:
     amount = parse_quantity(_first_quoted(message))
     return DEVICES.fix.format(guess=1 if amount is None else math.ceil(amount))
 
 
 def _first_quoted(text: str) -> str:
-    found = _QUOTED.search(text)
-    return found[1] if found else ""
+    quoted = _QUOTED.search(text)
+    return quoted[1] if quoted else ""
 
 
 _ANY = ""
@@ -137,26 +136,26 @@ _MISTAKES: tuple[_Mistake, ...] = (
     _mistake(CONTAINERS, r"\.containers$", r"^Required value"),
     _mistake(REQUESTS, r"\.resources\.requests", r"less than or equal to .* limit"),
     _mistake(LIMITS, r"\.resources\.limits", r"[Ll]imit must be set"),
-    _mistake(DEVICES, r"\.resources\.(requests|limits)", r": must be an integer$", _whole),
+    _mistake(DEVICES, r"\.resources\.(requests|limits)", r": must be an integer$", _devices_hint),
     _mistake(RESOURCE_NAME, r"\.resources\.", r"must be a standard resource"),
     _mistake(DUPLICATE, r"\.name$", r"^Duplicate value"),
-    _mistake(VOLUME_MOUNT, r"\.volumeMounts\.name$", r"^Not found", _a_volume),
+    _mistake(VOLUME_MOUNT, r"\.volumeMounts\.name$", r"^Not found", _volume_hint),
     _mistake(MOUNT_PATH, r"\.volumeMounts\.mountPath$", r"must be unique"),
     _mistake(VOLUME_SOURCE, r"\.volumes\.", r"more than 1 volume type"),
     _mistake(VALUE_FROM, r"\.env\.valueFrom", r"may not be specified when"),
     _mistake(ENV_NAME, r"\.env\.name$", r"environment variable name"),
-    _mistake(LABEL, r"\.(containers|initContainers|volumes)\.name$", r"RFC 1123 label", _a_label),
+    _mistake(LABEL, r"\.(containers|initContainers|volumes)\.name$", r"RFC 1123 label", _label_hint),
     _mistake(ORDERED, r"\.onExitCodes\.values$", r"must be ordered"),
     _mistake(PROBE, r"(Probe|lifecycle\.\w+)$", r"handler type"),
     _mistake(NEGATIVE, _ANY, r"must be greater than or equal to 0"),
     _mistake(COMPLETIONS, r"^spec\.completions$", r"^Required value"),
     _mistake(SELECTOR, r"^spec\.selector", r"not auto-generated"),
     _mistake(OWN_LABEL, r"^spec\.template\.(metadata\.)?labels", r": must be '"),
-    _mistake(FAILURE_CONTAINER, r"\.onExitCodes\.containerName$", r"must be one of the container", _a_container),
-    _mistake(UNSUPPORTED, _ANY, r"^Unsupported value: .*supported values: ", _a_supported),
+    _mistake(FAILURE_CONTAINER, r"\.onExitCodes\.containerName$", r"must be one of the container", _container_hint),
+    _mistake(UNSUPPORTED, _ANY, r"^Unsupported value: .*supported values: ", _supported_hint),
 )
 MAX_FAULTS = 500
-"""Findings about one child: its faults count for each ReplicatedJob that it stands for."""
+"""The most findings about one child; a fault counts for each ReplicatedJob that the child stands for."""
 _TYPES = {kind.value: kind for kind in ErrorType}
 _JSON = json.JSONDecoder()
 _INDEX = re.compile(r"\[[^\]]*\]")
@@ -166,117 +165,116 @@ def job_faults(child: ChildJob, causes: Iterable[Cause]) -> list[FieldError]:
     """Findings for every ReplicatedJob that the child stands for, each path and text once."""
     causes = tuple(causes)
     paths = {cause.field for cause in causes}
-    found: dict[tuple[Path, str], FieldError] = {}
+    findings: dict[tuple[Path, str], FieldError] = {}
     for cause in causes:
         if not child.has(parts_of(cause.field)):
             foreign = REFUSED.at(child.path, what="Jobs", why=f"a mutating webhook makes {cause.field} invalid")
-            found[foreign.path, foreign.detail] = foreign
-        elif not _follows(child, cause, paths):
-            for error in islice(_job_fault(child, cause), MAX_FAULTS - len(found)):
-                # The restart policy is checked for a pod and for a Job: the later check is the stricter one.
+            findings[foreign.path, foreign.detail] = foreign
+        elif not _is_consequence(child, cause, paths):
+            for error in islice(_job_fault(child, cause), MAX_FAULTS - len(findings)):
+                # The API server checks the restart policy for a pod and then, more strictly, for a Job.
                 key = RESTART_POLICY.id if error.rule is RESTART_POLICY else error.verbatim
-                found[error.path, key] = error
-        if len(found) >= MAX_FAULTS:
+                findings[error.path, key] = error
+        if len(findings) >= MAX_FAULTS:
             break
-    return list(found.values())
+    return list(findings.values())
 
 
-def _follows(child: ChildJob, cause: Cause, paths: set[str]) -> bool:
-    """Whether this is only a consequence of another fault: of a selector, or of a refused volume."""
+def _is_consequence(child: ChildJob, cause: Cause, paths: set[str]) -> bool:
+    """Whether the cause only follows from another fault: from one of the selector, or from a refused volume."""
     if cause.message.endswith("`selector` does not match template `labels`"):
         return "spec.selector" in paths
-    return cause.message.startswith("Not found: ") and _first_quoted(cause.message) in _volumes(child)
+    return cause.message.startswith("Not found: ") and _first_quoted(cause.message) in _volume_names(child)
 
 
 def _job_fault(child: ChildJob, cause: Cause) -> Iterator[FieldError]:
     kind = _TYPES.get(cause.reason, ErrorType.INVALID)
     rule, fix = _fix_for(child, cause)
-    words = _without_object(cause.message)
+    message = _without_object(cause.message)
     value = _first_quoted(cause.message)
     for path in child.paths(_with_index(child.body, parts_of(cause.field), value), value):
-        yield FieldError(path, kind, dig(child.raw, *path.parts), "", fix, rule, words)
+        yield FieldError(path, kind, dig(child.raw, *path.parts), "", fix, rule, message)
 
 
-def _without_object(words: str) -> str:
-    """The API server's message without the list or object in it: the path is enough."""
-    kind, _, value_text = words.partition(": ")
+def _without_object(message: str) -> str:
+    """The API server's message without the offending value if it is a list or an object: the path is enough."""
+    kind, _, value_text = message.partition(": ")
     if not value_text.startswith(("{", "[")):
-        return words
+        return message
     try:
         _, end = _JSON.raw_decode(value_text)
     except ValueError:
-        return words
+        return message
     return kind + value_text[end:]
 
 
 def _with_index(body: JSON, parts: Parts, value: str) -> Parts:
-    """The path with the index of the item with the offending value, which the API server leaves out of some paths.
+    """The path with the index of the item that has the offending value: the API server leaves it out of some paths.
 
-    If no item has the value, it is the path of the list.
+    If no item has the value, the path of the list.
     """
     for depth, part in enumerate(parts):
         node = dig(body, *parts[:depth])
         if isinstance(node, list) and isinstance(part, str):
-            found = (i for i, item in enumerate(node) if dig(item, *parts[depth:]) == value)
-            return next(((*parts[:depth], i, *parts[depth:]) for i in found), parts[:depth])
+            indices = (i for i, item in enumerate(node) if dig(item, *parts[depth:]) == value)
+            return next(((*parts[:depth], i, *parts[depth:]) for i in indices), parts[:depth])
     return parts
 
 
 def _fix_for(child: ChildJob, cause: Cause) -> tuple[Rule, str | Callable[[], str]]:
     field = _INDEX.sub("", cause.field)
     for mistake in _MISTAKES:
-        if mistake.field.search(field) and mistake.words.search(cause.message):
-            return mistake.rule, mistake.rule.fix if mistake.names is None else partial(
-                mistake.names, child, cause.message
-            )
+        if mistake.field.search(field) and mistake.message.search(cause.message):
+            hint = mistake.hint and partial(mistake.hint, child, cause.message)
+            return mistake.rule, hint or mistake.rule.fix
     return JOB, JOB.fix
 
 
 def decode_faults(child: ChildJob, problem: Unreadable) -> list[FieldError]:
-    """Findings about a Job that the API server cannot decode; at the template if the path is unknown."""
-    fix = _as_type(problem.wanted)
+    """Findings about a Job that the API server cannot decode, with the path of the template if none is known."""
+    fix = _type_hint(problem.go_type)
     locations: tuple[Parts, ...] = problem.paths or ((),)
     paths = (path for parts in locations for path in child.paths(parts, ""))
     return [TYPE.at(path, dig(child.raw, *path.parts), why=problem.why, fix=fix) for path in paths]
 
 
-def _as_type(wanted: str) -> str:
-    """How to write a value of a Go type."""
-    if wanted == "string":
+def _type_hint(go_type: str) -> str:
+    """How to write a value of a Go type, which may be unknown ("")."""
+    if go_type == "string":
         return "put it in quotes"
-    if wanted == "bool":
+    if go_type == "bool":
         return "write true or false, without quotes"
-    if wanted == "resource.Quantity":
+    if go_type == "resource.Quantity":
         return "write an amount such as 500m, 2 or 1Gi"
-    if wanted.startswith(("int", "uint")):
-        return f"write a whole number that fits into {wanted}, without quotes"
-    if wanted.startswith("[]"):
+    if go_type.startswith(("int", "uint")):
+        return f"write a whole number that fits into {go_type}, without quotes"
+    if go_type.startswith("[]"):
         return "write a list"
-    return "write an object" if wanted else "`kubectl explain job.spec --recursive` shows the shape"
+    return "write an object" if go_type else "`kubectl explain job.spec --recursive` shows the shape"
 
 
 def service_faults(raw: JSON, js: JobSet, causes: Iterable[Cause]) -> list[FieldError]:
-    """Findings about the headless Service: its name is the subdomain or the JobSet's, which it selects by."""
+    """Findings about the headless Service, whose name and selector come from the subdomain or the JobSet's name."""
     paths = {"metadata.name": service_name_path(js), "spec.selector": JOBSET_NAME}
-    found = []
+    findings = []
     for cause in causes:
         path = paths.get(cause.field, SPEC.at("network"))
         kind = _TYPES.get(cause.reason, ErrorType.INVALID)
         fix = SERVICE.fix if path == JOBSET_NAME else ""
-        found.append(FieldError(path, kind, dig(raw, *path.parts), "", fix, SERVICE, _without_object(cause.message)))
-    return found
+        findings.append(FieldError(path, kind, dig(raw, *path.parts), "", fix, SERVICE, _without_object(cause.message)))
+    return findings
 
 
 def claim_template_faults(claim: Claim, causes: Iterable[Cause]) -> list[FieldError]:
-    """Findings about a volume claim that is to be made from a template."""
-    found = []
+    """Findings about the template of a volume claim that would be created."""
+    findings = []
     for cause in causes:
         parts = parts_of(cause.field)
         if parts == ("spec", "resources", "storage"):
             parts = ("spec", "resources", "requests", "storage")
         path = claim.path.at(*parts)
         kind = _TYPES.get(cause.reason, ErrorType.INVALID)
-        found.append(
+        findings.append(
             FieldError(path, kind, dig(claim.template, *parts), "", CLAIM.fix, CLAIM, _without_object(cause.message))
         )
-    return found
+    return findings

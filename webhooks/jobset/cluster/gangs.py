@@ -1,11 +1,10 @@
-"""Kinds of scheduling.k8s.io that spec.scheduling needs: whether the API server serves them.
+"""Warns if the API server does not serve the kinds of scheduling.k8s.io that spec.scheduling needs.
 
-Admission checks this for sets with spec.scheduling only. A missing kind gives a warning with the needed flags, and no
-refusal: it may be enabled later, and the controller waits for it. The answer is cached for a minute, so that many
-sets at once cost a few requests.
+The warning names the flags that enable a missing kind. The set is not refused, since the kind may be enabled later and
+the controller waits for it. The answer of the API server is cached, so that many sets at once cost a few requests.
 
-Remembered: the kinds of `scheduling.k8s.io` that the API server serves, for 60 s. If it is wrong, a warning is out of
-date.
+Remembered: the kinds of `scheduling.k8s.io` that the API server serves, for 60 s. If a kind has changed, a warning is
+out of date.
 """
 
 from api.gang_api import PROBE, PROBE_NAMESPACE, UNKNOWN, Served, keeps_topology, lacking
@@ -34,14 +33,15 @@ class SchedulingApi:
     """The kinds of scheduling.k8s.io that the API server serves. One instance for a process."""
 
     def __init__(self) -> None:
-        self._known: Lookups[None, Served] = Lookups(1)
+        self._served: Lookups[None, Served] = Lookups(1)
 
     async def missing(self, js: JobSet, client: Client) -> list[FieldError]:
-        """Warnings about APIs that its groups need and the API server does not serve; raises without an answer."""
-        wanted = shape(js)
-        if wanted is None:
+        """Warnings about kinds that the set's groups need and the API server lacks. Raises without an answer."""
+        forest = shape(js)
+        if forest is None:
             return []
-        shortfall = lacking(wanted, await self._known.get(None, lambda: _look(client), lambda _: CACHE_SECONDS))
+        served = await self._served.get(None, lambda: _served_kinds(client), lambda _: CACHE_SECONDS)
+        shortfall = lacking(forest, served)
         if shortfall is None or shortfall is UNKNOWN:
             return []
         texts = [f"{shortfall.problem}: Jobs may have to wait"]
@@ -52,7 +52,7 @@ class SchedulingApi:
         return [NOT_SERVED.at(SCHEDULING, text=text) for text in texts]
 
 
-async def _look(client: Client) -> Served:
+async def _served_kinds(client: Client) -> Served:
     groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await client.served_resources(POD_GROUPS.api_version)
     composites = COMPOSITE_POD_GROUPS.plural in await client.served_resources(COMPOSITE_POD_GROUPS.api_version)
     topology = composites or (await _keeps_topology(client) if groups else False)
@@ -61,9 +61,9 @@ async def _look(client: Client) -> Served:
 
 
 async def _keeps_topology(client: Client) -> bool | None:
-    """Whether topology is stored; None if the API server refuses the dry run."""
+    """Whether the API server keeps the topology of a PodGroup; None if it refuses the dry run."""
     try:
-        tried: JSON = await client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
+        stored: JSON = await client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
     except ApiError:
         return None
-    return keeps_topology(tried)
+    return keeps_topology(stored)

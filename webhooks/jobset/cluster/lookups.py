@@ -1,4 +1,4 @@
-"""Looks something up in the cluster once for many reviews, and remembers the answer for a while."""
+"""Caches answers of the cluster, so that many reviews share one request."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
@@ -11,27 +11,26 @@ V = TypeVar("V")
 
 
 class Lookups(Generic[K, V]):
-    """Answers by key. Times are of the event loop."""
+    """The last `size` answers by key. Times are of the event loop."""
 
     def __init__(self, size: int) -> None:
-        """`size`: answers that are remembered, the latest."""
-        self._known: Expiring[K, V] = Expiring(size)
-        self._asking: dict[K, asyncio.Lock] = {}
+        self._answers: Expiring[K, V] = Expiring(size)
+        self._locks: dict[K, asyncio.Lock] = {}
 
-    async def get(self, key: K, look: Callable[[], Awaitable[V]], kept: Callable[[V], float]) -> V:
-        """The cached answer, or that of `look`, which is then cached for `kept` seconds. Raises what `look` does.
+    async def get(self, key: K, look_up: Callable[[], Awaitable[V]], seconds: Callable[[V], float]) -> V:
+        """The cached answer, or the answer of `look_up`, which is then cached for `seconds(answer)`.
 
-        Concurrent callers of one key share one request.
+        Concurrent callers with one key share one request. Raises the errors of `look_up`.
         """
         now = asyncio.get_running_loop().time
-        lock = self._asking.setdefault(key, asyncio.Lock())
+        lock = self._locks.setdefault(key, asyncio.Lock())
         try:
             async with lock:
-                answer = self._known.get(key, now())
+                answer = self._answers.get(key, now())
                 if answer is None:
-                    answer = await look()
-                    self._known.put(key, answer, now() + kept(answer))
+                    answer = await look_up()
+                    self._answers.put(key, answer, now() + seconds(answer))
         finally:
             if not lock.locked():
-                self._asking.pop(key, None)
+                self._locks.pop(key, None)
         return answer

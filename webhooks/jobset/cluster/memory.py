@@ -1,9 +1,9 @@
-"""Remembers which JobSets the API server has just accepted, so that a set that differs only in its name is not sent.
+"""Remembers JobSets that the API server has just accepted, to send no requests for sets that differ only in the name.
 
-Such sets are often created by the dozen at once: a parameter sweep, or admissions by a queue. Does no IO.
+A parameter sweep, or a queue that admits sets, often creates dozens of such sets at once. This module does no IO.
 
 Remembered: sets whose children the API server accepted without a warning, by a digest of namespace and spec, for 30 s;
-1,024 at most. Without it the dry runs of one more set are sent; if it is wrong, a warning is missing.
+1,024 at most. Without a digest the dry runs of one more set are sent; if an answer is wrong, a warning is missing.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from kube.model.meta import JSON, LAST_APPLIED
 SECONDS = 30.0
 """How long an answer is used.
 
-Meanwhile a quota or a policy may change, or an object may take the name of a child: then these warnings are missing.
+If a quota or a policy changes meanwhile, or an object takes the name of a child, a warning about it is missing.
 """
 WAIT_SECONDS = 0.5
-"""How long a set waits for the answer about another one before its own requests are sent."""
+"""How long a set waits for the answer about a set with its digest, before its own requests are sent."""
 MAX_DIGESTS = 1024
-"""Digests that are remembered, the latest ones: some 100 KiB."""
+"""The most digests that are remembered: some 100 KiB."""
 
 
 class AnsweredSets:
@@ -35,30 +35,30 @@ class AnsweredSets:
 
     def __init__(self) -> None:
         self._answers: Expiring[bytes, bool] = Expiring(MAX_DIGESTS)
-        self._asking: dict[bytes, asyncio.Event] = {}
+        self._running_checks: dict[bytes, asyncio.Event] = {}
 
     @contextlib.asynccontextmanager
     async def turn(self, key: bytes) -> AsyncIterator[bool]:
-        """Whether a set of this digest was accepted. While one is checked, others with its digest wait for the answer.
+        """Whether a set of this digest was accepted. While a set is checked, further sets of its digest wait.
 
-        After one with findings none waits: each set is sent and gets its own findings.
+        After an answer with findings no set waits: each set is sent and gets its own findings.
         """
         accepted = self._answer(key)
-        asking = self._asking.get(key)
-        if accepted is None and asking is not None:
+        check_ended = self._running_checks.get(key)
+        if accepted is None and check_ended is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(WAIT_SECONDS):
-                    await asking.wait()
+                    await check_ended.wait()
             accepted = self._answer(key)
-        if accepted is not None or key in self._asking:
+        if accepted is not None or key in self._running_checks:
             yield bool(accepted)
             return
-        asking = self._asking[key] = asyncio.Event()
+        check_ended = self._running_checks[key] = asyncio.Event()
         try:
             yield False
         finally:
-            del self._asking[key]
-            asking.set()
+            del self._running_checks[key]
+            check_ended.set()
 
     def add(self, key: bytes, *, accepted: bool) -> None:
         """Remember the answer about a set that was sent."""
@@ -68,12 +68,12 @@ class AnsweredSets:
         return self._answers.get(key, asyncio.get_running_loop().time())
 
 
-def digest(js: JSON, namespace: str, wanted: Iterable[int], *, service: bool) -> bytes:
-    """A digest of everything that the answers about a JobSet's children depend on, except its name.
+def digest(js: JSON, namespace: str, indices: Iterable[int], *, with_service: bool) -> bytes:
+    """A digest of all data, except the name, on which the answers about the children of a JobSet depend.
 
-    `wanted` are the indices of the ReplicatedJobs of which a Job is sent, `service` whether the Service is sent, too.
+    `indices`: the ReplicatedJobs of which a Job is sent; `with_service`: whether the Service is sent, too.
     """
     meta = js.get("metadata") or {}
     annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key != LAST_APPLIED}
-    content = (namespace, meta.get("labels"), annotations, js.get("spec"), sorted(wanted), service)
+    content = (namespace, meta.get("labels"), annotations, js.get("spec"), sorted(indices), with_service)
     return hashlib.sha256(msgspec.json.encode(content, order="sorted")).digest()

@@ -1,13 +1,12 @@
-"""The objects that pods of a JobSet need by name: whether they exist in the cluster or the JobSet's namespace.
+"""Warns about objects that pods of a new JobSet need by name and that do not exist.
 
-Pods without such an object are refused or wait, and no status shows it. It gives a warning and no refusal, since the
-object may be created later. Names are looked up
-on create only, with one small request for each; answers are kept for a while. Without the right to look an object up
-there is no finding. ConfigMaps and Secrets are looked up only if configured: only their users should be able to read
-them. Only metadata is requested, so that no data of a Secret is read.
+Without such an object pods are refused or wait, and no status shows this. The JobSet is not refused, since the object
+may be created later. Each name is looked up with one small request, for its metadata only, so that no data of a Secret
+is read. Without the right to look an object up there is no finding. Kinds in `LOOKED_UP_FOR_AUTHORS` are looked up only
+if configured, or with the author's rights: only their users should be able to read them.
 
-Remembered: whether a name exists, and which labels of selectors and topologies nodes have, for 60 s, or 5 s while it is
-missing; 1,024 at most. If it is wrong, a warning is out of date.
+Remembered: whether an object exists, and whether nodes have a label, for 60 s, or for 5 s if not; 1,024 answers at
+most. If an answer is wrong, a warning is out of date.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -52,15 +51,15 @@ from webhooks.jobset.rules.scheduling import levels
 from webhooks.jobset.subject import Entry, Subject
 
 SECONDS_OF_FOUND = 60.0
-"""Seconds for which something that exists is not looked up again."""
+"""Seconds for which an existing object is not looked up again."""
 SECONDS_OF_MISSING = 5.0
-"""Seconds for which a missing object is remembered: short, since a reader of the warning may create it at once."""
+"""Seconds for which a missing object is not looked up again: a reader of the warning may create it at once."""
 MAX_ANSWERS = 1024
-"""Names that are remembered, the latest."""
+"""The most answers that are remembered."""
 LONGEST_SELECTOR = 1024
-"""Characters of a node selector, so that it fits into the URL of a request."""
+"""The most characters of a node selector that is looked up: it is a part of the URL."""
 MAX_CLASSES = 100
-"""PriorityClasses that an unknown name is compared with."""
+"""The most PriorityClasses that an unknown name is compared with."""
 
 
 def _missing(kind: str, message: str, fix: str = "create it") -> Rule:
@@ -113,7 +112,7 @@ RESOURCES = {
     **dict.fromkeys(_BY_LABELS, NODES),
 }
 """The resource that each rule looks up, by name or, for nodes, by labels."""
-_OF_POD = {PRIORITY_CLASS: "priorityClassName", RUNTIME_CLASS: "runtimeClassName", NODE_NAME: "nodeName"}
+_POD_FIELDS = {PRIORITY_CLASS: "priorityClassName", RUNTIME_CLASS: "runtimeClassName", NODE_NAME: "nodeName"}
 _REFERENCES = {
     CONFIG_MAPS: CONFIG_MAP,
     SECRETS: SECRET,
@@ -121,90 +120,95 @@ _REFERENCES = {
     RESOURCE_CLAIM_TEMPLATES: DEVICE_CLAIM_TEMPLATE,
 }
 LOOKED_UP_FOR_AUTHORS = tuple(_REFERENCES)
-"""Kinds that the manager looks up for the author of a JobSet: they may be created later."""
+"""Kinds that are looked up with the rights of the JobSet's author; with other rights only if configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A name in a JobSet that has to exist: the rule that is broken otherwise, and its paths."""
+    """The name of an object, or the labels of a node, that has to exist; `rule` is about a missing one.
+
+    `paths`: where the JobSet has the name.
+    """
 
     rule: Rule
     name: str
     paths: tuple[Path, ...]
     policy: str = ""
-    """The policy that has set it, if one has."""
+    """The policy that has set the name; empty if the author wrote it."""
 
 
 def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
-    """The needs of the pods of a JobSet, each name once, without invalid names, which other rules refuse.
+    """The needs of the pods of a JobSet, each name once. Invalid names are left out, as other rules refuse them.
 
-    `looks_up`: which of ConfigMaps, Secrets and device claims are included; these come last.
+    `looks_up`: which of ConfigMaps, Secrets and device claims are included, after all other needs.
     """
-    found: dict[tuple[Rule, str], dict[Path, None]] = {}
+    paths_by_need: dict[tuple[Rule, str], dict[Path, None]] = {}
     entries = [entry for entry in js.entries if entry.rjob.replicas]
     for list_needs in (partial(_entry_needs, js), partial(_reference_needs, looks_up)):
         for rule, name, path in chain.from_iterable(map(list_needs, entries)):
-            found.setdefault((rule, name), {})[path] = None
+            paths_by_need.setdefault((rule, name), {})[path] = None
     for level in levels(js):
         if level.topology and not qualified_name(level.topology):
             topology_path = level.path.at(*GROUP_TOPOLOGY_PATH, 0, "key")
-            found.setdefault((GROUP_TOPOLOGY, level.topology), {})[topology_path] = None
+            paths_by_need.setdefault((GROUP_TOPOLOGY, level.topology), {})[topology_path] = None
     for claim in claims_of(js.js):
-        found.pop((CLAIM, claim.name), None)  # the controller creates it
+        paths_by_need.pop((CLAIM, claim.name), None)  # the controller creates it
     policy = set_by(js.js.metadata.annotations, "priorityClassName")
     return [
         Need(rule, name, tuple(paths), policy if rule is PRIORITY_CLASS else "")
-        for (rule, name), paths in found.items()
+        for (rule, name), paths in paths_by_need.items()
     ]
 
 
 def classes_of(claims: Iterable[Claim]) -> list[Need]:
-    """The StorageClasses of claims that do not exist yet."""
-    found: dict[str, list[Path]] = {}
+    """The StorageClasses that claims need."""
+    paths_by_name: dict[str, list[Path]] = {}
     for claim in claims:
         name = claim.spec.get("storageClassName")
         if isinstance(name, str) and name and not dns1123_subdomain(name):
-            found.setdefault(name, []).append(claim.path.at("spec", "storageClassName"))
-    return [Need(STORAGE_CLASS, name, tuple(paths)) for name, paths in found.items()]
+            paths_by_name.setdefault(name, []).append(claim.path.at("spec", "storageClassName"))
+    return [Need(STORAGE_CLASS, name, tuple(paths)) for name, paths in paths_by_name.items()]
 
 
 def _entry_needs(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
     yield from _valid_names(entry, _pod_needs(entry.rjob.pod_spec))
     topology = by_affinity(js, entry)
     if topology is not None and not qualified_name(topology):
-        yield TOPOLOGY, topology, _level(js, entry).at("metadata", "annotations", EXCLUSIVE_TOPOLOGY)
+        yield TOPOLOGY, topology, _topology_holder(js, entry).at("metadata", "annotations", EXCLUSIVE_TOPOLOGY)
     if QUEUE_NAME not in js.js.metadata.labels and (selector := _node_selector(entry.rjob.pod_spec)):
         yield NODE_SELECTOR, selector, entry.pod_path.at("spec", "nodeSelector")
 
 
 def _node_selector(pod: JSON) -> str:
-    """The pod's node selector as a label selector; empty without one, or if no node could match it."""
-    wanted = pod.get("nodeSelector") or {}
-    selector = ",".join(f"{key}={value}" for key, value in sorted(wanted.items()))
-    # The length comes first: it limits the checks of single labels.
+    """The pod's node selector as a label selector; empty if the pod has none, or an invalid or too long one."""
+    labels = pod.get("nodeSelector") or {}
+    selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    # The length is checked first: it limits how many labels are checked.
     if len(selector) > LONGEST_SELECTOR or any(
-        not isinstance(value, str) or qualified_name(key) or label_value(value) for key, value in wanted.items()
+        not isinstance(value, str) or qualified_name(key) or label_value(value) for key, value in labels.items()
     ):
         return ""
     return selector
 
 
 def _reference_needs(looks_up: Collection[Resource], entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
-    found = references(entry.rjob.pod_spec) if looks_up else ()
-    return _valid_names(entry, ((_REFERENCES[kind], name, path) for kind, name, path in found if kind in looks_up))
+    pod_references = references(entry.rjob.pod_spec) if looks_up else ()
+    return _valid_names(
+        entry, ((_REFERENCES[kind], name, path) for kind, name, path in pod_references if kind in looks_up)
+    )
 
 
-def _valid_names(entry: Entry, found: Iterable[tuple[Rule, Any, Parts]]) -> Iterator[tuple[Rule, str, Path]]:
-    """Valid names, with their paths in the JobSet."""
+def _valid_names(entry: Entry, names: Iterable[tuple[Rule, Any, Parts]]) -> Iterator[tuple[Rule, str, Path]]:
+    """The valid ones of these names, with their paths in the JobSet instead of the pod's spec."""
     path = entry.pod_path.at("spec")
-    for rule, name, parts in found:
+    for rule, name, parts in names:
         if isinstance(name, str) and name and not dns1123_subdomain(name):
             yield rule, name, path.at(*parts)
 
 
 def _pod_needs(pod: JSON) -> Iterator[tuple[Rule, Any, Parts]]:
-    """Names in a pod's spec, valid or not, with their paths in it."""
-    for rule, field in _OF_POD.items():
+    """Names in a pod's spec, valid or not, with their paths in the spec."""
+    for rule, field in _POD_FIELDS.items():
         yield rule, pod.get(field), (field,)
     if pod.get("serviceAccountName") != "default":  # Kubernetes creates it with the namespace
         yield SERVICE_ACCOUNT, pod.get("serviceAccountName"), ("serviceAccountName",)
@@ -218,46 +222,46 @@ def _pod_needs(pod: JSON) -> Iterator[tuple[Rule, Any, Parts]]:
         yield STORAGE_CLASS, dig(volume, *class_path), ("volumes", i, *class_path)
 
 
-def _level(js: Subject, entry: Entry) -> Path:
-    """The level that sets the topology of a ReplicatedJob."""
+def _topology_holder(js: Subject, entry: Entry) -> Path:
+    """The path of the object whose annotation sets the topology: Job template, JobSet or pod template."""
     if EXCLUSIVE_TOPOLOGY in entry.template.metadata.annotations:
         return entry.path.at("template")
     return Path() if EXCLUSIVE_TOPOLOGY in js.js.metadata.annotations else entry.pod_path
 
 
 class _Answer(NamedTuple):
-    """Whether an object exists, or the client has no right to look; else, a similar name that may have been meant."""
+    """`exists` is also true without the right to look the object up. `similar_name` exists and may have been meant."""
 
-    there: bool
-    meant: str = ""
+    exists: bool
+    similar_name: str = ""
 
 
 class Needs:
-    """Looks up needs and remembers the answers. One for a process."""
+    """Looks up needs and remembers the answers. One instance for a process."""
 
     def __init__(self, budget: float) -> None:
-        """`budget`: seconds for one call."""
+        """`budget`: seconds for one request."""
         self._budget = budget
-        self._known: Lookups[tuple[str, str, str], _Answer] = Lookups(MAX_ANSWERS)
+        self._answers: Lookups[tuple[str, str, str], _Answer] = Lookups(MAX_ANSWERS)
         self._classes: Lookups[None, tuple[str, ...]] = Lookups(1)
 
     async def missing(self, need: Need, namespace: str, client: Client) -> list[FieldError]:
-        """A warning at each path if it does not exist; raises without an answer."""
+        """A warning at each path of the name if the object does not exist. Raises without an answer."""
         resource = RESOURCES[need.rule]
         scope = namespace if resource.namespaced else ""
-        answer = await self._known.get(
+        answer = await self._answers.get(
             (need.rule.id, scope, need.name),
-            lambda: self._look(need, resource, scope, client),
-            lambda answer: SECONDS_OF_FOUND if answer.there else SECONDS_OF_MISSING,
+            lambda: self._look_up(need, resource, scope, client),
+            lambda answer: SECONDS_OF_FOUND if answer.exists else SECONDS_OF_MISSING,
         )
         words = {
             "name": need.name,
-            "or_meant": f", or did you mean {answer.meant}?" if answer.meant else "",
+            "or_meant": f", or did you mean {answer.similar_name}?" if answer.similar_name else "",
             "whose": f"; policy {need.policy} has set it" if need.policy else "",
         }
-        return [] if answer.there else [need.rule.at(path, need.name, **words) for path in need.paths]
+        return [] if answer.exists else [need.rule.at(path, need.name, **words) for path in need.paths]
 
-    async def _look(self, need: Need, resource: Resource, namespace: str, client: Client) -> _Answer:
+    async def _look_up(self, need: Need, resource: Resource, namespace: str, client: Client) -> _Answer:
         try:
             if need.rule in _BY_LABELS:
                 page = await client.list(
@@ -277,7 +281,7 @@ class Needs:
         return _Answer(True)
 
     async def _similar_class(self, need: Need, client: Client) -> str:
-        """A PriorityClass with a similar name: these are no secret in a cluster; empty for other kinds."""
+        """A PriorityClass with a similar name; empty for other kinds, whose names may be secret."""
         if need.rule is not PRIORITY_CLASS:
             return ""
         try:
@@ -290,4 +294,4 @@ class Needs:
         page = await client.list(
             PRIORITY_CLASSES, type=OwnedObject, accept=METADATA_LIST, limit=MAX_CLASSES, timeout=self._budget
         )
-        return tuple(found.metadata.name for found in page.items or ())
+        return tuple(item.metadata.name for item in page.items or ())

@@ -1,4 +1,4 @@
-"""Which findings of the cluster about a JobSet are new: not known from the object alone. Pure."""
+"""Drops findings of the cluster about a JobSet that follow from errors of the object alone. Pure."""
 
 from collections.abc import Iterable
 
@@ -14,32 +14,32 @@ from webhooks.jobset.rules.volume_claims import VOLUME
 _NAME = ("metadata", "name")
 
 
-def new_findings(found: Iterable[FieldError], known: Iterable[FieldError], js: JobSet) -> list[FieldError]:
-    """The findings that `known` errors do not cover.
+def new_findings(findings: Iterable[FieldError], known_errors: Iterable[FieldError], js: JobSet) -> list[FieldError]:
+    """The findings that `known_errors` do not cover.
 
-    A known error covers its path. If the schema or the decoder refused a value, the object was repaired, and a finding
-    around that path is about the repair. Errors at the names of all ReplicatedJobs cover the JobSet's name; an error at
-    a volume covers the name of the claim that conflicts with it.
+    A known error covers its path. If the schema or the decoder refused a value, the object was repaired, and the error
+    covers the paths above and below, too. Errors at the names of all ReplicatedJobs cover the JobSet's name. An error
+    at a volume covers the name of the claim that conflicts with it.
     """
-    errors = [error for error in known if not error.is_warning]
+    errors = [error for error in known_errors if not error.is_warning]
     reported_paths = {error.path.parts for error in errors}
-    repaired = [error.path.parts for error in errors if error.layer is Layer.SCHEMA or error.rule is TYPE]
+    repaired_paths = [error.path.parts for error in errors if error.layer is Layer.SCHEMA or error.rule is TYPE]
     names = {replicated_job(i).at("name").parts for i in range(len(js.spec.replicated_jobs))}
     if names and names <= reported_paths:
         reported_paths.add(JOBSET_NAME.parts)
-    in_conflict = {error.value for error in errors if error.rule is VOLUME}
+    conflicting_volumes = {error.value for error in errors if error.rule is VOLUME}
     reported_paths |= {
-        claim.path.at(*_NAME).parts for claim in claims_of(js) if dig(claim.template, *_NAME) in in_conflict
+        claim.path.at(*_NAME).parts for claim in claims_of(js) if dig(claim.template, *_NAME) in conflicting_volumes
     }
     return [
         error
-        for error in found
+        for error in findings
         if error.is_warning
-        or not (error.path.parts in reported_paths or any(_near(error.path.parts, parts) for parts in repaired))
+        or not (error.path.parts in reported_paths or any(_overlaps(error.path.parts, path) for path in repaired_paths))
     ]
 
 
-def _near(path: Parts, other: Parts) -> bool:
+def _overlaps(path: Parts, other: Parts) -> bool:
     """Whether one path equals or contains the other."""
     shorter = min(len(path), len(other))
     return path[:shorter] == other[:shorter]

@@ -2,11 +2,11 @@
 
 Such pods wait forever, and no status shows it. Each resource is compared with the largest amount that a node has
 (`status.allocatable`), whatever the node's labels and taints, and whether it is cordoned or not. The set is not
-refused, since nodes may be added later, also by an autoscaler. There is no warning for a set in a queue of Kueue, since
-Kueue may request nodes when it admits the set; nor if the nodes are unknown: no right to list them, no nodes, too many,
-or no answer in time.
+refused, since nodes may be added later, also by an autoscaler. A set in a queue of Kueue gets no warning, since Kueue
+may request nodes when it admits the set. There is no warning either if the nodes are unknown: no right to list them, no
+nodes, too many nodes, or no answer in time.
 
-What the nodes offer is remembered for 60 s, so a warning may be out of date by as much.
+Remembered: what the nodes offer, for 60 s. If it has changed, a warning is out of date.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from webhooks.jobset.cluster.verdict import warning
 from webhooks.offload import compute
 
 KEPT_FOR = 60.0
-"""Seconds for which the nodes are not read again after a reading, even after one that timed out."""
+"""Seconds for which the nodes are not read again, even if reading them timed out."""
 MAX_PAGES = 4
 """At most this many pages of the list of nodes are read: 2,000 nodes."""
 MAX_RESOURCES = 256
@@ -37,7 +37,7 @@ MAX_RESOURCES = 256
 _BUDGET_DIVISOR = 3
 """The list of nodes gets the budget of one review divided by this, so that time is left for other requests."""
 MAX_LABELS = 256
-"""At most this many keys of labels of nodes have their values counted."""
+"""The most keys of node labels whose values are counted."""
 
 
 class Offers(NamedTuple):
@@ -86,10 +86,10 @@ class _Node(msgspec.Struct, gc=False):
     status: _Status | None = None
 
 
-def unmet(judged: JudgedJobSet, largest: Amounts, *, own_rights: bool) -> Iterator[FieldError]:
-    """Findings for each ReplicatedJob: the first resource that no node offers, the first of which no node has enough.
+def unmet_requests(judged: JudgedJobSet, largest: Amounts, *, own_rights: bool) -> Iterator[FieldError]:
+    """Warnings for each ReplicatedJob about the first resource, by name, that no node offers or has enough of.
 
-    Resources are in order of name. `own_rights`: whether findings may say how much the largest node has.
+    A ReplicatedJob may get one warning of each kind. `own_rights`: warnings may say how much the largest node has.
     """
     for template in judged.templates:
         needs = {name: amount for name, amount in template.requests.items() if amount > 0} if template.pods else {}
@@ -119,19 +119,19 @@ class Nodes:
     """Reads the nodes, and remembers what they offer. A process has one instance."""
 
     def __init__(self, budget: float, *, own_rights: bool) -> None:
-        """`budget`: seconds for all requests about one review; `own_rights` as for `unmet`."""
+        """`budget`: seconds for all requests about one review. `own_rights` as for `unmet_requests`."""
         self._seconds = budget / _BUDGET_DIVISOR
         self._own_rights = own_rights
-        self._known: Lookups[None, Offers] = Lookups(1)
+        self._offers: Lookups[None, Offers] = Lookups(1)
 
-    async def unmet(self, judged: JudgedJobSet, client: Client) -> list[FieldError]:
+    async def shortages(self, judged: JudgedJobSet, client: Client) -> list[FieldError]:
         """Warnings about a new JobSet. Raises errors of the request, except for a missing right and a timeout."""
-        offers = await self._known.get(None, lambda: self._read(client), lambda _: KEPT_FOR)
-        return await compute(self._shortages, judged, offers) if offers.largest else []
+        offers = await self._offers.get(None, lambda: self._read(client), lambda _: KEPT_FOR)
+        return await compute(self._warnings, judged, offers) if offers.largest else []
 
-    def _shortages(self, judged: JudgedJobSet, offers: Offers) -> list[FieldError]:
-        shortages = list(unmet(judged, offers.largest, own_rights=self._own_rights))
-        return [*(shortages or too_few_nodes(judged, offers.total)), *too_few_domains(judged, offers.domains)]
+    def _warnings(self, judged: JudgedJobSet, offers: Offers) -> list[FieldError]:
+        unmet = list(unmet_requests(judged, offers.largest, own_rights=self._own_rights))
+        return [*(unmet or too_few_nodes(judged, offers.total)), *too_few_domains(judged, offers.domains)]
 
     async def _read(self, client: Client) -> Offers:
         try:

@@ -1,6 +1,6 @@
 """Sends requests about one review to the API server, within bounds.
 
-Every request counts, repeats included: a transport around the client's own enforces the bounds.
+A transport that wraps the client's transport enforces the bounds, so that every request counts, retries included.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from kube.model.field import FieldError
 from kube.transport import Request, Response, Transport
 
 PER_REVIEW = 16
-"""Requests about one review."""
+"""The most requests about one review."""
 AT_ONCE = 4
-"""Requests about one review that are in flight at once."""
+"""The most requests about one review that are in flight at once."""
 REVIEWS = 16
-"""Reviews about which requests are sent at once: together they send at most that many times `PER_REVIEW`."""
+"""The most reviews about which requests are sent at once."""
 TURN_TIMEOUT = 0.5
-"""Seconds that a review waits for its turn: if very many arrive at once, they are answered unchecked, not late."""
+"""Seconds that a review waits for its slot: if very many arrive at once, some are answered without these checks."""
 
 Ask = Callable[[], Awaitable[list[FieldError]]]
 
@@ -38,57 +38,57 @@ class BusyError(KubeError):
 
 @dataclass(slots=True)
 class _Turn:
-    """The transport of one review. Its first request waits for a slot among the reviews with requests."""
+    """The transport of one review. The first request waits for one of the `slots` of reviews (`REVIEWS`)."""
 
     transport: Transport
     slots: asyncio.Semaphore
-    left: int
+    requests_left: int
     in_flight: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
-    entering: asyncio.Lock = field(default_factory=asyncio.Lock)
-    entered: bool = False
-    busy: bool = False
+    slot_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    has_slot: bool = False
+    is_refused: bool = False
 
     async def send(self, request: Request) -> Response:
-        if not self.left:
+        if not self.requests_left:
             raise NotAskedError
-        self.left -= 1
-        async with self.entering:
-            await self._enter()
+        self.requests_left -= 1
+        async with self.slot_lock:
+            await self._require_slot()
         async with self.in_flight:
             return await self.transport.send(request)
 
-    async def _enter(self) -> None:
-        if not self.entered and not self.busy:
+    async def _require_slot(self) -> None:
+        if not self.has_slot and not self.is_refused:
             try:
                 async with asyncio.timeout(TURN_TIMEOUT):
-                    self.entered = await self.slots.acquire()
+                    self.has_slot = await self.slots.acquire()
             except TimeoutError:
-                self.busy = True
-        if self.busy:
+                self.is_refused = True
+        if self.is_refused:
             raise BusyError
 
     def stream(self, request: Request) -> contextlib.AbstractAsyncContextManager[AsyncIterator[bytes]]:
         return self.transport.stream(request)
 
     async def close(self) -> None:
-        """Release the slot; the inner transport stays open for others."""
-        if self.entered:
-            self.entered = False
+        """Release the slot. The wrapped transport stays open, as other reviews use it, too."""
+        if self.has_slot:
+            self.has_slot = False
             self.slots.release()
 
 
 class Questions:
-    """One instance for a process, since it limits the requests about all reviews in flight."""
+    """Gives each review a client with limits. A process has one instance, which limits all reviews together."""
 
     def __init__(self, client: Client, per_review: int) -> None:
-        """`client`: its limits of rate and concurrency apply, too."""
+        """`per_review`: the most requests about one review. The limits of `client` apply, too."""
         self._client = client
         self._per_review = per_review
         self._slots = asyncio.Semaphore(REVIEWS)
 
     @contextlib.asynccontextmanager
     async def about_one_review(self) -> AsyncIterator[Client]:
-        """A client for the requests about one review. It does not repeat unanswered requests."""
+        """A client for the requests about one review, without retries of unanswered requests."""
         turn = _Turn(self._client.transport, self._slots, self._per_review)
         try:
             yield self._client.without_repeats(transport=turn)
@@ -97,7 +97,7 @@ class Questions:
 
 
 async def answers(asks: Sequence[Ask], deadline: float) -> list[list[FieldError] | Exception]:
-    """The result of each coroutine, or its error; by the deadline (loop time)."""
+    """Run all `asks` at once until the deadline (loop time); returns the findings or the error of each."""
 
     async def answer(ask: Ask) -> list[FieldError] | Exception:
         try:

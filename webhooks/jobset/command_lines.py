@@ -1,4 +1,4 @@
-"""Splits a command line in one text into the list that a container needs. Pure."""
+"""Splits a command line into the list of texts that a container needs. Pure."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ _OPERATOR = re.compile(r"[|&;<>()*~\n]|^\s*\w+=")
 
 
 def as_list(field: str, text: str) -> Sequence[str]:
-    """The items to write for `field`: the words of `command` and `args`, or a shell for operators and variables.
+    """The items to write for `field`: for `command` and `args` the words, or a shell if it is needed; else the text.
 
     Raises ValueError for a text that is too long, or has a quote that does not end.
     """
@@ -25,11 +25,11 @@ def as_list(field: str, text: str) -> Sequence[str]:
         raise ValueError("too long to take apart")
     if field not in {"command", "args"}:
         return [text]
-    if _wants_shell(text):
+    if _needs_shell(text):
         return ["sh", "-c", text] if field == "command" else [text]
     return shlex.split(text) or [text]
 
 
-def _wants_shell(text: str) -> bool:
+def _needs_shell(text: str) -> bool:
     outside = _IN_SINGLE.sub("", _REFERENCE.sub("", text.strip()))
     return bool(_REPLACED.search(outside) or _OPERATOR.search(_IN_DOUBLE.sub("", outside)))

@@ -2,8 +2,8 @@
 
 See docs/reference/validation.md#copies-in-worker-clusters.
 
-MultiKueue copies the spec with the types of the Go JobSet, and all labels and annotations. So the annotation repeats
-the fields, as long as the set is in a queue: Kueue sets managedBy only after this webhook.
+MultiKueue copies the spec with the types of the Go JobSet, and all labels and annotations, so an annotation has to
+carry these fields. It is written for every set in a queue, since Kueue sets managedBy only after this webhook.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ def restore_own_fields(draft: PatchDraft) -> None:
 def write_own_fields(draft: PatchDraft, *, is_new: bool) -> None:
     """Write the fields into the annotation; remove it without such fields, outside of queues, and if it is too long.
 
-    If the annotation of a new copy differs from its fields, it stays, so that the rules refuse it.
+    An annotation of a new copy that differs from the fields of the copy stays, so that the rules refuse the copy.
     """
     obj = draft.object
     meta = obj.get("metadata")
@@ -58,7 +58,7 @@ def write_own_fields(draft: PatchDraft, *, is_new: bool) -> None:
 
 
 def is_copy(obj: JSON) -> bool:
-    """Whether the annotation is that of a JobSet of another cluster."""
+    """Whether MultiKueue has copied the object, with its annotation, from another cluster."""
     has_origin = dig(obj, "metadata", "labels", MULTIKUEUE_ORIGIN) is not None
     return has_origin and dig(obj, *ANNOTATION.parts) is not None
 
@@ -68,7 +68,7 @@ def _sent_values(obj: JSON) -> Mapping[str, Any] | None:
 
 
 def read_values(text: Any) -> Mapping[str, Any] | None:
-    """The values of an annotation by name of their place; None if it is invalid."""
+    """The values in the text of an annotation, by readable path; None if the text is invalid."""
     if not isinstance(text, str) or len(text) > MAX_BYTES:
         return None
     try:
@@ -79,22 +79,25 @@ def read_values(text: Any) -> Mapping[str, Any] | None:
 
 
 def own_values(spec: Any, work: Work) -> Mapping[str, Any]:
-    """The values of the fields that the Go JobSet does not have, by name of their place."""
+    """The values of the fields that the Go JobSet does not have, by readable path."""
     return {name: value for name, _, value in copied_locations(spec, work) if value is not None}
 
 
-def misfit(values: Mapping[str, Any] | None, known: Mapping[str, Any]) -> str | None:
-    """The first name whose value differs in `known`; None if there is none."""
+def misfit(values: Mapping[str, Any] | None, others: Mapping[str, Any]) -> str | None:
+    """The readable path of the first value that `others` lack or have differently; None if there is none.
+
+    `values` None, of an invalid annotation: a text that says so.
+    """
     if values is None:
         return "it cannot be read"
     return next(
-        (name for name, value in values.items() if name not in known or not semantically_equal(value, known[name])),
+        (name for name, value in values.items() if name not in others or not semantically_equal(value, others[name])),
         None,
     )
 
 
 def copied_locations(spec: Any, work: Work) -> Iterator[tuple[str, Path, Any]]:
-    """The possible paths of the fields in a spec: readable name, path, and value, None if absent."""
+    """The fields that the Go JobSet does not have, where a spec may have them: readable path, path, value or None."""
     for name, path, _, value in own_locations(spec):
         work.spend(_STEPS)
         yield name, path, value

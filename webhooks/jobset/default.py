@@ -2,19 +2,18 @@
 
 See docs/reference/defaulting.md.
 
-Works on the original JSON, so that unknown fields are kept. Null is the same as absent. A value that does not fit the
-schema is not changed: the API server refuses it.
+The defaults are set in the original JSON, so that unknown fields are kept. Null is the same as absent. A value that
+does not fit the schema is not changed: the API server refuses it.
 
 Defaults are set on update as well, because a client-side apply of an unchanged manifest sends the list of
-ReplicatedJobs without them. On update a default is set only where the stored object has a value: one that was stored
-without it (past this webhook) runs without it, and setting it would change what the object means.
+ReplicatedJobs without them. On update a default is set only where the stored object has a value: a set that was stored
+without the value (past this webhook) runs without it, and a default would change the meaning of the set.
 
-Fields of a copy in another cluster are restored first, and the annotation that it needs is written (`copies.py`).
-
-Defaults of policies are set, and kept on update, by `policy_defaults.py`.
+Fields of a copy from another cluster are restored first, and the annotation for such copies is written (`copies.py`).
+`policy_defaults.py` sets the defaults of policies.
 
 Names that the schema requires are set in any case, and null metadata of templates becomes `{}`. Other nulls are removed
-on update (`_nulls`): the schema refuses them.
+on update (`_nulls`), since the schema refuses them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,7 +44,7 @@ _TEMPLATE: tuple[tuple[tuple[str, ...], Any], ...] = (
 MAX_NULLS = 10_000
 """Nulls that are removed from one object. An apply leaves about four for each ReplicatedJob."""
 MAX_NULL_PATH = 1000
-"""Characters of the path of an object whose nulls are removed: the patch repeats it for each of them."""
+"""Characters of the path of an object whose nulls are removed: the patch repeats the path for each null."""
 _METADATA = (("template", "metadata"), ("template", "spec", "template", "metadata"))
 _CONTAINERS = (dict, list)
 """A tuple: a union would be created again for each value, which takes longer than the check."""
@@ -72,18 +71,18 @@ def with_defaults(new: JSON, old: JSON | None = None, work: Work | None = None) 
 
 
 def _spare_templates(new: JSON, old: JSON | None) -> Iterator[tuple[Path, Any]]:
-    """Templates of spares that replace incomplete ones: the stored one, or one made from that of the other pods."""
+    """Templates for spares whose own is incomplete: the stored one, or one made from the template of their target."""
     rjobs, stored = dig(new, "spec", "replicatedJobs"), by_name(dig(old, "spec", "replicatedJobs"))
     rjobs_by_name = by_name(rjobs)
     spares = ((i, rjob) for i, rjob in _objects(rjobs) if isinstance(rjob.get("spareFor"), str))
     for i, rjob in islice(spares, MAX_GROUPS):
         name = rjob.get("name")
-        before, target = stored.get(name if isinstance(name, str) else ""), rjobs_by_name.get(rjob["spareFor"])
+        stored_rjob, target = stored.get(name if isinstance(name, str) else ""), rjobs_by_name.get(rjob["spareFor"])
         if is_complete(rjob.get("template")):
             continue
         path = SPEC.at("replicatedJobs", i, "template")
-        if before is not None and before.get("spareFor") == rjob["spareFor"]:
-            yield path, before.get("template")
+        if stored_rjob is not None and stored_rjob.get("spareFor") == rjob["spareFor"]:
+            yield path, stored_rjob.get("template")
         elif target is not None and not target.get("spareFor") and is_complete(target.get("template")):
             yield path, spare_template(target["template"], rjob.get("template"))
 
@@ -91,7 +90,7 @@ def _spare_templates(new: JSON, old: JSON | None) -> Iterator[tuple[Path, Any]]:
 def _nulls(spec: Any, work: Work) -> Iterator[Path]:
     """Paths of members that are null.
 
-    The API server drops them from a request, but not from the result of a server-side apply: if a client has applied
+    The API server drops nulls from a request, but not from the result of a server-side apply: if a client has applied
     labels, and then applies `labels: {}`, the result is `labels: null`, which the schema refuses.
     """
     pending: list[tuple[Path, int, Any]] = [(SPEC, 0, spec)] if isinstance(spec, _CONTAINERS) else []
@@ -101,9 +100,9 @@ def _nulls(spec: Any, work: Work) -> Iterator[Path]:
         members = node.items() if isinstance(node, dict) else enumerate(node)
         for key, member in list(members):
             if isinstance(member, _CONTAINERS):
-                below = length + 1 + len(str(key))
-                if below <= MAX_NULL_PATH:
-                    pending.append((path.at(key), below, member))
+                member_length = length + 1 + len(str(key))
+                if member_length <= MAX_NULL_PATH:
+                    pending.append((path.at(key), member_length, member))
             elif member is None and isinstance(node, dict):
                 yield path.at(key)
 
@@ -118,20 +117,20 @@ def _defaults(spec: Any, old: Any) -> Iterator[tuple[Path, Any]]:
         if isinstance(rjob.get("template"), dict):
             yield from _empty_for_null(SPEC.at("replicatedJobs", i), rjob)
             name = rjob.get("name")
-            before = None if stored is None else stored.get(name if isinstance(name, str) else "")
-            yield from _where_stored(SPEC.at("replicatedJobs", i), _TEMPLATE, before)
+            stored_rjob = None if stored is None else stored.get(name if isinstance(name, str) else "")
+            yield from _where_stored(SPEC.at("replicatedJobs", i), _TEMPLATE, stored_rjob)
     for i, _ in _objects(dig(spec, "failurePolicy", "rules")):
         yield SPEC.at("failurePolicy", "rules", i, "name"), f"failurePolicyRule{i}"
     for i, _ in _objects(dig(spec, "volumeClaimPolicies"), MAX_CLAIM_POLICIES):
-        before = None if old is None else dig(old, "volumeClaimPolicies", i)
+        stored_policy = None if old is None else dig(old, "volumeClaimPolicies", i)
         retention = ((("retentionPolicy",), {"whenDeleted": "Delete"}),)
-        yield from _where_stored(SPEC.at("volumeClaimPolicies", i), retention, before)
+        yield from _where_stored(SPEC.at("volumeClaimPolicies", i), retention, stored_policy)
 
 
 def _empty_names(spec: Any) -> Iterator[tuple[Path, Any]]:
-    """Names that the schema requires, where they are absent: empty, as the Go JobSet's webhook leaves them.
+    """An empty text for each name that the schema requires, as the Go JobSet's webhook leaves them.
 
-    So a ReplicatedJob without a name is stored, and the rules report a reference without one.
+    So a ReplicatedJob without a name is stored, and the rules report a reference without a name.
     """
     for i, rjob in _objects(dig(spec, "replicatedJobs")):
         path = SPEC.at("replicatedJobs", i)
@@ -143,7 +142,7 @@ def _empty_names(spec: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def _empty_for_null(base: Path, rjob: JSON) -> Iterator[tuple[Path, Any]]:
-    """Metadata of templates that is null (see `_nulls`): a client that applies `metadata: {}` reads the same."""
+    """`{}` for metadata of templates that is null (see `_nulls`), as a client that applies `metadata: {}` reads it."""
     for keys in _METADATA:
         parent = dig(rjob, *keys[:-1])
         if isinstance(parent, dict) and parent.get("metadata", {}) is None:
@@ -153,16 +152,18 @@ def _empty_for_null(base: Path, rjob: JSON) -> Iterator[tuple[Path, Any]]:
 def _where_stored(
     base: Path, defaults: tuple[tuple[tuple[str, ...], Any], ...], old: Any
 ) -> Iterator[tuple[Path, Any]]:
+    """The defaults of a new object (`old` is None), and on update those of fields that the stored object has."""
     for keys, value in defaults:
         if old is None or dig(old, *keys) is not None:
             yield base.at(*keys), value
 
 
-def _objects(items: Any, most: int | None = None) -> Iterator[tuple[int, JSON]]:
-    found = islice(items, most) if isinstance(items, list) else ()
-    return ((i, item) for i, item in enumerate(found) if isinstance(item, dict))
+def _objects(items: Any, limit: int | None = None) -> Iterator[tuple[int, JSON]]:
+    """The objects among the first `limit` items of a list, with their indexes."""
+    first_items = islice(items, limit) if isinstance(items, list) else ()
+    return ((i, item) for i, item in enumerate(first_items) if isinstance(item, dict))
 
 
 def by_name(items: Any) -> Mapping[Any, JSON]:
-    """Objects of a list by their `name`; those without a text as name are left out."""
+    """The objects of a list whose `name` is a text, by this name."""
     return {item["name"]: item for _, item in _objects(items) if isinstance(item.get("name"), str)}

@@ -1,8 +1,8 @@
 """Checks a JobSet from the object alone, in one pass: the CRD's schema, its CEL rules, our rules. Pure.
 
 In the API server each layer hides the next one: a validating webhook is not called for an object that the schema
-refuses. Here all layers report: values that the schema refuses are repaired in a copy, the other checks read the copy,
-and their findings about the repaired paths are dropped as consequences.
+refuses. In this engine all layers report: values that the schema refuses are repaired in a copy, the other checks read
+the copy, and their findings about the repaired paths are dropped as consequences.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,21 +32,21 @@ MAX_FINDINGS = 500
 _UPDATE_STEPS = 8
 """Steps of an update for each step of checking one object."""
 
-_FOUND_ELSEWHERE = {
+_SOURCES = {
     UNMOUNTED: ("spec", "replicatedJobs"),
     managed_by.NOT_SENT: ("spec",),
     managed_by.ALTERED: ("spec",),
 }
-"""Rules that report at one path a fault of another: if the other was repaired, the finding is a consequence."""
+"""Rules whose findings may come from a value at another path: if that value was repaired, they are consequences."""
 _PRESENCE_RULES = {depends_on.FIRST}
 """Rules about whether a value is present: a repair inside the value does not change what they find."""
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Errors and warnings about an object, each by path.
+    """Errors and warnings about an object, each in the order of the paths.
 
-    `object` is the JobSet defaulted and repaired: it can be decoded whatever the errors.
+    `object` is the JobSet with defaults and repairs, which can be decoded whatever the errors.
     """
 
     errors: tuple[FieldError, ...]
@@ -81,14 +81,14 @@ class Engine:
     limits: SetLimits = DEFAULT_LIMITS
 
     def create(self, obj: JSON, *, defaults: bool = True, work: Work | None = None) -> Findings:
-        """Findings about a new JobSet. `defaults=False`: it has its defaults already."""
+        """Findings about a new JobSet. `defaults=False`: the JobSet has its defaults already."""
         work = work or Work()
         if defaults:
             obj = with_defaults(obj, work=work)[0]
         faults = self.schema.faults(obj, work)
         repaired = self.schema.repair(obj, faults, work)
-        found = move_to_existing_paths(_without_consequences(faults, self._create(repaired, work)), obj)
-        return _findings_by_path([*faults, *found], repaired)
+        findings = move_to_existing_paths(_without_consequences(faults, self._create(repaired, work)), obj)
+        return _findings_by_path([*faults, *findings], repaired)
 
     def update(self, old: JSON, new: JSON, work: Work | None = None) -> Findings:
         """Findings about an update: new faults, and warnings that the stored object does not get."""
@@ -96,14 +96,14 @@ class Engine:
         new = with_defaults(new, old, work)[0]
         faults = self.schema.faults(new, work)
         repaired = self.schema.repair(new, faults, work)
-        changed, warned = self._update(old, repaired, work), self._new_warnings(old, repaired, work)
-        found = [*_without_consequences(faults, changed), *warned]
-        return _findings_by_path([*_new_faults(faults, old, new), *move_to_existing_paths(found, new, old)], repaired)
+        update_errors, warnings = self._update(old, repaired, work), self._new_warnings(old, repaired, work)
+        findings = move_to_existing_paths([*_without_consequences(faults, update_errors), *warnings], new, old)
+        return _findings_by_path([*_new_faults(faults, old, new), *findings], repaired)
 
     def may_hide(self, new: JSON, old: JSON | None = None, work: Work | None = None) -> bool:
-        """Whether `Findings.hides_other_faults` could be true.
+        """Whether `Findings.hides_other_faults` could be true: a fast check, of which only False is certain.
 
-        Fast: sometimes wrongly true, never wrongly false. `new` is defaulted.
+        `new` has its defaults.
         """
         spec = dig(new, "spec")
         if _may_break_cel(spec):
@@ -113,53 +113,54 @@ class Engine:
         return bool(self.schema.faults(new, work))
 
     def _create(self, repaired: JSON, work: Work) -> Iterator[FieldError]:
-        return self._read(repaired, work, lambda js: create_findings(js, work))
+        return self._findings(repaired, work, lambda js: create_findings(js, work))
 
     def _update(self, old: JSON, repaired: JSON, work: Work) -> Iterator[FieldError]:
         def findings(js: Subject) -> Iterator[FieldError]:
             work.spend(js.steps * _UPDATE_STEPS)
             return update_findings(js, old, repaired, self.gates)
 
-        return self._read(repaired, work, findings)
+        return self._findings(repaired, work, findings)
 
-    def _read(
-        self, repaired: JSON, work: Work, findings: Callable[[Subject], Iterator[FieldError]]
+    def _findings(
+        self, repaired: JSON, work: Work, find: Callable[[Subject], Iterator[FieldError]]
     ) -> Iterator[FieldError]:
-        """The findings about the object; if it cannot be decoded, only that error."""
+        """The findings of `find` about the object; if it cannot be decoded, only that error."""
         try:
             js = subject(repaired, self.gates, self.limits, work)
         except Unreadable as unreadable:
             yield unreadable.error
             return
-        yield from islice(findings(js), MAX_FINDINGS)
+        yield from islice(find(js), MAX_FINDINGS)
 
     def _new_warnings(self, old: JSON, new: JSON, work: Work) -> list[FieldError]:
         """Warnings about an update that changes more than `suspend`, without those of the stored object."""
         if _apart_from_suspend(old) == _apart_from_suspend(new):
             return []
-        found = [error for error in self._create(new, work) if error.is_warning]
-        stale = {(error.rule, error.path) for error in self._create(old, work)} if found else set()
-        return [error for error in found if (error.rule, error.path) not in stale]
+        warnings = [error for error in self._create(new, work) if error.is_warning]
+        stored = {(error.rule, error.path) for error in self._create(old, work)} if warnings else set()
+        return [error for error in warnings if (error.rule, error.path) not in stored]
 
 
-def _findings_by_path(found: Sequence[FieldError], obj: JSON) -> Findings:
+def _findings_by_path(findings: Sequence[FieldError], obj: JSON) -> Findings:
     ignored = ignored_rules(obj)
-    ordered = [error for error in by_path(found) if not is_ignored(error, ignored)]
+    ordered = [error for error in by_path(findings) if not is_ignored(error, ignored)]
     errors = tuple(error for error in ordered if not error.is_warning)
     return Findings(errors, tuple(error for error in ordered if error.is_warning), obj)
 
 
-def _without_consequences(faults: Sequence[FieldError], found: Iterable[FieldError]) -> Iterator[FieldError]:
-    """Findings that are no consequence of a repair: not at a repaired path, nor at a parent or child of one."""
+def _without_consequences(faults: Sequence[FieldError], findings: Iterable[FieldError]) -> Iterator[FieldError]:
+    """Findings that are no consequence of a repair: not at a repaired path, nor above or below such a path."""
     repaired = {fault.path.parts for fault in faults}
-    above = {parts[:n] for parts in repaired for n in range(len(parts))}
-    for error in found:
+    parents = {parts[:n] for parts in repaired for n in range(len(parts))}
+    for error in findings:
         parts = error.path.parts
-        under = any(parts[:n] in repaired for n in range(len(parts) + 1))
-        elsewhere = None if error.rule is None else _FOUND_ELSEWHERE.get(error.rule)
-        if elsewhere in above or elsewhere in repaired:
+        source = None if error.rule is None else _SOURCES.get(error.rule)
+        if source in parents or source in repaired:
             continue
-        if not under and (parts not in above or error.layer is Layer.SCHEMA or error.rule in _PRESENCE_RULES):
+        is_below = any(parts[:n] in repaired for n in range(len(parts) + 1))
+        is_above = parts in parents and error.layer is not Layer.SCHEMA and error.rule not in _PRESENCE_RULES
+        if not is_below and not is_above:
             yield error
 
 
@@ -169,7 +170,7 @@ def _new_faults(faults: Sequence[FieldError], old: JSON, new: JSON) -> list[Fiel
 
 
 def _value_or_parent(obj: JSON, path: Path) -> Any:
-    """The value that the API server compares: the one at the path, or its parent if there is none."""
+    """The value that the API server compares: the value at the path, or the parent of an absent value."""
     value = dig(obj, *path.parts)
     return dig(obj, *path.parts[:-1]) if value is None else value
 

@@ -11,13 +11,13 @@ _NAME = Path(("metadata", "name"))
 _GENERATE_NAME = Path(("metadata", "generateName"))
 
 
-def move_to_existing_paths(found: Iterable[FieldError], *objects: JSON) -> list[FieldError]:
+def move_to_existing_paths(findings: Iterable[FieldError], *objects: JSON) -> list[FieldError]:
     """The findings at paths that exist in one of the objects.
 
     A finding about an absent value becomes `Required value`, which is clearer than `Invalid value: null`. If the parent
     of the value is absent, too, the finding is about the parent. Findings with the API server's own text are not moved.
     """
-    return [_move_to_existing_path(error, objects) for error in found]
+    return [_move_to_existing_path(error, objects) for error in findings]
 
 
 def _move_to_existing_path(error: FieldError, objects: Sequence[JSON]) -> FieldError:

@@ -1,9 +1,8 @@
 """The two admission handlers of JobSets, ready for `webhooks.router.create_app`.
 
-The mutating webhook gets an object before the API server checks its schema; an object that the schema refuses never
-reaches a validating webhook. So the mutating webhook refuses, with all faults, exactly those objects that the schema
-would refuse a moment later with only some of the faults. All others are left to the validating webhook, which is
-complete by itself.
+The API server checks the schema after the mutating webhook and before the validating webhook, and its refusal names
+only some of the faults. So the mutating webhook refuses exactly the objects that the schema would refuse, with all
+their faults. The validating webhook, which is complete by itself, judges all other objects.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -42,7 +41,7 @@ VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
 def jobset_handlers(
     engine: Engine, cluster: ClusterChecks | None = None, policies: "PolicyChecks | None" = None
 ) -> Mapping[str, Handler]:
-    """Handlers by URL path; without `cluster` and `policies` they check the object alone."""
+    """Handlers by URL path. Without `cluster` and `policies` they check the object alone."""
     admission = _Admission(engine, cluster, policies)
     return {MUTATE_PATH: admission.mutate, VALIDATE_PATH: admission.validate}
 
@@ -55,7 +54,7 @@ class _Admission:
 
     def mutate(self, request: AdmissionRequest) -> HandlerAnswer:
         """Set defaults; refuse objects that the schema would refuse (docs/reference/defaulting.md)."""
-        if answer_at_once := _without_check(request):
+        if answer_at_once := _answer_without_check(request):
             return answer_at_once
         draft, old = PatchDraft(request.object or {}, work()), request.stored
         forgotten: tuple[str, ...] = ()
@@ -78,19 +77,19 @@ class _Admission:
         operations: list[JSON],
         forgotten: tuple[str, ...],
     ) -> AdmissionResponse:
-        """The answer about a JobSet that gets defaults of policies, too, or keeps them."""
+        """The answer about a JobSet that also gets, or keeps, defaults of policies."""
         filled = await fill(request, obj)
         draft = PatchDraft(filled.object, work())
         if filled.operations:
             write_own_fields(draft, is_new=request.stored is None)
         operations = [*operations, *filled.operations, *draft.operations]
-        answered = await compute(self._mutation, request, draft.object, operations, forgotten)
-        return filled.answer(await answer_of(answered))
+        response = await compute(self._mutation, request, draft.object, operations, forgotten)
+        return filled.answer(await answer_of(response))
 
     def _mutation(
         self, request: AdmissionRequest, obj: JSON, operations: list[JSON], forgotten: tuple[str, ...]
     ) -> HandlerAnswer:
-        """`forgotten`: warnings about fields that are restored."""
+        """A refusal if the schema would refuse `obj`; else the patch, and the warnings about restored fields."""
         old = request.stored
         if self.engine.may_hide(obj, old, work()):
             findings = self._check(obj, old)
@@ -100,12 +99,12 @@ class _Admission:
 
     def validate(self, request: AdmissionRequest) -> HandlerAnswer:
         """Refuse a JobSet that breaks a rule, with all faults in one answer (docs/reference/validation.md)."""
-        if answer_at_once := _without_check(request):
+        if answer_at_once := _answer_without_check(request):
             return answer_at_once
         old = request.stored
         findings = self._check(request.object or {}, old)
         if request.is_by_controller:
-            findings = findings.without_warnings(REPLACE)  # its commands are for people
+            findings = findings.without_warnings(REPLACE)  # this warning has commands for people
         return self._answer(request, findings, findings.object)
 
     def _check(self, obj: JSON, old: JSON | None) -> Findings:
@@ -134,10 +133,10 @@ class _Admission:
     ) -> AdmissionResponse:
         """The answer, with findings of policies and of the cluster added."""
         judgement = None if policies is None else await policies.judge(request, findings)
-        more = [] if cluster is None else await self._cluster_findings(cluster, request, findings)
+        cluster_findings = [] if cluster is None else await self._cluster_findings(cluster, request, findings)
         if judgement is None:
-            return await compute(answer, findings.with_findings(more), obj)
-        all_findings = findings.with_findings_elsewhere(judgement.findings).with_findings(more)
+            return await compute(answer, findings.with_findings(cluster_findings), obj)
+        all_findings = findings.with_findings_elsewhere(judgement.findings).with_findings(cluster_findings)
         return judgement.answer(await compute(answer, all_findings, obj))
 
     async def _cluster_findings(
@@ -151,7 +150,7 @@ class _Admission:
         )
 
 
-def _without_check(request: AdmissionRequest) -> AdmissionResponse | None:
+def _answer_without_check(request: AdmissionRequest) -> AdmissionResponse | None:
     if answer_at_once := nothing_to_check(request):
         return answer_at_once
     if request.operation == "UPDATE" and request.old_object is None:

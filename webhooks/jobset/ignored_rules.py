@@ -14,7 +14,7 @@ LONGEST_ANNOTATION = 4096
 """Characters of the annotation that are read."""
 _BETWEEN = re.compile(r"[\s,]+")
 _OF_POLICIES = "policy-"
-"""Prefix of ids of rules of policies: administrators write these."""
+"""Prefix of the ids of rules of policies, which authors of JobSets cannot suppress."""
 
 
 def ignored_rules(obj: Any) -> tuple[str, ...]:
@@ -24,10 +24,10 @@ def ignored_rules(obj: Any) -> tuple[str, ...]:
 
 
 def is_ignored(error: FieldError, ignored: tuple[str, ...]) -> bool:
-    """Whether a finding is a warning that its author has suppressed."""
+    """Whether a finding is a warning that the author of the JobSet has suppressed."""
     return bool(ignored) and error.rule is not None and error.rule.id in ignored and can_be_ignored(error)
 
 
 def can_be_ignored(error: FieldError) -> bool:
-    """Whether the author may suppress it: it is no error, and not a finding of a policy."""
+    """Whether the author may suppress a finding: it is a warning, and not by a policy."""
     return error.is_warning and error.rule is not None and not error.rule.id.startswith(_OF_POLICIES)

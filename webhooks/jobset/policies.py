@@ -1,7 +1,7 @@
 """Checks JobSets against the JobSetPolicies of the cluster, and counts the decisions.
 
-The rules are those of `policy`, which the command line uses, too. If a rule fails by a bug, the others are still
-checked, and a JobSet never passes without a word (`failurePolicy` in docs/policy/admission.md).
+The package `policy` has the rules. If a rule fails by a bug, the remaining rules are still checked, and the failure is
+reported or refuses the JobSet (`failurePolicy` in docs/policy/admission.md).
 """
 
 import logging
@@ -40,16 +40,16 @@ from webhooks.review import AdmissionRequest, AdmissionResponse, request_refusal
 log = logging.getLogger(__name__)
 
 MAX_AUDITED = 20
-"""Violations of one JobSet in the audit log; the rest is counted."""
+"""The most violations of one JobSet in the audit log, which has the number of further violations."""
 ERROR: Final = "Error"
 """The action of a rule that could not be checked."""
 EXCEPTED: Final = "Excepted"
 """The action of a violated rule from which an exception exempts."""
 MATCH: Final = "match"
-"""Used instead of a rule: whether a policy matches the JobSet, or that this cannot be decided."""
+"""In the place of a rule's name: a policy matches the JobSet, or this cannot be decided."""
 
 DEFAULTS: Final = "defaults"
-"""Used instead of a rule: defaults that were set, or could not be set."""
+"""In the place of a rule's name: defaults of the policy were set, or could not be set."""
 
 UNCHECKED = Rule(
     "policy-rule-unchecked",
@@ -91,7 +91,7 @@ class Failure:
 
     @property
     def warns(self) -> bool:
-        """Whether the author gets a warning: always, unless the policy only records."""
+        """Whether the author gets a warning: unless the policy only audits."""
         return self.policy.spec.denies or self.policy.spec.warns
 
     @property
@@ -124,20 +124,20 @@ class Judgement:
     failures: list[Failure] = field(default_factory=list)
     excepted: list[ExceptedRule] = field(default_factory=list)
     matched: list[PolicyId] = field(default_factory=list)
-    """The policies that match it."""
+    """The policies that match the JobSet."""
 
     @property
     def findings(self) -> list[FieldError]:
-        """Findings that are sent to the author: of policies that deny or warn."""
+        """Findings for the author of the JobSet, of policies that deny or warn."""
         errors = [each.error for each in self.broken if each.policy.spec.denies or each.policy.spec.warns]
         return errors + [failure.warning for failure in self.failures if failure.warns]
 
     def answer(self, response: AdmissionResponse) -> AdmissionResponse:
         """The answer of all checks, with the audit annotations. It becomes a refusal if a rule with Deny failed."""
-        refusing = next((failure for failure in self.failures if failure.refuses), None)
-        if refusing is not None and response.allowed:
-            refused = request_refusal(500, "InternalError", f"internal error ({refusing.error}) in {refusing.location}")
-            response = msgspec.structs.replace(refused, warnings=response.warnings)
+        failure = next((failure for failure in self.failures if failure.refuses), None)
+        if failure is not None and response.allowed:
+            refusal = request_refusal(500, "InternalError", f"internal error ({failure.error}) in {failure.location}")
+            response = msgspec.structs.replace(refusal, warnings=response.warnings)
         return msgspec.structs.replace(
             response, audit_annotations={**response.audit_annotations, **self._audit_annotations()}
         )
@@ -183,7 +183,10 @@ class Judgement:
 
 @dataclass(slots=True)
 class FilledJobSet:
-    """A new JobSet with the defaults of policies, and the operations that set them. `policies`: those that did."""
+    """A JobSet with the defaults of `policies`, and the operations that set them.
+
+    `put_back`: defaults that an update has removed and that are set again.
+    """
 
     object: JSON
     operations: list[JSON] = field(default_factory=list)
@@ -199,7 +202,7 @@ class FilledJobSet:
 
 
 class PolicyChecks:
-    """Judges JobSets by the policies in force, and sets their defaults in new ones.
+    """Judges JobSets by the policies in force, and sets the defaults of these policies in new JobSets.
 
     `trusted`: user names of the controllers of queues. Their changes at the admission of a JobSet are not judged.
     `clock`: for the ends of exceptions.
@@ -231,8 +234,12 @@ class PolicyChecks:
             namespace = await self.source.namespace(request.namespace)
         except (KubeError, TimeoutError) as error:
             log.warning("defaults of policies cannot be set: the namespace cannot be read: %s", error)
-            own = [policy for policy in policies if policy.spec.defaults is not None]
-            filled = FilledJobSet(obj, failures=[Failure(policy, DEFAULTS, type(error).__name__) for policy in own])
+            failures = [
+                Failure(policy, DEFAULTS, type(error).__name__)
+                for policy in policies
+                if policy.spec.defaults is not None
+            ]
+            filled = FilledJobSet(obj, failures=failures)
         else:
             filled = await compute(self._with_defaults, policies, namespace, obj)
         Judgement(failures=filled.failures).count(self._metrics)
@@ -241,13 +248,13 @@ class PolicyChecks:
         return filled
 
     def may_keep(self, request: AdmissionRequest) -> bool:
-        """Whether an update may lack a default that has to be kept: never one by the controller of a queue."""
+        """Whether an update may lack a default that has to be kept. Updates by controllers of queues never do."""
         if request.stored is None or not self.have_defaults or request.user_info.username in self._trusted:
             return False
         return bool(recorded_defaults(request.stored) or recorded_defaults(request.object))
 
     async def keep(self, request: AdmissionRequest, obj: JSON) -> FilledJobSet:
-        """A changed JobSet with its earlier defaults that the policies in force would still set."""
+        """A changed JobSet with those of its earlier defaults that the policies in force would still set."""
         try:
             namespace = await self.source.namespace(request.namespace)
         except (KubeError, TimeoutError) as error:
@@ -262,8 +269,8 @@ class PolicyChecks:
             _failure(policy, DEFAULTS, error)
 
         draft = PatchDraft(obj)
-        found = keep_defaults(draft, old, defaults_for(policies, obj, namespace, self._gates, failed=note_failure))
-        return FilledJobSet(draft.object, draft.operations, put_back=found)
+        put_back = keep_defaults(draft, old, defaults_for(policies, obj, namespace, self._gates, failed=note_failure))
+        return FilledJobSet(draft.object, draft.operations, put_back=put_back)
 
     def _with_defaults(self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON) -> FilledJobSet:
         failures: list[Failure] = []
@@ -277,13 +284,13 @@ class PolicyChecks:
         return FilledJobSet(draft.object, draft.operations, set_by, failures)
 
     def concern(self, request: AdmissionRequest) -> bool:
-        """Whether there may be anything to judge: fast, and never wrongly false."""
+        """Whether policies may have to judge the JobSet: a fast check, of which only False is certain."""
         old, new = request.stored, request.object
         if not self.source.in_force or old is None:
             return bool(self.source.in_force)
         if request.user_info.username in self._trusted or dig(new, "metadata", "deletionTimestamp") is not None:
             return False
-        return _looked_at(old) != _looked_at(new)
+        return _judged_parts(old) != _judged_parts(new)
 
     async def judge(self, request: AdmissionRequest, findings: Findings) -> Judgement:
         """The verdict of the policies in force about the JobSet of a review."""
@@ -316,7 +323,7 @@ class PolicyChecks:
         judgement = Judgement()
 
         def is_excepted(policy: JobSetPolicy, rule: str) -> bool:
-            exception = without.get((policy.metadata.name, rule))
+            exception = excused.get((policy.metadata.name, rule))
             if exception is not None:
                 judgement.excepted.append(ExceptedRule(policy, rule, exception, uids[exception]))
             return exception is not None
@@ -326,28 +333,28 @@ class PolicyChecks:
 
         judged = self._read(new)
         if judged is not None:
-            before = None if old is None else self._read(old)
+            judged_before = None if old is None else self._read(old)
             labels = judged.js.metadata.labels
             judgement.matched = [each.id for each in policies if matches(each, labels, namespace)]
             uids = {each.metadata.name: each.metadata.uid for each in exceptions}
-            without = excused_rules(exceptions, policies, judged, namespace, at)
+            excused = excused_rules(exceptions, policies, judged, namespace, at)
             judgement.broken = violations(
-                policies, judged, namespace, before, excepted=is_excepted, failed=note_failure
+                policies, judged, namespace, judged_before, excepted=is_excepted, failed=note_failure
             )
         return judgement
 
     def _read(self, obj: JSON) -> JudgedJobSet | None:
-        """The JobSet, or None if it cannot be read; for a new object other findings say so."""
+        """The JobSet; None if it cannot be decoded, which the engine reports for a new object."""
         try:
-            read = subject(obj, self._gates, work=work())
+            decoded = subject(obj, self._gates, work=work())
         except Unreadable:
             return None
-        work().spend(read.steps * _STEPS * len(self.source.in_force))
-        return JudgedJobSet(read.js)
+        work().spend(decoded.steps * _STEPS * len(self.source.in_force))
+        return JudgedJobSet(decoded.js)
 
 
 def _failure(policy: JobSetPolicy, rule: str, error: Exception) -> Failure:
-    """The failure, which is logged.
+    """Log a failure of a rule and return it.
 
     The exception's text may quote the object, so only its type and location are logged.
     """
@@ -356,6 +363,6 @@ def _failure(policy: JobSetPolicy, rule: str, error: Exception) -> Failure:
     return Failure(policy, rule, name)
 
 
-def _looked_at(obj: JSON | None) -> tuple[Any, ...]:
-    """The parts of an object that rules and selectors read; they do not read `suspend`."""
+def _judged_parts(obj: JSON | None) -> tuple[Any, ...]:
+    """The parts of an object that rules and selectors of policies read."""
     return spec_apart_from_suspend(obj), dig(obj, "metadata", "labels"), dig(obj, "metadata", "annotations")

@@ -1,7 +1,7 @@
 """Defaults of policies as changes of a JobSet: set when it is created, kept when an update leaves them out. Pure.
 
-They are kept only if the policies in force would set them now. The annotation that names them is kept as well. Like
-`default.py` this works on the original JSON: a value that does not fit the schema is not changed.
+A default is kept only if the policies in force would set it now; so is the annotation with its name. As in `default.py`
+the original JSON is changed, and a value that does not fit the schema stays.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,9 +33,9 @@ _TERMS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExec
 
 
 def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Default]]) -> Record:
-    """Set defaults where the JobSet has no value, and write the annotation; returns those that were set.
+    """Set defaults where the JobSet has no value, and write the annotation; returns the names of these defaults.
 
-    The API server may have set defaults of a policy that it enforces itself, and named them. These names are kept.
+    The API server sets the defaults of a policy that it enforces, and writes their names. These names are kept.
     """
     record: dict[str, list[str]] = {}
     recorded = recorded_defaults(draft.object)
@@ -49,12 +49,12 @@ def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Defau
         in_api_server = policy.spec.is_enforced_by_api_server and default.name in recorded.get(policy.metadata.name, ())
         if len(draft.operations) > before or in_api_server:
             record.setdefault(policy.metadata.name, []).append(default.name)
-    _write(draft, record)
+    _write_annotation(draft, record)
     return record
 
 
-def _write(draft: PatchDraft, record: Record) -> None:
-    """Write the annotation about the defaults set here, whatever the author has copied from another JobSet."""
+def _write_annotation(draft: PatchDraft, record: Record) -> None:
+    """Write the names of defaults into the annotation, in place of names that an author has copied."""
     if not isinstance(dig(draft.object, "metadata", "annotations") or {}, dict):
         return
     if record:
@@ -64,7 +64,7 @@ def _write(draft: PatchDraft, record: Record) -> None:
 
 
 def _missing_paths(obj: JSON, default: Default) -> Iterator[Path]:
-    """Paths at which a default is set: not in pods that have a value of their own."""
+    """Paths at which a default has to be set, without those in pods that have a value of their own."""
     if not default.of_pods:
         yield Path(default.parts)
         return
@@ -75,7 +75,7 @@ def _missing_paths(obj: JSON, default: Default) -> Iterator[Path]:
 
 
 def _has_own(pod: JSON, default: Default) -> bool:
-    """Whether the author selects nodes by that label already, or tolerates that taint."""
+    """Whether the author already selects nodes by the label of the default, or tolerates its taint."""
     if default.parts[0] == "nodeSelector":
         return bool(pod.get("nodeName")) or any(
             dig(expression, "key") == default.parts[1]
@@ -88,52 +88,53 @@ def _has_own(pod: JSON, default: Default) -> bool:
 
 
 def _tolerates(pod: JSON, key: Any) -> bool:
-    """Whether some toleration tolerates that taint, or every taint; true also if the value is not a list."""
-    own = pod.get("tolerations") or []
-    return not isinstance(own, list) or any(dig(toleration, "key") in (key, None, "") for toleration in own)
+    """Whether a toleration tolerates taints of that key, or every taint; also true if the value is not a list."""
+    tolerations = pod.get("tolerations") or []
+    return not isinstance(tolerations, list) or any(dig(each, "key") in (key, None, "") for each in tolerations)
 
 
 PutBack = tuple[Path, JobSetPolicy, Default]
 
 
 def keep_defaults(draft: PatchDraft, old: JSON, defaults: Iterable[tuple[JobSetPolicy, Default]]) -> list[PutBack]:
-    """Set defaults again that an update leaves out, if the stored JobSet has got them and still has them.
+    """Set `defaults` again that an update leaves out, if the stored JobSet has got them and still has them.
 
-    A client that applies or replaces an unchanged manifest leaves them out, and templates are immutable. To remove a
-    default, an author removes its name from the annotation as well. The annotation alone keeps nothing: `defaults` are
-    those that the policies in force would set now. Returns the fields of the set that are restored although the
-    annotation of the update names them.
+    `defaults` are those that the policies in force would set now. A client that applies or replaces an unchanged
+    manifest leaves them out, and templates are immutable. To remove a default, an author removes its name from the
+    annotation as well. Returns the restored fields of the set whose names the update keeps in the annotation.
     """
-    is_known = dig(draft.object, *_ANNOTATION.parts) is not None
-    record = recorded_defaults(draft.object if is_known else old)
+    has_annotation = dig(draft.object, *_ANNOTATION.parts) is not None
+    record = recorded_defaults(draft.object if has_annotation else old)
     stored = {dig(rjob, "name"): dig(rjob, *POD) for rjob in items(old, *_RJOBS.parts) if _is_named(rjob)}
-    own = [(policy, default) for policy, default in defaults if default.name in record.get(policy.metadata.name, ())]
-    found: list[PutBack] = []
-    for policy, default in own:
+    recorded = [
+        (policy, default) for policy, default in defaults if default.name in record.get(policy.metadata.name, ())
+    ]
+    put_back: list[PutBack] = []
+    for policy, default in recorded:
         if default.of_pods:
             for i, rjob in enumerate(items(draft.object, *_RJOBS.parts)):
                 if isinstance(dig(rjob, *POD), dict) and _is_named(rjob):
-                    _keep(draft, _RJOBS.at(i, *POD), stored.get(rjob["name"]), default)
+                    _keep_in_template(draft, _RJOBS.at(i, *POD), stored.get(rjob["name"]), default)
         elif dig(old, *default.parts) == default.value:
             before = len(draft.operations)
             draft.default(path := Path(default.parts), default.value)
-            found += [(path, policy, default)] if is_known and len(draft.operations) > before else []
-    if own and not is_known:
+            put_back += [(path, policy, default)] if has_annotation and len(draft.operations) > before else []
+    if recorded and not has_annotation:
         draft.default(_ANNOTATION, dig(old, *_ANNOTATION.parts))
-    return found
+    return put_back
 
 
-def put_back_warnings(found: Iterable[PutBack]) -> list[FieldError]:
+def put_back_warnings(put_back: Iterable[PutBack]) -> list[FieldError]:
     """Warnings for the author about the defaults that were set again."""
-    return [PUT_BACK.at(path, policy=policy.metadata.name, name=default.name) for path, policy, default in found]
+    return [PUT_BACK.at(path, policy=policy.metadata.name, name=default.name) for path, policy, default in put_back]
 
 
 def _is_named(rjob: Any) -> bool:
     return isinstance(dig(rjob, "name"), str)
 
 
-def _keep(draft: PatchDraft, path: Path, stored: Any, default: Default) -> None:
-    """Set again one default of one template."""
+def _keep_in_template(draft: PatchDraft, path: Path, stored: Any, default: Default) -> None:
+    """Set one default again in the pod template at `path`; `stored`: this template as it is stored."""
     if default.parts != ("tolerations",):
         if dig(stored, *default.parts) == default.value:
             empty_is_absent = default.parts == ("priorityClassName",)

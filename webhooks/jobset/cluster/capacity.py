@@ -16,7 +16,7 @@ from api.node_offers import format_amount, format_number
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.requests import Amounts, exceeding_resources
 from policy.judged import JudgedJobSet, Template
-from webhooks.jobset.cluster.quota import alone_or_together, needed_by
+from webhooks.jobset.cluster.quota import alone_or_together, total_requests
 from webhooks.jobset.cluster.verdict import warning
 
 NODES_TOO_FEW = warning(
@@ -53,7 +53,7 @@ def _node_shortage(total: Amounts, path: Path, templates: Sequence[Template]) ->
 
     `nodes.py` reports resources that no node offers.
     """
-    needs = needed_by(templates)
+    needs = total_requests(templates)
     name = min(exceeding_resources(needs, total), default="")
     if not name:
         return None

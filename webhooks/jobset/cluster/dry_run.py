@@ -1,4 +1,4 @@
-"""Sends children of a JobSet to the API server as dry runs (`dryRun=All`).
+"""Dry runs of the children of a JobSet (`dryRun=All`).
 
 `cluster.verdict` interprets the answers, `cluster.faults` converts them into findings about the JobSet.
 """

@@ -1,4 +1,4 @@
-"""Converts the API server's answers about faults of the children into findings about the JobSet. Pure.
+"""Faults that the API server finds in the children, as findings about the JobSet. Pure.
 
 A finding has the API server's message, the path in the JobSet, and a fix if the fault is common.
 """

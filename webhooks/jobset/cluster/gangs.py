@@ -1,4 +1,4 @@
-"""Warns if the API server does not serve the kinds of scheduling.k8s.io that spec.scheduling needs.
+"""Kinds of scheduling.k8s.io that spec.scheduling needs and the API server does not serve. Warnings.
 
 The warning names the flags that enable a missing kind. The set is not refused, since the kind may be enabled later and
 the controller waits for it. The answer of the API server is cached, so that many sets at once cost a few requests.

@@ -1,4 +1,4 @@
-"""Warns about objects that pods of a new JobSet need by name and that do not exist.
+"""Objects that pods of a new JobSet need by name and that do not exist. Warnings.
 
 Without such an object pods are refused or wait, and no status shows this. The JobSet is not refused, since the object
 may be created later. Each name is looked up with one small request, for its metadata only, so that no data of a Secret

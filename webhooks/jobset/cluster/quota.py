@@ -1,12 +1,13 @@
 """Whether a new JobSet requests more at once than a ResourceQuota of its namespace allows. A warning.
 
-The API server refuses pods over a quota one by one, and no status shows it. Each ReplicatedJob is compared on its own,
-then those that start together; later ones may run when these have ended. They are compared with the whole quota, since
-its use by others changes. Limits, quotas with scopes, and sets whose pods request nothing are not checked. A quota may
-be changed later. Only checks with the user's own rights show its name and amounts: authors of JobSets need not have the
-right to read it.
+The API server refuses pods over a quota one by one, and no status shows it. Each ReplicatedJob is compared with the
+whole quota, since the use of a quota changes; then ReplicatedJobs that start together, since later ReplicatedJobs may
+run when these have ended. Limits, quotas with scopes, and sets whose pods request nothing are not checked. The set is
+not refused, since a quota may be changed. Only checks with the user's own rights show the name and the amounts of a
+quota: authors of JobSets need not have the right to read quotas.
 
-Remembered: the quotas of a namespace, for 30 s; 256 namespaces at most. If it is wrong, a warning is out of date.
+Remembered: the quotas of a namespace, for 30 s; 256 namespaces at most. If a quota has changed, a warning is out of
+date.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,9 +31,9 @@ from webhooks.offload import compute
 KEPT_FOR = 30.0
 """Seconds for which the quotas of a namespace are not read again."""
 MAX_NAMESPACES = 256
-"""Namespaces whose quotas are remembered, the latest."""
+"""The most namespaces whose quotas are remembered."""
 MAX_QUOTAS = 16
-"""Quotas of a namespace that are read."""
+"""The most quotas of a namespace that are read."""
 _PODS = ("pods", "count/pods")
 _REQUESTS = "requests."
 
@@ -62,17 +63,17 @@ class Quota(msgspec.Struct, gc=False):
 
     @property
     def limits(self) -> Amounts:
-        """The total requests of pods that it allows, by resource; empty for a quota of some pods only."""
-        least: Amounts = {}
+        """By resource, the total requests of pods that the quota allows; empty for a quota with scopes."""
+        limits: Amounts = {}
         if self.spec is not None and not self.spec.scopes and not self.spec.scope_selector:
             for key, amount in amounts(self.spec.hard).items():
-                if _counts(key):
-                    least[_resource(key)] = min(amount, least.get(_resource(key), amount))
-        return least
+                if _is_of_pods(key):
+                    limits[_resource(key)] = min(amount, limits.get(_resource(key), amount))
+        return limits
 
 
-def _counts(key: str) -> bool:
-    """Whether this key of a quota counts pods or their requests."""
+def _is_of_pods(key: str) -> bool:
+    """Whether this key of a quota limits pods or their requests."""
     return key in {*_PODS, "cpu", "memory"} or key.startswith(_REQUESTS)
 
 
@@ -81,49 +82,50 @@ def _resource(key: str) -> str:
 
 
 def requests_anything(judged: JudgedJobSet) -> bool:
-    """Whether pods of a JobSet request resources: neither quotas nor nodes are read for others."""
+    """Whether pods of a JobSet request resources. If not, neither quotas nor nodes are read."""
     return any(template.jobs and template.requests for template in judged.templates)
 
 
 Allowed = dict[str, tuple[Amount, str]]
-"""The least that any quota allows, and the name of that quota, by resource."""
+"""By resource, the lowest limit of all quotas, and the name of the quota that has it."""
 
 
-def strictest(quotas: Sequence[Quota]) -> Allowed:
-    """The least that any of them allows."""
-    least: Allowed = {}
+def strictest_limits(quotas: Sequence[Quota]) -> Allowed:
+    allowed: Allowed = {}
     for quota in quotas:
         for name, amount in quota.limits.items():
-            least[name] = min((amount, quota.metadata.name), least.get(name, (amount, quota.metadata.name)))
-    return least
+            allowed[name] = min((amount, quota.metadata.name), allowed.get(name, (amount, quota.metadata.name)))
+    return allowed
 
 
-def too_much(judged: JudgedJobSet, allowed: Allowed, *, named: bool) -> Iterator[FieldError]:
+def quota_warnings(judged: JudgedJobSet, allowed: Allowed, *, shows_quota: bool) -> Iterator[FieldError]:
     """Warnings where pods request more than quotas allow; of several resources the first by name.
 
-    `named`: whether to show the quota's name and amount.
+    `shows_quota`: whether a warning has the quota's name and amount.
     """
-    return alone_or_together(judged, lambda path, templates: _over(path, templates, allowed, named=named))
+    return alone_or_together(
+        judged, lambda path, templates: _warning(path, templates, allowed, shows_quota=shows_quota)
+    )
 
 
 def alone_or_together(
     judged: JudgedJobSet, find: Callable[[Path, Sequence[Template]], FieldError | None]
 ) -> Iterator[FieldError]:
-    """Findings about each ReplicatedJob alone, or else about those that start together.
+    """The findings of `find` about each ReplicatedJob; if it finds nothing, about ReplicatedJobs that start together.
 
     `find` gets the path and the templates of the pods that run at once.
     """
     alone = [(template.path, (template,)) for template in judged.templates]
-    together = [(Path(("spec", "replicatedJobs")), templates) for templates in _together(judged)]
+    together = [(Path(("spec", "replicatedJobs")), templates) for templates in _starting_together(judged)]
     for groups in (alone, together):
-        found = [find(path, templates) for path, templates in groups]
-        if any(found):
-            yield from filter(None, found)
+        findings = [find(path, templates) for path, templates in groups]
+        if any(findings):
+            yield from filter(None, findings)
             return
 
 
-def _together(judged: JudgedJobSet) -> Iterator[tuple[Template, ...]]:
-    """The ReplicatedJobs that start at once: a stage, or else those that wait for no others."""
+def _starting_together(judged: JudgedJobSet) -> Iterator[tuple[Template, ...]]:
+    """Groups of ReplicatedJobs that start at once: each stage, or without stages all that depend on no other."""
     spec = judged.js.spec
     unstarted = iter(judged.templates)
     for stage in stages(spec):
@@ -132,42 +134,44 @@ def _together(judged: JudgedJobSet) -> Iterator[tuple[Template, ...]]:
         yield tuple(template for template in unstarted if not template.rjob.depends_on)
 
 
-def _over(path: Path, templates: Sequence[Template], allowed: Allowed, *, named: bool) -> FieldError | None:
-    needed = needed_by(templates)
-    over = min(exceeding_resources(needed, {name: most for name, (most, _) in allowed.items()}), default="")
-    if not over:
+def _warning(path: Path, templates: Sequence[Template], allowed: Allowed, *, shows_quota: bool) -> FieldError | None:
+    needed = total_requests(templates)
+    resource = min(exceeding_resources(needed, {name: limit for name, (limit, _) in allowed.items()}), default="")
+    if not resource:
         return None
-    unit = "Gi" if over == "memory" else ""
-    most, quota = allowed[over]
+    unit = "Gi" if resource == "memory" else ""
+    limit, quota = allowed[resource]
     return QUOTA.at(
         path,
         None,
-        amount=with_unit(needed[over], unit),
-        resource=over,
-        quota=f"the {with_unit(most, unit)} that quota {quota}" if named else "a quota",
+        amount=with_unit(needed[resource], unit),
+        resource=resource,
+        quota=f"the {with_unit(limit, unit)} that quota {quota}" if shows_quota else "a quota",
     )
 
 
-def needed_by(templates: Sequence[Template]) -> Amounts:
-    """The sum of the requests of all their pods."""
+def total_requests(templates: Sequence[Template]) -> Amounts:
+    """The sum of the requests of all pods of the templates, and the number of these pods as the resource `pods`."""
     pods = sum(template.pods for template in templates)
     return {"pods": pods, **sum_requests((template.requests, template.pods) for template in templates)}
 
 
 class Quotas:
-    """Reads the quotas of namespaces and remembers their limits. One for a process."""
+    """Reads the quotas of namespaces and remembers their limits. One instance for a process."""
 
     def __init__(self, budget: float, *, own_rights: bool) -> None:
-        """`budget`: seconds for one call. `own_rights`: the client has the rights of the JobSets' author."""
+        """`budget`: seconds for one request. `own_rights`: the client has the rights of the JobSets' author."""
         self._budget = budget
         self._own_rights = own_rights
-        self._known: Lookups[str, Allowed] = Lookups(MAX_NAMESPACES)
+        self._allowed: Lookups[str, Allowed] = Lookups(MAX_NAMESPACES)
 
     async def too_small(self, judged: JudgedJobSet, client: Client) -> list[FieldError]:
-        """Warnings about a new JobSet; raises without an answer. Empty if the client has no right to read quotas."""
+        """Warnings about a new JobSet; empty without the right to read quotas. Raises without an answer."""
         namespace = judged.js.metadata.namespace
-        allowed = await self._known.get(namespace, lambda: self._read(namespace, client), lambda _: KEPT_FOR)
-        return await compute(lambda: list(too_much(judged, allowed, named=self._own_rights))) if allowed else []
+        allowed = await self._allowed.get(namespace, lambda: self._read(namespace, client), lambda _: KEPT_FOR)
+        if not allowed:
+            return []
+        return await compute(lambda: list(quota_warnings(judged, allowed, shows_quota=self._own_rights)))
 
     async def _read(self, namespace: str, client: Client) -> Allowed:
         try:
@@ -176,4 +180,4 @@ class Quotas:
             )
         except Forbidden:
             return {}
-        return strictest(page.items or ())
+        return strictest_limits(page.items or ())

@@ -16,20 +16,20 @@ _DEVICES = ((RESOURCE_CLAIMS, "resourceClaimName"), (RESOURCE_CLAIM_TEMPLATES, "
 
 
 def references(pod: Any) -> Iterator[tuple[Resource, Any, Parts]]:
-    """The names in the spec of a pod, by kind, with their paths; without optional ones."""
-    for at, volume in _items(pod, "volumes"):
-        yield from _references_in(volume, _VOLUME, at)
-        for source_at, source in _items(dig(volume, "projected"), "sources"):
-            yield from _references_in(source, _SOURCE, (*at, "projected", *source_at))
-    for at, claim in _items(pod, "resourceClaims"):
+    """The references in the spec of a pod that are not optional: kind, name and path of the name."""
+    for path, volume in _items(pod, "volumes"):
+        yield from _references_in(volume, _VOLUME, path)
+        for source_path, source in _items(dig(volume, "projected"), "sources"):
+            yield from _references_in(source, _SOURCE, (*path, "projected", *source_path))
+    for path, claim in _items(pod, "resourceClaims"):
         for resource, member in _DEVICES:
-            yield resource, dig(claim, member), (*at, member)
+            yield resource, dig(claim, member), (*path, member)
     for group in ("initContainers", "containers"):
-        for at, container in _items(pod, group):
+        for path, container in _items(pod, group):
             for inner, variable in _items(container, "env"):
-                yield from _references_in(dig(variable, "valueFrom"), _VARIABLE, (*at, *inner, "valueFrom"))
+                yield from _references_in(dig(variable, "valueFrom"), _VARIABLE, (*path, *inner, "valueFrom"))
             for inner, source in _items(container, "envFrom"):
-                yield from _references_in(source, _ENVIRONMENT, (*at, *inner))
+                yield from _references_in(source, _ENVIRONMENT, (*path, *inner))
 
 
 def _items(holder: Any, field: str) -> Iterator[tuple[Parts, Any]]:
@@ -38,8 +38,8 @@ def _items(holder: Any, field: str) -> Iterator[tuple[Parts, Any]]:
 
 
 def _references_in(
-    holder: Any, fields: tuple[tuple[Resource, str, str], ...], at: Parts
+    holder: Any, fields: tuple[tuple[Resource, str, str], ...], path: Parts
 ) -> Iterator[tuple[Resource, Any, Parts]]:
     for resource, field, member in fields:
         if dig(holder, field, "optional") is not True:
-            yield resource, dig(holder, field, member), (*at, field, member)
+            yield resource, dig(holder, field, member), (*path, field, member)

@@ -1,4 +1,4 @@
-"""The version of the API server that a set needs. An older one silently drops fields that it does not know."""
+"""The version of the API server that a set needs. An older API server silently drops fields that it does not know."""
 
 from api.jobset import JobSet
 from api.restart_agent import agent_of
@@ -30,13 +30,13 @@ def agent_need(js: JobSet) -> tuple[str, Feature] | None:
 
 
 class ServerVersion:
-    """The version of the API server. One for a process."""
+    """The version of the API server. One instance for a process."""
 
     def __init__(self) -> None:
-        self._known: Lookups[str, Version | None] = Lookups(1)
+        self._version: Lookups[str, Version | None] = Lookups(1)
 
     async def shortfalls(self, field: str, feature: Feature, client: Client) -> list[FieldError]:
         """A warning about this field of the agent, if the API server is too old for its feature."""
-        version = await self._known.get("", client.server_version, lambda _: CACHE_SECONDS)
+        version = await self._version.get("", client.server_version, lambda _: CACHE_SECONDS)
         text, how = feature.shortfall(version), _REMEDIES[field]
         return [AGENT_TOO_NEW.at(SPEC.at("failurePolicy", "agent", field), text=text, how=how)] if text else []

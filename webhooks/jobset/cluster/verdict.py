@@ -1,4 +1,4 @@
-"""The meaning of the API server's answer to a dry run: a fault of the JobSet, or something else. Pure.
+"""The meaning of the API server's answer to a dry run: whether it tells a fault of the JobSet. Pure.
 
 Only the API server's own verdict on the object is a fault of the JobSet. A real API server (1.37) answers:
 - own validation: 422, the message begins with `Job.batch "name" is invalid`;
@@ -6,7 +6,7 @@ Only the API server's own verdict on the object is a fault of the JobSet. A real
   `jobs.batch "name" is forbidden`;
 - a webhook: any code and any details, but the message begins with `admission webhook "..."`;
 - a quota, RBAC, a namespace that is being deleted: 403; a missing namespace: 404.
-Own validation comes before validating webhooks, policies and quotas, so these never hide a fault.
+The API server validates before it calls validating webhooks, policies and quotas, so they never hide a fault.
 """
 
 import re
@@ -21,21 +21,21 @@ from kube.resources import JOBS, Resource
 DOCS = "docs/reference/validation.md#what-only-the-cluster-knows"
 """The page of rules about objects of the cluster."""
 MAX_WHY = 70
-"""Characters of a reason that are kept: a warning has 256 for everything."""
+"""Characters of a reason that are kept. A whole warning has 256."""
 
 
 def warning(
     rule_id: str, message: str, fix: str = "", *, source: str = DOCS, kind: ErrorType = ErrorType.INVALID
 ) -> Rule:
-    """A rule about the state of the cluster: it warns and does not refuse, because that state may change."""
+    """A rule about the state of the cluster, which warns and does not refuse, because that state may change."""
     return Rule(rule_id, kind, message, fix, source, Layer.CLUSTER, Severity.WARNING)
 
 
 class Verdict(Enum):
-    """The outcome of a request."""
+    """The outcome of a dry run."""
 
-    FAULTY = "the object is at fault, its causes say where"
-    EXISTS = "an object of that name is there, and nothing is wrong with this one"
+    FAULTY = "the object is at fault, the causes say where"
+    EXISTS = "an object of that name exists, and the new object is valid"
     REFUSED = "refused at the moment, which may change: by a quota, a policy, a webhook"
     UNKNOWN = "no verdict on the object"
 
@@ -54,19 +54,19 @@ def verdict(error: ApiError, resource: Resource) -> Verdict:
     if isinstance(error, AlreadyExists):
         return Verdict.EXISTS
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-    own = isinstance(error, Invalid) and error.message.startswith(f'{kind} "')
-    return Verdict.FAULTY if own and error.causes else Verdict.REFUSED
+    is_validation = isinstance(error, Invalid) and error.message.startswith(f'{kind} "')
+    return Verdict.FAULTY if is_validation and error.causes else Verdict.REFUSED
 
 
 def misses_owner(error: ApiError, jobset: str) -> bool:
     """Whether a Job is refused because the JobSet that owns it is not stored yet."""
-    # The message of a client with a cache has the kind, that of the API server the resource.
+    # A client with a cache names the kind in its message, the API server names the resource.
     names = (f'{keys.KIND}.{keys.GROUP} "{jobset}"', f'{keys.PLURAL}.{keys.GROUP} "{jobset}"')
     return any(f"{name} not found" in error.message for name in names)
 
 
 def may_want_owner(error: ApiError) -> bool:
-    """Whether a Job may have been refused because it has no owner: by a policy or a webhook, not by a quota."""
+    """Whether a policy or a webhook, and not a quota, has refused a Job, perhaps because the Job has no owner."""
     return verdict(error, JOBS) is Verdict.REFUSED and "exceeded quota" not in error.message
 
 
@@ -74,9 +74,9 @@ _MAX_USER = 30
 _NO_RIGHT = re.compile(r'User "([^"]*)" cannot (\w+) resource "([^"]+)"(?: in API group "([^"]*)")?.*', re.DOTALL)
 
 
-def _right(found: re.Match[str]) -> str:
+def _right_text(match: re.Match[str]) -> str:
     """The user and the missing right: verb and resource in full, and the end of a long name of a user."""
-    user, verb, resource, group = found.groups()
+    user, verb, resource, group = match.groups()
     user_text = user if len(user) <= _MAX_USER else f"...{user[3 - _MAX_USER :]}"
     return f'User "{user_text}" cannot {verb} {resource}{f".{group}" if group else ""}'
 
@@ -84,7 +84,7 @@ def _right(found: re.Match[str]) -> str:
 _NOISE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r'^\S+ "[^"]*" is forbidden: '), ""),
     (re.compile(r"^\S+ is forbidden: (?=User )"), ""),
-    (_NO_RIGHT, _right),
+    (_NO_RIGHT, _right_text),
     (re.compile(r" with binding '[^']*' denied request"), ""),
     (re.compile(r" denied the request"), ""),
     (re.compile(r"^Internal error occurred: "), ""),
@@ -94,7 +94,7 @@ _NOISE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
 
 
 def describe_error(error: Exception, budget: float) -> str:
-    """The reason in a few words, without the name of the object."""
+    """An error in a few words, without the name of the object. `budget`: the seconds that a timeout has taken."""
     if isinstance(error, TimeoutError):
         return f"no answer within {budget:g} s"
     if isinstance(error, TransportError):

@@ -31,7 +31,7 @@ NO_POD = Source("docs/reference/validation.md#addresses").warning(
 )
 
 
-def have_pods(js: Subject) -> Iterator[FieldError]:
+def check_addresses(js: Subject) -> Iterator[FieldError]:
     """Findings about addresses with the name of this set that belong to none of its pods."""
     if not js.js.dns_enabled or not js.name:
         return

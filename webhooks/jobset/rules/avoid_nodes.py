@@ -28,7 +28,7 @@ NO_DOMAIN = _SOURCE.warning(
 )
 
 
-def avoid_nodes(subject: Subject) -> Iterator[FieldError]:
+def check_avoid_nodes(subject: Subject) -> Iterator[FieldError]:
     """The field needs a setting by which nodes fail, and each option the setting that makes it effective."""
     policy = subject.js.spec.failure_policy
     wanted = policy.avoid_nodes if policy is not None else None

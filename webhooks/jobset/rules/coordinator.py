@@ -58,7 +58,7 @@ LABEL = _DOCS.error(
 )
 
 
-def coordinator(subject: Subject) -> Iterator[FieldError]:
+def check_coordinator(subject: Subject) -> Iterator[FieldError]:
     """The coordinator pod exists by both its indexes, and its address is a valid label value."""
     policy = subject.js.spec.coordinator
     if policy is None:

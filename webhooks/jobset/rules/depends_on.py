@@ -49,7 +49,7 @@ NEVER_STARTS = Source("docs/reference/lifecycle.md#success").warning(
 )
 
 
-def dependency_order(subject: Subject) -> Iterator[FieldError]:
+def check_startup_policy(subject: Subject) -> Iterator[FieldError]:
     """The CRD's own rule, reported here, since the CRD would report it alone."""
     if not stages.is_ordered(subject.js.spec):
         return
@@ -58,14 +58,14 @@ def dependency_order(subject: Subject) -> Iterator[FieldError]:
             yield IN_ORDER.at(entry.path.at("dependsOn"), entry.rjob.depends_on)
 
 
-def not_on_the_first(subject: Subject) -> Iterator[FieldError]:
+def check_first(subject: Subject) -> Iterator[FieldError]:
     """The first ReplicatedJob cannot wait for others; even an empty list is refused."""
     for entry in subject.entries[:1]:
         if entry.rjob.depends_on is not None:
             yield FIRST.at(entry.path.at("dependsOn"), alternative=partial(_below, subject, entry))
 
 
-def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+def check_targets(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """The items of dependsOn name ReplicatedJobs that stand earlier in the list."""
     name = entry.rjob.name
     for item_path, item in entry.path.at("dependsOn").each(entry.rjob.depends_on or ()):
@@ -119,7 +119,7 @@ def _waiting_chain(subject: Subject, start: Entry, end: Entry) -> list[str]:
     return []
 
 
-def can_start(subject: Subject) -> Iterator[FieldError]:
+def check_reachability(subject: Subject) -> Iterator[FieldError]:
     """A ReplicatedJob that waits for the Jobs that complete the whole set never runs."""
     if len(subject.entries) > MAX_COMPARED:
         return

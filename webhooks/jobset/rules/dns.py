@@ -35,7 +35,7 @@ LONG_HOST_NAME = _DOCS.warning(
 )
 
 
-def resolves(subject: Subject) -> Iterator[FieldError]:
+def check_dns_off(subject: Subject) -> Iterator[FieldError]:
     """Findings if DNS names are off: a coordinator's address and names below a subdomain do not resolve."""
     network = subject.js.spec.network
     if network is None or network.enable_dns_hostnames is not False:
@@ -46,7 +46,7 @@ def resolves(subject: Subject) -> Iterator[FieldError]:
         yield NO_DNS.at(NETWORK, what="the subdomain")
 
 
-def pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+def check_pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Findings about fields of pods with which names of the set do not resolve, or no pod starts."""
     pod, path, own = entry.job.template.spec, entry.pod_path.at("spec"), subdomain(subject.js)
     if subject.js.dns_enabled:

@@ -49,7 +49,7 @@ NO_GROUP = _DOCS.warning(
 WHEN_NO_CAPACITY = SPEC.at("failurePolicy", "nodeFailure", "whenNoCapacity")
 
 
-def gate(subject: Subject) -> Iterator[FieldError]:
+def check_gate(subject: Subject) -> Iterator[FieldError]:
     """The fields are set while their feature gate is off."""
     if not subject.gates[GATE]:
         if _has_policy(subject):
@@ -59,7 +59,7 @@ def gate(subject: Subject) -> Iterator[FieldError]:
                 yield NO_GATE.at(entry.path.at("elastic"))
 
 
-def bounds(subject: Subject) -> Iterator[FieldError]:
+def check_bounds(subject: Subject) -> Iterator[FieldError]:
     """The number of Jobs is within its bounds, and the coordinator exists with the fewest; applies to updates, too."""
     if not subject.gates[GATE]:
         return
@@ -81,7 +81,7 @@ def bounds(subject: Subject) -> Iterator[FieldError]:
             yield COORDINATOR_INDEX.at(COORDINATOR.at("jobIndex"), coordinator.job_index, **words)
 
 
-def enough(subject: Subject) -> Iterator[FieldError]:
+def check_min_succeeded(subject: Subject) -> Iterator[FieldError]:
     """The success policy can be met with the fewest Jobs."""
     spec, policy = subject.js.spec, subject.js.spec.success_policy
     if policy is None or not isinstance(policy.min_succeeded, int) or not subject.gates[GATE]:
@@ -95,7 +95,7 @@ def enough(subject: Subject) -> Iterator[FieldError]:
         yield MIN_SUCCEEDED_NEVER.at(MIN_SUCCEEDED, policy.min_succeeded, total=total, units=units(policy))
 
 
-def no_capacity(subject: Subject) -> Iterator[FieldError]:
+def check_no_capacity(subject: Subject) -> Iterator[FieldError]:
     """A set that may continue with fewer Jobs has elastic ReplicatedJobs, and its pods are scheduled one by one."""
     if not (_has_policy(subject) and subject.gates[GATE]):
         return

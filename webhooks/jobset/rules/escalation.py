@@ -55,7 +55,7 @@ IN_PLACE_NEVER = _SOURCE.error(
 )
 
 
-def in_place_limit(subject: Subject) -> Iterator[FieldError]:
+def check_in_place_limit(subject: Subject) -> Iterator[FieldError]:
     """The limit of restarts in place has to be reached before that of all restarts."""
     policy, path = subject.failure_policy, FAILURE.at("inPlaceRestarts")
     most = policy.in_place_restarts
@@ -69,7 +69,7 @@ def in_place_limit(subject: Subject) -> Iterator[FieldError]:
         yield IN_PLACE_NEVER.at(path, most, limit=max(policy.max_restarts, 0))
 
 
-def steps(subject: Subject) -> Iterator[FieldError]:
+def check_steps(subject: Subject) -> Iterator[FieldError]:
     """Faults of the steps under `then`."""
     rules = subject.failure_policy.rules
     found = [(path.at("then"), rule) for path, rule in RULES.each(rules) if rule.then]

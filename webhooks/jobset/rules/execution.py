@@ -64,7 +64,7 @@ NEVER_STARTS = _SOURCE.warning(
 )
 
 
-def one_order(subject: Subject) -> Iterator[FieldError]:
+def check_single_order(subject: Subject) -> Iterator[FieldError]:
     """The CRD's own rules on spec, reported here, since the CRD would report them alone."""
     spec = subject.js.spec
     if not staged(spec):
@@ -76,7 +76,7 @@ def one_order(subject: Subject) -> Iterator[FieldError]:
         yield DEPENDS_ON.at(ORDER, "InOrder", names=", ".join(waiting))
 
 
-def state(subject: Subject) -> Iterator[FieldError]:
+def check_state(subject: Subject) -> Iterator[FieldError]:
     """The CRD's own rules on the state that a stage has to reach."""
     policy = subject.js.spec.execution_policy
     if policy is None or policy.replicated_jobs_status in STAGE_STATES:
@@ -91,13 +91,13 @@ def state(subject: Subject) -> Iterator[FieldError]:
         yield UNKNOWN_STATE.at(STATE, wanted, guess=guess)
 
 
-def not_in_place(subject: Subject) -> Iterator[FieldError]:
+def check_restart_strategy(subject: Subject) -> Iterator[FieldError]:
     """Pods that wait for the whole set at one barrier would wait for pods that are created only after them."""
     if staged(subject.js.spec) and subject.failure_policy.restart_strategy == IN_PLACE:
         yield IN_PLACE_RESTART.at(ORDER, "InOrder")
 
 
-def effect(subject: Subject) -> Iterator[FieldError]:
+def check_effect(subject: Subject) -> Iterator[FieldError]:
     """Warnings about fields that have no effect."""
     policy = subject.js.spec.execution_policy
     if policy is None:
@@ -115,7 +115,7 @@ def effect(subject: Subject) -> Iterator[FieldError]:
         yield NO_EFFECT.at(SEQUENTIAL, sequential, why=f"there are {count} ReplicatedJobs", fix="remove it")
 
 
-def can_start(subject: Subject) -> Iterator[FieldError]:
+def check_reachability(subject: Subject) -> Iterator[FieldError]:
     """Stages that are never released: an earlier one never completes, or completes the whole set."""
     policy, order = subject.js.spec.execution_policy, stages(subject.js.spec)
     if policy is None or policy.replicated_jobs_status != _DEFAULT_STATE or len(order) > MAX_COMPARED:

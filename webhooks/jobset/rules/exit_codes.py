@@ -75,7 +75,7 @@ RULE_CONTAINER = _CODES.error(
 )
 
 
-def exit_code_policy(_: Subject, entry: Entry) -> Iterator[FieldError]:
+def check_exit_code_policy(_: Subject, entry: Entry) -> Iterator[FieldError]:
     """Findings about the Job of a ReplicatedJob with an exitCodePolicy."""
     policy = entry.rjob.exit_code_policy
     if policy is None:
@@ -124,7 +124,7 @@ def _decides(rule: JSON, code: int, container: str) -> bool:
     return bool((code in values) == (dig(codes, "operator") == "In"))
 
 
-def failure_rules(subject: Subject) -> Iterator[FieldError]:
+def check_failure_rules(subject: Subject) -> Iterator[FieldError]:
     """Findings about the target Jobs of a rule with onExitCodes."""
     if all(rule.on_exit_codes is None for rule in subject.failure_policy.rules):
         return

@@ -117,13 +117,13 @@ NOTHING_TO_LIMIT = Source("failurePolicy.rules[].maxRestarts").error(
 )
 
 
-def failure_rules(subject: Subject) -> Iterator[FieldError]:
+def check_failure_rules(subject: Subject) -> Iterator[FieldError]:
     """Faults of the rules of the failure policy, and of the feature gate that some actions need."""
     policy, rules = subject.failure_policy, subject.failure_policy.rules
     ours = {START_TIMEOUT: policy.start_timeout_seconds, NODE_FAILURE: policy.node_failure}
     known = (*JOB_FAILURE_REASONS, *(reason for reason, asked_for in ours.items() if asked_for is not None))
     yield from _gates(subject)
-    yield from restart_job_replicas(subject, subject.entries)
+    yield from check_replicas(subject, subject.entries)
     for path, rule in RULES.each(rules):
         yield from _rule_name(path.at("name"), rule.name)
         yield from unknown_targets(subject, TARGET, rule.target_replicated_jobs, path.at("targetReplicatedJobs"))
@@ -140,7 +140,7 @@ def _gates(subject: Subject) -> Iterator[FieldError]:
             yield refusal.at(path, action=action.name, gate=action.gate)
 
 
-def restart_job_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
+def check_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
     """ReplicatedJobs have few enough Jobs for the status to count the restarts of each."""
     named_by_rules = dict.fromkeys(named.action for named in named_actions(subject.failure_policy))
     actions = [action for action in named_by_rules if action.restarts_part and action.enabled(subject.gates)]

@@ -55,7 +55,7 @@ CODES_NEVER = Source("failurePolicy.rules[].onExitCodes").warning(
 )
 
 
-def rules_can_match(subject: Subject) -> Iterator[FieldError]:
+def check_reachability(subject: Subject) -> Iterator[FieldError]:
     """Findings about rules that no failed Job can reach."""
     policy = subject.failure_policy
     if policy.max_restarts < 0:

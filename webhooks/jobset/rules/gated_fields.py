@@ -35,12 +35,12 @@ _FIELDS: tuple[tuple[Path, str, Rule], ...] = (
 )
 
 
-def without_gate(subject: Subject) -> Iterator[FieldError]:
+def check_gates(subject: Subject) -> Iterator[FieldError]:
     """Findings about fields whose feature gate is off."""
     return _without_gate(subject, _FIELDS)
 
 
-def deadline(subject: Subject) -> Iterator[FieldError]:
+def check_deadline_gate(subject: Subject) -> Iterator[FieldError]:
     """The deadline without its gate; the only one of these fields that an update may change."""
     return _without_gate(subject, _FIELDS[:1])
 

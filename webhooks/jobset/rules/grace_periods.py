@@ -23,7 +23,7 @@ IN_A_ROW = Source("docs/concepts/recovery.md#how-long-pods-take-to-end").warning
 )
 
 
-def consecutive_grace_periods(subject: Subject) -> Iterator[FieldError]:
+def check_grace_periods(subject: Subject) -> Iterator[FieldError]:
     """Findings about a restart that waits for one grace period after the other, if one was made longer.
 
     The two default ones do not cause a warning: nearly every set has them, and most programs end at SIGTERM.

@@ -38,13 +38,13 @@ COMPLETIONS = _DOCS.error(
 )
 
 
-def gate(subject: Subject) -> Iterator[FieldError]:
+def check_gate(subject: Subject) -> Iterator[FieldError]:
     """The strategy needs its feature gate."""
     if subject.failure_policy.restart_strategy == IN_PLACE and not subject.gates["InPlaceRestart"]:
         yield GATE.at(SPEC.at("failurePolicy", "restartStrategy"))
 
 
-def job_template(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+def check_job_template(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Jobs must keep their pods, replace them only once they have failed, and run all at once; not for spares."""
     if subject.failure_policy.restart_strategy != IN_PLACE or entry.rjob.spare_for:
         return

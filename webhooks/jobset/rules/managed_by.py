@@ -55,7 +55,7 @@ ALTERED = _COPIES.error(
 )
 
 
-def travelling_fields(subject: Subject) -> Iterator[FieldError]:
+def check_copied_fields(subject: Subject) -> Iterator[FieldError]:
     """Findings about fields that the Go JobSet does not have, in a set that MultiKueue copies, or in a copy."""
     labels, annotations = subject.js.metadata.labels, subject.js.metadata.annotations
     is_sent = subject.js.spec.managed_by == MULTIKUEUE
@@ -72,14 +72,14 @@ def travelling_fields(subject: Subject) -> Iterator[FieldError]:
         yield from (DROPPED.at(path, happens=happens) for happens, path in first.items())
 
 
-def jobs(_: Subject, entry: Entry) -> Iterator[FieldError]:
+def check_jobs(_: Subject, entry: Entry) -> Iterator[FieldError]:
     """Findings about Jobs that are managed by another controller than that of Kubernetes."""
     name = entry.job.managed_by
     if name and name != JOB_CONTROLLER and entry.rjob.replicas:
         yield JOBS.at(entry.job_path.at("managedBy"), name, name=name)
 
 
-def domain_prefixed_path(subject: Subject) -> Iterator[FieldError]:
+def check_manager_name(subject: Subject) -> Iterator[FieldError]:
     """Form and length; for a value that is empty or lacks a part, the form is not reported again."""
     value = subject.js.spec.managed_by
     if value is None:

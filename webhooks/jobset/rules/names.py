@@ -55,7 +55,7 @@ OF_JOBS = (JOB, JOB_LENGTH, POD_LENGTH)
 """Rules about names that are made of the JobSet's and a ReplicatedJob's."""
 
 
-def subdomain(subject: Subject) -> Iterator[FieldError]:
+def check_subdomain(subject: Subject) -> Iterator[FieldError]:
     """The name of the headless Service."""
     network = subject.js.spec.network
     if network is None or not network.subdomain:
@@ -66,7 +66,7 @@ def subdomain(subject: Subject) -> Iterator[FieldError]:
     yield from _label((SUBDOMAIN, SUBDOMAIN_LENGTH), path, name)
 
 
-def pod_count(_: Subject, entry: Entry) -> Iterator[FieldError]:
+def check_pod_count(_: Subject, entry: Entry) -> Iterator[FieldError]:
     """The number of pods fits into 32 bits."""
     rjob = entry.rjob
     parallelism = 1 if entry.job.parallelism is None else entry.job.parallelism
@@ -75,19 +75,19 @@ def pod_count(_: Subject, entry: Entry) -> Iterator[FieldError]:
         yield POD_COUNT.at(entry.path.at("replicas"), rjob.replicas, name=rjob.name, parallelism=parallelism, most=most)
 
 
-def group_name(_: Subject, entry: Entry) -> Iterator[FieldError]:
+def check_group_name(_: Subject, entry: Entry) -> Iterator[FieldError]:
     """The group is a label value."""
     group = entry.rjob.group_name
     yield from _label((GROUP, GROUP_LENGTH), entry.path.at("groupName"), group)
 
 
-def has_a_name(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+def check_name(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """The name is not empty. The schema requires it; the webhook sets an empty one, with which rules work."""
     if not entry.rjob.name:
         yield UNNAMED.at(entry.path.at("name"), first=job_name(subject.name, "", 0))
 
 
-def job_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+def check_job_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """The longest Job name. The fix says which of the names in it has to change."""
     name, rjob = longest_job_name(subject, entry), entry.rjob.name
     path = entry.path.at("name")
@@ -99,7 +99,7 @@ def job_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
             yield JOB.at(path, name, complaint=complaint, change=blame.blame_for_characters(_own(subject), rjob).change)
 
 
-def pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+def check_pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """The length of the longest pod name, whose form is that of the Job name. The message shows the Job name."""
     if entry.job.completion_mode != "Indexed" or entry.job.completions is None:
         return

@@ -29,7 +29,7 @@ QUEUE = Source("docs/reference/validation.md#labels-and-annotations").warning(
 )
 
 
-def misplaced_queue(js: Subject) -> Iterator[FieldError]:
+def check_queue_label(js: Subject) -> Iterator[FieldError]:
     """Kueue's queue label on a template, if the JobSet has no queue label: the set runs without a quota, or never."""
     if QUEUE_NAME in js.js.metadata.labels:
         return
@@ -40,7 +40,7 @@ def misplaced_queue(js: Subject) -> Iterator[FieldError]:
                 break
 
 
-def unknown_keys(js: Subject) -> Iterator[FieldError]:
+def check_unknown_keys(js: Subject) -> Iterator[FieldError]:
     """Unknown keys with a prefix of JobSet, on the set, on Job templates and on pod templates."""
     yield from islice(
         (UNKNOWN.at(path.at(key), guess=partial(_suggestion, key)) for path, key in _unknown_keys(js)), MAX_FINDINGS

@@ -49,7 +49,7 @@ CHIPS = _DOCS.warning(
 )
 
 
-def can_hold(js: Subject) -> Iterator[FieldError]:
+def check_numbers(js: Subject) -> Iterator[FieldError]:
     """Findings about numbers that contradict each other, at most as many as an answer lists."""
     limit, timeout = js.js.spec.active_deadline_seconds, js.failure_policy.start_timeout_seconds
     if limit is not None and timeout is not None and timeout >= limit:
@@ -57,7 +57,7 @@ def can_hold(js: Subject) -> Iterator[FieldError]:
     yield from islice((error for entry in js.entries for error in _check_entry(js, entry)), MAX_FINDINGS)
 
 
-def never_end(js: Subject) -> Iterator[FieldError]:
+def check_endless_containers(js: Subject) -> Iterator[FieldError]:
     """Findings about containers that always restart, in Jobs that the success policy waits for."""
     policy = js.js.spec.success_policy
     if policy and (policy.operator == "Any" or policy.min_succeeded is not None):

@@ -66,7 +66,7 @@ WITHOUT_WEBHOOKS = Source("manifests/README.md").warning(
 )
 
 
-def levels(subject: Subject) -> Iterator[FieldError]:
+def check_jobset(subject: Subject) -> Iterator[FieldError]:
     """Placement annotations of the JobSet itself."""
     annotations, namespace = subject.js.metadata.annotations, subject.js.metadata.namespace
     topologies = (by_affinity(subject, entry) for entry in subject.entries)
@@ -79,7 +79,7 @@ def levels(subject: Subject) -> Iterator[FieldError]:
         yield WITHOUT_WEBHOOKS.at(Path(("metadata", "namespace")), namespace=namespace)
 
 
-def exclusive(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+def check_replicated_job(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Placement of one ReplicatedJob, from the annotations of all three levels."""
     on_job = entry.template.metadata.annotations
     job_path = entry.path.at("template").at(*_META.parts)

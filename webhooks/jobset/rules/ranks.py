@@ -42,7 +42,7 @@ RESTARTS_ALONE = _DOCS.warning(
 )
 
 
-def ranks_fit(js: Subject) -> Iterator[FieldError]:
+def check_ranks(js: Subject) -> Iterator[FieldError]:
     """Numbers and indices that do not fit the pods, at most as many as an answer names."""
     together = _Together(js)
     found = (error for entry in js.entries for error in _check_entry(together, entry))

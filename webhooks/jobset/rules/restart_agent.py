@@ -72,14 +72,14 @@ UNREAD_WATCHDOG = _SOURCE.warning(
 _DEFAULT_ACCOUNTS = (None, "", "default")
 
 
-def strategy(subject: Subject) -> Iterator[FieldError]:
+def check_strategy(subject: Subject) -> Iterator[FieldError]:
     """The agent is for restarts in place."""
     policy = subject.failure_policy
     if policy.agent is not None and policy.restart_strategy != "InPlaceRestart":
         yield NO_STRATEGY.at(_AGENT)
 
 
-def pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+def check_pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Findings about pods that get the agent."""
     agent = agent_of(subject.js)
     if agent is None or entry.rjob.name in subject.without_agent:
@@ -96,7 +96,7 @@ def pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         yield from _sidecar(subject, entry, agent)
 
 
-def rights(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+def check_rights(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Pods that restart in place need an agent, and the agent needs an account with rights."""
     without = not subject.js.restarts_in_place or not subject.gates["InPlaceRestart"]
     if without or entry.rjob.name in subject.without_agent:
@@ -129,7 +129,7 @@ def _names_agent(container: Container) -> bool:
     return any(isinstance(text, str) and "agent" in text for text in texts)
 
 
-def watchdog(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+def check_watchdog(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """A watchdog needs an agent that starts the worker: one that is the command of the same container."""
     for item_path, container in entry.each_container():
         index = next((i for i, variable in enumerate(container.env) if variable.name == WATCHDOG), None)

@@ -152,7 +152,7 @@ def levels(subject: Subject) -> Iterator[Level]:
         yield from line[1 if number else 0 :]
 
 
-def gates(subject: Subject) -> Iterator[FieldError]:
+def check_gates(subject: Subject) -> Iterator[FieldError]:
     """Without its gates the field is refused; with only the first one it may have one level, as in the Go JobSet."""
     spec = subject.js.spec.scheduling
     if spec is None or subject.gates[LEVELS_GATE]:
@@ -184,7 +184,7 @@ def _deeper_levels(subject: Subject) -> Iterator[FieldError]:
         yield LEVELS.at(SCHEDULING, what=feature, fix="say it in an entry for each in replicatedJobs")
 
 
-def unions(subject: Subject) -> Iterator[FieldError]:
+def check_unions(subject: Subject) -> Iterator[FieldError]:
     """The CRD's own rules, reported here, since the CRD would report them alone."""
     for level in levels(subject):
         if level.policy is not None and (level.policy.basic is None) == (level.policy.gang is None):
@@ -202,7 +202,7 @@ def _union(subject: Subject, rule: Rule, path: Path, none: bool, names: tuple[st
     return rule.at(path, dig(subject.raw_spec, *path.parts[1:]), fix=fix)
 
 
-def words(subject: Subject) -> Iterator[FieldError]:
+def check_names(subject: Subject) -> Iterator[FieldError]:
     """Topology keys are label keys, and claims have valid names."""
     for level in levels(subject):
         if level.constraints is not None and not level.constraints.topology:
@@ -222,7 +222,7 @@ def words(subject: Subject) -> Iterator[FieldError]:
                     yield CLAIM_NAME.at(path.at(field), name, complaint=complaint)
 
 
-def together(subject: Subject) -> Iterator[FieldError]:
+def check_combinations(subject: Subject) -> Iterator[FieldError]:
     """Fields of a level that exclude each other, or fields of the levels above."""
     for line in lines(subject):
         *above, last = line

@@ -80,14 +80,14 @@ TOO_MANY_JOBS = _SOURCE.error(
 )
 
 
-def few_enough(subject: Subject) -> Iterator[FieldError]:
+def check_job_count(subject: Subject) -> Iterator[FieldError]:
     """A set with spec.scheduling has at most MAX_JOBS Jobs."""
     count = grouped_jobs(subject.js)
     if subject.js.spec.scheduling is not None and count > MAX_JOBS:
         yield TOO_MANY_JOBS.at(SCHEDULING, count=count)
 
 
-def targets(subject: Subject) -> Iterator[FieldError]:
+def check_targets(subject: Subject) -> Iterator[FieldError]:
     """Entries name existing ReplicatedJobs, each once; all of them if the whole set has no policy of its own."""
     spec = subject.js.spec.scheduling
     if spec is None or not spec.replicated_jobs:
@@ -109,7 +109,7 @@ def targets(subject: Subject) -> Iterator[FieldError]:
         yield NOT_TARGETED.at(ENTRIES, names=names, first=missing[0])
 
 
-def counts_fit(subject: Subject) -> Iterator[FieldError]:
+def check_minimum_counts(subject: Subject) -> Iterator[FieldError]:
     """Minimum counts of gangs do not exceed the number of their members."""
     spec = subject.js.spec.scheduling
     if spec is None:
@@ -166,7 +166,7 @@ def _below_root(subject: Subject) -> int:
     )
 
 
-def stages_apart(subject: Subject) -> Iterator[FieldError]:
+def check_stages(subject: Subject) -> Iterator[FieldError]:
     """No gang has members that wait for each other: a gang is scheduled only once all its pods exist."""
     for root in subject.shape.roots if subject.shape is not None else ():
         yield from _apart(subject, root)
@@ -229,7 +229,7 @@ def _depending(rjobs: tuple[ReplicatedJob, ...], members: frozenset[str]) -> tup
     return None
 
 
-def fits_a_workload(subject: Subject) -> Iterator[FieldError]:
+def check_template_counts(subject: Subject) -> Iterator[FieldError]:
     """No list of group templates is longer than Kubernetes allows."""
     wanted = subject.shape
     if wanted is None:

@@ -78,7 +78,7 @@ KAI_STAGES = Source("docs/reference/validation.md#kai-scheduler").warning(
 )
 
 
-def templates(subject: Subject) -> Iterator[FieldError]:
+def check_templates(subject: Subject) -> Iterator[FieldError]:
     """Fields of pod and Job templates that exclude spec.scheduling, or have no effect."""
     grouped = subject.js.spec.scheduling is not None
     for entry in subject.entries:
@@ -91,7 +91,7 @@ def templates(subject: Subject) -> Iterator[FieldError]:
             yield EVICTION.at(spec.at("evictionResponders"))
 
 
-def exclusive(subject: Subject) -> Iterator[FieldError]:
+def check_exclusive_placement(subject: Subject) -> Iterator[FieldError]:
     """A follower is gated until its leader has a node; kube-scheduler tries no group that has a gated pod."""
     for entry in subject.entries if subject.js.spec.scheduling is not None else ():
         topology = by_affinity(subject, entry)
@@ -100,7 +100,7 @@ def exclusive(subject: Subject) -> Iterator[FieldError]:
             yield EXCLUSIVE.at(entry.path.at("template"), entry.rjob.name, **words)
 
 
-def alike(subject: Subject) -> Iterator[FieldError]:
+def check_equal_fields(subject: Subject) -> Iterator[FieldError]:
     """Priorities and schedulers must be the same for all pods of one group, or it is never scheduled."""
     wanted = subject.shape
     if wanted is None:
@@ -123,7 +123,7 @@ def _alike(entries: list[Entry], rule: Rule, field: str, default: str) -> Iterat
             yield rule.at(entry.pod_path.at("spec", field), own, field=field, other=other, theirs=theirs)
 
 
-def kueue(subject: Subject) -> Iterator[FieldError]:
+def check_kueue_topology(subject: Subject) -> Iterator[FieldError]:
     """Kueue's topology request and a topology constraint here both choose a domain for the same pods."""
     constrained = {name for line in lines(subject) for level in line if level.topology for name in level.targets}
     for entry in subject.entries:
@@ -131,14 +131,14 @@ def kueue(subject: Subject) -> Iterator[FieldError]:
             yield KUEUE.at(entry.pod_path.at("metadata", "annotations", KUEUE_TOPOLOGY))
 
 
-def few_pod_sets(subject: Subject) -> Iterator[FieldError]:
+def check_pod_set_count(subject: Subject) -> Iterator[FieldError]:
     """Kueue never admits a set with more ReplicatedJobs than a Workload may have pod sets."""
     count = len(subject.entries)
     if count > MAX_POD_SETS and subject.js.metadata.labels.get(QUEUE_NAME):
         yield POD_SETS.at(SPEC.at("replicatedJobs"), count=count, most=MAX_POD_SETS, label=QUEUE_NAME)
 
 
-def kai_stages(subject: Subject) -> Iterator[FieldError]:
+def check_kai_stages(subject: Subject) -> Iterator[FieldError]:
     """KAI Scheduler makes one gang of all ReplicatedJobs: it never begins if some of them wait for the others."""
     placed = {entry.rjob.name: entry for entry in subject.entries if entry.rjob.pod_spec.get("schedulerName") == KAI}
     if not placed or stages.is_ordered(subject.js.spec):

@@ -36,7 +36,7 @@ NEAR = ETCD_LIMIT * 9 // 10
 """Bytes from which a set is near the limit: other clients have entries in its managedFields, too."""
 
 
-def size(js: Subject) -> Iterator[FieldError]:
+def check_counts(js: Subject) -> Iterator[FieldError]:
     """Whether the whole set is within the limits; a finding is about the ReplicatedJob with the most Jobs or pods."""
     for rule, most, count in ((JOBS, js.limits.jobs, _jobs), (PODS, js.limits.pods, _pods)):
         total = sum(map(count, js.entries))
@@ -45,7 +45,7 @@ def size(js: Subject) -> Iterator[FieldError]:
             yield rule.at(largest.path.at("replicas"), most=most, count=total)
 
 
-def room_in_etcd(js: Subject) -> Iterator[FieldError]:
+def check_stored_size(js: Subject) -> Iterator[FieldError]:
     """Whether etcd has room for the set with its status. A warning, since its limit may have been raised."""
     actions = (named.action for named in named_actions(js.failure_policy))
     alone = any(action.restarts_part and action.enabled(js.gates) for action in actions)

@@ -61,14 +61,14 @@ _COMPARED = (
 )
 
 
-def gate(subject: Subject) -> Iterator[FieldError]:
+def check_gate(subject: Subject) -> Iterator[FieldError]:
     """The field is set while its feature gate is off."""
     if not subject.gates[GATE]:
         for entry in _spares(subject):
             yield NO_GATE.at(entry.path.at("spareFor"))
 
 
-def groups(subject: Subject) -> Iterator[FieldError]:
+def check_groups(subject: Subject) -> Iterator[FieldError]:
     """Each group of spares is for an existing group, which is not one of spares, and has a template that fits it."""
     entries = list(_spares(subject))
     if len(entries) > MAX_GROUPS:
@@ -108,10 +108,10 @@ def _group(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         field = "completions" if entry.job.completions == 0 else "parallelism"
         instead = "let parallelism and completions be at least 1"
         yield PLACED.at(entry.job_path.at(field), 0, why="its Jobs have no pods", instead=instead)
-    yield from jobs_beside(subject, entry)
+    yield from check_job_count(subject, entry)
 
 
-def jobs_beside(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+def check_job_count(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Where a spare is for one Job, there is no spare without its Job. Workers that become fewer may leave some."""
     name, spec = entry.rjob.spare_for, subject.js.spec.scheduling
     target = subject.by_name.get(name)
@@ -147,7 +147,7 @@ def _difference(path: Path, own: JSON, wanted: JSON) -> Path | None:
 _POD = ("spec", "template", "spec")
 
 
-def groups_of_pods(subject: Subject) -> Iterator[FieldError]:
+def check_scheduling_groups(subject: Subject) -> Iterator[FieldError]:
     """No group has spares, and none keeps pods that spares stand in for where a spare cannot follow."""
     entries = list(islice(_spares(subject), MAX_GROUPS))
     spec, spares = subject.js.spec.scheduling, {entry.rjob.name for entry in entries}
@@ -186,7 +186,7 @@ def _has_domains(placement: Mapping[str, str]) -> bool:
     return bool(placement) and NODE_SELECTOR_STRATEGY not in placement
 
 
-def references(subject: Subject) -> Iterator[FieldError]:
+def check_references(subject: Subject) -> Iterator[FieldError]:
     """No field that counts Jobs, or waits for them, names a spare; a spare does not wait for others."""
     spares = {entry.rjob.name for entry in _spares(subject)}
     if spares:

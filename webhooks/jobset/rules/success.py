@@ -66,20 +66,20 @@ UNIT_ALONE = _UNIT.warning(
 )
 
 
-def targets(subject: Subject) -> Iterator[FieldError]:
+def check_targets(subject: Subject) -> Iterator[FieldError]:
     """Targets exist."""
     policy = subject.js.spec.success_policy
     yield from unknown_targets(subject, TARGET, policy.target_replicated_jobs if policy else (), TARGETS)
 
 
-def not_any(subject: Subject) -> Iterator[FieldError]:
+def check_operator(subject: Subject) -> Iterator[FieldError]:
     """The CRD's own rule, reported here too because the API server reports nothing else beside it."""
     policy = subject.js.spec.success_policy
     if policy is not None and policy.min_succeeded is not None and policy.operator == "Any":
         yield WITH_ANY.at(POLICY.at("operator"), policy.operator)
 
 
-def min_succeeded(subject: Subject) -> Iterator[FieldError]:
+def check_min_succeeded(subject: Subject) -> Iterator[FieldError]:
     """Findings about minSucceeded: a number or percentage, of Jobs or pods that can be counted and are enough."""
     policy = subject.js.spec.success_policy
     if policy is None or policy.min_succeeded is None:
@@ -125,7 +125,7 @@ def _between(low: int, number: int, high: int) -> int:
     return min(max(low, number), high)
 
 
-def can_come(subject: Subject) -> Iterator[FieldError]:
+def check_reachability(subject: Subject) -> Iterator[FieldError]:
     """A set whose targets have no Jobs, or Jobs without pods, waits forever."""
     policy = subject.js.spec.success_policy
     names = policy.target_replicated_jobs if policy else ()

@@ -26,14 +26,14 @@ GATE_OFF = _DOCS.warning(
 VALUE = _DOCS.warning("suspension-option-value", "has no effect: only true has", "write true, or remove the annotation")
 
 
-def left_to_others(subject: Subject) -> Iterator[FieldError]:
+def check_suspend(subject: Subject) -> Iterator[FieldError]:
     """The field `suspend` of a set whose Jobs another controller suspends."""
     suspend = subject.js.spec.suspend
     if suspend is not None and is_left_to_others(subject.js, subject.gates):
         yield LEFT_TO_OTHERS.at(SPEC.at("suspend"), suspend, key=SKIP_SUSPEND)
 
 
-def have_effect(subject: Subject) -> Iterator[FieldError]:
+def check_annotations(subject: Subject) -> Iterator[FieldError]:
     """Findings about those annotations without the gate, or with a value that has no effect."""
     for key in (SKIP_SUSPEND, DELETE_ON_SUSPEND):
         value, path = subject.js.metadata.annotations.get(key), Path(("metadata", "annotations", key))

@@ -52,7 +52,7 @@ UNDEFINED = _DOCS.warning("variable-undefined", "$({name}) stays a text: no vari
 DEFINED_LATER = _DOCS.warning("variable-later", "$({name}) stays a text: {why}", "{how}")
 
 
-def are_replaced(js: Subject) -> Iterator[FieldError]:
+def check_variables(js: Subject) -> Iterator[FieldError]:
     """Findings about variables that are not replaced, at most as many as an answer lists."""
     yield from islice((error for entry in js.entries for error in _check_pod(js, entry)), MAX_FINDINGS)
 

@@ -40,14 +40,14 @@ UNMOUNTED = _DOCS.error(
 )
 
 
-def namespaces(subject: Subject) -> Iterator[FieldError]:
+def check_namespaces(subject: Subject) -> Iterator[FieldError]:
     """The CRD's own rule, reported here, since the CRD would report it alone."""
     for claim in subject.claims:
         if claim.namespace:
             yield NAMESPACE.at(claim.path.at("metadata", "namespace"), claim.namespace)
 
 
-def volume_claims(subject: Subject) -> Iterator[FieldError]:
+def check_volume_claims(subject: Subject) -> Iterator[FieldError]:
     """Each claim template has a unique, valid and short name that no volume has, and is mounted by a container."""
     seen: set[str] = set()
     clashing = {volume.name for entry in subject.entries for volume in entry.job.template.spec.volumes}

@@ -15,7 +15,7 @@ from kube.model.field import SPEC, ErrorType, FieldError, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from webhooks.jobset.rules import Source, failure, names, spares, success
-from webhooks.jobset.rules.size import size
+from webhooks.jobset.rules.size import check_counts
 from webhooks.jobset.subject import Subject
 
 PODS: tuple[tuple[str, ...], ...] = (("template", "spec", "parallelism"), ("template", "spec", "completions"))
@@ -189,15 +189,15 @@ def _number(rjob: JSON, keys: tuple[str, ...]) -> int:
 def _still_valid(js: Subject, resized: Sequence[Change], scaled: Sequence[Change]) -> Iterator[FieldError]:
     """The create checks of sizes. Without Jobs a ReplicatedJob has no names that could be too long."""
     if any(_grows(change) for change in (*resized, *scaled)):
-        yield from size(js)
+        yield from check_counts(js)
     renamed = {change.index for change in scaled}
     for index in sorted({change.index for change in resized} | renamed):
         entry = js.entries[index]
-        yield from names.pod_count(js, entry)
+        yield from names.check_pod_count(js, entry)
         if entry.rjob.replicas:
-            yield from names.job_names(js, entry) if index in renamed else ()
-            yield from names.pod_names(js, entry)
+            yield from names.check_job_names(js, entry) if index in renamed else ()
+            yield from names.check_pod_names(js, entry)
     for change in scaled:
         if _number(change.new, JOBS) > _number(change.old, JOBS):
-            yield from spares.jobs_beside(js, js.entries[change.index])
-    yield from failure.restart_job_replicas(js, [js.entries[change.index] for change in scaled])
+            yield from spares.check_job_count(js, js.entries[change.index])
+    yield from failure.check_replicas(js, [js.entries[change.index] for change in scaled])

@@ -174,14 +174,14 @@ def _findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterato
         for parts in islice(differences(before, after), MAX_DIFFERENCES):
             yield rule.at(SPEC.at(policy, *parts), dig(after, *parts), policy=policy)
     if dig(old, "spec", "executionPolicy") is None:  # the CRD's rule on changes does not cover additions
-        yield from execution.one_order(js)
-        yield from execution.state(js)
+        yield from execution.check_single_order(js)
+        yield from execution.check_state(js)
     if sized or not semantically_equal(dig(old, "spec", "coordinator"), dig(new, "spec", "coordinator")):
-        yield from coordinator.coordinator(js)
+        yield from coordinator.check_coordinator(js)
     yield from _new_faults(js, old, _placement)
-    yield from _new_faults(js, old, elastic.bounds)
-    yield from _new_faults(js, old, gated_fields.deadline)
-    yield from _new_faults(js, old, suspension.left_to_others)
+    yield from _new_faults(js, old, elastic.check_bounds)
+    yield from _new_faults(js, old, gated_fields.check_deadline_gate)
+    yield from _new_faults(js, old, suspension.check_suspend)
     yield from _scheduling(js, old, new)
 
 
@@ -256,8 +256,8 @@ def _scheduling(js: Subject, old: JSON, new: JSON) -> Iterator[FieldError]:
 def _placement(js: Subject) -> Iterator[FieldError]:
     """Findings about exclusive placement: annotations may change at any time."""
     for entry in js.entries:
-        yield from placement.exclusive(js, entry)
-    yield from placement.levels(js)
+        yield from placement.check_replicated_job(js, entry)
+    yield from placement.check_jobset(js)
 
 
 def _new_faults(js: Subject, old: JSON, check: SubjectCheck) -> Iterator[FieldError]:

@@ -1,1 +1,1 @@
-"""The command line: parses, calls, prints. One folder or file a command; `main.py` lists them."""
+"""The command line. Each command has a file or a folder, which parses flags, calls other packages and prints."""

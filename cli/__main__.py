@@ -1,4 +1,4 @@
-"""`python -m cli` is `jobset`."""
+"""Makes `python -m cli` the same as `jobset`."""
 
 import sys
 

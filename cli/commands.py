@@ -1,7 +1,8 @@
-"""How commands are registered: each by a function `add_NAME(commands)`, and cli/main.py lists these functions.
+"""Functions to register commands and their flags.
 
-The function adds the command's parser and sets its `handler`, which takes the parsed arguments and gives the exit code.
-What only the handler needs is imported by it, so that no command pays for another one.
+Each command has a function `add_NAME(commands)`, which cli/table.py lists. This function adds the parser of the command
+and sets its `handler`, which takes the parsed arguments and returns the exit code. Modules that only the handler needs
+are imported by the handler, so that other commands start faster.
 """
 
 import argparse
@@ -19,22 +20,22 @@ from cli.table import COMMANDS
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (it has no public name)
 _CHOICE = re.compile(r"invalid choice: '?([^']*)'? \(choose from (.*)\)$")
-"""The message of argparse, with the choices in quotes or without."""
+"""The message of argparse about a wrong choice. Its choices may be in quotes."""
 Handler = Callable[[argparse.Namespace], int]
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports errors in one line, with the name of the command. Subcommands get this type, too."""
+    """A parser that reports errors in one line with the name of the command. Parsers of subcommands have this type."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse unknown arguments: else a command would leave them to `jobset`, which knows less of them."""
+        """Parse arguments, and refuse unknown ones. Argparse would leave them to the parser of `jobset`."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unknown: {' '.join(unknown)}{self._likely_flags(unknown)}")
         return parsed, unknown
 
     def _likely_flags(self, unknown: Sequence[str]) -> str:
-        """Flags that may have been meant."""
+        """The end of a message with flags that were probably meant; empty without such flags."""
         from kube.model.suggest import nearest  # noqa: PLC0415 (only for mistakes)
 
         flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
@@ -43,17 +44,17 @@ class Parser(argparse.ArgumentParser):
         return f"; did you mean {' and '.join(close)}?" if close else ""
 
     def error(self, message: str) -> NoReturn:
-        """End with exit code 2. The message for a wrong choice suggests the likely one."""
-        if found := _CHOICE.search(message):
+        """End the process with exit code 2. The message about a wrong choice suggests a similar choice."""
+        if match := _CHOICE.search(message):
             from kube.model.suggest import did_you_mean  # noqa: PLC0415 (only for mistakes)
 
-            wrong, choices = found[1], [choice.strip().strip("'") for choice in found[2].split(",")]
-            message = f"{message[: found.start()]}invalid choice: {wrong!r}; {did_you_mean(wrong, choices)}"
+            wrong, choices = match[1], [choice.strip().strip("'") for choice in match[2].split(",")]
+            message = f"{message[: match.start()]}invalid choice: {wrong!r}; {did_you_mean(wrong, choices)}"
         self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` says more\n")
 
 
 def number(text: str) -> float:
-    """Value of a flag that takes a number."""
+    """The value of a flag that takes a number."""
     try:
         return float(text)
     except ValueError:
@@ -61,7 +62,7 @@ def number(text: str) -> float:
 
 
 def whole_number(text: str) -> int:
-    """Value of a flag that takes a number without a fraction."""
+    """The value of a flag that takes a whole number."""
     try:
         return int(text)
     except ValueError:
@@ -69,7 +70,7 @@ def whole_number(text: str) -> int:
 
 
 class FlagValueError(Exception):
-    """The value of a flag cannot be used; the text says why."""
+    """The value of a flag is invalid. The text says why."""
 
 
 def set_gates(parsed: argparse.Namespace) -> None:
@@ -85,9 +86,10 @@ def set_gates(parsed: argparse.Namespace) -> None:
 def add_command(
     commands: Commands, name: str, examples: str, description: str = "", *, text: str = ""
 ) -> argparse.ArgumentParser:
-    """Register a command. `text`: what it does, in lower case; by default from the table of commands.
+    """Register a command.
 
-    `description`: a longer text; by default the same.
+    `text`: its summary in lower case; by default from the table of commands. `description`: a longer text; by default
+    the summary.
     """
     text = text or COMMANDS[name].text
     return commands.add_parser(
@@ -101,10 +103,7 @@ def add_command(
 
 
 def add_group(commands: Commands, name: str, note: str = "") -> Commands:
-    """Register a command with commands of its own; returns the object that these are added to.
-
-    `note`: about all of them.
-    """
+    """Register a command with subcommands, and return the object to add them to. `note`: a text about all of them."""
     text = COMMANDS[name].text
     parser = commands.add_parser(name, help=text, description=_sentence(text), epilog=note or None, allow_abbrev=False)
     return parser.add_subparsers(dest="part", required=True, metavar="COMMAND")
@@ -115,9 +114,9 @@ def _sentence(text: str) -> str:
 
 
 def run_module(module: str, prepare: Callable[[argparse.Namespace], None] | None = None) -> Handler:
-    """The handler that calls `run` of a module with its `Options`, which flags fill by their names.
+    """A handler that calls `run` of a module with its `Options`, whose fields have the names of the flags.
 
-    `prepare` adds options that are made from several flags. An empty text means the default, where there is one.
+    `prepare` sets options that are computed from several flags. An empty text means the default of the option.
     """
 
     def handle(parsed: argparse.Namespace) -> int:
@@ -137,7 +136,7 @@ def run_module(module: str, prepare: Callable[[argparse.Namespace], None] | None
 
 
 def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
-    """Register the flags of a command that reads a cluster with the user's credentials."""
+    """Register --kubeconfig and --context."""
     add = parser.add_argument
     add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
     add("--context", default="", metavar="NAME", help="default: the current one")
@@ -146,16 +145,16 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
 def add_namespaces(
     parser: argparse.ArgumentParser, *, all_text: str = "all JobSets of all namespaces", **options: Any
 ) -> None:
-    """Register -n and -A, of which one may be given. `options`: of the argument -n."""
+    """Register -n and -A, which exclude each other. `all_text`: the help of -A. `options`: options of -n."""
     add = parser.add_mutually_exclusive_group().add_argument
     add("-n", "--namespace", default="", metavar="NAME", help="default: that of the context", **options)
     add("-A", "--all-namespaces", dest="everywhere", action="store_true", help=all_text)
 
 
 def as_command(handler: Handler) -> Handler:
-    """The handler, writing UTF-8 wherever it runs.
+    """The handler with UTF-8 output, whatever the locale.
 
-    Ends silently if the reader of its output stops, such as `head`; a wrong feature gate is an error message.
+    It ends silently if the reader of its output, such as `head`, has ended. A `FlagValueError` becomes a message.
     """
 
     def run(parsed: argparse.Namespace) -> int:

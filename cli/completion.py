@@ -1,7 +1,7 @@
-"""The command `jobset completion`, and the completions: commands, flags and names of JobSets.
+"""The command `jobset completion`, and completions of commands, flags and names of JobSets.
 
-The printed function runs `jobset` with argcomplete's variables set each time Tab is pressed. For `kubectl jobset`
-kubectl runs the program `kubectl_complete-jobset`.
+The command prints a shell function, which runs `jobset` with variables of argcomplete each time Tab is pressed. For
+`kubectl jobset`, kubectl runs the program `kubectl_complete-jobset`.
 """
 
 import argparse
@@ -14,9 +14,9 @@ from cli.commands import Commands, add_command
 
 SHELLS = ("bash", "zsh", "fish")
 FILES, NO_FILES = ":0", ":4"
-"""The last line of an answer to kubectl: a directive of its shell completion (cobra's Default and NoFileComp)."""
+"""Directives for kubectl's shell completion (cobra's Default and NoFileComp), the last line of an answer."""
 NAMES_TIMEOUT = 2.0
-"""Seconds for the names of a cluster: the user waits at the prompt."""
+"""Seconds for reading names from a cluster, while the user waits at the prompt."""
 
 EXAMPLES = """examples:
   source <(%(prog)s bash)                                      this shell; for all: put the line into ~/.bashrc
@@ -28,7 +28,7 @@ It completes commands, flags, files, and the names of JobSets of the namespace t
 
 
 def add_completion(commands: Commands) -> None:
-    """Register `completion`."""
+    """Register the command `completion`."""
     parser = add_command(
         commands,
         "completion",
@@ -40,35 +40,35 @@ def add_completion(commands: Commands) -> None:
 
 
 def answer(parser: argparse.ArgumentParser) -> None:
-    """Print the completions, and end the process."""
-    import argcomplete  # noqa: PLC0415 (only where a shell asks)
+    """Print the completions for a shell, and end the process."""
+    import argcomplete  # noqa: PLC0415 (only for completions)
 
     argcomplete.autocomplete(parser)
 
 
 def answer_kubectl(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
-    """The answer to kubectl, which runs `kubectl_complete-jobset WORDS` for completions of the last word.
+    """The completions of the last word for kubectl, which runs `kubectl_complete-jobset WORDS`.
 
-    One completion a line, with its description after a tab; the last line is a directive for the shell: complete file
-    names only if there is nothing else.
+    Each line is a completion, with its description after a tab. The last line is a directive that lets the shell
+    complete file names only if there are no completions.
     """
-    from argcomplete.completers import SuppressCompleter  # noqa: PLC0415 (only where a shell asks)
-    from argcomplete.finders import CompletionFinder  # noqa: PLC0415 (the same)
+    from argcomplete.completers import SuppressCompleter  # noqa: PLC0415 (only for completions)
+    from argcomplete.finders import CompletionFinder  # noqa: PLC0415 (only for completions)
 
     *before, last = words or ("",)
     line = f"{shlex.join(['jobset', *before])} {last}"
-    how = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_DFS": "\t", "_ARGCOMPLETE_SHELL": "fish"}
-    os.environ.update(how, COMP_LINE=line, COMP_POINT=str(len(line)))
-    found = io.StringIO()
+    variables = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_DFS": "\t", "_ARGCOMPLETE_SHELL": "fish"}
+    os.environ.update(variables, COMP_LINE=line, COMP_POINT=str(len(line)))
+    completions = io.StringIO()
     CompletionFinder()(
         parser,
         always_complete_options=False,
         default_completer=SuppressCompleter(),
         append_space=False,
         exit_method=lambda _: None,
-        output_stream=found,
+        output_stream=completions,
     )
-    return f"{found.getvalue()}\n{NO_FILES}\n" if found.getvalue() else f"{FILES}\n"
+    return f"{completions.getvalue()}\n{NO_FILES}\n" if completions.getvalue() else f"{FILES}\n"
 
 
 def completes_names(action: argparse.Action) -> None:
@@ -77,16 +77,16 @@ def completes_names(action: argparse.Action) -> None:
 
 
 def jobset_names(parsed_args: argparse.Namespace, **_: object) -> Sequence[str]:
-    """Names of the JobSets that NAME may mean: a completer of argcomplete. None if the cluster does not answer."""
-    import asyncio  # noqa: PLC0415 (only where a shell asks)
+    """The completer of argcomplete for names of JobSets. Empty if the cluster does not answer."""
+    import asyncio  # noqa: PLC0415 (only for completions)
 
-    from cli import session  # noqa: PLC0415 (as above)
-    from kube.errors import KubeError  # noqa: PLC0415 (as above)
+    from cli import session  # noqa: PLC0415 (only for completions)
+    from kube.errors import KubeError  # noqa: PLC0415 (only for completions)
 
     async def names() -> list[str]:
         target = {name: getattr(parsed_args, name) or "" for name in ("kubeconfig", "context", "namespace")}
-        async with asyncio.timeout(NAMES_TIMEOUT), session.connect(**target) as to:
-            return await session.names(to)
+        async with asyncio.timeout(NAMES_TIMEOUT), session.connect(**target) as connection:
+            return await session.names(connection)
 
     try:
         return asyncio.run(names())

@@ -1,4 +1,4 @@
-"""`jobset manager --check-config FILE`: the effective settings, as a configuration file or as a table. Pure."""
+"""Writes the effective settings of the manager for `jobset manager --check-config FILE`. Pure."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from cli.output import columns, dump
 
 
 def render_config(chosen: EffectiveSettings, output: str) -> str:
-    """The text for `-o`: `table`, `yaml` or `json`."""
+    """The settings as text. `output`: `table`, `yaml` or `json`."""
     if output == "table":
         return "".join(columns([("KEY", "VALUE", "FROM"), *rows(chosen)], 2))
     values = effective_configuration(chosen.settings, chosen.gates)
@@ -21,7 +21,7 @@ def render_config(chosen: EffectiveSettings, output: str) -> str:
 
 
 def effective_configuration(settings: Settings, gates: FeatureGates) -> dict[str, Any]:
-    """The complete configuration as a file: all fields, all feature gates."""
+    """The configuration file with all fields and all feature gates."""
     values: dict[str, Any] = _plain(settings.model_dump(mode="json", by_alias=True))
     return {**values, "featureGates": {name: gates[name] for name in GATES}}
 
@@ -30,10 +30,10 @@ def rows(chosen: EffectiveSettings) -> Iterator[tuple[str, str, str]]:
     """Key, value and origin (`flag`, `file`, `default`) of each field and feature gate."""
     values = effective_configuration(chosen.settings, chosen.gates)
     for section, field in Settings.model_fields.items():
-        part = getattr(chosen.settings, section)
+        settings = getattr(chosen.settings, section)
         for name, inner in getattr(field.annotation, "model_fields", {}).items():
             value = values[str(field.alias)][str(inner.alias)]
-            in_file = "file" if name in part.model_fields_set else "default"
+            in_file = "file" if name in settings.model_fields_set else "default"
             origin = "flag" if (section, name) in chosen.flags else in_file
             yield f"{field.alias}.{inner.alias}", text(value), origin
     for name, gate in GATES.items():
@@ -47,7 +47,7 @@ def rows(chosen: EffectiveSettings) -> Iterator[tuple[str, str, str]]:
 
 
 def text(value: Any) -> str:
-    """A value in one line: YAML that reads as the value."""
+    """The value as YAML in one line."""
     if isinstance(value, list):
         return json.dumps(value)
     line = yaml.safe_dump(value, default_flow_style=True, width=2**31 - 1).strip()
@@ -55,7 +55,7 @@ def text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value, with whole numbers as integers: 500, not 500.0."""
+    """The value with whole numbers as integers, such as 500 instead of 500.0."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     return int(value) if isinstance(value, float) and value.is_integer() else value

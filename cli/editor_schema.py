@@ -1,4 +1,4 @@
-"""`jobset schema`: a JSON schema of manifests for editors."""
+"""The command `jobset schema`, which prints a JSON schema of manifests for editors."""
 
 import argparse
 import sys
@@ -23,7 +23,7 @@ KINDS = ("JobSet", "JobSetPolicy", "JobSetPolicyException")
 
 
 def add_schema(commands: Commands) -> None:
-    """Register `schema`."""
+    """Register the command `schema`."""
     parser = add_command(
         commands,
         "schema",
@@ -35,9 +35,9 @@ def add_schema(commands: Commands) -> None:
 
 
 def _print(parsed: argparse.Namespace) -> int:
-    from cli.output import dump  # noqa: PLC0415 (imports that others need not pay)
-    from manifests.definition import crd, exception_crd, policy_crd  # noqa: PLC0415 (the same)
-    from manifests.editor_schema import editor_schema  # noqa: PLC0415 (the same)
+    from cli.output import dump  # noqa: PLC0415 (only this command needs it)
+    from manifests.definition import crd, exception_crd, policy_crd  # noqa: PLC0415 (only this command needs it)
+    from manifests.editor_schema import editor_schema  # noqa: PLC0415 (only this command needs it)
 
     schemas = dict(zip(KINDS, (crd, policy_crd, exception_crd), strict=True))
     sys.stdout.write(dump(editor_schema(schemas[parsed.kind]()), "json"))

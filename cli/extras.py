@@ -1,4 +1,4 @@
-"""What an installation may lack: the packages of the extra `manager`."""
+"""Finds out whether the packages of the extra `manager` are installed."""
 
 from importlib.util import find_spec
 
@@ -7,5 +7,5 @@ SERVER_MODULES = ("fastapi", "httptools", "prometheus_client", "starlette", "uvi
 
 
 def missing() -> str:
-    """The first module of that extra that is not installed; empty if all are."""
+    """The first module of the extra `manager` that is not installed; empty if all are installed."""
     return next((name for name in SERVER_MODULES if find_spec(name) is None), "")

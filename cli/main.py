@@ -1,8 +1,8 @@
-"""The command line: one program, `jobset`, with a command for each task. cli/table.py and docs/cli.md list them.
+"""The program `jobset`. cli/table.py and docs/cli.md list its commands.
 
-Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage; for `validate` and `render` see
-cli/check/cli.py, for `wait` cli/operate/cli.py. The manager takes the Go manager's flags, in both of Go's spellings
-(`-flag` and `--flag`), so that deployments can be switched over unchanged.
+Exit codes of most commands: 0 done, 1 failed (one message on standard error), 2 wrong usage. cli/check/cli.py and
+cli/operate/cli.py describe further codes. The manager takes the flags of the Go manager, in both spellings of Go
+(`-flag` and `--flag`), so that a Deployment of the Go manager needs no changes.
 """
 
 import argparse
@@ -16,15 +16,15 @@ from cli.commands import Commands, Parser
 from cli.table import COMMANDS, overview
 
 COMPLETION_VARIABLE = "_ARGCOMPLETE"
-"""Environment variable that the shell function of argcomplete sets when it asks for completions."""
+"""Environment variable with which the shell function of argcomplete requests completions."""
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, the same as in shells."""
+"""Exit code after Ctrl-C, as in shells."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; gives the exit code."""
+    """Run a command, and return the exit code."""
     if COMPLETION_VARIABLE in os.environ:
-        from cli.completion import answer  # noqa: PLC0415 (only where a shell asks)
+        from cli.completion import answer  # noqa: PLC0415 (only for completions)
 
         answer(_parser(*os.environ.get("COMP_LINE", "").split()[1:]))
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -40,8 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def complete_for_kubectl() -> int:
-    """Print the completions for `kubectl jobset` and the words typed so far; gives the exit code."""
-    from cli.completion import answer_kubectl  # noqa: PLC0415 (only where a shell asks)
+    """Print the completions for `kubectl jobset` and the typed words. Returns the exit code."""
+    from cli.completion import answer_kubectl  # noqa: PLC0415 (only for completions)
 
     words = sys.argv[1:]
     print(answer_kubectl(_parser(*words), words), end="")
@@ -49,13 +49,13 @@ def complete_for_kubectl() -> int:
 
 
 def _double_dash(argument: str) -> str:
-    """Go accepts -flag for --flag; -h is not changed."""
-    single = argument.startswith("-") and not argument.startswith("--") and len(argument) > 2
-    return f"-{argument}" if single else argument
+    """The argument with two dashes, since Go accepts -flag for --flag. -h is not changed."""
+    has_single_dash = argument.startswith("-") and not argument.startswith("--") and len(argument) > 2
+    return f"-{argument}" if has_single_dash else argument
 
 
 class _Version(argparse.Action):
-    """Prints the version, which is looked up only if it is needed."""
+    """Prints the version. Finding it needs imports that other commands do not need."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
         from app import version  # noqa: PLC0415 (no other command needs it)
@@ -65,9 +65,9 @@ class _Version(argparse.Action):
 
 
 def _parser(*words: str) -> argparse.ArgumentParser:
-    """The parser of all commands.
+    """The parser of the program.
 
-    Only the command in `words` gets its flags, since those of each command cost imports.
+    Only the command in `words` gets its flags, since the flags of a command need imports.
     """
     parser: argparse.ArgumentParser = Parser(
         prog="jobset",
@@ -90,13 +90,13 @@ def _parser(*words: str) -> argparse.ArgumentParser:
 
 
 def add_version(commands: Commands) -> None:
-    """Register `version`."""
+    """Register the command `version`."""
     parser = commands.add_parser("version", help="print the version")
     parser.set_defaults(handler=_version)
 
 
 def _version(_: argparse.Namespace) -> int:
-    from app import version  # noqa: PLC0415 (no command pays for what another one imports)
+    from app import version  # noqa: PLC0415 (no other command needs it)
 
     print(version.current_version())
     return 0

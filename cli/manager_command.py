@@ -1,4 +1,4 @@
-"""The command `jobset manager`. It takes the Go manager's flags; cli/manager_flags.py says what they mean."""
+"""The command `jobset manager`, whose flags are in cli/manager_flags.py."""
 
 import argparse
 import sys
@@ -23,7 +23,7 @@ The configuration file has apiVersion config.jobset.x-k8s.io/v1alpha1 and kind C
 
 
 def add_manager(commands: Commands) -> None:
-    """Register `manager`."""
+    """Register the command `manager`."""
     parser = add_command(
         commands,
         "manager",
@@ -35,7 +35,7 @@ def add_manager(commands: Commands) -> None:
 
 
 def _manager(parsed: argparse.Namespace) -> int:
-    # Half a second of imports, which other commands do not need.
+    # These imports take half a second, and other commands do not need them.
     from app.manager.options import Options, StartError  # noqa: PLC0415
     from app.manager.process import main as run_manager  # noqa: PLC0415
 
@@ -49,7 +49,7 @@ def _manager(parsed: argparse.Namespace) -> int:
             time_encoding=parsed.zap_time_encoding,
         )
         if parsed.check_config:
-            from cli.config_check import render_config  # noqa: PLC0415 (the manager that runs needs none of it)
+            from cli.config_check import render_config  # noqa: PLC0415 (only for this flag)
 
             print(render_config(chosen, parsed.output), end="")
             return 0

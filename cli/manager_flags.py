@@ -21,29 +21,30 @@ _OVERRIDES = {
     "kube_api_qps": ("client_connection", "qps"),
     "kube_api_burst": ("client_connection", "burst"),
 }
-"""Flags that override a field of the configuration file: its section and its name."""
+"""Flags that override a field of the configuration file, with the section and the name of the field."""
 
 
 class FlagError(SettingsError):
-    """A flag has a value that cannot be used; the text says which and why, one fault a line."""
+    """A flag has an invalid value. Each line of the text is one fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class EffectiveSettings:
-    """The settings in force: the file, overridden by flags."""
+    """The settings of the file, overridden by flags."""
 
     settings: Settings
     gates: FeatureGates
     flags: frozenset[tuple[str, str]]
     """Section and name of the fields that a flag has set."""
     gate_flags: frozenset[str]
-    """Names of feature gates, and of stages of them, that a flag has set."""
+    """Names of feature gates, and of groups such as AllAlpha, that a flag has set."""
 
 
 def choose(parsed: argparse.Namespace, file: str) -> EffectiveSettings:
-    """Read the file and override its fields by flags.
+    """The settings of the file, overridden by flags.
 
-    Raises `SettingsError` with the faults of both, or `FlagError` if only flags have faults; `FeatureGateError`.
+    Raises `SettingsError` with the faults of file and flags, `FlagError` if only flags have faults, and
+    `FeatureGateError`.
     """
     settings, faults = Settings(), []
     if parsed.check_config and parsed.config not in {"", parsed.check_config}:
@@ -55,7 +56,7 @@ def choose(parsed: argparse.Namespace, file: str) -> EffectiveSettings:
         settings = load(file)
     except SettingsError as error:
         faults.append(str(error))
-    of_file = bool(faults)
+    has_file_faults = bool(faults)
     overrides = {
         setting: getattr(parsed, flag) for flag, setting in _OVERRIDES.items() if getattr(parsed, flag) is not None
     }
@@ -64,23 +65,23 @@ def choose(parsed: argparse.Namespace, file: str) -> EffectiveSettings:
             settings = settings.override(section, **{name: value})
         except SettingsError as error:
             faults.append(str(error))
-    by_flag: dict[str, bool] = {}
+    gates_by_flag: dict[str, bool] = {}
     try:
-        by_flag = parse_feature_gates(parsed.feature_gates)
+        gates_by_flag = parse_feature_gates(parsed.feature_gates)
     except FeatureGateError as error:
         faults.append(f"flag --feature-gates: {error}")
-    faults += (f"flag --feature-gates: {message}" for _, message in gate_faults(by_flag))
+    faults += (f"flag --feature-gates: {message}" for _, message in gate_faults(gates_by_flag))
     if faults:
-        raise (SettingsError if of_file else FlagError)("\n".join(faults))
+        raise (SettingsError if has_file_faults else FlagError)("\n".join(faults))
     addresses = listening_addresses(settings, webhooks=parsed.webhooks)
     if faults := list(shared_ports(addresses)):
         raise (FlagError if overrides.keys() & addresses.keys() else SettingsError)("\n".join(faults))
-    gates = FeatureGates({**settings.feature_gates, **by_flag})
-    return EffectiveSettings(settings, gates, frozenset(overrides), frozenset(by_flag))
+    gates = FeatureGates({**settings.feature_gates, **gates_by_flag})
+    return EffectiveSettings(settings, gates, frozenset(overrides), frozenset(gates_by_flag))
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Register the flags."""
+    """Register the flags of the manager."""
     add = parser.add_argument
     switch = partial(add, type=boolean, nargs="?", const=True, metavar="BOOL")
     add("--config", default="", metavar="FILE", help="configuration file; without it, all defaults")
@@ -89,8 +90,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", choices=("table", "yaml", "json"), default="table", help=text)
     add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
     add("--feature-gates", default="", metavar="A=true,B=false", help="feature gates, over those of the file")
-    for half in ("controllers", "webhooks"):
-        switch(f"--{half}", default=True, help=f"run the {half} (default true)")
+    for part in ("controllers", "webhooks"):
+        switch(f"--{part}", default=True, help=f"run the {part} (default true)")
     switch("--leader-elect", help="reconcile only with the lease (default true)")
     add("--metrics-bind-address", metavar="HOST:PORT", help="metrics endpoint; 0 = none (default :8443)")
     add("--health-probe-bind-address", metavar="HOST:PORT", help="probes; 0 = none (default :8081)")
@@ -107,9 +108,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def file_name(text: str) -> str:
-    """The file of --check-config: an empty name is mostly a shell variable that is not set, and would start a manager.
+    """The value of --check-config. An empty value, mostly a shell variable that is not set, is an error.
 
-    For --config and --kubeconfig an empty name is the default, as it is for the Go manager.
+    Otherwise an empty value would start the manager. An empty --config or --kubeconfig means the default, as for the Go
+    manager.
     """
     if not text:
         raise argparse.ArgumentTypeError("it names no file: write a file, or leave out the flag")
@@ -117,7 +119,7 @@ def file_name(text: str) -> str:
 
 
 def boolean(text: str) -> bool:
-    """A Go boolean flag."""
+    """The value of a boolean flag, in the spellings of Go."""
     if text.lower() in {"true", "t", "1"}:
         return True
     if text.lower() in {"false", "f", "0"}:

@@ -1,4 +1,4 @@
-"""Answers of commands for programs: objects as JSON or YAML; and tables for people."""
+"""Writes objects as JSON or YAML, and tables."""
 
 import json
 import shutil
@@ -15,20 +15,21 @@ from jobset_client.scalars import plain_value
 FORMS: Final = ("json", "yaml")
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _WIDTH = 2**31 - 1
-"""Characters after which long texts are folded: never."""
-_LEAST_BESIDE, _NARROWEST = 40, 30
-"""Least number of characters of a table's last column beside the others, and of any line beside its indent."""
+"""Line width for YAML at which no text is folded."""
+_MIN_LAST_COLUMN = 40
+"""If a table has fewer characters for its last column, this column is written below the others."""
+_MIN_LINE = 30
+"""A wrapped line has at least this many characters beside its indent."""
 
 
 class _Dumper(_DUMPER):  # type: ignore[misc]  # one of two bases, by how PyYAML was built
-    """Block style, no anchors, and quotes around every text that a YAML reader could misread."""
+    """Writes block style, without anchors, and quotes each text that a YAML parser could take for another value."""
 
     def ignore_aliases(self, _: Any) -> bool:
         return True
 
 
 def _represent_text(dumper: Any, text: str) -> Any:
-    """Use double quotes, with escapes, if the text contains control characters."""
     style = None
     if CONTROL.search(text):
         style = '"'
@@ -43,7 +44,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def dump(body: Mapping[str, Any], output: str, *, separated: bool = False) -> str:
-    """The object in one of these forms, on several lines. `separated`: with a YAML document separator before it."""
+    """The object as indented JSON or YAML. `separated`: whether a YAML document begins with a separator."""
     if output == "json":
         return json.dumps(body, indent=2) + "\n"
     return escape(
@@ -55,7 +56,7 @@ def dump(body: Mapping[str, Any], output: str, *, separated: bool = False) -> st
 
 
 def write_list(bodies: Iterable[Mapping[str, Any]], out: TextIO) -> None:
-    """A List of Kubernetes as JSON, written item by item."""
+    """Write a List of Kubernetes as JSON, item by item."""
     out.write('{\n  "apiVersion": "v1",\n  "kind": "List",\n  "items": [')
     separator = "\n"
     for body in bodies:
@@ -66,31 +67,32 @@ def write_list(bodies: Iterable[Mapping[str, Any]], out: TextIO) -> None:
 
 
 def columns(rows: Sequence[Sequence[str]], gap: int = 3, width: int = 0) -> Iterator[str]:
-    """Rows as lines, in columns as wide as they need to be; the last column is never cut.
+    """The lines of a table. Columns are as wide as their widest cell.
 
-    `width`: of a terminal, where the last column is wrapped; below the others if too little room is left beside them.
+    `width`: the width of a terminal, where the last column is wrapped; 0 for no wrapping. If the other columns leave
+    too little space, the last column is written below them.
     """
     texts = [tuple(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) + gap for column in zip(*texts, strict=True)][:-1]
-    beside, below = sum(widths), "    "
+    indent, below = sum(widths), "    "
     for *cells, last in texts:
         line = "".join(f"{cell:{width_of_cell}}" for cell, width_of_cell in zip(cells, widths, strict=True))
         if not width or len(line) + len(last) <= width:
             yield f"{line}{last}\n"
-        elif width - beside >= _LEAST_BESIDE:
-            yield "".join(f"{part}\n" for part in wrap(last, width, line, " " * beside))
+        elif width - indent >= _MIN_LAST_COLUMN:
+            yield "".join(f"{part}\n" for part in wrap(last, width, line, " " * indent))
         else:
             yield f"{line.rstrip()}\n" + "".join(f"{part}\n" for part in wrap(last, width, below, below))
 
 
 def wrap(words: str, width: int, lead: str, below: str) -> list[str]:
-    """The words in lines; all but the first line begin with `below`. A word longer than a line is not cut."""
-    most = max(width, len(below) + _NARROWEST)
+    """The words in lines. The first line begins with `lead`, further lines with `below`. Long words are not cut."""
+    line_width = max(width, len(below) + _MIN_LINE)
     return textwrap.wrap(
-        words, most, initial_indent=lead, subsequent_indent=below, break_long_words=False, break_on_hyphens=False
+        words, line_width, initial_indent=lead, subsequent_indent=below, break_long_words=False, break_on_hyphens=False
     )
 
 
 def width_of(stream: TextIO) -> int:
-    """Columns of the terminal that a stream writes to; 0 for a file or a pipe."""
+    """The width of the terminal of a stream in characters; 0 for a file or a pipe."""
     return shutil.get_terminal_size().columns if stream.isatty() else 0

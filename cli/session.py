@@ -1,4 +1,4 @@
-"""Shared by the commands that use a cluster: names from the command line, the connection, and error messages."""
+"""Functions of all commands that use a cluster: checks of names, the connection, and error messages."""
 
 import asyncio
 import contextlib
@@ -28,8 +28,7 @@ from kube.transport import HttpTransport
 SILENCE = 5.0
 """Seconds after which the user is told that the API server does not answer."""
 DONE, FAILED, NOT_DONE = 0, 1, 2
-"""Exit codes of all commands: done; not done, with the reason in the message; wrong usage, or no answer of the
-cluster."""
+"""Exit codes: done; not possible, with the reason in a message; wrong usage, or no answer of the cluster."""
 NOT_INSTALLED = (
     f"JobSet is not installed in this cluster (no CRD {JOBSETS.plural}.{JOBSETS.group}): install it with `helm install`"
     " or, in a clone, `make install`: see docs/quick-start.md"
@@ -38,23 +37,20 @@ _KINDS = ("jobset", "jobsets", "js", "jobset.jobset.x-k8s.io", "jobsets.jobset.x
 
 
 class UsageError(Exception):
-    """The arguments of the command are not valid; the text says why."""
+    """The arguments of the command are invalid. The text says why."""
 
 
 class NoJobSetError(Exception):
-    """There is no JobSet of that name; the text lists existing ones."""
+    """The JobSet does not exist. The text suggests existing JobSets."""
 
 
 class NoRightError(KubeError):
-    """A right is missing; the text says which one to ask for."""
+    """The user lacks a right. The text says which right to ask for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """Flags for the cluster and namespace.
-
-    Empty: the default kubeconfig, its current context, the context's namespace.
-    """
+    """Flags for cluster and namespace. Empty texts mean the default kubeconfig, the current context, its namespace."""
 
     kubeconfig: str = ""
     context: str = ""
@@ -70,14 +66,14 @@ class NamedJobSet(Where):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A connection to a cluster, and the namespace that the user means."""
+    """A connection to a cluster, and the namespace of the command."""
 
     client: Client
     namespace: str
 
 
 def jobset_name(text: str) -> str:
-    """The name in `NAME` or `jobset/NAME`. Raises `UsageError`."""
+    """The name in an argument `NAME` or `jobset/NAME`. Raises `UsageError`."""
     kind, slash, name = text.rpartition("/")
     if slash and kind not in _KINDS:
         raise UsageError(f"{text!r} is not a name: write NAME or jobset/NAME")
@@ -85,7 +81,7 @@ def jobset_name(text: str) -> str:
 
 
 def check_name(name: str) -> str:
-    """The name of an object or a namespace, which becomes part of a path. Raises `UsageError`."""
+    """The name, which is safe as a part of a URL path. Raises `UsageError` for an invalid name."""
     if not name or dns1123_subdomain(name):
         raise UsageError(f"{name!r} is not a name: lower case letters, digits, - and . only")
     return name
@@ -93,16 +89,16 @@ def check_name(name: str) -> str:
 
 @contextlib.asynccontextmanager
 async def connect(*, kubeconfig: str = "", context: str = "", namespace: str = "") -> AsyncIterator[Session]:
-    """Connect with the user's credentials. Empty: the default kubeconfig, its current context, the context's namespace.
+    """Connect with the user's credentials, for the length of the block. Empty arguments mean the same as in `Where`.
 
-    Errors of the kubeconfig name its file.
+    Raises `KubeError`, whose text names the kubeconfig if its credentials or its server are wrong.
     """
     if namespace:
         check_name(namespace)
     credentials = await load(kubeconfig or None, context or None)
-    answered = _AnswerState()
-    transport = HttpTransport(credentials, user_agent=user_agent(), metrics=answered)
-    waiting = asyncio.create_task(_say_if_silent(answered, credentials.server))
+    has_answered = _AnswerState()
+    transport = HttpTransport(credentials, user_agent=user_agent(), metrics=has_answered)
+    waiting = asyncio.create_task(_say_if_silent(has_answered, credentials.server))
     try:
         yield Session(Client(transport), namespace or credentials.namespace or "default")
     except (Unauthorized, BadRequest, TransportError) as error:
@@ -113,27 +109,27 @@ async def connect(*, kubeconfig: str = "", context: str = "", namespace: str = "
 
 
 def connect_to(target: Where) -> contextlib.AbstractAsyncContextManager[Session]:
-    """Connect to the cluster that the flags name."""
+    """Connect to the cluster of the flags."""
     return connect(kubeconfig=target.kubeconfig, context=target.context, namespace=target.namespace)
 
 
 async def get_jobset(session: Session, name: str) -> JobSet:
-    """The JobSet of that name in the namespace that the user means. Raises `NoJobSetError`."""
-    in_namespace = session.namespace
+    """The JobSet of this name. Raises `NoJobSetError`."""
+    namespace = session.namespace
     async with naming(session, name):
-        return await session.client.get(JOBSETS, name, namespace=in_namespace, type=JobSet, timeout=COMMAND_TIMEOUT)
+        return await session.client.get(JOBSETS, name, namespace=namespace, type=JobSet, timeout=COMMAND_TIMEOUT)
 
 
 @contextlib.asynccontextmanager
 async def open_jobset(named: NamedJobSet) -> AsyncIterator[tuple[Session, JobSet]]:
-    """Connect, and read the JobSet. If it is deleted later, that is a `NoJobSetError`, too."""
+    """Connect, and read the JobSet. If it is deleted during the block, this is a `NoJobSetError`, too."""
     name = jobset_name(named.name)
-    async with connect_to(named) as to, naming(to, name):
-        yield to, await get_jobset(to, name)
+    async with connect_to(named) as connection, naming(connection, name):
+        yield connection, await get_jobset(connection, name)
 
 
 def _hint(error: KubeError, server: str) -> str:
-    """A hint if the address is that of a local cluster that has ended."""
+    """The end of a message if the server is on this machine and may be a local cluster that has ended; else empty."""
     is_local = isinstance(error, TransportError) and not error.sent and is_loopback(urlsplit(server).hostname or "")
     return (
         "; if it is a local cluster of this program, jobset cluster status says whether it still runs"
@@ -143,28 +139,28 @@ def _hint(error: KubeError, server: str) -> str:
 
 
 class _AnswerState(asyncio.Event):
-    """Set by the first answer of the API server, and by the first failed request, for the message."""
+    """An event that the first answer of the API server or the first failed request sets."""
 
     def on_request(self, code: str, method: str, host: str) -> None:  # noqa: ARG002 - see RequestMetrics
         self.set()
 
 
-async def _say_if_silent(answered: asyncio.Event, server: str) -> None:
-    """Tell the user that the command waits for the API server."""
+async def _say_if_silent(has_answered: asyncio.Event, server: str) -> None:
+    """Tell the user after `SILENCE` that the command waits for the API server."""
     try:
         async with asyncio.timeout(SILENCE):
-            await answered.wait()
+            await has_answered.wait()
     except TimeoutError:
         sys.stderr.write(f"jobset: {server} has not answered for {SILENCE:g} s: waiting\n")
 
 
 async def names(session: Session) -> list[str]:
-    """Names of JobSets of the namespace, at most `MAX_CANDIDATES`."""
-    return [found.metadata.name for found in await _names(session.client, namespace=session.namespace)]
+    """The names of at most `MAX_CANDIDATES` JobSets of the namespace."""
+    return [js.metadata.name for js in await _names(session.client, namespace=session.namespace)]
 
 
 async def no_namespace(client: Client, namespace: str) -> str:
-    """A sentence if the namespace does not exist, with a similar name; empty if it exists or that is not known."""
+    """A message if the namespace does not exist, with a similar name; empty if it exists or this is not known."""
     try:
         await client.get(NAMESPACES, namespace, type=OwnedObject, timeout=COMMAND_TIMEOUT)
     except NotFound:
@@ -179,13 +175,13 @@ async def no_namespace(client: Client, namespace: str) -> str:
         )
     except (KubeError, TimeoutError):
         return text
-    close = nearest(namespace, [found.metadata.name for found in page.items or ()])
+    close = nearest(namespace, [item.metadata.name for item in page.items or ()])
     return f"{text}; did you mean {quote(close)}?" if close else text
 
 
 @contextlib.asynccontextmanager
 async def naming(session: Session, name: str) -> AsyncIterator[None]:
-    """Turn the API server's 404 about the JobSet into a `NoJobSetError`."""
+    """Raise `NoJobSetError` for an answer 404 about the JobSet in the block."""
     try:
         yield
     except NotFound as error:
@@ -202,10 +198,10 @@ def run(
     right: str = "get",
     everywhere: bool = False,
 ) -> int:
-    """Run a command; write an error to `err` in one line. Returns the exit code.
+    """Run a command, and write its error to `err` in one line. Returns the exit code.
 
-    `right`: the verb on JobSets that the command requires; "" if it reads other resources as well. `everywhere`:
-    whether it reads all namespaces, and the user may name one instead.
+    - `right`: the verbs on JobSets that the command needs; empty if it needs rights on other resources.
+    - `everywhere`: whether the command reads all namespaces, so that its error may suggest a single namespace.
     """
     try:
         return asyncio.run(work())
@@ -218,7 +214,7 @@ def run(
 
 
 async def _not_found(client: Client, namespace: str, name: str) -> str:
-    """The message for a JobSet that does not exist, with a similar name."""
+    """The message about a JobSet that does not exist, with a similar name."""
     text = f"there is no JobSet {name} in namespace {namespace}"
     try:
         names_here = await names(Session(client, namespace))
@@ -243,7 +239,7 @@ async def _names(client: Client, **options: str) -> Sequence[OwnedObject]:
 
 
 def _reason(error: Exception, right: str, *, everywhere: bool) -> str:
-    """The message about a failed call."""
+    """The message about an error, with the right to ask for if a right is missing."""
     if isinstance(error, NoRightError):
         return str(error)
     if isinstance(error, TimeoutError):

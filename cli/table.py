@@ -1,4 +1,4 @@
-"""All commands, by their users. A command is imported only when it is called."""
+"""The table of all commands, grouped by users. The module of a command is imported only when the command is called."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -13,7 +13,7 @@ class Command(NamedTuple):
     function: str
 
     def add(self, commands: object) -> None:
-        """Register it."""
+        """Register the command."""
         getattr(import_module(self.module), self.function)(commands)
 
 
@@ -59,7 +59,7 @@ COMMANDS = {name: command for group in GROUPS.values() for name, command in grou
 
 
 def overview() -> Iterator[str]:
-    """The lines of all commands, a section for each group."""
+    """The lines of an overview of all commands, with a section for each group."""
     for title, group in GROUPS.items():
         yield f"\n{title}:"
         yield from (f"    {name:16}{command.text}" for name, command in group.items())

@@ -1,1 +1,1 @@
-"""`jobset webhooks`: disables the webhooks and enables them again (docs/break-glass.md)."""
+"""The command `jobset webhooks`, which disables the webhooks and enables them again (docs/break-glass.md)."""

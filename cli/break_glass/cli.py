@@ -1,4 +1,4 @@
-"""The command `jobset webhooks`. Only parses flags."""
+"""The flags of `jobset webhooks`."""
 
 from cli.commands import Commands, add_cluster_flags, add_command, run_module
 
@@ -20,7 +20,7 @@ exit codes:
 
 
 def add_webhooks(commands: Commands) -> None:
-    """Register `webhooks`."""
+    """Register the command `webhooks`."""
     parser = add_command(
         commands,
         "webhooks",

@@ -1,4 +1,4 @@
-"""One run of `jobset webhooks`: connect, read both configurations, change them if asked to, write their state."""
+"""Runs `jobset webhooks`: reads both webhook configurations, changes them for `off` and `on`, writes their state."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ NOT_ENFORCED = (
 
 @dataclass(frozen=True, slots=True)
 class Options(session.Where):
-    """The action, `status`, `off` or `on`, and the form of the output."""
+    """The action (`status`, `off` or `on`), and the form of the output."""
 
     wanted: str
     output: str = "table"
@@ -35,48 +35,53 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def _run(options: Options, out: TextIO, err: TextIO) -> int:
-    found, remedy, faults = await _switch_all(options)
-    _write(found, options.output, out)
-    missing = [each.name for each in found if each.state is State.MISSING]
-    wrong = [hook for each in found for hook in each.misdirected]
+    configurations, remedy, faults = await _switch_all(options)
+    _write(configurations, options.output, out)
+    missing = [configuration.name for configuration in configurations if configuration.state is State.MISSING]
+    misdirected = [webhook for configuration in configurations for webhook in configuration.misdirected]
     texts = [f"{' and '.join(missing)}: no webhooks are there: {remedy}"] if missing else []
-    if wrong:
-        texts.append(f"called where the manager does not serve them: {', '.join(wrong)}: {remedy}")
+    if misdirected:
+        texts.append(f"called where the manager does not serve them: {', '.join(misdirected)}: {remedy}")
     texts += faults
-    if any(each.state is State.OFF for each in found):
+    if any(configuration.state is State.OFF for configuration in configurations):
         texts.append(NOT_ENFORCED)
     write_messages("webhooks", texts, err)
     if options.wanted == "off":
         return 0
-    return 0 if not (wrong or faults) and all(each.state is State.ON for each in found) else 1
+    are_on = all(configuration.state is State.ON for configuration in configurations)
+    return 0 if are_on and not (misdirected or faults) else 1
 
 
 async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[str]]:
-    """The configurations, the remedy for what is missing in them, and faults of the endpoints.
+    """Change the webhook configurations for `off` and `on`.
 
-    The latter only for `status`: with `on`, the manager may have just been started.
+    Returns the configurations, the fix for missing or wrong webhooks, and faults of the endpoints. Endpoints are looked
+    at only for `status`, since with `on` the manager may have just been started.
     """
-    async with session.connect(kubeconfig=options.kubeconfig, context=options.context) as to:
-        stored = [await switch(to.client, resource, name, options.wanted) for resource, name in CONFIGURATIONS]
-        found = [
+    async with session.connect(kubeconfig=options.kubeconfig, context=options.context) as connection:
+        stored = [await switch(connection.client, resource, name, options.wanted) for resource, name in CONFIGURATIONS]
+        configurations = [
             configuration_state(resource.kind, name, body)
             for (resource, name), body in zip(CONFIGURATIONS, stored, strict=True)
         ]
-        missing = all(each.state is State.MISSING for each in found)
-        if missing and JOBSETS.plural not in await to.client.served_resources(JOBSETS.api_version):
+        are_missing = all(configuration.state is State.MISSING for configuration in configurations)
+        if are_missing and JOBSETS.plural not in await connection.client.served_resources(JOBSETS.api_version):
             raise KubeError(session.NOT_INSTALLED)
         faults = []
         if options.wanted == "status":
-            faults = [*await unreachable_services(to.client, stored), *await foreign_managers(to.client, stored)]
-        return found, apply_again(stored), faults
+            faults = [
+                *await unreachable_services(connection.client, stored),
+                *await foreign_managers(connection.client, stored),
+            ]
+        return configurations, apply_again(stored), faults
 
 
-def _write(found: Sequence[Configuration], output: str, out: TextIO) -> None:
-    body = {"configurations": [{**asdict(each), "state": each.state.value} for each in found]}
+def _write(configurations: Sequence[Configuration], output: str, out: TextIO) -> None:
+    body = {"configurations": [{**asdict(item), "state": item.state.value} for item in configurations]}
     if output in FORMS:
         out.write(dump(body, output))
     else:
-        for each in found:
-            since = f" since {each.since}" if each.since else ""
-            names = f": {', '.join(each.webhooks)}" if each.webhooks else ""
-            out.write(printable(f"{each.state.value}{since}  {each.kind} {each.name}{names}") + "\n")
+        for item in configurations:
+            since = f" since {item.since}" if item.since else ""
+            names = f": {', '.join(item.webhooks)}" if item.webhooks else ""
+            out.write(printable(f"{item.state.value}{since}  {item.kind} {item.name}{names}") + "\n")

@@ -1,1 +1,1 @@
-"""`jobset certs`: which certificates the webhooks have, and whether the API server trusts them."""
+"""The command `jobset certs`, which shows the certificates of the webhooks and whether the API server trusts them."""

@@ -1,4 +1,4 @@
-"""The command `jobset certs`. Only parses flags."""
+"""The flags of `jobset certs`."""
 
 from cli.commands import Commands, add_cluster_flags, add_command, add_group, run_module
 
@@ -16,7 +16,7 @@ exit codes:
 
 
 def add_certs(commands: Commands) -> None:
-    """Register `certs`."""
+    """Register the command `certs`."""
     status = add_command(
         add_group(commands, "certs"),
         "status",

@@ -1,4 +1,4 @@
-"""One run of `jobset certs status`: connect, read the certificates, write the findings."""
+"""Runs `jobset certs status`: reads the certificates of a cluster, and writes their status."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from manifests.naming import (
 
 @dataclass(frozen=True)
 class Options(session.Where):
-    """Flags of the command."""
+    """Namespace and Secret of the certificate, and the form of the output."""
 
     namespace: str = NAMESPACE
     secret: str = WEBHOOK_SECRET
@@ -29,24 +29,24 @@ class Options(session.Where):
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the status to `out`, or why there is none to `err`. Returns the exit code."""
+    """Write the status to `out`, or the problem to `err`. Returns the exit code."""
     return session.run("certs status", partial(_run, options, out), err, right="")
 
 
 async def _run(options: Options, out: TextIO) -> int:
     session.check_name(options.namespace)
     session.check_name(options.secret)
-    async with session.connect_to(options) as to:
-        found = await read_certificates(to.client, options.namespace, options.secret)
-    if not (found.secret or found.crd or any(found.configurations.values())):
+    async with session.connect_to(options) as connection:
+        certificates = await read_certificates(connection.client, options.namespace, options.secret)
+    if not (certificates.secret or certificates.crd or any(certificates.configurations.values())):
         raise KubeError(session.NOT_INSTALLED)
-    status = certificate_status(found, now())
+    status = certificate_status(certificates, now())
     write(status, options.output, out)
     return session.FAILED if status.problems else session.DONE
 
 
 def write(status: Status, output: str, out: TextIO) -> None:
-    """As a table for people, or with the same facts for programs."""
+    """Write the status as a table, or as JSON or YAML."""
     if output in FORMS:
         out.write(dump(msgspec.to_builtins(status), output))
     else:
@@ -60,25 +60,31 @@ def _table(status: Status, out: TextIO) -> None:
         ("CERTIFICATE", "KEY", "FROM", "UNTIL", "DAYS LEFT", "RENEWAL", "ISSUER", "NAMES"),
         *(
             (
-                each.use,
-                each.key,
-                each.not_before,
-                each.not_after,
-                str(each.days_left),
-                each.renewal or "-",
-                each.issuer,
-                ", ".join(each.names) or "-",
+                certificate.use,
+                certificate.key,
+                certificate.not_before,
+                certificate.not_after,
+                str(certificate.days_left),
+                certificate.renewal or "-",
+                certificate.issuer,
+                ", ".join(certificate.names) or "-",
             )
-            for each in status.certificates
+            for certificate in status.certificates
         ),
     ]
     out.writelines(columns(rows, 2))
     out.write("\n")
-    has_serving = any(each.use == "serving" for each in status.certificates)
-    fine = "trusted" if has_serving else "there is none"
+    has_serving_certificate = any(certificate.use == "serving" for certificate in status.certificates)
+    verdict = "trusted" if has_serving_certificate else "there is none"
     callers = [
-        (f"{each.kind} {each.name}", each.webhook, each.host, each.bundle_written_by, each.problem or fine)
-        for each in status.callers
+        (
+            f"{caller.kind} {caller.name}",
+            caller.webhook,
+            caller.host,
+            caller.bundle_written_by,
+            caller.problem or verdict,
+        )
+        for caller in status.callers
     ]
     head = ("CALLED BY", "WEBHOOK", "AS", "CABUNDLE WRITTEN BY", "CERTIFICATE")
     out.writelines(columns([head, *callers], 2))

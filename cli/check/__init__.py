@@ -1,1 +1,1 @@
-"""`jobset validate` and `jobset render`: print the findings and objects that `authoring` makes."""
+"""The commands `jobset validate` and `jobset render`, which print findings and objects of `authoring`."""

@@ -1,4 +1,4 @@
-"""The commands about manifests: `jobset validate` and `jobset render`. Only parses flags."""
+"""The flags of `jobset validate` and `jobset render`."""
 
 import argparse
 import sys
@@ -57,7 +57,7 @@ exit codes:
 
 
 def add_validate(commands: Commands) -> None:
-    """Register `validate`."""
+    """Register the command `validate`."""
     parser = _command(commands, "validate", VALIDATE_EXAMPLES)
     add = parser.add_argument
     add("-o", "--output", choices=("text", "json", "yaml", "sarif", "github"), default="text", help="default: text")
@@ -75,7 +75,7 @@ def add_validate(commands: Commands) -> None:
 
 
 def add_render(commands: Commands) -> None:
-    """Register `render`."""
+    """Register the command `render`."""
     parser = _command(commands, "render", RENDER_EXAMPLES)
     parser.add_argument("-o", "--output", choices=("yaml", "json", "tree"), default="yaml", help="default: yaml")
     parser.set_defaults(handler=run_module("cli.check.render", _prepare))
@@ -96,7 +96,7 @@ def _command(commands: Commands, name: str, examples: str) -> argparse.ArgumentP
 def _prepare(parsed: argparse.Namespace) -> None:
     """Set the files to read, and the feature gates. Ends the program if the flags contradict each other."""
     parsed.names = [*parsed.files, *parsed.filename]
-    from api.features import FeatureGates  # noqa: PLC0415 (not to print help or completions)
+    from api.features import FeatureGates  # noqa: PLC0415 (help and completions do not need it)
 
     problem = ""
     if not parsed.names:
@@ -114,7 +114,7 @@ def _prepare(parsed: argparse.Namespace) -> None:
 
 
 def add_namespace_flags(parser: argparse.ArgumentParser) -> None:
-    """Register the flags for what policies read of the namespace."""
+    """Register the flags for labels and annotations of the namespace, and for the time, which policies read."""
     for kind in ("label", "annotation"):
         name, text = f"namespace_{kind}s", f"{kind} of the namespace, for policies; repeatable"
         parser.add_argument(
@@ -128,10 +128,10 @@ def add_namespace_flags(parser: argparse.ArgumentParser) -> None:
 def _time(text: str) -> "datetime":
     from policy.exceptions import time_of  # noqa: PLC0415 (only for this flag)
 
-    found = time_of(text)
-    if found is None:
+    time = time_of(text)
+    if time is None:
         raise argparse.ArgumentTypeError(f"{text!r}: write a time such as 2030-01-31T12:00:00Z")
-    return found
+    return time
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Checks of manifests at the cluster of a kubeconfig, with the rights of the user."""
+"""Connects to the cluster of a kubeconfig to check manifests with the rights of the user."""
 
 import asyncio
 import contextlib
@@ -13,16 +13,16 @@ from kube.errors import KubeError, NotFound
 
 @contextlib.asynccontextmanager
 async def connect(kubeconfig: str, context: str, *, empty: bool = False) -> AsyncIterator[ServerChecks]:
-    """Checks at the cluster of a kubeconfig. Raises `CheckError` if it cannot be reached or does not serve JobSets.
+    """Checks at a cluster. Raises `CheckError` if the cluster cannot be reached or does not serve JobSets.
 
-    `empty`: see `ServerChecks`.
+    `empty`: whether the cluster runs only for these checks.
     """
     path = f"/apis/{JOBSETS.api_version}"
     try:
-        async with session.connect(kubeconfig=kubeconfig, context=context) as to:
+        async with session.connect(kubeconfig=kubeconfig, context=context) as connection:
             async with asyncio.timeout(TIMEOUT):
-                await to.client.raw(path)
-            yield ServerChecks(to.client, to.namespace, empty=empty)
+                await connection.client.raw(path)
+            yield ServerChecks(connection.client, connection.namespace, empty=empty)
     except NotFound as error:
         raise CheckError(f"the cluster does not serve JobSets ({path}): apply manifests/install.yaml first") from error
     except (KubeError, TimeoutError) as error:

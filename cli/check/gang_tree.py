@@ -1,6 +1,6 @@
-"""The groups of a JobSet as an indented tree for people: which pods wait for each other, in which domain. Pure.
+"""Draws the groups of a JobSet (spec.scheduling) as an indented tree of lines. Pure.
 
-The end of a group's name is a hash of values that only a stored JobSet has; it is written as dots.
+The end of a group's name is a hash of values that only a stored JobSet has. It is written as dots.
 """
 
 from collections.abc import Iterator
@@ -14,39 +14,39 @@ from jobset_client.words import count_noun
 
 _HASH = 10
 _MAX_SHOWN = 3
-"""Equal groups, and Jobs of one group, that are shown; the rest is counted."""
+"""At most this many equal groups, and Jobs of one group, are written. The number of the others is added."""
 
 
 def picture(js: JobSet) -> Iterator[str]:
-    """Lines without their ends."""
-    wanted = forest(js)
-    if wanted is None:
+    """The lines of the tree, without line ends."""
+    trees = forest(js)
+    if trees is None:
         yield f"JobSet {js.metadata.name}: no groups, pods are scheduled one by one"
         return
-    groups = list(wanted.groups())
-    pods = sum(root.pods for root in wanted.roots)
+    groups = list(trees.groups())
+    pods = sum(root.pods for root in trees.roots)
     jobs = sum(len(group.jobs) for group in groups)
-    priority = f", priority class {wanted.priority_class}" if wanted.priority_class else ""
+    priority = f", priority class {trees.priority_class}" if trees.priority_class else ""
     numbers = ", ".join((count_noun(len(groups), "group"), count_noun(jobs, "Job"), count_noun(pods, "pod")))
     yield f"JobSet {js.metadata.name}: {numbers}{priority}"
-    yield from _level(wanted.roots, "  ")
+    yield from _level(trees.roots, "  ")
 
 
 def _level(groups: tuple[Group, ...], indent: str) -> Iterator[str]:
-    """Sibling groups; of consecutive equal ones, the first few."""
-    for _, run in groupby(groups, _like):
-        alike = list(run)
-        for group in alike[:_MAX_SHOWN]:
+    """The lines of sibling groups and of the groups below them. Of consecutive equal groups, the first few."""
+    for _, run in groupby(groups, _without_names):
+        equal_groups = list(run)
+        for group in equal_groups[:_MAX_SHOWN]:
             yield indent + _line(group)
             yield from _level(group.children, indent + "  ")
-        if len(alike) > _MAX_SHOWN:
-            yield f"{indent}and {len(alike) - _MAX_SHOWN} more like it"
+        if len(equal_groups) > _MAX_SHOWN:
+            yield f"{indent}and {len(equal_groups) - _MAX_SHOWN} more like it"
 
 
-def _like(group: Group) -> Group:
-    """The group without names, for a comparison that ignores them."""
+def _without_names(group: Group) -> Group:
+    """The group without names of groups and Jobs, for comparisons."""
     jobs = tuple(("", pods) for _, pods in group.jobs)
-    return replace(group, name="", jobs=jobs, children=tuple(map(_like, group.children)))
+    return replace(group, name="", jobs=jobs, children=tuple(map(_without_names, group.children)))
 
 
 def _line(group: Group) -> str:

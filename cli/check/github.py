@@ -1,4 +1,4 @@
-"""Findings as commands of a GitHub workflow, which shows them beside the changed lines of a pull request. Pure."""
+"""Writes findings as commands of a GitHub workflow, which shows them at the lines of a pull request. Pure."""
 
 from authoring.findings import Finding, Report
 from cli.messages import printable
@@ -9,7 +9,7 @@ _PROPERTY = {**_TEXT, **str.maketrans({":": "%3A", ",": "%2C"})}
 
 
 def github_lines(report: Report) -> list[str]:
-    """A line for each finding, and for each check that could not be made. No text of a file begins a command."""
+    """A line for each finding, and for each problem. Texts of manifests are escaped, so they cannot begin a command."""
     problems = [f"::error title=jobset validate::{_escape(problem)}" for problem in report.problems]
     return [*map(_line, report.findings), *problems]
 

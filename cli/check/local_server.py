@@ -1,7 +1,7 @@
-"""`jobset validate --local-server`: starts an API server for one run, which serves JobSets and holds no objects.
+"""Starts an API server for one run of `jobset validate --local-server`. It serves JobSets and has no objects.
 
-The checks are those of any other cluster (`server_checks`), so findings are those of a cluster without policies and
-quotas.
+The checks are the same as for any cluster (authoring/server_checks.py), so the findings are those of a cluster without
+policies and quotas.
 """
 
 import contextlib
@@ -26,10 +26,10 @@ SPEC = ClusterSpec(name="validate", profile="api", audit=False)
 def local_cluster(
     flag: str, spec: ClusterSpec, beside: str, prepare: Callable[[Cluster, Path, contextlib.ExitStack], None]
 ) -> Iterator[Cluster]:
-    """A control plane, made ready by `prepare`, for the length of the block.
+    """A control plane that runs for the length of the block. `prepare` is called after its start.
 
-    Raises `CheckError` if none can be started. `flag`: the flag that asks for it. `beside`: what else is started, in
-    words.
+    `flag`: the flag of the user. `beside`: the end of a message that names what else is started. Raises `CheckError` if
+    the control plane cannot be started.
     """
     if not has_binaries(Sources()):
         raise CheckError(f"{flag} needs kube-apiserver and etcd: `jobset cluster fetch` brings them here, once")
@@ -46,7 +46,7 @@ def local_cluster(
 
 @contextlib.asynccontextmanager
 async def start_server() -> AsyncIterator[ServerChecks]:
-    """Checks against an API server that runs for the length of the block. Raises `CheckError`."""
+    """Checks at an API server that runs for the length of the block. Raises `CheckError` if it cannot be started."""
     with local_cluster("--local-server", SPEC, "", _install) as cluster:
         async with connect(str(cluster.kubeconfig), "", empty=True) as checks:
             yield checks

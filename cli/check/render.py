@@ -1,4 +1,4 @@
-"""`jobset render`: writes the objects that the controller would create for a JobSet."""
+"""Runs `jobset render`: writes the objects that the controller would create for JobSets of manifests."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _FIRST = ("apiVersion", "kind", "metadata", "spec")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to render and how. `namespace` is for manifests without a namespace; if it is empty, they get `default`."""
+    """The manifests and the form of the output. `namespace`: for manifests without one; empty means `default`."""
 
     names: Sequence[str]
     gates: FeatureGates
@@ -31,7 +31,7 @@ class Options:
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the objects to `out`, or, if any JobSet has faults, only those to `err`; returns the exit code."""
+    """Write the objects to `out`, or the faults to `err` if a JobSet has faults. Returns the exit code."""
     report = Report()
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
     jobsets = list(jobsets_in(inputs, Checks(options.gates, options.namespace), report))
@@ -66,13 +66,13 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 def to_yaml(body: JSON) -> str:
-    """One document, its separator included."""
+    """The body as a YAML document, with its separator."""
     ordered = {key: body[key] for key in (*_FIRST, *body) if key in body}
     return dump(ordered, "yaml", separated=True)
 
 
 def _write_yaml(bodies: Iterator[tuple[str, JSON]], out: TextIO) -> None:
-    """Write documents, with a comment where a stage begins."""
+    """Write documents, with a comment before the first document of each stage."""
     heading = ""
     for stage, body in bodies:
         if stage and stage != heading:

@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, which code hosts show beside the changed lines. Pure."""
+"""Writes findings as SARIF 2.1.0, which code hosts show at the changed lines. Pure."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _NO_RULE = "other"
 
 
 def sarif(report: Report) -> dict[str, Any]:
-    """A log of one run. Rules are those that findings name; a check that could not be made is a notification."""
+    """The SARIF log of one run, with the rules of its findings. Problems are notifications."""
     rules = _rules(report.findings)
     index = {rule["id"]: number for number, rule in enumerate(rules)}
     problems = [{"level": "error", "message": {"text": problem}} for problem in report.problems]
@@ -36,11 +36,11 @@ def sarif(report: Report) -> dict[str, Any]:
 
 
 def _rules(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Each rule once, by id."""
-    first: dict[str, FieldError] = {}
+    """The rules of the findings, sorted by id."""
+    errors_by_rule: dict[str, FieldError] = {}
     for finding in findings:
-        first.setdefault(finding.rule, finding.error)
-    return [_rule(name, first[name]) for name in sorted(first)]
+        errors_by_rule.setdefault(finding.rule, finding.error)
+    return [_rule(name, errors_by_rule[name]) for name in sorted(errors_by_rule)]
 
 
 def _rule(name: str, error: FieldError) -> dict[str, Any]:
@@ -79,6 +79,6 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
 
 
 def _uri(file: str) -> str:
-    """A path as a URI reference, relative ones relative to the checkout."""
+    """A path as a URI reference. A relative path stays relative."""
     path = PurePath(file)
     return path.as_uri() if path.is_absolute() else quote(os.fsencode(path.as_posix()))

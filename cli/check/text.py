@@ -1,4 +1,4 @@
-"""Findings as compilers write them, for people: place, message, the line, a mark under the place."""
+"""Writes findings in the form of compilers: position, message, the line of the file, a mark below the position."""
 
 import unicodedata
 from collections.abc import Container, Iterator, Sequence
@@ -9,16 +9,13 @@ from cli.messages import printable, write_messages
 from webhooks.jobset.ignored_rules import can_be_ignored
 
 _LINE_WIDTH = 160
-"""Characters of an offending line that are shown, around the place."""
+"""At most this many characters of a line are written, around the position."""
 _COLORS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "note": "\x1b[1;36m"}
 _BOLD, _RESET, _GREEN = "\x1b[1m", "\x1b[0m", "\x1b[1;32m"
 
 
 def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, with_names: Container[str] = ()) -> None:
-    """Each finding as compilers do it: place, message, the line, a mark under the place.
-
-    `with_names`: files with several JobSets, in which each finding names its JobSet.
-    """
+    """Write the findings. `with_names`: files whose findings name their JobSet, as they have several JobSets."""
     for finding in findings:
         location = f"{printable(finding.file)}:{finding.line}:{finding.column}:"
         severity = f"{finding.severity}:"
@@ -31,24 +28,21 @@ def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, with_na
 
 
 def write_faults(command: str, report: Report, err: TextIO, *, color: bool = False) -> int:
-    """Write the faults of files, and the files that could not be read.
-
-    Returns 2 for the latter, 1 for faults, else 0.
-    """
+    """Write faults and problems. Returns the exit code: 2 if there are problems, 1 if there are only faults, else 0."""
     write_text(report.findings, err, color=color, with_names=report.files_with_several)
     write_messages(command, report.problems, err)
     return 2 if report.problems else 1 if report.errors else 0
 
 
 def _excerpt(finding: Finding, *, color: bool) -> Iterator[str]:
-    """The offending line and the mark under it; of a long line, the part around the position."""
-    at = finding.column - 1
-    first = 0 if len(finding.text) <= _LINE_WIDTH else max(0, at - _LINE_WIDTH // 2)
-    excerpt = finding.text[first : first + _LINE_WIDTH]
+    """The line of a finding and the mark below the position. Of a long line, the part around the position."""
+    position = finding.column - 1
+    start = 0 if len(finding.text) <= _LINE_WIDTH else max(0, position - _LINE_WIDTH // 2)
+    excerpt = finding.text[start : start + _LINE_WIDTH]
     if not excerpt.strip():
         return
-    before = printable(excerpt[: at - first])
-    marked = printable(excerpt[at - first : finding.end_column - 1 - first])
+    before = printable(excerpt[: position - start])
+    marked = printable(excerpt[position - start : finding.end_column - 1 - start])
     lead = "".join("\t" if char == "\t" else " " * _width(char) for char in before)
     mark = "^" + "~" * (sum(map(_width, marked)) - 1)
     yield f"  {printable(excerpt)}"
@@ -56,6 +50,7 @@ def _excerpt(finding: Finding, *, color: bool) -> Iterator[str]:
 
 
 def _width(char: str) -> int:
+    """The number of columns of a character on a terminal."""
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1

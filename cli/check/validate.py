@@ -1,7 +1,7 @@
-"""`jobset validate`: checks manifests as the webhook would, before they are sent; writes a report.
+"""Runs `jobset validate`: checks manifests before they are sent, and writes a report.
 
-Exit codes: 0 valid (warnings are allowed), 1 faults, 2 not everything could be checked. A check of the cluster that a
-missing right prevents is a note, and counts for 2 only with --strict.
+Exit codes: 0 valid (warnings are allowed), 1 faults, 2 not everything could be checked. If a right is missing for a
+check of the cluster, this is a note. The exit code is then 2 only with --strict.
 """
 
 import contextlib
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Options(validation.Options):
-    """What to check, where, and the form of the report. `command`: as the user called it.
+    """The options of the checks, and the form of the report.
 
-    `server`: check at the cluster of `kubeconfig` and `context` as well; `local_server`: at an API server that is
-    started on this machine for the run.
+    - `server`: check at the cluster of `kubeconfig` and `context`, too.
+    - `local_server`: check at an API server that is started on this machine for the run, too.
+    - `command`: the command for messages.
     """
 
     output: str = "text"
@@ -38,7 +39,7 @@ class Options(validation.Options):
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Check, write the report to `out` and problems to `err`; gives the exit code."""
+    """Check the manifests, write the report to `out` and problems to `err`. Returns the exit code."""
     report = _run_checks(options)
     if options.output in FORMS:
         out.write(dump(report.json(), options.output))
@@ -52,7 +53,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         if report.hidden_count:
             out.write(f"and {report.hidden_count} more\n")
         if report.explanations:
-            from authoring.policies import explanation_lines  # noqa: PLC0415 (rules of policies, where there are any)
+            from authoring.policies import explanation_lines  # noqa: PLC0415 (loaded only if there are policies)
 
             out.writelines(f"{printable(line)}\n" for line in explanation_lines(report.explanations))
         out.write(f"{report.summary}\n")
@@ -61,7 +62,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 def _run_checks(options: Options) -> Report:
-    """The report. Without a server nothing has to be awaited, so no event loop is started."""
+    """Run the checks, and return the report. Without a server no event loop is started."""
     checking = check(options)
     if options.server or options.local_server:
         import asyncio  # noqa: PLC0415 (a tenth of the time that a check takes)
@@ -76,7 +77,7 @@ def _run_checks(options: Options) -> Report:
 
 
 def check(options: Options) -> Coroutine[Any, Any, Report]:
-    """The findings about the manifests, and those of the server, if there is one."""
+    """The coroutine of the checks, with those of the server if the options name one."""
     return check_manifests(options, _server(options))
 
 
@@ -90,12 +91,12 @@ def exit_code(report: Report, options: Options) -> int:
 @contextlib.asynccontextmanager
 async def _server(options: Options) -> AsyncIterator["ServerChecks | None"]:
     if options.local_server:
-        from cli.check.local_server import start_server  # noqa: PLC0415 (a second of imports that offline checks need not pay)
+        from cli.check.local_server import start_server  # noqa: PLC0415 (a second of imports)
 
         async with start_server() as server:
             yield server
     elif options.server:
-        from cli.check.cluster import connect  # noqa: PLC0415 (the same)
+        from cli.check.cluster import connect  # noqa: PLC0415 (a second of imports)
 
         async with connect(options.kubeconfig, options.context) as server:
             yield server

@@ -1,1 +1,1 @@
-"""`jobset explain`: why a JobSet waits or has failed, in plain words. `diagnose` finds the causes."""
+"""The command `jobset explain`, which prints why JobSets wait or have failed. The package `diagnose` finds it out."""

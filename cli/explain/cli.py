@@ -1,7 +1,7 @@
-"""`jobset explain`: why JobSets wait, or how they ended. Reads a cluster with the user's credentials; changes nothing.
+"""The flags of `jobset explain`, which reads a cluster with the user's credentials and changes nothing.
 
-Exit codes: 0 explained (without a name: also without JobSets), 1 there is no such JobSet, 2 wrong usage, or the
-cluster does not answer or lets nothing be read.
+Exit codes: 0 explained (without a name also if there are no JobSets), 1 the JobSet does not exist, 2 wrong usage, no
+answer of the cluster, or no right to read JobSets.
 """
 
 import argparse
@@ -28,7 +28,7 @@ exit codes:
 
 
 def add_explain(commands: Commands) -> None:
-    """Register `explain`."""
+    """Register the command `explain`."""
     description = "Say why a JobSet waits, or how it ended, in plain words."
     parser = add_command(commands, "explain", EXAMPLES, description)
     add = parser.add_argument
@@ -42,5 +42,5 @@ def add_explain(commands: Commands) -> None:
 
 
 def _join_name(parsed: argparse.Namespace) -> None:
-    """Join `jobset NAME`, as for kubectl, to `jobset/NAME`. Names are checked where they are read."""
+    """Join the words `jobset NAME`, which kubectl accepts, to `jobset/NAME`. `session.jobset_name` checks the name."""
     parsed.name = "/".join(parsed.name) if parsed.name else None

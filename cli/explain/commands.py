@@ -1,4 +1,4 @@
-"""The commands in a sentence of an explanation, so that each can be printed on a line of its own. Pure."""
+"""Finds the commands in a sentence of an explanation. Each command can then be printed on a line of its own. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -6,16 +6,16 @@ from collections.abc import Iterator
 _BEGINS = re.compile(r"(?<![\w/'\"])(?:kubectl|jobset) (?=[-a-z])")
 _WORD = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"])+")
 _AFTER = ",;:)"
-"""A character that ends a command if it is the last of a word."""
+"""Characters that end a command at the end of a word."""
 _PROSE = frozenset({
     *("about", "and", "are", "as", "deletes", "else", "for", "gives", "has", "have", "if", "is", "its", "lists"),
     *("names", "on", "once", "or", "say", "says", "show", "shows", "that", "to", "until", "which", "while", "who"),
 })  # fmt: skip
-"""Words that follow a command in a sentence: none of them is part of a recommended command."""
+"""Words that end a command, since they are never part of a recommended command."""
 
 
 def commands_in(sentence: str) -> tuple[str, ...]:
-    """The commands in a sentence, each once."""
+    """The commands in a sentence, without repetitions."""
     return tuple(dict.fromkeys(_commands(sentence)))
 
 

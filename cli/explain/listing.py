@@ -1,4 +1,4 @@
-"""`jobset explain` without a name: every JobSet in one line, with the cause of its wait."""
+"""The list of `jobset explain` without a name: one line for each JobSet, with the cause of its wait."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,13 +24,16 @@ from kube.parallel import each
 from kube.reader import Reader
 
 MAX_JOBSETS = 1000
-"""JobSets of one list. Each that has not ended costs three to twelve calls."""
+"""At most this many JobSets are listed. A JobSet that has not ended costs three to twelve requests."""
 _TOGETHER = 8
-"""JobSets in memory at a time while they are explained."""
+"""At most this many JobSets are explained at the same time."""
 
 
 class Listing:
-    """The lines of a list, in the order of namespace and name. `left_out`: whether there are more JobSets."""
+    """The lines of a list, sorted by namespace and name.
+
+    `bodies`: the explanations as JSON. `left_out`: whether there are more JobSets than `MAX_JOBSETS`.
+    """
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
@@ -45,7 +48,7 @@ class Listing:
         self._reconciled |= was_reconciled(js)
         now = wall_clock()
         since = age_of(explanation.root.since, now)
-        own, no_manager = _apart(explanation)
+        own, no_manager = _without_manager_finding(explanation)
         if no_manager is not None:
             self._unmanaged += 1
             self._no_manager = no_manager
@@ -60,9 +63,9 @@ class Listing:
         self._unseen |= dict.fromkeys(explanation.unseen)
 
     async def look_for_manager(self, client: Client) -> None:
-        """Look for a manager if no set has made `explain` read its lease.
+        """Look for a manager if this is not known from the JobSets.
 
-        A manager without leader election has no lease: it runs if anything was done about one of the sets.
+        A manager without leader election has no lease. It runs if a JobSet of the list has a status.
         """
         if not self.bodies or (self._no_manager and not self._reconciled):
             return
@@ -75,9 +78,9 @@ class Listing:
         self._unseen |= dict.fromkeys(read.unseen)
 
     def write(self, out: TextIO, *, namespaces: bool, width: int = 0) -> None:
-        """A table, the last column of which is never cut; wrapped, if there is a `width`.
+        """Write the table, and below it that no manager runs, and which facts could not be read.
 
-        Below it, once each: that no manager runs, and what was not read.
+        The last column is wrapped at `width`, if that is not 0, and never cut. `namespaces`: write their column, too.
         """
         rows = [("NAMESPACE", "NAME", "STATE", "SINCE", "CAUSE"), *self._rows]
         out.writelines(columns([row if namespaces else row[1:] for row in rows], width=width))
@@ -87,16 +90,16 @@ class Listing:
         out.writelines(f"not looked at: {printable(note)}\n" for note in self._unseen)
 
 
-def _apart(explanation: Explanation) -> tuple[Explanation, Finding | None]:
-    """The explanation without the finding that no manager runs, and that finding, which is the same for all sets."""
+def _without_manager_finding(explanation: Explanation) -> tuple[Explanation, Finding | None]:
+    """The explanation without the finding that no manager runs, and this finding, which is the same for all sets."""
     root = explanation.root
-    found = next((below for below in root.because if below.cause in UNMANAGED), None)
-    own_findings = tuple(below for below in root.because if below is not found)
-    return replace(explanation, root=replace(root, because=own_findings)), found
+    no_manager = next((finding for finding in root.because if finding.cause in UNMANAGED), None)
+    own_findings = tuple(finding for finding in root.because if finding is not no_manager)
+    return replace(explanation, root=replace(root, because=own_findings)), no_manager
 
 
 def cause_line(explanation: Explanation) -> str:
-    """The cause of a set's wait in one line: the first of the most severe findings, and its deepest cause.
+    """The cause of a set's wait in one line: the first of the most severe findings, and the deepest finding below it.
 
     Empty for a set that runs.
     """
@@ -104,28 +107,28 @@ def cause_line(explanation: Explanation) -> str:
     if explanation.headline or worst is None:
         return one_line(explanation.headline)
     words = [worst.message]
-    while below := _cause(worst):
-        if below.level is Level.NOTE:
+    while cause := _cause(worst):
+        if cause.level is Level.NOTE:
             break
-        worst, words = below, [words[0], below.message]
+        worst, words = cause, [words[0], cause.message]
     return ": ".join(map(one_line, words))
 
 
 def _cause(root: Finding) -> Finding | None:
-    """The first of the most severe findings; a note only if there is nothing else."""
-    worst = [Level.FAULT, Level.WAITS, Level.FINE, Level.NOTE]
-    return min(root.because, key=lambda below: worst.index(below.worst_level), default=None)
+    """The first of the most severe findings below a finding; a note only if there are only notes."""
+    severest_first = [Level.FAULT, Level.WAITS, Level.FINE, Level.NOTE]
+    return min(root.because, key=lambda finding: severest_first.index(finding.worst_level), default=None)
 
 
 async def listing(client: Client, namespace: str | None) -> Listing:
-    """Explain every JobSet of a namespace, or of all (None). Raises as listing JobSets does."""
+    """Explain all JobSets of a namespace; None: of all namespaces. Raises `KubeError`."""
     result, group = Listing(), list[JobSet]()
-    seen = 0
+    count = 0
     async for js in client.pages(JOBSETS, type=JobSet, namespace=namespace, limit=_TOGETHER, timeout=COMMAND_TIMEOUT):
-        if seen == MAX_JOBSETS:
+        if count == MAX_JOBSETS:
             result.left_out = True
             break
-        seen += 1
+        count += 1
         group.append(js)
         if len(group) == _TOGETHER:
             await _explain(client, group, result)
@@ -136,14 +139,14 @@ async def listing(client: Client, namespace: str | None) -> Listing:
 
 
 async def _explain(client: Client, group: Sequence[JobSet], result: Listing) -> None:
-    found: dict[str, Explanation] = {}
+    explanations: dict[str, Explanation] = {}
 
     async def explain_set(js: JobSet) -> None:
-        found[js.metadata.uid] = explain(await gather_about(client, js, wall_clock()))
+        explanations[js.metadata.uid] = explain(await gather_about(client, js, wall_clock()))
 
     failures = await each(group, explain_set, lambda js: f"{js.metadata.namespace}/{js.metadata.name}: ")
     for js in group:
-        if js.metadata.uid in found:
-            result.add(js, found[js.metadata.uid])
+        if js.metadata.uid in explanations:
+            result.add(js, explanations[js.metadata.uid])
     if failures:
         raise KubeError(str(failures[0]))

@@ -1,4 +1,4 @@
-"""One run of `jobset explain`: connect, read, decide, write."""
+"""Runs `jobset explain`: reads facts from a cluster, and writes the explanations."""
 
 import asyncio
 import io
@@ -21,18 +21,19 @@ from diagnose.states import State
 from kube.clock import now as wall_clock
 
 ENDED = (State.COMPLETED, State.FAILED)
-"""States after which nothing changes."""
+"""States in which a JobSet changes no more."""
 EVERY = 2.0
 """Seconds between two updates of `--watch`."""
 _AGES = re.compile(r'"time": "[^"]*"|\d+ (?:s|min|h|d)\b')
-"""Texts that change between updates although the JobSet has not changed."""
+"""Times and ages, which change between updates although the JobSet has not changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(session.Where):
-    """What to explain and the form of the output.
+    """The JobSets to explain, and the form of the output.
 
-    Without a name: all JobSets of the namespace, or of all (`everywhere`). `watch`: print it again when it changes.
+    Without a name, all JobSets of the namespace are explained, or of all namespaces (`everywhere`). `watch`: write the
+    explanation again when it changes.
     """
 
     name: str | None = None
@@ -42,7 +43,7 @@ class Options(session.Where):
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the explanation to `out` or the problem to `err`; gives the exit code."""
+    """Write the explanation to `out`, or the problem to `err`. Returns the exit code."""
     if options.name is None:
         work = partial(_explain_all, options, out, err)
         return session.run("explain", work, err, right="list", everywhere=options.everywhere)
@@ -53,11 +54,11 @@ async def _explain_one(options: Options, name_or_path: str, out: TextIO) -> int:
     name = session.jobset_name(name_or_path)
     if options.everywhere:
         raise session.UsageError("-A lists all JobSets: leave out the name, or write -n NAMESPACE")
-    async with session.connect_to(options) as to, session.naming(to, name):
+    async with session.connect_to(options) as connection, session.naming(connection, name):
 
         async def page() -> _Page:
             now = wall_clock()
-            explanation = explain(await gather(to.client, to.namespace, name, now))
+            explanation = explain(await gather(connection.client, connection.namespace, name, now))
             body = show.json_form(explanation, now)
             ended = explanation.state in ENDED
             if options.output != "text":
@@ -73,24 +74,28 @@ async def _explain_one(options: Options, name_or_path: str, out: TextIO) -> int:
 
 
 async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
-    async with session.connect_to(options) as to, session.naming(to, ""):
+    async with session.connect_to(options) as connection, session.naming(connection, ""):
 
         async def page() -> _Page:
-            found = await listing(to.client, None if options.everywhere else to.namespace)
-            if not (found.bodies or options.everywhere) and (
-                text := await session.no_namespace(to.client, to.namespace)
+            jobsets = await listing(connection.client, None if options.everywhere else connection.namespace)
+            if not (jobsets.bodies or options.everywhere) and (
+                text := await session.no_namespace(connection.client, connection.namespace)
             ):
                 raise session.UsageError(text)
-            body = {"items": found.bodies}
+            body = {"items": jobsets.bodies}
             table = io.StringIO()
             if options.output != "text":
                 table.write(dump(body, options.output))
-            elif found.bodies:
-                found.write(table, namespaces=options.everywhere, width=width_of(out))
+            elif jobsets.bodies:
+                jobsets.write(table, namespaces=options.everywhere, width=width_of(out))
             else:
-                scope = "in any namespace" if options.everywhere else f"in namespace {to.namespace}: -A looks in all"
+                scope = (
+                    "in any namespace"
+                    if options.everywhere
+                    else f"in namespace {connection.namespace}: -A looks in all"
+                )
                 err.write(f"there are no JobSets {scope}\n")
-            if found.left_out:
+            if jobsets.left_out:
                 err.write(
                     f"there are more: only the first {MAX_JOBSETS} are shown; -n NAMESPACE or a name shows others\n"
                 )
@@ -102,7 +107,7 @@ async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """The text, its JSON form, and whether it is final."""
+    """The text of an explanation, the same as JSON, and whether the JobSet has ended."""
 
     text: str
     body: dict[str, Any]
@@ -110,15 +115,15 @@ class _Page:
 
 
 async def _pages(options: Options, page: Callable[[], Awaitable[_Page]], out: TextIO) -> None:
-    """Write a page. With `--watch` write it again when its content changes, until the set has ended."""
-    last_text = ""
+    """Write a page. With `--watch`, write the page again when its content changes, until the JobSet has ended."""
+    last_content = ""
     while True:
-        found_page = await page()
-        content = _AGES.sub("", json.dumps(found_page.body))
-        if content != last_text:
-            out.write(f"\n{found_page.text}" if last_text and found_page.text else found_page.text)
+        current = await page()
+        content = _AGES.sub("", json.dumps(current.body))
+        if content != last_content:
+            out.write(f"\n{current.text}" if last_content and current.text else current.text)
             out.flush()
-        if found_page.ended or not options.watch:
+        if current.ended or not options.watch:
             return
-        last_text = content
+        last_content = content
         await asyncio.sleep(EVERY)

@@ -1,6 +1,6 @@
-"""How an explanation is written for people and for programs. Pure.
+"""Writes an explanation as text and as JSON. Pure.
 
-The JSON form is an interface: members are added, never renamed.
+The JSON form is an interface: members may be added, and are never renamed.
 """
 
 import re
@@ -13,13 +13,13 @@ from diagnose.reasons import Explanation
 from diagnose.times import age, clock, seconds_since
 
 _QUOTED = re.compile('"[^"]*"')
-"""The first match in a line is the name of the object."""
+"""A text in quotes. In messages about Jobs, the first one in a line is the name of an object."""
 
 
 class Line(NamedTuple):
-    """A statement or a fix.
+    """A statement or a fix, which may be wrapped to several lines.
 
-    `lead` is written before its first line, `below` before the others; `level` None: a fix or a note.
+    `lead` is written before its first line, `below` before each further line. `level`: None for a fix or a note.
     """
 
     lead: str
@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
 
 def text(explanation: Explanation, now: datetime) -> Iterator[str]:
-    """Lines without their ends, as long as they are."""
+    """The lines of an explanation without line ends and without wrapping."""
     for line in lines(explanation, now):
         yield f"{line.lead}{line.words}"
 
@@ -46,20 +46,23 @@ def lines(explanation: Explanation, now: datetime) -> Iterator[Line]:
 
 
 def _below(finding: Finding, indent: str, shown: str, now: datetime) -> Iterator[Line]:
-    """The lines below a finding; a time that is printed above is not repeated."""
-    for number, under in enumerate(finding.because):
-        last = number == len(finding.because) - 1
-        since = "" if under.since == shown else _since(under.since, now)
-        deeper = indent + ("  " if last else "│ ")
-        hang = deeper + ("│ " if under.because else "  ")
-        yield Line(f"{indent}{'└' if last else '├'} ", hang, f"{one_line(under.message)}{since}", under.level)
-        yield from _below(under, deeper, under.since or shown, now)
-        if under.fix:
-            yield Line(f"{deeper}to fix: ", f"{deeper}  ", under.fix)
+    """The lines below a finding. `shown`: the time of the line above, which is not repeated."""
+    for position, cause in enumerate(finding.because):
+        is_last = position == len(finding.because) - 1
+        since = "" if cause.since == shown else _since(cause.since, now)
+        deeper = indent + ("  " if is_last else "│ ")
+        hang = deeper + ("│ " if cause.because else "  ")
+        yield Line(f"{indent}{'└' if is_last else '├'} ", hang, f"{one_line(cause.message)}{since}", cause.level)
+        yield from _below(cause, deeper, cause.since or shown, now)
+        if cause.fix:
+            yield Line(f"{deeper}to fix: ", f"{deeper}  ", cause.fix)
 
 
 def one_line(words: str) -> str:
-    """Text of several lines, such as messages about Jobs, in one: each different line once, with its number."""
+    """A text of several lines, such as a message about Jobs, in one line.
+
+    Lines that differ only in the name of an object are written once, with the number of the others.
+    """
     lines = dict.fromkeys(" ".join(line.split()) for line in words.splitlines() if line.strip())
     alike: dict[str, list[str]] = {}
     for line in lines:
@@ -68,13 +71,13 @@ def one_line(words: str) -> str:
 
 
 def age_of(moment: str, now: datetime) -> str:
-    """`12 min`; empty without a time."""
+    """The age of a time, such as `12 min`; empty for an empty text."""
     seconds = seconds_since(moment, now)
     return "" if seconds is None else age(seconds)
 
 
 def _since(moment: str, now: datetime) -> str:
-    """` (since 14:05:03Z, 12 min)`, with the date if it was another day."""
+    """A time in brackets, as in ` (since 14:05:03Z, 12 min)`, with the date if it is not today; or empty."""
     seconds = seconds_since(moment, now)
     if seconds is None:
         return ""
@@ -82,7 +85,7 @@ def _since(moment: str, now: datetime) -> str:
 
 
 def json_form(explanation: Explanation, now: datetime) -> dict[str, Any]:
-    """For programs."""
+    """The explanation as JSON."""
     return {
         "namespace": explanation.namespace,
         "name": explanation.name,
@@ -102,5 +105,5 @@ def _json(finding: Finding) -> dict[str, Any]:
         "since": finding.since,
         "wayOut": finding.fix,  # deprecated
         "remedy": finding.fix,
-        "because": [_json(under) for under in finding.because],
+        "because": [_json(cause) for cause in finding.because],
     }

@@ -1,1 +1,1 @@
-"""`jobset init`: a manifest for a framework, or from a PyTorchJob, an MPIJob or a Job."""
+"""The command `jobset init`, which prints a manifest for a framework or converts objects of other kinds."""

@@ -1,6 +1,6 @@
-"""`jobset init`: prints a manifest to begin with, for a framework or from the object of another controller.
+"""The flags of `jobset init`, which prints a manifest for a framework, or from the object of another controller.
 
-Exit codes: 0 printed, 1 the file has faults or nothing to convert, 2 wrong usage, or a file that cannot be read.
+Exit codes: 0 printed, 1 the file has faults or no object to convert, 2 wrong usage, or a file that cannot be read.
 """
 
 import argparse
@@ -10,7 +10,7 @@ from cli.commands import Commands, add_command, run_module, whole_number
 from kube.model.validation import dns1035_label
 
 FRAMEWORKS = {"torchrun": "pytorch", "jax": "jax", "mpi": "mpi", "ray": "ray"}
-"""The example that each framework's manifest is made from (examples/frameworks)."""
+"""The name of the example in examples/frameworks, by framework."""
 PARTS = ("checkpoints", "watchdog")
 MAX_NODES, MAX_GPUS, LONGEST_NAME = 4096, 64, 40
 EXAMPLES = """examples:
@@ -30,7 +30,7 @@ exit codes:
 
 
 def add_init(commands: Commands) -> None:
-    """Register `init`."""
+    """Register the command `init`."""
     description = "Print a manifest for a framework, or convert a PyTorchJob, an MPIJob or a Job."
     parser = add_command(commands, "init", EXAMPLES, description)
     add = parser.add_argument

@@ -1,4 +1,4 @@
-"""Prints the manifest of `jobset init` as YAML with comments, and unconverted fields on standard error."""
+"""Runs `jobset init`: prints a manifest as YAML, and fields that were not converted on standard error."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -16,13 +16,13 @@ from cli.output import dump
 
 @dataclass(frozen=True, slots=True)
 class Options(ManifestOptions):
-    """A framework with its sizes, or a file to convert."""
+    """The options of a framework's manifest, or a file to convert."""
 
     file: str = ""
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Print the manifest; gives the exit code."""
+    """Write the manifest to `out`, and notes and problems to `err`. Returns the exit code."""
     if options.file:
         return _convert_file(options.file, out, err)
     wanted = replace(options, name=options.name or options.framework)
@@ -37,8 +37,8 @@ def _convert_file(file: str, out: TextIO, err: TextIO) -> int:
     write_text(report.findings, err, color=colorful(err))
     if not (objects or report.errors or report.problems):
         report.problems.append(f"{file}: no PyTorchJob, MPIJob or Job in it")
-    left = [f"{kind} {name}: not converted: apply it as it is" for kind, _, name in sorted(inputs.other_names)]
-    err.writelines(f"jobset init: {line}\n" for line in [*report.problems, *lines, *left])
+    skipped = [f"{kind} {name}: not converted: apply it as it is" for kind, _, name in sorted(inputs.other_names)]
+    err.writelines(f"jobset init: {line}\n" for line in [*report.problems, *lines, *skipped])
     out.write(_yaml(objects))
     if report.problems or report.errors:
         return 1 if inputs.files else 2
@@ -46,16 +46,16 @@ def _convert_file(file: str, out: TextIO, err: TextIO) -> int:
 
 
 def _yaml(objects: Iterable[Mapping[str, Any]]) -> str:
-    return "---\n".join(dump(each, "yaml") for each in objects)
+    return "---\n".join(dump(body, "yaml") for body in objects)
 
 
 def _with_comments(text: str, comments: Mapping[str, str]) -> str:
-    """The text, with each comment before the first line that begins with its key."""
-    left = dict(comments)
+    """The text with each comment before the first line that begins with its key."""
+    unused = dict(comments)
     lines: list[str] = []
     for line in text.splitlines():
         words = line.lstrip()
-        if key := next((key for key in left if words.startswith(key)), ""):
-            lines.append(f"{line[: len(line) - len(words)]}# {left.pop(key)}")
+        if key := next((key for key in unused if words.startswith(key)), ""):
+            lines.append(f"{line[: len(line) - len(words)]}# {unused.pop(key)}")
         lines.append(line)
     return "\n".join(lines) + "\n"

@@ -1,1 +1,1 @@
-"""`jobset logs`, `wait`, `suspend` and `resume`: what an owner of a JobSet does with it, as themselves."""
+"""The commands that read or change one JobSet with the rights of the user, such as `jobset logs` and `suspend`."""

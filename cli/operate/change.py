@@ -1,4 +1,4 @@
-"""One run of `jobset suspend` or `jobset resume`: writes `spec.suspend` if it has an effect."""
+"""Runs `jobset suspend` and `jobset resume`: writes `spec.suspend` if this has an effect."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,43 +14,45 @@ from kube.client import Body, PatchType
 from kube.options import COMMAND_TIMEOUT
 
 FIELD_MANAGER = "jobset-cli"
-"""The field manager in metadata.managedFields of fields that commands write."""
+"""The field manager of fields that commands write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options(session.NamedJobSet):
-    """Which JobSet, and whether its pods shall run."""
+    """A JobSet, and the new value of `spec.suspend`."""
 
     suspend: bool
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the field, then the new state to `out`, or the problem to `err`. Returns the exit code."""
+    """Write the field, and then the new state to `out`, or the problem to `err`. Returns the exit code."""
     command = "suspend" if options.suspend else "resume"
 
     async def work() -> int:
-        async with session.open_jobset(options) as (to, js):
+        async with session.open_jobset(options) as (connection, js):
             if not is_change(js, suspend=options.suspend):
                 text = "is suspended already" if options.suspend else "is not suspended: there is nothing to resume"
                 out.write(f"{title(js)}: {text}\n")
                 return session.DONE
-            await refuse_queued(to, js, command)
-            write_warnings(command, await write(to, js, suspend_patch(js, suspend=options.suspend)), err)
+            await refuse_queued(connection, js, command)
+            write_warnings(command, await write(connection, js, suspend_patch(js, suspend=options.suspend)), err)
         out.write(f"{title(js)}: {'suspended' if options.suspend else 'resumed'}\n")
         return session.DONE
 
     return session.run(command, work, err, right="get and patch")
 
 
-async def write(to: session.Session, js: JobSet, body: Body, patch_type: PatchType = PatchType.MERGE) -> list[str]:
-    """Patch the JobSet as this command. Returns the API server's warnings."""
+async def write(
+    connection: session.Session, js: JobSet, body: Body, patch_type: PatchType = PatchType.MERGE
+) -> list[str]:
+    """Patch the JobSet, and return the API server's warnings."""
     warnings: list[str] = []
-    await to.client.patch(
+    await connection.client.patch(
         JOBSETS,
         js.metadata.name,
         body,
         patch_type=patch_type,
-        namespace=to.namespace,
+        namespace=connection.namespace,
         field_manager=FIELD_MANAGER,
         warnings=warnings,
         timeout=COMMAND_TIMEOUT,
@@ -59,13 +61,13 @@ async def write(to: session.Session, js: JobSet, body: Body, patch_type: PatchTy
 
 
 def write_warnings(command: str, texts: Iterable[str], err: TextIO) -> None:
-    """Write the API server's warnings."""
+    """Write the API server's warnings to `err`."""
     write_messages(command, (f"warning: {text}" for text in texts), err)
 
 
-async def refuse_queued(to: session.Session, js: JobSet, command: str) -> None:
-    """Raise `RefusedError` if Kueue decides when the JobSet runs."""
-    if not (queue_of(js) and await to.client.serves(kueue.GROUP)):
+async def refuse_queued(connection: session.Session, js: JobSet, command: str) -> None:
+    """Raise `RefusedError` if Kueue decides when the JobSet runs. Its text says what to do instead of `command`."""
+    if not (queue_of(js) and await connection.client.serves(kueue.GROUP)):
         return
     meta, workloads = js.metadata, kueue.workloads_of(js)
     patch = f'kubectl patch -n {meta.namespace} $({workloads} -o name) --type=merge -p \'{{"spec":{{"active":%s}}}}\''

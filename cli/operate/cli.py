@@ -1,4 +1,4 @@
-"""The commands that read or change one JobSet in a cluster. Only parses flags."""
+"""The flags of the commands that read or change one JobSet in a cluster."""
 
 import argparse
 from typing import Any, Final
@@ -8,7 +8,7 @@ from cli.completion import completes_names
 from jobset_client.states import STATES
 
 MAX_DIGITS: Final = 10
-"""Largest number of digits of a number of Jobs."""
+"""The maximum number of digits of a number of Jobs."""
 
 WAIT_EXAMPLES = """examples:
   %(prog)s train --for=completed                    without end
@@ -89,7 +89,7 @@ RESUMED = "Clears spec.suspend: Jobs that have not succeeded get pods again, in 
 
 
 def add_logs(commands: Commands) -> None:
-    """Register `logs`."""
+    """Register the command `logs`."""
     parser = _command(commands, "logs", LOGS_EXAMPLES)
     add = parser.add_argument
     add("--job", default="", metavar="JOB", help="only pods of this Job, such as train-workers-0")
@@ -103,7 +103,7 @@ def add_logs(commands: Commands) -> None:
 
 
 def add_wait(commands: Commands) -> None:
-    """Register `wait`."""
+    """Register the command `wait`."""
     parser = _command(commands, "wait", WAIT_EXAMPLES)
     parser.add_argument("--for", dest="state", required=True, choices=STATES, help="the state")
     parser.add_argument(
@@ -113,7 +113,7 @@ def add_wait(commands: Commands) -> None:
 
 
 def add_restart(commands: Commands) -> None:
-    """Register `restart`."""
+    """Register the command `restart`."""
     parser = _command(commands, "restart", RESTART_EXAMPLES)
     parser.add_argument(
         "--timeout", type=_seconds, default=300.0, metavar="DURATION", help="for its Jobs to be suspended; default: 5m"
@@ -122,7 +122,7 @@ def add_restart(commands: Commands) -> None:
 
 
 def add_scale(commands: Commands) -> None:
-    """Register `scale`."""
+    """Register the command `scale`."""
     parser = _command(commands, "scale", SCALE_EXAMPLES)
     text = "a ReplicatedJob and its number of Jobs, such as workers=6"
     parser.add_argument("replicas", nargs="+", action=_Sizes, type=_size, metavar="NAME=JOBS", help=text)
@@ -130,14 +130,14 @@ def add_scale(commands: Commands) -> None:
 
 
 def add_suspend(commands: Commands) -> None:
-    """Register `suspend`."""
+    """Register the command `suspend`."""
     examples = CHANGE_EXAMPLES.format(what=SUSPENDED, more="")
     parser = _command(commands, "suspend", examples)
     parser.set_defaults(handler=run_module("cli.operate.change"), suspend=True)
 
 
 def add_resume(commands: Commands) -> None:
-    """Register `resume`."""
+    """Register the command `resume`."""
     examples = CHANGE_EXAMPLES.format(what=RESUMED, more=", or one that a queue resumes")
     parser = _command(commands, "resume", examples)
     parser.set_defaults(handler=run_module("cli.operate.change"), suspend=False)
@@ -152,7 +152,7 @@ def _command(commands: Commands, name: str, examples: str) -> argparse.ArgumentP
 
 
 class _Sizes(argparse.Action):
-    """Numbers of Jobs by the name of their ReplicatedJob."""
+    """Collects the numbers of Jobs by the name of the ReplicatedJob. Refuses a name that is given twice."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: object) -> None:
         sizes = dict(values)
@@ -169,7 +169,7 @@ def _size(text: str) -> tuple[str, int]:
 
 
 def _seconds(text: str) -> float:
-    from app.durations import parse_duration  # noqa: PLC0415 (imports that other commands need not pay)
+    from app.durations import parse_duration  # noqa: PLC0415 (only for this flag)
 
     try:
         return parse_duration(text)

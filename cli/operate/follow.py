@@ -1,4 +1,4 @@
-"""`jobset logs -f`: the logs of a JobSet's pods as they are written, of each new attempt too, until the set ends."""
+"""Follows the logs of a JobSet's pods for `jobset logs -f`, also of new attempts, until the JobSet has ended."""
 
 import asyncio
 import re
@@ -23,19 +23,17 @@ from kube.resources import PODS
 from kube.watcher import Apply, Delete, Event, Init, InitDone
 
 MAX_FOLLOWED = 100
-"""Logs that are followed at once. The API server has an open connection to a kubelet for each."""
+"""At most this many logs are followed at once. For each, the API server has an open connection to a kubelet."""
 LONGEST_LINE = 256 << 10
-"""Bytes after which a line is broken in two."""
+"""Bytes after which a line is broken."""
 IDLE_SECONDS = 600.0
-"""Seconds of silence after which a log is asked for again, in case its connection is dead."""
+"""Seconds without a line after which a log is requested again, in case its connection is dead."""
 RETRY_PAUSE = 1.0
-"""Seconds until a log is requested again if its container still runs according to its pod."""
+"""Seconds until a log is requested again if its container still runs."""
 LAST_SECONDS = 30.0
-"""Seconds that logs are read for after the set has ended: its pods may write until they have ended."""
-
-
+"""Seconds without an ending log for which logs are read after the JobSet has ended, since its pods may still write."""
 _STAMPED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}(?:Z|[+-]\d\d:\d\d)) ", re.ASCII)
-"""The timestamp at the start of a line; further parts of a broken line have none."""
+"""The timestamp at the start of a line. Further parts of a broken line have no timestamp."""
 
 
 class _Meta(Base, frozen=True, kw_only=True):
@@ -46,17 +44,21 @@ class _Meta(Base, frozen=True, kw_only=True):
 
 
 class _Pod(Base, frozen=True, kw_only=True):
-    """The fields of a watched pod that matter for its logs."""
+    """The fields of a watched pod that are needed for its logs."""
 
     metadata: _Meta
     status: dict[str, Any] = {}
 
 
 class Follower:
-    """Follows one JobSet. `tail`: number of earlier lines to show; negative for all."""
+    """Follows the logs of one JobSet. `tail`: the number of earlier lines of each log; negative for all lines."""
 
-    def __init__(self, to: session.Session, js: JobSet, *, container: str, tail: int, out: TextIO, err: TextIO) -> None:
-        self._to, self._js, self._container, self._tail, self._out, self._err = to, js, container, tail, out, err
+    def __init__(
+        self, connection: session.Session, js: JobSet, *, container: str, tail: int, out: TextIO, err: TextIO
+    ) -> None:
+        self._connection, self._js = connection, js
+        self._container, self._tail = container, tail
+        self._out, self._err = out, err
         self._write_line = lines_of_programs(out)
         self._pods: dict[str, LogPod] = {}
         self._listing: set[str] | None = set()
@@ -74,12 +76,12 @@ class Follower:
         self._shown = False
 
     async def run(self, job: str) -> int:
-        """Follow until the set has ended or was deleted; gives the exit code. Empty `job`: all Jobs."""
+        """Follow until the JobSet has ended or was deleted. Returns the exit code. `job`: empty for all Jobs."""
         labels = selector(self._js, job)
-        pods = Target(PODS, _Pod, namespace=self._to.namespace, label_selector=labels, streaming=False)
+        pods = Target(PODS, _Pod, namespace=self._connection.namespace, label_selector=labels, streaming=False)
         watches = (
-            watch(self._to.client, pods, self._pod_event, on_error=raise_refusal),
-            watch_jobset(self._to, self._js, self._set_event),
+            watch(self._connection.client, pods, self._pod_event, on_error=raise_refusal),
+            watch_jobset(self._connection, self._js, self._set_event),
         )
         tasks = list(map(asyncio.ensure_future, watches))
         for task in tasks:
@@ -115,23 +117,23 @@ class Follower:
             raise self._fault
 
     def _start(self) -> None:
-        """Follow each log of the latest attempt that has begun and is not followed yet."""
+        """Follow the logs of the latest attempt whose containers have started and that are not followed yet."""
         attempt = newest_attempt(self._pods.values())
         if self._attempt >= 0 and attempt > self._attempt:
             self._err.write(f"jobset logs: attempt {attempt} begins\n")
-        first, self._attempt = self._attempt < 0, max(attempt, self._attempt)
+        is_first, self._attempt = self._attempt < 0, max(attempt, self._attempt)
         pods_of_attempt = [pod for pod in self._pods.values() if pod.attempt == self._attempt]
-        found = [log for log in logs(pods_of_attempt, self._container) if not log.waits]
+        readable = [log for log in logs(pods_of_attempt, self._container) if not log.waits]
         self._tasks = {log_key: task for log_key, task in self._tasks.items() if not task.done()}
         left_out = 0
-        for log in found:
+        for log in readable:
             log_key = (log.pod, log.run[0], log.container)
             if log_key in self._tasks or _run(log) in self._done:
                 continue
             if len(self._tasks) >= MAX_FOLLOWED:
                 left_out += 1
                 continue
-            task = asyncio.ensure_future(self._follow(log, log_key, tail=self._tail if first else -1))
+            task = asyncio.ensure_future(self._follow(log, log_key, tail=self._tail if is_first else -1))
             task.add_done_callback(self._task_ended)
             self._tasks[log_key] = task
         if left_out > self._left_out:
@@ -142,7 +144,7 @@ class Follower:
         self._left_out = left_out
 
     async def _follow(self, log: Log, log_key: tuple[str, ...], *, tail: int) -> None:
-        """Show one log until its container has ended or its pod is gone."""
+        """Write the lines of one log until its container has ended or its pod is gone."""
         while True:
             before = self._now(log)
             try:
@@ -154,7 +156,7 @@ class Follower:
                     break
                 self._tell(log, log_key, error)
             except KubeError:
-                pass  # the connection broke, or nothing was written for long
+                pass  # the connection broke, or the log was silent for `IDLE_SECONDS`
             if self._fault is not None:
                 break
             now = self._now(log)
@@ -166,7 +168,7 @@ class Follower:
         self._changed.set()
 
     def _tell(self, log: Log, log_key: tuple[str, ...], error: ApiError) -> None:
-        """Report why a log cannot be read, if nothing of it was shown yet: each cause once, with one log."""
+        """Report why a log cannot be read, if no line of it was written yet. Report each cause once, with one log."""
         if log_key in self._last or log_key in self._reported:
             return
         self._reported.add(log_key)
@@ -178,25 +180,27 @@ class Follower:
             self._err.write("jobset logs: others have no log for the same reason\n")
 
     async def _read(self, log: Log, log_key: tuple[str, ...], tail: int) -> None:
-        """Show new lines of the log as long as the API server sends them."""
+        """Write new lines of the log as long as the API server sends them."""
         last = self._last.get(log_key, "")
         query = [("container", log.container), ("follow", "true"), ("timestamps", "true")]
         query += [("sinceTime", last[:19] + last[29:])] if last else [("tailLines", str(tail))] if tail >= 0 else []
-        path = PODS.path(self._to.namespace, log.pod, "log")
-        async with self._to.client.log(path, tuple(query), idle=IDLE_SECONDS, break_after=LONGEST_LINE) as lines:
+        path = PODS.path(self._connection.namespace, log.pod, "log")
+        async with self._connection.client.log(
+            path, tuple(query), idle=IDLE_SECONDS, break_after=LONGEST_LINE
+        ) as lines:
             async for line in lines:
                 text = line.decode("utf-8", "replace")
-                if found := _STAMPED.match(text):
-                    text = text[found.end() :]
-                    if last and found[1] <= last:
+                if stamp := _STAMPED.match(text):
+                    text = text[stamp.end() :]
+                    if last and stamp[1] <= last:
                         continue
-                    self._last[log_key] = found[1]
+                    self._last[log_key] = stamp[1]
                 self._shown = True
                 self._write_line(log.prefix, text)
                 self._out.flush()
 
     def _now(self, log: Log) -> Log | None:
-        """The log with the current state of its pod; None if the pod is gone."""
+        """The log with the present state of its pod; None if the pod is gone."""
         pod = self._pods.get(log.pod)
         if pod is None or pod.uid != log.run[0]:
             return None
@@ -236,7 +240,7 @@ class Follower:
         self._changed.set()
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
-        """End the command with the error that a task raised, such as a closed output."""
+        """Store the error of a task, such as a closed output, which ends the command."""
         if not task.cancelled() and (fault := task.exception()):
             self._fault = fault
             self._changed.set()

@@ -1,4 +1,4 @@
-"""One run of `jobset logs`: the logs of a JobSet's pods, one after the other, so that memory is bounded."""
+"""Runs `jobset logs`: writes the logs of a JobSet's pods, one after the other, so that memory is bounded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,21 +23,23 @@ from kube.options import COMMAND_TIMEOUT
 from kube.resources import JOBS, PODS
 
 MAX_PODS = 20 * PAGE
-"""Pods that are read, to find those that failed first."""
+"""At most this many pods are read to find the pods that failed first."""
 MAX_LOGS = 100
-"""Logs that one run shows."""
+"""At most this many logs are written in one run."""
 MAX_BYTES = 4 << 20
-"""Bytes of one log; the API server cuts it there."""
+"""At most this many bytes of one log are read. The API server cuts the log there."""
 _NO_MESSAGE = "no termination message; with terminationMessagePolicy: FallbackToLogsOnError there are the last lines"
 _RIGHT = "ask for the right to list pods and to get pods/log"
 
 
 @dataclass(frozen=True, slots=True)
 class Options(session.NamedJobSet):
-    """Whose logs to show. Empty: all Jobs, all containers.
+    """The logs to write. An empty `job` or `container` means all of them.
 
-    `attempt` None: the latest that has pods. `tail`: last lines of each log; negative for all. `follow`: show new lines
-    until the set has ended. `previous`: the parts of logs that the status keeps of failed attempts.
+    - `attempt`: None for the latest attempt with pods.
+    - `tail`: the number of last lines of each log; negative for all lines.
+    - `follow`: write new lines until the JobSet has ended.
+    - `previous`: write the ends of logs of failed attempts, which the status has.
     """
 
     job: str = ""
@@ -49,7 +51,7 @@ class Options(session.NamedJobSet):
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the logs to `out`, and the names of missing ones to `err`; returns the exit code."""
+    """Write the logs to `out`, and reasons for missing logs to `err`. Returns the exit code."""
 
     async def work() -> int:
         name = session.jobset_name(options.name)
@@ -59,32 +61,34 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
             raise session.UsageError("--previous prints what ended containers wrote, -f follows others: leave one out")
         if options.job:
             session.check_name(options.job)
-        async with session.connect_to(options) as to:
-            js = await session.get_jobset(to, name)
+        async with session.connect_to(options) as connection:
+            js = await session.get_jobset(connection, name)
             try:
                 if options.previous:
                     return _write_previous(js, options, out)
                 if options.follow:
                     _refuse_unknown_job(js, options.job)
-                    follower = Follower(to, js, container=options.container, tail=options.tail, out=out, err=err)
+                    follower = Follower(
+                        connection, js, container=options.container, tail=options.tail, out=out, err=err
+                    )
                     return await follower.run(options.job)
-                pods = await _pods(to, js, options, err)
+                pods = await _pods(connection, js, options, err)
                 if not pods:
                     _refuse_unknown_job(js, options.job)
-                waits = await _waits(to, js, options) if not pods else ""
-                those = _pods_of_attempt(pods, js, options, waits or LOGS_ARE_GONE)
-                chosen = logs(those, options.container)
+                waits = await _waits(connection, js, options) if not pods else ""
+                attempt_pods = _pods_of_attempt(pods, js, options, waits or LOGS_ARE_GONE)
+                chosen = logs(attempt_pods, options.container)
                 if not chosen:
-                    raise RefusedError(_no_container(js, options, logs(those, "")))
-                return await _write(to, chosen, options.tail, out, err)
+                    raise RefusedError(_no_container(js, options, logs(attempt_pods, "")))
+                return await _write(connection, chosen, options.tail, out, err)
             except Forbidden as error:
-                raise session.NoRightError(f"{error}; {_RIGHT} in namespace {to.namespace}") from error
+                raise session.NoRightError(f"{error}; {_RIGHT} in namespace {connection.namespace}") from error
 
     return session.run("logs", work, err)
 
 
 def _write_previous(js: JobSet, options: Options, out: TextIO) -> int:
-    """Write the ends of failed pods that the status keeps, oldest first."""
+    """Write the ends of failed pods in the status, oldest first. Raises `RefusedError` without any."""
     _refuse_unknown_job(js, options.job)
     ends = [
         end
@@ -107,25 +111,25 @@ def _write_previous(js: JobSet, options: Options, out: TextIO) -> int:
     return session.DONE
 
 
-async def _pods(to: session.Session, js: JobSet, options: Options, err: TextIO) -> Sequence[LogPod]:
-    """The pods of the set, or of one Job of it."""
-    found: list[LogPod] = []
-    async for body in to.client.pages(
-        PODS, namespace=to.namespace, label_selector=selector(js, options.job), timeout=COMMAND_TIMEOUT
+async def _pods(connection: session.Session, js: JobSet, options: Options, err: TextIO) -> Sequence[LogPod]:
+    """The pods of the JobSet, or of one of its Jobs."""
+    pods: list[LogPod] = []
+    async for body in connection.client.pages(
+        PODS, namespace=connection.namespace, label_selector=selector(js, options.job), timeout=COMMAND_TIMEOUT
     ):
-        if len(found) == MAX_PODS:
+        if len(pods) == MAX_PODS:
             err.write(f"jobset logs: only {MAX_PODS} pods were looked at: --job JOB looks at those of one Job\n")
             break
-        found.append(log_pod(body["metadata"], body.get("status") or {}))
-    return found
+        pods.append(log_pod(body["metadata"], body.get("status") or {}))
+    return pods
 
 
-async def _waits(to: session.Session, js: JobSet, options: Options) -> str:
-    """Why the requested Job has no pods yet; empty if it has had some, or if that is not known."""
+async def _waits(connection: session.Session, js: JobSet, options: Options) -> str:
+    """Why the requested Job has no pods yet; empty if it has had pods, or if this is not known."""
     if not options.job or end_summary(js):
         return ""
     try:
-        job = await to.client.get(JOBS, options.job, namespace=to.namespace, timeout=COMMAND_TIMEOUT)
+        job = await connection.client.get(JOBS, options.job, namespace=connection.namespace, timeout=COMMAND_TIMEOUT)
     except NotFound:
         return "that Job has not started: it does not exist yet"
     except Forbidden:
@@ -134,7 +138,7 @@ async def _waits(to: session.Session, js: JobSet, options: Options) -> str:
 
 
 def _pods_of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options, reason: str) -> Sequence[LogPod]:
-    """The pods of the requested attempt. Raises `RefusedError` if there are none."""
+    """The pods of the requested attempt. Raises `RefusedError` with `reason` if there are none."""
     if options.attempt is not None and options.attempt > max(newest_attempt(pods), js.status.restarts):
         raise RefusedError(
             f"attempt {options.attempt} of {title(js)} has not begun: the latest is {js.status.restarts}"
@@ -144,7 +148,7 @@ def _pods_of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options, reaso
 
 
 def _refuse_unknown_job(js: JobSet, job: str) -> None:
-    """Raise `RefusedError` if the set has no Job of this name; empty: any."""
+    """Raise `RefusedError` if `job` is not empty and the JobSet has no Job of this name."""
     names = [position.name for jobs in layout_of(js).ranges for position in jobs.positions(js.metadata.name)]
     if job and job not in names:
         raise RefusedError(f"{title(js)} has no Job {job}; {did_you_mean(job, names)}")
@@ -160,17 +164,17 @@ def _no_container(js: JobSet, options: Options, readable: Sequence[Log]) -> str:
     )
 
 
-async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: TextIO, err: TextIO) -> int:
-    """Read and write one log after the other."""
+async def _write(connection: session.Session, chosen: Sequence[Log], tail: int, out: TextIO, err: TextIO) -> int:
+    """Read and write the logs, one after the other. Returns the exit code."""
     has_written = False
     write_line = lines_of_programs(out)
     missing: list[Unread] = []
     for log in chosen[:MAX_LOGS]:
         if log.waits:
-            err.write(printable(_without_log(log, to.namespace)) + "\n")
+            err.write(printable(_without_log(log, connection.namespace)) + "\n")
             continue
         try:
-            text = await _read(to, log, tail)
+            text = await _read(connection, log, tail)
         except Forbidden:
             raise
         except ApiError as error:
@@ -181,7 +185,7 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
         for part in parts:
             write_line(log.prefix, part)
         if len(text) >= MAX_BYTES:
-            command = f"kubectl logs {log.pod} -c {log.container} -n {to.namespace}"
+            command = f"kubectl logs {log.pod} -c {log.container} -n {connection.namespace}"
             err.write(f"{log.prefix} is cut after {MAX_BYTES >> 20} MiB: {command} shows all\n")
     err.writelines(f"{printable(line)}\n" for line in reasons(missing))
     if len(chosen) > MAX_LOGS:
@@ -190,7 +194,7 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
 
 
 def _without_log(log: Log, namespace: str) -> str:
-    """Why a waiting container whose last run is unknown has no log."""
+    """The message about a waiting container whose last run is not known."""
     _, restarts = log.run
     if not restarts:
         return f"{log.prefix} has not started: {log.waits}"
@@ -201,7 +205,7 @@ def _without_log(log: Log, namespace: str) -> str:
     )
 
 
-async def _read(to: session.Session, log: Log, tail: int) -> bytes:
+async def _read(connection: session.Session, log: Log, tail: int) -> bytes:
     query = [("container", log.container), ("limitBytes", str(MAX_BYTES))]
     query += [("tailLines", str(tail))] if tail >= 0 else []
-    return await to.client.raw(PODS.path(to.namespace, log.pod, "log"), tuple(query))
+    return await connection.client.raw(PODS.path(connection.namespace, log.pod, "log"), tuple(query))

@@ -1,4 +1,4 @@
-"""One run of `jobset restart`: suspends the JobSet, waits until no Job of it runs, and resumes it."""
+"""Runs `jobset restart`: suspends the JobSet, waits until its Jobs are suspended, and resumes it."""
 
 import asyncio
 from dataclasses import dataclass
@@ -7,46 +7,46 @@ from typing import TextIO
 from api.jobset import JobSet
 from cli import session
 from cli.operate.change import refuse_queued, write, write_warnings
-from cli.operate.wait import TIMED_OUT, until
+from cli.operate.wait import TIMED_OUT, wait_for_state
 from jobset_client.errors import NeverError, RefusedError
 from jobset_client.states import is_change, suspend_patch, title
 
 
 @dataclass(frozen=True, slots=True)
 class Options(session.NamedJobSet):
-    """Which JobSet, and the time limit for its suspension in seconds."""
+    """A JobSet, and the time limit for its suspension in seconds."""
 
     timeout: float
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Restart it; report each step to `out`, or the problem to `err`. Returns the exit code.
+    """Restart the JobSet, and write each step to `out`, or the problem to `err`. Returns the exit code.
 
-    If anything ends it between the two writes, Ctrl-C included, it prints the command that resumes the JobSet.
+    If the run ends between suspension and resumption, also by Ctrl-C, it writes the command that resumes the JobSet.
     """
 
     async def work() -> int:
         name = session.jobset_name(options.name)
-        async with session.connect_to(options) as to:
-            async with session.naming(to, name):
-                js = await session.get_jobset(to, name)
-                await _refuse(to, js)
-                write_warnings("restart", await write(to, js, suspend_patch(js, suspend=True)), err)
+        async with session.connect_to(options) as connection:
+            async with session.naming(connection, name):
+                js = await session.get_jobset(connection, name)
+                await _refuse(connection, js)
+                write_warnings("restart", await write(connection, js, suspend_patch(js, suspend=True)), err)
             out.write(f"{title(js)}: suspended; waits until its Jobs are\n")
             out.flush()
             waiting = asyncio.timeout(options.timeout)
             try:
                 async with waiting:
-                    await until(to, js, "suspended")
-                async with session.naming(to, name):
-                    await write(to, js, suspend_patch(js, suspend=False))
+                    await wait_for_state(connection, js, "suspended")
+                async with session.naming(connection, name):
+                    await write(connection, js, suspend_patch(js, suspend=False))
             except (NeverError, session.NoJobSetError):
-                raise  # it has ended or is gone: there is nothing to resume
+                raise  # the JobSet has ended or is gone, so it cannot be resumed
             except BaseException:
                 timed_out = f", still not suspended after {options.timeout:g} s" if waiting.expired() else ""
                 err.write(
                     f"jobset restart: {title(js)}: not done{timed_out}. It stays suspended until you resume it:"
-                    f" jobset resume {name} -n {to.namespace}\n"
+                    f" jobset resume {name} -n {connection.namespace}\n"
                 )
                 if waiting.expired():
                     return TIMED_OUT
@@ -57,11 +57,11 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     return session.run("restart", work, err, right="get, list, watch and patch")
 
 
-async def _refuse(to: session.Session, js: JobSet) -> None:
+async def _refuse(connection: session.Session, js: JobSet) -> None:
     """Raise `RefusedError` if a restart would change nothing, or another controller decides when the JobSet runs."""
     if not is_change(js, suspend=True):
-        await refuse_queued(to, js, "resume")
+        await refuse_queued(connection, js, "resume")
         raise RefusedError(
             f"{title(js)} is suspended: jobset resume {js.metadata.name} -n {js.metadata.namespace} starts its pods"
         )
-    await refuse_queued(to, js, "restart")
+    await refuse_queued(connection, js, "restart")

@@ -1,4 +1,4 @@
-"""One run of `jobset scale`: changes how many Jobs the ReplicatedJobs of a JobSet have."""
+"""Runs `jobset scale`: changes `replicas` of ReplicatedJobs of a JobSet."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ from kube.client import PatchType
 
 @dataclass(frozen=True, slots=True)
 class Options(session.NamedJobSet):
-    """Which JobSet, and the wanted number of Jobs of each ReplicatedJob that changes."""
+    """A JobSet, and the new number of Jobs by ReplicatedJob."""
 
     replicas: Mapping[str, int]
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the numbers, then the new state to `out`, or the problem to `err`. Returns the exit code."""
+    """Write the numbers, and then the new state to `out`, or the problem to `err`. Returns the exit code."""
 
     async def work() -> int:
-        async with session.open_jobset(options) as (to, js):
+        async with session.open_jobset(options) as (connection, js):
             patch = scale_patch(js, options.replicas)
             sizes = ", ".join(f"{rjob} has {number}" for rjob, number in options.replicas.items())
             if not patch:
                 out.write(f"{title(js)}: {sizes} already\n")
                 return session.DONE
-            write_warnings("scale", await write(to, js, patch, PatchType.JSON), err)
+            write_warnings("scale", await write(connection, js, patch, PatchType.JSON), err)
         out.write(f"{title(js)}: scaled: {sizes}\n")
         return session.DONE
 

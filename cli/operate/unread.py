@@ -1,4 +1,4 @@
-"""Why logs cannot be read, each cause once: an unreachable kubelet has many pods. Pure."""
+"""Messages about logs that cannot be read, one for each cause, since an unreachable kubelet has many pods. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -7,13 +7,13 @@ from typing import NamedTuple
 from jobset_client.words import count_noun
 
 _KUBELET = re.compile(r'Get "https?://(?P<host>[^/"]+?)(?::\d+)?/containerLogs[^"]*": (?P<why>.*)', re.DOTALL)
-"""The API server's message when it does not reach a kubelet."""
+"""The API server's message if it does not reach a kubelet."""
 
 
 class Unread(NamedTuple):
-    """A log that cannot be read: the prefix of its lines, and why.
+    """A log that cannot be read.
 
-    `host`: the node whose kubelet is not reached; empty for other causes.
+    `prefix`: the prefix of its lines. `host`: the node whose kubelet is not reached; empty for other causes.
     """
 
     prefix: str
@@ -27,25 +27,25 @@ class Unread(NamedTuple):
 
 
 def unread_log(prefix: str, refusal: str) -> Unread:
-    """A log that the API server could not read, with this message."""
-    found = _KUBELET.fullmatch(refusal)
-    return Unread(prefix, found["why"], found["host"]) if found else Unread(prefix, refusal)
+    """The record of a log. `refusal`: the API server's message."""
+    match = _KUBELET.fullmatch(refusal)
+    return Unread(prefix, match["why"], match["host"]) if match else Unread(prefix, refusal)
 
 
 def reasons(logs: Iterable[Unread]) -> Iterator[str]:
-    """One line for each cause, by the first log that has it."""
+    """One message for each cause, about the first log with this cause."""
     causes: dict[str, list[Unread]] = {}
-    for each in logs:
-        causes.setdefault(each.cause, []).append(each)
-    for those in causes.values():
-        first, more = those[0], len(those) - 1
+    for log in logs:
+        causes.setdefault(log.cause, []).append(log)
+    for same_cause in causes.values():
+        first, more = same_cause[0], len(same_cause) - 1
         subject = f"{first.prefix} and {more} more have" if more else f"{first.prefix} has"
         if not first.host:
             yield f"{subject} no log: {first.why}"
             continue
-        hosts = len({each.host for each in those}) - 1
-        nodes = f"neither that of {first.host} nor those of {count_noun(hosts, 'more node')}"
-        reached = f"reaches {nodes}" if hosts else f"does not reach that of {first.host}"
+        more_hosts = len({log.host for log in same_cause}) - 1
+        nodes = f"neither that of {first.host} nor those of {count_noun(more_hosts, 'more node')}"
+        reached = f"reaches {nodes}" if more_hosts else f"does not reach that of {first.host}"
         yield (
             f"{subject} no log, which the kubelet keeps: the API server {reached}: {first.why}; a node that is down"
             " gives none, and a fake one (jobset demo) has none"

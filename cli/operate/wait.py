@@ -1,4 +1,4 @@
-"""One run of `jobset wait`: reads the JobSet, then watches it until it reaches a state or cannot reach it any more."""
+"""Runs `jobset wait`: watches a JobSet until it is in a state, or can no longer get into this state."""
 
 import asyncio
 import contextlib
@@ -15,62 +15,62 @@ from kube.reflector import Target, watch
 from kube.watcher import Apply, Delete, Event, Init, InitDone
 
 TIMED_OUT = 124
-"""Exit code, the same as that of timeout(1)."""
+"""Exit code after the time limit, as of timeout(1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options(session.NamedJobSet):
-    """What to wait for. `timeout` in seconds; 0: none."""
+    """A JobSet, and the state to wait for. `timeout`: the time limit in seconds; 0 for no limit."""
 
     state: str
     timeout: float = 0
 
 
 class _Reached(Exception):  # noqa: N818 -- no error: it ends the watch
-    """The JobSet is in the state."""
+    """The JobSet is in the requested state."""
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Wait; write the state to `out`, or to `err` why it cannot be reached. Returns the exit code."""
+    """Wait, and write the state to `out`, or the problem to `err`. Returns the exit code."""
 
     async def work() -> int:
         name = session.jobset_name(options.name)
-        async with session.connect_to(options) as to:
+        async with session.connect_to(options) as connection:
             waiting = asyncio.timeout(options.timeout or None)
             try:
                 async with waiting:
-                    js = await until(to, await session.get_jobset(to, name), options.state)
+                    js = await wait_for_state(connection, await session.get_jobset(connection, name), options.state)
             except TimeoutError:
                 if not waiting.expired():
                     raise
                 err.write(
-                    f"jobset wait: JobSet {to.namespace}/{name}: not {options.state} after {options.timeout:g} s;"
-                    f" jobset explain {name} -n {to.namespace} says why\n"
+                    f"jobset wait: JobSet {connection.namespace}/{name}: not {options.state} after"
+                    f" {options.timeout:g} s; jobset explain {name} -n {connection.namespace} says why\n"
                 )
                 return TIMED_OUT
-        how = f": {end_summary(js)}" if options.state == "finished" else ""
-        out.write(f"{title(js)}: {options.state}{how}\n")
+        end = f": {end_summary(js)}" if options.state == "finished" else ""
+        out.write(f"{title(js)}: {options.state}{end}\n")
         return session.DONE
 
     return session.run("wait", work, err, right="get, list and watch")
 
 
-async def until(to: session.Session, first: JobSet, state: str) -> JobSet:
-    """The JobSet, once it is in the state; a later JobSet of its name does not count.
+async def wait_for_state(connection: session.Session, first: JobSet, state: str) -> JobSet:
+    """The JobSet when it is in the state. A later JobSet of this name does not count.
 
-    Raises `NeverError` if it cannot reach it.
+    `first`: the JobSet as it was read. Raises `NeverError` if the JobSet can no longer get into the state.
     """
     waiting = Wait(first, state)
     if waiting.is_over(first):
         return first
-    found: list[JobSet] = []
+    in_state: list[JobSet] = []
 
     def sink(event: Event) -> None:
         match event:
             case Init():
                 waiting.start_list()
             case Apply(JobSet() as js) if waiting.is_over(js):
-                found.append(js)
+                in_state.append(js)
                 raise _Reached
             case Delete():
                 waiting.delete()
@@ -80,18 +80,18 @@ async def until(to: session.Session, first: JobSet, state: str) -> JobSet:
                 pass
 
     with contextlib.suppress(_Reached):
-        await watch_jobset(to, first, sink)
-    return found[0]
+        await watch_jobset(connection, first, sink)
+    return in_state[0]
 
 
-async def watch_jobset(to: session.Session, js: JobSet, sink: Callable[[Event], None]) -> None:
-    """Pass each change of the JobSets of this name to the sink, until cancelled."""
+async def watch_jobset(connection: session.Session, js: JobSet, sink: Callable[[Event], None]) -> None:
+    """Pass each change of JobSets with the name of `js` to the sink, until cancelled."""
     name = f"metadata.name={js.metadata.name}"
-    target = Target(JOBSETS, JobSet, namespace=to.namespace, field_selector=name, streaming=False)
-    await watch(to.client, target, sink, on_error=raise_refusal)
+    target = Target(JOBSETS, JobSet, namespace=connection.namespace, field_selector=name, streaming=False)
+    await watch(connection.client, target, sink, on_error=raise_refusal)
 
 
 def raise_refusal(error: KubeError) -> None:
-    """Raise the error of a missing right to watch; after other errors the watch continues."""
+    """Raise an error about a missing right. After other errors the watch continues."""
     if isinstance(error, Forbidden | Unauthorized):
         raise error

@@ -1,1 +1,1 @@
-"""Commands about JobSetPolicies: they need no cluster."""
+"""The commands `jobset policy ...`. Some need no cluster, others read the policies of a cluster."""

@@ -1,4 +1,4 @@
-"""The commands of `jobset policy`: eval, test, scan, which, export. Only parses flags."""
+"""The flags of the commands of `jobset policy`: eval, test, scan, which and export."""
 
 import argparse
 
@@ -70,7 +70,7 @@ exit codes:
 
 
 def add_policy(commands: Commands) -> None:
-    """Register `policy` with its commands."""
+    """Register the command `policy` with its subcommands."""
     parts = add_group(commands, "policy", FLAGS)
     _add_eval(parts)
     _add_test(parts)
@@ -140,7 +140,7 @@ def _add_export(commands: Commands) -> None:
 
 
 def _prepare_eval(parsed: argparse.Namespace) -> None:
-    """Set the gates and the JobSets to read, which may be none."""
+    """Set the feature gates, and the files of JobSets, of which there may be none."""
     set_gates(parsed)
     parsed.names = [*parsed.files, *parsed.filename]
     parsed.allow_none = not parsed.names

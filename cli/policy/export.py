@@ -1,6 +1,6 @@
-"""`jobset policy export`: policies as the API server's own admission policies.
+"""Runs `jobset policy export`: writes policies as admission policies of the API server.
 
-Exit codes: 0 everything was exported, 1 a policy or exception has faults, 2 some of it could not be read or exported.
+Exit codes: 0 exported, 1 a policy or an exception has faults, 2 a file could not be read, or there is no policy.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,9 +32,10 @@ from policy.types import JobSetPolicy
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`policies`: files and directories with them. `only`: `vap`, `map` or nothing for both.
+    """The files and directories with policies, and the objects to write.
 
-    `queue_controllers`: users whose updates are not judged; none: those of the manager's default configuration.
+    - `queue_controllers`: users whose updates are not judged; empty for the default of the manager's configuration.
+    - `only`: `vap` for rules, `map` for defaults, empty for both.
     """
 
     policies: Sequence[str]
@@ -45,57 +46,57 @@ class Options:
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the objects to `out`, and to `err` faults, and differences from the policies. Returns the exit code."""
+    """Write the objects to `out`, and faults and differences from the policies to `err`. Returns the exit code."""
     report = Report()
     moment = now()
-    rules, excepting = load(options.policies, report)
-    policies = [each.value for each in rules]
-    warn_of_conflicts(rules, report, options.gates)
-    filed = exception_documents(excepting, report)
-    exceptions = [with_default_namespace(each.value) for each in filed]
-    warn_of_exceptions(filed, policies, None, moment, report)
+    filed_policies, documents = load(options.policies, report)
+    policies = [filed.value for filed in filed_policies]
+    warn_of_conflicts(filed_policies, report, options.gates)
+    filed_exceptions = exception_documents(documents, report)
+    exceptions = [with_default_namespace(filed.value) for filed in filed_exceptions]
+    warn_of_exceptions(filed_exceptions, policies, None, moment, report)
     if code := write_faults("policy export", report, err):
         return code
-    lasting = [each for each in exceptions if _too_long(each, policies, moment)]
-    exceptions = [each for each in exceptions if each not in lasting]
+    too_long = [exception for exception in exceptions if _is_too_long(exception, policies, moment)]
+    exceptions = [exception for exception in exceptions if exception not in too_long]
     circumstances = Circumstances(options.queue_controllers or PolicySettings().queue_controllers, exceptions, moment)
-    found: list[JSON] = []
+    objects: list[JSON] = []
     for policy in policies:
-        found += validating(policy, circumstances) if options.only != "map" else []
-        found += mutating(policy, policies, options.gates) if options.only != "vap" else []
+        objects += validating(policy, circumstances) if options.only != "map" else []
+        objects += mutating(policy, policies, options.gates) if options.only != "vap" else []
     for policy in policies:
         err.writelines(f"{policy.metadata.name}: {note}\n" for note in notes(policy, exceptions, moment))
-    err.writelines(f"{feature.need}\n" for feature in needed_features(found))
-    for each in lasting:
-        meta = each.metadata
-        err.write(f"{each.spec.policy}: exception {meta.namespace}/{meta.name} does not count: it lasts too long\n")
+    err.writelines(f"{feature.need}\n" for feature in needed_features(objects))
+    for exception in too_long:
+        meta = exception.metadata
+        err.write(
+            f"{exception.spec.policy}: exception {meta.namespace}/{meta.name} does not count: it lasts too long\n"
+        )
     if options.output == "json":
-        write_list(found, out)
+        write_list(objects, out)
     else:
-        yaml.safe_dump_all(found, out, sort_keys=False, allow_unicode=True, width=2**31 - 1)
+        yaml.safe_dump_all(objects, out, sort_keys=False, allow_unicode=True, width=2**31 - 1)
     return 0
 
 
 def needed_features(objects: Sequence[JSON]) -> list[Feature]:
-    """Features of the API server that these objects need."""
-    kinds = {each["kind"] for each in objects}
+    """The features of the API server that these objects need."""
+    kinds = {body["kind"] for body in objects}
     by_kind = {"ValidatingAdmissionPolicy": COMPILED_RULES, "MutatingAdmissionPolicy": COMPILED_DEFAULTS}
     return [feature for kind, feature in by_kind.items() if kind in kinds]
 
 
 def with_default_namespace(exception: JobSetPolicyException) -> JobSetPolicyException:
-    """The exception with its namespace: `default` if the manifest names none."""
+    """The exception in the namespace `default` if its manifest has no namespace."""
     meta = exception.metadata
-    placed = msgspec.structs.replace(meta, namespace=meta.namespace or DEFAULT)
-    return msgspec.structs.replace(exception, metadata=placed)
+    with_namespace = msgspec.structs.replace(meta, namespace=meta.namespace or DEFAULT)
+    return msgspec.structs.replace(exception, metadata=with_namespace)
 
 
-def _too_long(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy], now: datetime) -> bool:
-    """Whether an exception that is not stored lasts longer than allowed.
-
-    Without this check, each export would extend it.
-    """
-    allowed = next((each.spec.exceptions for each in policies if each.metadata.name == exception.spec.policy), None)
+def _is_too_long(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy], now: datetime) -> bool:
+    """Whether an exception that is not stored lasts longer than allowed. Each export would extend its time."""
+    by_name = {policy.metadata.name: policy.spec.exceptions for policy in policies}
+    allowed = by_name.get(exception.spec.policy)
     expires = time_of(exception.spec.expires_at)
     if exception.metadata.creation_timestamp or allowed is None or expires is None:
         return False
@@ -103,7 +104,7 @@ def _too_long(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy]
 
 
 def notes(policy: JobSetPolicy, exceptions: Sequence[JobSetPolicyException], now: datetime) -> Iterator[str]:
-    """How the exported objects differ from the policy, and which exceptions apply to it."""
+    """Notes on differences of the exported objects from the policy, and on exceptions from it."""
     for rule, _ in rules_in_force(policy):
         if rule.note:
             yield f"{rule.name}: {rule.fit}: {rule.note}"

@@ -1,4 +1,4 @@
-"""Results of tests in the form of JUnit, which servers for continuous integration read. Pure."""
+"""Writes results of tests in the format of JUnit, which continuous integration servers read. Pure."""
 
 from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as ET
@@ -8,14 +8,15 @@ from policy.suites.judge import Result
 
 
 def junit(results: Mapping[str, Sequence[Result]], problems: Sequence[str]) -> str:
-    """The text of a file: a test suite for each suite, and an error for everything that could not be checked."""
-    failed = sum(bool(result.failures) for each in results.values() for result in each)
+    """The text of the file. `results`: by suite. `problems`: messages about what could not be checked."""
+    failed = sum(bool(result.failures) for suite_results in results.values() for result in suite_results)
     count = sum(map(len, results.values()))
     root = ET.Element("testsuites", tests=str(count), failures=str(failed), errors=str(len(problems)))
-    for name, each in results.items():
-        bad = sum(bool(result.failures) for result in each)
-        suite = ET.SubElement(root, "testsuite", name=printable(name), tests=str(len(each)), failures=str(bad))
-        for result in each:
+    for name, suite_results in results.items():
+        failures = str(sum(bool(result.failures) for result in suite_results))
+        tests = str(len(suite_results))
+        suite = ET.SubElement(root, "testsuite", name=printable(name), tests=tests, failures=failures)
+        for result in suite_results:
             case = ET.SubElement(suite, "testcase", classname=printable(name), name=printable(result.name))
             if result.skipped:
                 ET.SubElement(case, "skipped", message="only an API server can judge it: --server")

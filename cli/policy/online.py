@@ -1,6 +1,6 @@
-"""`jobset policy test --server`: the tests of suites on a local API server with our webhooks behind it.
+"""Runs the tests of suites on a local API server with the manager's webhooks, for `jobset policy test --server`.
 
-One API server and one manager serve all suites. The manager never gets the lease, so it only serves admission.
+One API server and one manager serve all suites. The manager never acquires the lease, so it only serves admission.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ Suites = Sequence[tuple[LoadedSuite, list[Result]]]
 
 
 def judge_online(suites: Suites, gates: FeatureGates) -> list[list[Result]]:
-    """The results of all tests, with the verdicts of an API server on those that could be judged.
+    """The results of all tests, by suite. Tests that an API server can judge have its verdict.
 
-    Raises `CheckError`.
+    Raises `CheckError` if the API server cannot be started or does not answer.
     """
     with _servers(gates) as cluster:
         try:
@@ -50,17 +50,17 @@ def judge_online(suites: Suites, gates: FeatureGates) -> list[list[Result]]:
 
 @contextlib.contextmanager
 def _servers(gates: FeatureGates) -> Iterator[Cluster]:
-    """An API server and a manager for the length of the block."""
+    """An API server and a manager that run for the length of the block."""
     if missing := extras.missing():
         raise CheckError(f"--server starts the manager, and {missing} is not installed: install {extras.EXTRA}")
-    on = {name: gates[name] for name, gate in GATES.items() if not gate.locked} | {GATE: True}
+    feature_gates = {name: gates[name] for name, gate in GATES.items() if not gate.locked} | {GATE: True}
 
     def prepare(cluster: Cluster, folder: Path, stack: contextlib.ExitStack) -> None:
         port = local.free_port()
         local.install(cluster, webhook_port=port)
         local.install_policies(cluster, webhook_port=port)
         local.kubectl(cluster, "create", "-f", "-", stdin=json.dumps(_lease()))
-        manager = local.start(cluster, folder / "manager", webhook_port=port, sections={"featureGates": on})
+        manager = local.start(cluster, folder / "manager", webhook_port=port, sections={"featureGates": feature_gates})
         stack.callback(local.stop, manager)
 
     with local_cluster("--server", SPEC, " and the manager", prepare) as cluster:
@@ -68,7 +68,7 @@ def _servers(gates: FeatureGates) -> Iterator[Cluster]:
 
 
 def _lease() -> JSON:
-    """The manager's lease, held for a day by no process: without it the manager leaves stored JobSets alone."""
+    """The manager's lease with a holder that does not exist, for a day, so that the manager reconciles no JobSets."""
     spec = {"holderIdentity": probes.NAME, "leaseDurationSeconds": 86400}
     metadata = {"name": LeaderElectionSettings().resource_name, "namespace": NAMESPACE}
     return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
@@ -76,8 +76,8 @@ def _lease() -> JSON:
 
 async def _judge_suites(suites: Suites, kubeconfig: Path, audit_log: Path) -> list[list[Result]]:
     count = sum(result.is_askable for _, results in suites for result in results)
-    async with session.connect(kubeconfig=str(kubeconfig)) as to:
-        server = Server(to.client.without_limits(), audit_log)
+    async with session.connect(kubeconfig=str(kubeconfig)) as connection:
+        server = Server(connection.client.without_limits(), audit_log)
         await server.prepare()
         with step(f"asking it about {count} JobSets") as report:
             return [await _judge_suite_online(server, loaded, results, report, count) for loaded, results in suites]
@@ -86,22 +86,25 @@ async def _judge_suites(suites: Suites, kubeconfig: Path, audit_log: Path) -> li
 async def _judge_suite_online(
     server: Server, loaded: LoadedSuite, results: list[Result], report: Report, count: int
 ) -> list[Result]:
-    found = list(results)
+    judged = list(results)
     await server.withdraw()
-    for each in rounds(loaded, [number for number, result in enumerate(results) if result.is_askable]):
-        await server.enter(loaded, each)
-        answers = await server.ask(loaded, each.tests, lambda done: report(f"{done} of {count}"))
+    for round_ in rounds(loaded, [number for number, result in enumerate(results) if result.is_askable]):
+        await server.enter(loaded, round_)
+        answers = await server.ask(loaded, round_.tests, lambda done: report(f"{done} of {count}"))
         for number, answer in answers.items():
-            found[number] = _compare_with(loaded, number, results[number], answer)
-    return found
+            judged[number] = _compare_with(loaded, number, results[number], answer)
+    return judged
 
 
 def _compare_with(loaded: LoadedSuite, number: int, result: Result, answer: Answer) -> Result:
-    """The result of a test, with differences. If only the API server can judge it, its verdict is the result."""
+    """The result of a test, with differences from the API server's answer added.
+
+    If only the API server can judge the test, its verdict is the result.
+    """
     test, path = loaded.suite.tests[number], FieldPath(("tests", number))
     interpretation = interpret(answer, loaded.policies, update=bool(test.old_jobset))
     refused = list(refused_otherwise(interpretation, path.at("jobset"), test.jobset))
     if result.verdict is None:
         return Result(test.name, (*compare(interpretation.verdict, test, path), *refused), interpretation.verdict)
-    more = [*differences(result.verdict, answer, interpretation, path, test.name), *refused]
-    return replace(result, failures=(*result.failures, *more), differs=bool(more))
+    new_failures = [*differences(result.verdict, answer, interpretation, path, test.name), *refused]
+    return replace(result, failures=(*result.failures, *new_failures), differs=bool(new_failures))

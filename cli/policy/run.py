@@ -1,7 +1,6 @@
-"""`jobset policy test`: runs suites and writes their results.
+"""Runs `jobset policy test`: runs the tests of suites, and writes their results.
 
-Exit codes: 0 all tests passed, 1 some failed, 2 not everything could be checked, as those of `jobset validate`; and 3
-an API server decided differently.
+Exit codes: 0 all tests passed, 1 some failed, 2 not everything could be checked, 3 an API server decided differently.
 """
 
 from collections.abc import Sequence
@@ -27,9 +26,9 @@ DIFFERS = 3
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Files and directories with suites, and the form of the report: `table`, `json`, `yaml`, `junit` or `sarif`.
+    """The files and directories with suites, and the form of the report.
 
-    `server`: ask a local API server, too.
+    `server`: whether a local API server judges the tests, too.
     """
 
     names: Sequence[str]
@@ -39,7 +38,7 @@ class Options:
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Run all tests, write the report to `out` and problems to `err`; returns the exit code."""
+    """Run all tests, write the report to `out` and problems to `err`. Returns the exit code."""
     report = Report()
     judged: list[tuple[LoadedSuite, list[Result]]] = []
     for loaded in suites(options.names, report, options.gates):
@@ -48,9 +47,9 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     if options.server and not (report.problems or report.errors):
         judged = _online(judged, report, options.gates)
     results: dict[str, list[Result]] = {}
-    for loaded, each in judged:
-        results.setdefault(loaded.document.source.name, []).extend(each)
-        for result in each:
+    for loaded, suite_results in judged:
+        results.setdefault(loaded.document.source.name, []).extend(suite_results)
+        for result in suite_results:
             report.add([locate(loaded.document, error) for error in result.failures])
     if not (results or report.problems or report.errors):
         report.problems.append(f"no {SUITE_KIND} found in {', '.join(options.names)}")
@@ -58,7 +57,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     write_messages("policy test", report.problems, err)
     if report.problems:
         return 2
-    if any(result.differs for each in results.values() for result in each):
+    if any(result.differs for suite_results in results.values() for result in suite_results):
         return DIFFERS
     return 1 if report.errors else 0
 
@@ -66,7 +65,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 def _online(
     judged: list[tuple[LoadedSuite, list[Result]]], report: Report, gates: FeatureGates
 ) -> list[tuple[LoadedSuite, list[Result]]]:
-    from cli.policy.online import judge_online  # noqa: PLC0415 (a second of imports that others need not pay)
+    """The suites with the results of an API server. Without an API server, a problem is reported."""
+    from cli.policy.online import judge_online  # noqa: PLC0415 (a second of imports)
 
     if not any(result.is_askable for _, results in judged for result in results):
         return judged
@@ -75,7 +75,7 @@ def _online(
     except CheckError as error:
         report.problems.append(str(error))
         return judged
-    return [(loaded, each) for (loaded, _), each in zip(judged, results, strict=True)]
+    return [(loaded, suite_results) for (loaded, _), suite_results in zip(judged, results, strict=True)]
 
 
 def _write(output: str, report: Report, results: dict[str, list[Result]], out: TextIO) -> None:
@@ -89,8 +89,8 @@ def _write(output: str, report: Report, results: dict[str, list[Result]], out: T
                 "differs": result.differs,
                 "note": result.note,
             }
-            for suite, each in results.items()
-            for result in each
+            for suite, suite_results in results.items()
+            for result in suite_results
         ]
         out.write(dump({**report.json(), "tests": tests}, output))
     elif output == "sarif":
@@ -102,18 +102,19 @@ def _write(output: str, report: Report, results: dict[str, list[Result]], out: T
 
 
 def _write_table(report: Report, results: dict[str, list[Result]], out: TextIO) -> None:
-    for suite, each in results.items():
-        for result in each:
+    for suite, suite_results in results.items():
+        for result in suite_results:
             note = f" ({result.note})" if result.note else ""
             out.write(f"{result.state:<6}{printable(suite)}: {printable(result.name + note)}\n")
     write_text(report.findings, out, color=colorful(out))
-    failed = sum(bool(result.failures) for each in results.values() for result in each)
+    all_results = [result for suite_results in results.values() for result in suite_results]
+    failed = sum(bool(result.failures) for result in all_results)
     counts = [
         count_noun(len(results), "suite"),
-        count_noun(sum(map(len, results.values())), "test"),
+        count_noun(len(all_results), "test"),
         f"{failed} failed",
     ]
-    states = [result.state for each in results.values() for result in each]
+    states = [result.state for result in all_results]
     counts += [f"{states.count('skip')} skipped: run them with --server"] if "skip" in states else []
     counts += [f"{states.count('DIFF')} judged otherwise by the API server"] if "DIFF" in states else []
     out.write(f"{', '.join(counts)}\n")

@@ -1,6 +1,6 @@
-"""`jobset policy scan`: which stored JobSets policies would refuse if all of them denied. Reads; changes nothing.
+"""Runs `jobset policy scan`: lists the stored JobSets that policies would refuse if all of them denied.
 
-Exit codes: 0 none, 1 some, 2 not all could be checked.
+Exit codes: 0 no JobSet would be refused, 1 some would, 2 not all could be checked.
 """
 
 import contextlib
@@ -33,13 +33,13 @@ from policy.judged import JudgedJobSet, Namespace
 from policy.types import JobSetPolicy
 
 MAX_SHOWN = 1000
-"""Violations that are shown; the others are counted."""
+"""At most this many violations are written. The number of the others is added."""
 _GATES = FeatureGates({"AllAlpha": True})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(session.Where):
-    """`policies`: files and directories with policies; none: those of the cluster."""
+    """The namespace and the form of the output. `policies`: files of policies; empty for those of the cluster."""
 
     policies: Sequence[str] = ()
     everywhere: bool = False
@@ -48,12 +48,15 @@ class Options(session.Where):
 
 @dataclass(slots=True)
 class ScanResult:
-    """The result of a scan. `broken`: JobSets that break a rule, by policy and rule.
+    """The result of a scan.
 
-    `refused`: JobSets that would be refused if all policies denied; `refused_now`: those that a policy with Deny
-    refuses. `actions`: the current actions of each policy.
-
-    `locations`: file and line of each rule of policies in files, by policy and rule.
+    - `locations`: file and line of each rule of policies in files, by policy and rule.
+    - `refused`: the number of JobSets that would be refused if all policies denied.
+    - `refused_now`: the number of JobSets that a policy with Deny refuses.
+    - `shown`: the violations to write. `left_out`: the number of further violations.
+    - `broken`: the number of JobSets that break a rule, by policy and rule.
+    - `actions`: the present actions of each policy.
+    - `unread`: the number of JobSets that could not be decoded.
     """
 
     locations: Mapping[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
@@ -66,37 +69,38 @@ class ScanResult:
     actions: dict[str, list[str]] = field(default_factory=dict)
     unread: int = 0
 
-    def add(self, judged: JudgedJobSet, violated: Sequence[Violation]) -> None:
+    def add(self, judged: JudgedJobSet, violations: Sequence[Violation]) -> None:
         """Count a JobSet and its violations."""
-        self.refused += bool(violated)
-        self.refused_now += any(each.policy.spec.denies for each in violated)
-        self.actions |= {each.policy.metadata.name: list(each.policy.spec.validation_actions) for each in violated}
-        self.broken.update({(each.policy.metadata.name, each.rule) for each in violated})
-        for each in violated:
+        self.refused += bool(violations)
+        self.refused_now += any(violation.policy.spec.denies for violation in violations)
+        self.broken.update({(violation.policy.metadata.name, violation.rule) for violation in violations})
+        for violation in violations:
+            policy, rule = violation.policy.metadata.name, violation.rule
+            self.actions[policy] = list(violation.policy.spec.validation_actions)
             if len(self.shown) == MAX_SHOWN:
                 self.left_out += 1
                 continue
-            meta, error = judged.js.metadata, each.error
+            meta, error = judged.js.metadata, violation.error
             self.shown.append({
                 "namespace": meta.namespace,
                 "jobset": meta.name,
-                "policy": each.policy.metadata.name,
-                "rule": each.rule,
+                "policy": policy,
+                "rule": rule,
                 "path": str(error.path),
                 "message": error.complaint,
                 "fix": error.fix,
-                "actions": self.actions[each.policy.metadata.name],
-                **self.location(each.policy.metadata.name, each.rule),
+                "actions": self.actions[policy],
+                **self.location(policy, rule),
             })  # fmt: skip
 
     def location(self, policy: str, rule: str) -> dict[str, Any]:
-        """File and line of the rule; empty for a policy of the cluster."""
+        """The file and the line of a rule; empty for a policy of the cluster."""
         file, line = self.locations.get((policy, rule), ("", 0))
         return {"file": file, "line": line} if file else {}
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the violations to `out` and problems to `err`; returns the exit code."""
+    """Write the violations to `out`, and problems to `err`. Returns the exit code."""
     return session.run("policy scan", partial(_scan, options, out, err), err, right="list")
 
 
@@ -104,27 +108,26 @@ async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
     filed_policies = _from_files(options.policies, err) if options.policies else []
     if filed_policies is None:
         return session.NOT_DONE
-    async with session.connect_to(options) as to:
-        policies = [each.value for each in filed_policies] or await stored_policies(to.client)
-        namespace = None if options.everywhere else to.namespace
-        exceptions = await stored_exceptions(to.client, namespace)
-        namespaces, found = Namespaces(to.client, policies), ScanResult(_locations(filed_policies))
-        async with session.naming(to, ""):
-            async for obj in stored_jobsets(to.client, namespace):
+    async with session.connect_to(options) as connection:
+        policies = [filed.value for filed in filed_policies] or await stored_policies(connection.client)
+        namespace = None if options.everywhere else connection.namespace
+        exceptions = await stored_exceptions(connection.client, namespace)
+        namespaces, result = Namespaces(connection.client, policies), ScanResult(_locations(filed_policies))
+        async with session.naming(connection, ""):
+            async for obj in stored_jobsets(connection.client, namespace):
                 name = str(dig(obj, "metadata", "namespace"))
-                with contextlib.suppress(NoNamespaceError):  # deleted meanwhile, and the JobSet with it
-                    own = exceptions.get(name, [])
-                    _judge(obj, policies, await namespaces.get(name), own, found)
-        if namespace and not found.jobsets and (text := await session.no_namespace(to.client, namespace)):
+                with contextlib.suppress(NoNamespaceError):  # namespace and JobSet have been deleted meanwhile
+                    _judge(obj, policies, await namespaces.get(name), exceptions.get(name, []), result)
+        if namespace and not result.jobsets and (text := await session.no_namespace(connection.client, namespace)):
             raise session.UsageError(text)
-    _write(found, options.output, out)
-    if found.unread:
-        err.write(f"jobset policy scan: JobSets that cannot be read: {found.unread}\n")
-    return session.NOT_DONE if found.unread else session.FAILED if found.refused else session.DONE
+    _write(result, options.output, out)
+    if result.unread:
+        err.write(f"jobset policy scan: JobSets that cannot be read: {result.unread}\n")
+    return session.NOT_DONE if result.unread else session.FAILED if result.refused else session.DONE
 
 
 def _from_files(names: Sequence[str], err: TextIO) -> list[FiledObject[JobSetPolicy]] | None:
-    """The policies in these files; None if they have faults."""
+    """The policies in files; None if they have faults, which are written to `err`."""
     report = Report()
     policies, _ = load(names, report)
     warn_of_conflicts(policies, report, _GATES)
@@ -132,11 +135,11 @@ def _from_files(names: Sequence[str], err: TextIO) -> list[FiledObject[JobSetPol
 
 
 def _locations(policies: Sequence[FiledObject[JobSetPolicy]]) -> dict[tuple[str, str], tuple[str, int]]:
-    """File and line of each rule, by the names of policy and rule."""
+    """The file and the line of each rule, by the names of policy and rule."""
     return {
-        (each.value.metadata.name, rule.name): each.line(SPEC.at("rules", rule.name))
-        for each in policies
-        for rule, _ in rules_in_force(each.value)
+        (filed.value.metadata.name, rule.name): filed.line(SPEC.at("rules", rule.name))
+        for filed in policies
+        for rule, _ in rules_in_force(filed.value)
     }
 
 
@@ -145,41 +148,48 @@ def _judge(
     policies: Sequence[JobSetPolicy],
     namespace: Namespace,
     exceptions: list[JobSetPolicyException],
-    found: ScanResult,
+    result: ScanResult,
 ) -> None:
-    found.jobsets += 1
+    """Judge one JobSet, and add it to the result."""
+    result.jobsets += 1
     judged = judged_of(obj, _GATES)
     if judged is None:
-        found.unread += 1
+        result.unread += 1
         return
-    found.add(judged, broken_rules(policies, judged, namespace, exceptions, now()))
+    result.add(judged, broken_rules(policies, judged, namespace, exceptions, now()))
 
 
-def _write(found: ScanResult, output: str, out: TextIO) -> None:
+def _write(result: ScanResult, output: str, out: TextIO) -> None:
     counts = [
-        {"policy": policy, "rule": rule, "actions": found.actions[policy], "jobsets": n, **found.location(policy, rule)}
-        for (policy, rule), n in sorted(found.broken.items())
+        {
+            "policy": policy,
+            "rule": rule,
+            "actions": result.actions[policy],
+            "jobsets": n,
+            **result.location(policy, rule),
+        }
+        for (policy, rule), n in sorted(result.broken.items())
     ]
     if output in FORMS:
-        body = {"jobsets": found.jobsets, "refused": found.refused, "refusedNow": found.refused_now}
-        lists = {"counts": counts, "violations": found.shown, "leftOut": found.left_out}
+        body = {"jobsets": result.jobsets, "refused": result.refused, "refusedNow": result.refused_now}
+        lists = {"counts": counts, "violations": result.shown, "leftOut": result.left_out}
         out.write(dump({**body, **lists}, output))
         return
     if counts:
-        location_columns = ("where",) if found.locations else ()
+        location_columns = ("where",) if result.locations else ()
         _table(("policy", "rule", "actions", "jobsets", *location_columns), counts, out)
         out.write("\n")
-        _table(("namespace", "jobset", "rule", *location_columns, "path", "message"), found.shown, out)
-    if found.left_out:
-        out.write(f"and {found.left_out} more\n")
-    more = found.refused - found.refused_now
+        _table(("namespace", "jobset", "rule", *location_columns, "path", "message"), result.shown, out)
+    if result.left_out:
+        out.write(f"and {result.left_out} more\n")
+    more = result.refused - result.refused_now
     out.write(
-        f"{found.refused_now} of {found.jobsets} JobSets would be refused now, {more} more if all policies denied\n"
+        f"{result.refused_now} of {result.jobsets} JobSets would be refused now, {more} more if all policies denied\n"
     )
 
 
 def _table(names: tuple[str, ...], rows: Sequence[Mapping[str, Any]], out: TextIO) -> None:
-    """The rows; in the column `where`, file and line of the rule in its policy; messages with the fix."""
+    """Write a table. The column `where` has file and line of the rule, the column `message` the fix, too."""
     texts = [
         {
             **row,

@@ -1,4 +1,4 @@
-"""The policies of a cluster: read with the rights of the user, page by page."""
+"""Reads policies, exceptions, namespaces and JobSets of a cluster, with the rights of the user."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -18,69 +18,69 @@ from webhooks.policy.watches import JOBSET_POLICIES, POLICY_EXCEPTIONS
 
 
 class NoNamespaceError(KubeError):
-    """There is no namespace of that name."""
+    """A namespace does not exist."""
 
 
 VIEWER = "jobset-policy-viewer-role"
-"""The ClusterRole whose holders may read policies and exceptions."""
+"""The ClusterRole with the right to read policies and exceptions."""
 
 
 def no_right(error: Forbidden, resource: Resource) -> NoRightError:
-    """The error for a command that may not read a resource that it needs."""
+    """The error that the user lacks the right to read a resource."""
     role = f", which the ClusterRole {VIEWER} has" if resource.group == JOBSET_POLICIES.group else ""
     return NoRightError(f"{error}; ask for the right to read {resource}{role}")
 
 
 async def stored_policies(client: Client) -> list[JobSetPolicyObject]:
-    """The policies with their status, by name. Raises `KubeError`."""
+    """The policies with their status, sorted by name. Raises `KubeError`."""
     try:
-        found = [
+        policies = [
             policy async for policy in client.pages(JOBSET_POLICIES, type=JobSetPolicyObject, timeout=COMMAND_TIMEOUT)
         ]
     except NotFound as error:
         raise KubeError("the cluster does not serve JobSetPolicies: apply manifests/policy first") from error
     except Forbidden as error:
         raise no_right(error, JOBSET_POLICIES) from error
-    return sorted(found, key=lambda policy: policy.metadata.name)
+    return sorted(policies, key=lambda policy: policy.metadata.name)
 
 
 async def stored_exceptions(client: Client, namespace: str | None) -> dict[str, list[JobSetPolicyException]]:
-    """The exceptions by namespace; none where the cluster does not serve them. `namespace` None: of all."""
-    found: dict[str, list[JobSetPolicyException]] = {}
+    """The exceptions by namespace; empty if the cluster does not serve them. `namespace`: None for all namespaces."""
+    exceptions: dict[str, list[JobSetPolicyException]] = {}
     try:
         pages = client.pages(
             POLICY_EXCEPTIONS, type=JobSetPolicyException, namespace=namespace, timeout=COMMAND_TIMEOUT
         )
         async for exception in pages:
-            found.setdefault(exception.metadata.namespace, []).append(exception)
+            exceptions.setdefault(exception.metadata.namespace, []).append(exception)
     except NotFound:
         return {}
     except Forbidden as error:
         raise no_right(error, POLICY_EXCEPTIONS) from error
-    return found
+    return exceptions
 
 
 @dataclass(slots=True)
 class Namespaces:
-    """Namespaces as policies read them, each requested once."""
+    """Reads namespaces with the fields that policies need. Each namespace is requested once."""
 
     client: Client
     policies: Sequence[JobSetPolicy]
-    _known: dict[str, Namespace] = field(default_factory=dict)
+    _cache: dict[str, Namespace] = field(default_factory=dict)
 
     async def get(self, name: str) -> Namespace:
-        """A namespace by its name. Raises `KubeError`, and `NoNamespaceError` if it is gone."""
-        if name not in self._known:
+        """The namespace of this name. Raises `KubeError`, and `NoNamespaceError` if it does not exist."""
+        if name not in self._cache:
             try:
-                sent = await self.client.get(NAMESPACES, name, type=NamespaceMetadata, timeout=COMMAND_TIMEOUT)
+                metadata = await self.client.get(NAMESPACES, name, type=NamespaceMetadata, timeout=COMMAND_TIMEOUT)
             except NotFound as error:
                 raise NoNamespaceError(f"there is no namespace {name}") from error
             except Forbidden as error:
                 raise no_right(error, NAMESPACES) from error
-            self._known[name] = keeping(lambda: annotation_keys(self.policies))(sent).read
-        return self._known[name]
+            self._cache[name] = keeping(lambda: annotation_keys(self.policies))(metadata).read
+        return self._cache[name]
 
 
 def stored_jobsets(client: Client, namespace: str | None) -> AsyncIterator[JSON]:
-    """JobSets, as they are stored. `namespace` None: of all."""
+    """The stored JobSets as JSON. `namespace`: None for all namespaces."""
     return client.pages(JOBSETS, namespace=namespace, timeout=COMMAND_TIMEOUT)

@@ -1,6 +1,6 @@
-"""`jobset policy which`: the policies that apply to a namespace, and the exceptions there. Reads; changes nothing.
+"""Runs `jobset policy which`: lists the policies that apply to a namespace, and the exceptions in it.
 
-Exit codes: 0, also if there are none; 2 if they cannot be read.
+Exit codes: 0 listed, also if there are no policies, 2 policies or exceptions cannot be read.
 """
 
 import json
@@ -28,43 +28,52 @@ from policy.types import JobSetPolicy, JobSetPolicyObject, Selector
 NOT_SAID = "the manager has said nothing about it"
 _ENFORCEMENT_WORDS = {True: "holds it", False: "does not", None: "not known"}
 _GATES = FeatureGates({"AllAlpha": True})
-"""The manager's feature gates are not known here, so defaults that need one are listed as if it were on."""
+"""All feature gates are on, since those of the manager are not known. So defaults that need a gate are listed, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(session.Where):
-    """The namespace; empty: that of the context."""
+    """The namespace, and the form of the output."""
 
     output: str = "table"
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write policies and exceptions to `out` and problems to `err`; returns the exit code."""
+    """Write policies and exceptions to `out`, and problems to `err`. Returns the exit code."""
     return session.run("policy which", partial(_which, options, out), err)
 
 
 async def _which(options: Options, out: TextIO) -> int:
-    async with session.connect_to(options) as to:
-        policies = await stored_policies(to.client)
+    async with session.connect_to(options) as connection:
+        policies = await stored_policies(connection.client)
         try:
-            namespace = await Namespaces(to.client, policies).get(to.namespace)
+            namespace = await Namespaces(connection.client, policies).get(connection.namespace)
         except NoNamespaceError as error:
-            raise session.UsageError(await session.no_namespace(to.client, to.namespace) or str(error)) from error
-        exceptions = await stored_exceptions(to.client, to.namespace)
+            raise session.UsageError(
+                await session.no_namespace(connection.client, connection.namespace) or str(error)
+            ) from error
+        exceptions = await stored_exceptions(connection.client, connection.namespace)
     matching = [policy for policy in policies if policy.spec.match.namespace_selector.matches(namespace.labels)]
     policies_by_name = {policy.metadata.name: policy for policy in policies}
     bodies = [_policy(policy) for policy in matching]
-    against = [
+    contradictions = [
         f"policy {policy.metadata.name}: {error.reader_text}"
-        for number, policy in enumerate(matching)
-        for error in conflicts(policy, matching[number + 1 :], _GATES)
+        for position, policy in enumerate(matching)
+        for error in conflicts(policy, matching[position + 1 :], _GATES)
     ]
-    granted = [_exception(each, policies_by_name, namespace) for each in exceptions.get(to.namespace, [])]
+    exception_bodies = [
+        _exception(exception, policies_by_name, namespace) for exception in exceptions.get(connection.namespace, [])
+    ]
     if options.output in FORMS:
-        body = {"namespace": to.namespace, "policies": bodies, "exceptions": granted, "conflicts": against}
+        body = {
+            "namespace": connection.namespace,
+            "policies": bodies,
+            "exceptions": exception_bodies,
+            "conflicts": contradictions,
+        }
         out.write(dump(body, options.output))
         return session.DONE
-    _write(to.namespace, bodies, granted, against, out)
+    _write(connection.namespace, bodies, exception_bodies, contradictions, out)
     return session.DONE
 
 
@@ -82,7 +91,7 @@ def _policy(policy: JobSetPolicyObject) -> dict[str, Any]:
 
 
 def _api_server_enforcement(policy: JobSetPolicyObject) -> dict[str, Any]:
-    """Whether the API server itself enforces a policy that asks for that; `holds` None: not known."""
+    """Whether the API server enforces a policy (`holds`, None if this is not known), and a message."""
     condition = find(policy.status.conditions, IN_API_SERVER)
     if condition is None:
         return {"holds": None, "message": NOT_SAID}
@@ -107,7 +116,7 @@ def _write(
     namespace: str,
     policies: list[dict[str, Any]],
     exceptions: list[dict[str, Any]],
-    against: list[str],
+    contradictions: list[str],
     out: TextIO,
 ) -> None:
     if not policies:
@@ -115,31 +124,31 @@ def _write(
     else:
         rows = [
             (
-                each["name"],
-                ",".join(each["actions"]),
-                "some, by their labels" if each["someJobSets"] else "all",
-                _ENFORCEMENT_WORDS[each["apiServer"]["holds"]] if each["apiServer"] else "not asked",
+                policy["name"],
+                ",".join(policy["actions"]),
+                "some, by their labels" if policy["someJobSets"] else "all",
+                _ENFORCEMENT_WORDS[policy["apiServer"]["holds"]] if policy["apiServer"] else "not asked",
                 ", ".join(
                     [
-                        *each["rules"],
-                        *(f"default {key}={_format_value(each['values'][key])}" for key in each["defaults"]),
+                        *policy["rules"],
+                        *(f"default {key}={_format_value(policy['values'][key])}" for key in policy["defaults"]),
                     ]
                 ),
             )
-            for each in policies
+            for policy in policies
         ]
         out.writelines(columns([("POLICY", "ACTIONS", "JOBSETS", "API-SERVER", "RULES"), *rows]))
-        for each in policies:
-            enforcement = each["apiServer"]
+        for policy in policies:
+            enforcement = policy["apiServer"]
             if enforcement and not enforcement["holds"]:
                 doubt = "may not be" if enforcement["holds"] is None else "is not"
-                text = f"policy {each['name']} {doubt} held by the API server: {enforcement['message']}"
+                text = f"policy {policy['name']} {doubt} held by the API server: {enforcement['message']}"
                 out.write(f"{printable(text)}\n")
-        out.writelines(f"{printable(text)}\n" for text in against)
+        out.writelines(f"{printable(text)}\n" for text in contradictions)
     if exceptions:
         lines = [
-            (each["name"], each["policy"], ",".join(each["rules"]), each["whyNot"] or _until(each))
-            for each in exceptions
+            (item["name"], item["policy"], ",".join(item["rules"]), item["whyNot"] or _until(item))
+            for item in exceptions
         ]
         out.write("\n")
         out.writelines(columns([("EXCEPTION", "POLICY", "RULES", "COUNTS"), *lines]))
@@ -151,5 +160,5 @@ def _until(exception: Mapping[str, Any]) -> str:
 
 
 def _format_value(value: Any) -> str:
-    """The value of a default as it stands in a manifest."""
+    """The value of a default in the form of a manifest."""
     return value if isinstance(value, str) else json.dumps(value)

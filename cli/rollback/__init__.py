@@ -1,1 +1,1 @@
-"""`jobset rollback-check`: what would behave differently under the Go JobSet, and lifting our scheduling gates."""
+"""The command `jobset rollback-check`, which lists what would behave differently with the Go JobSet."""

@@ -1,4 +1,4 @@
-"""The command `jobset rollback-check`. Only parses flags."""
+"""The flags of `jobset rollback-check`."""
 
 from cli.commands import Commands, add_cluster_flags, add_command, run_module
 
@@ -14,7 +14,7 @@ exit codes:
 
 
 def add_rollback_check(commands: Commands) -> None:
-    """Register `rollback-check`."""
+    """Register the command `rollback-check`."""
     parser = add_command(
         commands,
         "rollback-check",

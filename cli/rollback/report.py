@@ -1,4 +1,4 @@
-"""The output of `jobset rollback-check`: lines, YAML or JSON; each finding is written as soon as it is found."""
+"""Writes the concerns of `jobset rollback-check` as lines, YAML or JSON, each as soon as it is found."""
 
 import json
 import textwrap
@@ -15,30 +15,30 @@ _END = {"json": "\n  ]\n}\n", "yaml": "", "table": ""}
 
 
 class Report:
-    """Writes to `out`. `close` marks the run as complete."""
+    """Writes concerns to `out`. After the last concern, call `close`."""
 
     def __init__(self, output: str, out: TextIO) -> None:
-        self.found = 0
+        self.count = 0
         self._output = output
         self._out = out
 
     def add(self, concern: Concern) -> None:
-        """Write one finding."""
-        if not self.found:
+        """Write one concern."""
+        if not self.count:
             self._out.write(_START[self._output])
         self._out.write({"json": self._json, "yaml": self._yaml, "table": self._line}[self._output](concern))
-        self.found += 1
+        self.count += 1
 
     def close(self) -> None:
-        """Write what follows the last finding, or that there is none."""
-        self._out.write(_END[self._output] if self.found else _START[self._output] + _NOTHING[self._output])
+        """Write the end of the output, or that there are no concerns."""
+        self._out.write(_END[self._output] if self.count else _START[self._output] + _NOTHING[self._output])
 
     def _json(self, concern: Concern) -> str:
-        comma = "," if self.found else ""
+        comma = "," if self.count else ""
         return f"{comma}\n{textwrap.indent(json.dumps(asdict(concern), indent=2), '    ')}"
 
     def _yaml(self, concern: Concern) -> str:
-        start = "" if self.found else "\n"
+        start = "" if self.count else "\n"
         return start + textwrap.indent(dump(asdict(concern), "yaml"), "  ").replace("  ", "- ", 1)
 
     @staticmethod

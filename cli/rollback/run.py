@@ -1,7 +1,7 @@
-"""One run of `jobset rollback-check`: connect, read every JobSet and gated pod, write, lift gates if asked to.
+"""Runs `jobset rollback-check`: reads all JobSets and gated pods, writes concerns, and lifts gates for --release.
 
-Findings are written as soon as they are found and not kept: memory holds one page of a list, and the names of the Jobs
-of one JobSet.
+Concerns are written as soon as they are found. So memory only has one page of a list, and the names of the Jobs of one
+JobSet.
 """
 
 from dataclasses import dataclass
@@ -29,30 +29,30 @@ _UNGATED: JSON = {
 
 @dataclass(frozen=True, slots=True)
 class Options(session.Where):
-    """The namespace to check (empty: all), and the form of the output."""
+    """The namespace (empty for all), and the form of the output. `release`: whether to lift scheduling gates."""
 
     output: str = "table"
     release: bool = False
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the concerns to `out` or the problem to `err`; returns the exit code.
+    """Write the concerns to `out`, or the problem to `err`. Returns the exit code.
 
-    After a problem the output is incomplete: JSON is not closed.
+    After a problem the output is incomplete, so JSON is not closed.
     """
     report = Report(options.output, out)
     return session.run("rollback-check", partial(_run, options, report, err), err, right="")
 
 
 async def _run(options: Options, report: Report, err: TextIO) -> int:
-    async with session.connect(kubeconfig=options.kubeconfig, context=options.context) as to:
-        await check(to.client, options, report, err)
+    async with session.connect(kubeconfig=options.kubeconfig, context=options.context) as connection:
+        await check(connection.client, options, report, err)
     report.close()
-    return session.FAILED if report.found else session.DONE
+    return session.FAILED if report.count else session.DONE
 
 
 async def check(client: Client, options: Options, report: Report, err: TextIO) -> None:
-    """Report concerns, after lifting gates if asked to; the pods whose gates were lifted are written to `err`."""
+    """Report concerns. With `release`, lift scheduling gates instead of reporting them, and write the pods to `err`."""
     async for js in client.pages(JOBSETS, namespace=options.namespace):
         for concern in spec_concerns(js):
             report.add(concern)
@@ -69,7 +69,7 @@ async def check(client: Client, options: Options, report: Report, err: TextIO) -
 
 
 async def _jobs(client: Client, js: JSON) -> frozenset[str]:
-    """Names of the Jobs that the JobSet has."""
+    """The names of the Jobs that the JobSet owns."""
     meta = js["metadata"]
     selector = f"{JOBSET_NAME}={meta['name']}"
     jobs = client.pages(
@@ -79,11 +79,11 @@ async def _jobs(client: Client, js: JSON) -> frozenset[str]:
 
 
 async def _release_pod(client: Client, pod: JSON) -> bool:
-    """Lift the gate of this pod, identified by its UID; False if it is gone."""
+    """Lift the gate of a pod, identified by its UID. Returns False if the pod is gone."""
     meta = pod["metadata"]
     body = {**_UNGATED, "metadata": {**_UNGATED["metadata"], "uid": meta["uid"]}}
     try:
         await client.patch(PODS, meta["name"], body, patch_type=PatchType.STRATEGIC, namespace=meta["namespace"])
-    except (NotFound, Conflict):  # gone, or another pod of this name
+    except (NotFound, Conflict):  # the pod is gone, or another pod has its name
         return False
     return True

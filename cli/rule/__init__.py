@@ -1,1 +1,1 @@
-"""`jobset rule`: what a rule says and why, with an example that breaks it."""
+"""The command `jobset rule`, which explains a rule, with an example that breaks it."""

@@ -14,7 +14,7 @@ exit codes:
 
 
 def add_rule(commands: Commands) -> None:
-    """Register `rule`."""
+    """Register the command `rule`."""
     parser = add_command(commands, "rule", EXAMPLES)
     parser.add_argument("id", nargs="?", default="", metavar="ID", help="default: list all rules")
     parser.set_defaults(handler=run_module("cli.rule.run"))

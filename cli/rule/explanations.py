@@ -1,4 +1,4 @@
-"""Explanations of warnings, with examples, from explanations.yaml: for `jobset rule` and docs/reference/rules.md."""
+"""Reads explanations.yaml, which explains warnings with examples, for `jobset rule` and docs/reference/rules.md."""
 
 from functools import cache
 from importlib.resources import files
@@ -8,7 +8,10 @@ import yaml
 
 
 class Explanation(NamedTuple):
-    """`bad` and `good` are YAML examples; `at` is their part of a JobSet. `since`: the first version."""
+    """Why a warning is given, and an example that gets it (`bad`) and one that does not (`good`), as YAML.
+
+    `at`: the path of the examples in a JobSet. `since`: the first version with the rule.
+    """
 
     why: str
     at: str
@@ -19,6 +22,6 @@ class Explanation(NamedTuple):
 
 @cache
 def explanations() -> dict[str, Explanation]:
-    """By the id of the rule."""
+    """The explanations by the id of the rule."""
     text = files("cli.rule").joinpath("explanations.yaml").read_text(encoding="utf-8")
     return {name: Explanation(**row) for name, row in yaml.safe_load(text).items()}

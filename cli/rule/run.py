@@ -1,4 +1,4 @@
-"""Prints a rule, or the ids of all."""
+"""Runs `jobset rule`: prints a rule, or the ids of all rules."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from kube.model.field import Layer, Rule, Severity, with_placeholders
 from kube.model.suggest import nearest
 
 WIDTH = 100
-"""Columns of the text."""
+"""The line width of the text."""
 FOUND_BY = {
     Layer.SCHEMA: "the schema of the CRD",
     Layer.WEBHOOK: "admission and jobset validate, from the object alone",
@@ -21,13 +21,13 @@ FOUND_BY = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`id`: of the rule; empty for all."""
+    """`id`: the id of a rule; empty to list all rules."""
 
     id: str = ""
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the rule to `out`, or to `err` that it does not exist; returns the exit code."""
+    """Write the rule to `out`, or the problem to `err`. Returns the exit code."""
     by_id = {rule.id: rule for rule in all_rules()}
     if not options.id:
         out.writelines(f"{rule.id:40} {rule.severity.value}\n" for _, rule in sorted(by_id.items()))
@@ -43,8 +43,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 def rule_lines(rule: Rule) -> Iterator[str]:
-    """Its message, why it is given, the fix, examples, and how to suppress it."""
-    warning = rule.severity is Severity.WARNING
+    """The lines about a rule: its message, why it is given, the fix, examples, and how to suppress a warning."""
+    is_warning = rule.severity is Severity.WARNING
     explanation = explanations().get(rule.id)
     yield f"{rule.id} ({rule.severity.value})"
     yield ""
@@ -58,7 +58,7 @@ def rule_lines(rule: Rule) -> Iterator[str]:
     if explanation:
         yield from _paragraph("Since", explanation.since)
         yield from example_lines(explanation)
-    if warning:
+    if is_warning:
         yield ""
         yield "To leave it out for one JobSet, name it in the annotation jobset.sigs.k8s.io/ignore-warnings."
 

@@ -1,1 +1,1 @@
-"""`jobset ui`: serves the page that the package `ui` makes."""
+"""The command `jobset ui`, which serves the page of the package `ui`."""

@@ -1,7 +1,7 @@
-"""The command `jobset ui`. Only parses flags.
+"""The flags of `jobset ui`.
 
-Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 the cluster does not have what was asked for, 2 wrong usage, or the cluster
-does not answer or lets nothing be read.
+Exit codes: 0 ended by Ctrl-C or SIGTERM, 2 wrong usage, an address in use, no answer of the cluster, or no right to
+list JobSets.
 """
 
 import argparse
@@ -30,7 +30,7 @@ ADDRESS = "127.0.0.1:8790"
 
 
 def add_ui(commands: Commands) -> None:
-    """Register `ui`."""
+    """Register the command `ui`."""
     description = "Show JobSets on a page in the browser, as they change."
     parser = add_command(commands, "ui", EXAMPLES, description)
     add_namespaces(parser, type=single_namespace)
@@ -43,7 +43,7 @@ def add_ui(commands: Commands) -> None:
 
 
 def single_namespace(text: str) -> str:
-    """The namespace of the flag; raises for several, which a page cannot show."""
+    """The value of -n. Refuses several namespaces, since a page shows one namespace or all."""
     if "," in text:
         raise argparse.ArgumentTypeError("one page shows one namespace, or all (-A): start one for each")
     return text

@@ -1,4 +1,4 @@
-"""One run of `jobset ui`: connect, watch, serve until it is ended. Wires the modules of the page together."""
+"""Runs `jobset ui`: watches a cluster and serves the page until Ctrl-C. Connects the modules of the package `ui`."""
 
 import asyncio
 import secrets
@@ -27,12 +27,12 @@ from ui.guard import Guard, browser_host, exposure_warning, host_name
 from ui.server import STREAM_SECONDS, Pages
 
 LIMITS = ConnectionLimits(head_timeout=10.0, request_timeout=STREAM_SECONDS + 60, keep_alive=60, max_connections=256)
-"""A stream is the longest request. A browser opens up to six connections."""
+"""Limits of the server. A stream of the page is its longest request. A browser opens up to six connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(session.Where):
-    """What to show and where to listen."""
+    """The namespace to show, and the address to listen on."""
 
     address: str
     everywhere: bool = False
@@ -40,22 +40,22 @@ class Options(session.Where):
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Serve until Ctrl-C or SIGTERM; write the address to `out`, or the problem to `err`; returns the exit code."""
+    """Serve until Ctrl-C or SIGTERM. Writes the address to `out`, or the problem to `err`. Returns the exit code."""
     work = partial(_serve, options, out, err)
     return session.run("ui", work, err, right="list and watch", everywhere=options.everywhere)
 
 
 async def _serve(options: Options, out: TextIO, err: TextIO) -> int:
-    async with session.connect_to(options) as to:
-        namespace = None if options.everywhere else to.namespace
-        async with session.naming(to, ""):
-            first = await to.client.list(JOBSETS, namespace=namespace, limit=1, timeout=COMMAND_TIMEOUT)
-        if namespace and not first.items and (missing := await session.no_namespace(to.client, namespace)):
+    async with session.connect_to(options) as connection:
+        namespace = None if options.everywhere else connection.namespace
+        async with session.naming(connection, ""):
+            first = await connection.client.list(JOBSETS, namespace=namespace, limit=1, timeout=COMMAND_TIMEOUT)
+        if namespace and not first.items and (missing := await session.no_namespace(connection.client, namespace)):
             raise session.UsageError(missing)
         address = _address(options.address)
         board = Board(secrets.token_hex(4))
-        caches = Caches(to.client, namespace, board)
-        pages = Pages(board, caches, partial(_explain, to.client))
+        caches = Caches(connection.client, namespace, board)
+        pages = Pages(board, caches, partial(_explain, connection.client))
         guard = Guard(pages.app(), (*options.allowed_hosts, host_name(browser_host(address))))
         server = _bind_server(guard, address)
         async with asyncio.TaskGroup() as group:
@@ -101,6 +101,6 @@ async def _explain(client: Client, key: Key) -> JSON:
 
 
 def with_commands(finding: JSON) -> JSON:
-    """A finding and those below it, each with the commands of its remedy."""
-    below = [with_commands(under) for under in finding["because"]]
-    return {**finding, "commands": commands_in(finding["remedy"]), "because": below}
+    """A finding as JSON, in which it and all findings below it have the commands of their remedy."""
+    because = [with_commands(cause) for cause in finding["because"]]
+    return {**finding, "commands": commands_in(finding["remedy"]), "because": because}

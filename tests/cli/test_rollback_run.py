@@ -35,7 +35,7 @@ def checked(api: MemoryApi, output: str = "json", **options: bool | str) -> tupl
     report = Report(output, out)
     asyncio.run(check(Client(api), Options(output=output, **options), report, err))
     report.close()
-    return out.getvalue(), err.getvalue(), report.found
+    return out.getvalue(), err.getvalue(), report.count
 
 
 def found(api: MemoryApi, **options: bool | str) -> list[tuple[str, str, str]]:
@@ -83,7 +83,7 @@ def test_findings_are_written_before_the_next_page_is_read_and_not_kept():
     report = Report("table", out)
     asyncio.run(check(Client(api), Options(), report, io.StringIO()))
     assert api.seen == [0, PAGE, 2 * PAGE, 2 * PAGE + 1, 2 * PAGE + 1], "pods are listed by two labels"
-    assert report.found == 2 * PAGE + 1
+    assert report.count == 2 * PAGE + 1
     assert [value for value in vars(report).values() if isinstance(value, list | dict | set | tuple)] == []
 
 

@@ -1,4 +1,4 @@
-"""The API resources of JobSets and policies. They are not in kube/resources.py: `kube/` must not know what they are."""
+"""The API resources of JobSets and policies. They are not in kube/resources.py, since `kube/` must not know them."""
 
 from api import keys
 from kube.resources import Resource

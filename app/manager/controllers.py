@@ -96,7 +96,7 @@ def _policy_controller(deps: Deps, client: Client, watches: Watches, recorder: E
         source,
         deps.options.gates,
         settings.queue_controllers,
-        changed=lambda name: controller.queue.add(Request("", name)),
+        on_change=lambda name: controller.queue.add(Request("", name)),
     )
     deps.supervisor.start(source.run(), "policies")
     deps.supervisor.start(enforcement.run(), "policies-in-api-server")

@@ -1,7 +1,7 @@
-"""Carries out a plan's actions on groups: the only file that writes Workloads, CompositePodGroups and PodGroups.
+"""Carries out a plan's actions on groups. No other file writes Workloads, CompositePodGroups and PodGroups.
 
-What the API server has stored is compared with what was sent. It drops fields silently while a feature gate is off, and
-a group without its parent would be scheduled as a tree of its own.
+The stored objects are compared with what was sent, since the API server drops fields silently while a feature gate is
+off, and a group without its parent would be scheduled as a tree of its own.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from kube.parallel import Failure, each
 
 
 class GroupWriteError(KubeError):
-    """A group cannot be created as it is wanted; `reason` is for the condition."""
+    """A group cannot be created with the wanted fields. `reason` is for the condition."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -30,23 +30,23 @@ class GroupWriteError(KubeError):
 
 @dataclass(frozen=True, slots=True)
 class GroupWriter:
-    """Writes for one process; fills the stores of its watches."""
+    """Writes groups, and overlays the stores of the watches with the API server's answers."""
 
     client: Client
     watches: GroupWatches
 
     async def write(self, js: JobSet, actions: Sequence[Action]) -> list[Failure]:
-        """Deletions, then changes, then creations, parents first. After a failure no lower level is created."""
+        """Delete, then patch, then create groups, parents first. After a failure no lower level is created."""
         deletions = [action for action in actions if isinstance(action, DeleteGroup)]
         patches = [action for action in actions if isinstance(action, PatchGroup)]
         creations = [action for action in actions if isinstance(action, CreateGroup)]
-        failed = await each(deletions, partial(self._delete, js.metadata.namespace))
-        failed += await each(patches, partial(self._patch, js))
+        failures = await each(deletions, partial(self._delete, js.metadata.namespace))
+        failures += await each(patches, partial(self._patch, js))
         for level in sorted({action.level for action in creations}):
-            if failed:
+            if failures:
                 break
-            failed += await each([a for a in creations if a.level == level], partial(self._create, js))
-        return failed
+            failures += await each([a for a in creations if a.level == level], partial(self._create, js))
+        return failures
 
     async def _create(self, js: JobSet, action: CreateGroup) -> None:
         namespace = js.metadata.namespace
@@ -54,7 +54,7 @@ class GroupWriter:
         try:
             stored = await self.client.create(resource, body, namespace=namespace)
         except AlreadyExists:
-            # The next plan sees whether it is being deleted.
+            # The next plan sees whether the existing object is being deleted.
             stored = await self.client.get(resource, action.name, namespace=namespace)
             meta = convert(ObjectMeta, stored["metadata"])
             if not meta.controlled_by(js.metadata.uid):
@@ -89,18 +89,18 @@ class GroupWriter:
     async def _delete(self, namespace: str, action: DeleteGroup) -> None:
         resource = RESOURCES[action.kind]
         try:
-            left = await self.client.delete(resource, action.name, namespace=namespace, uid=action.uid)
+            terminating = await self.client.delete(resource, action.name, namespace=namespace, uid=action.uid)
         except NotFound:
-            left = None
-        if left is not None and "deletionTimestamp" in left.get("metadata", {}):
-            self.watches.keep(action.kind, left)
+            terminating = None
+        if terminating is not None and "deletionTimestamp" in terminating.get("metadata", {}):
+            self.watches.keep(action.kind, terminating)
         else:
             self.watches.by_kind[action.kind].store.overlay_deleted(namespace, action.name, action.uid)
 
 
 def _check_stored(action: CreateGroup | PatchGroup, sent: JSON, stored: JSON) -> None:
-    """Raises `GroupWriteError` if the API server has dropped fields that it was sent."""
-    lost = dropped_fields(sent, stored)
-    if lost:
-        missing_fields = gang_api.missing_fields(action.kind, action.name, lost)
+    """Raise `GroupWriteError` if the API server has dropped fields that were sent."""
+    dropped = dropped_fields(sent, stored)
+    if dropped:
+        missing_fields = gang_api.missing_fields(action.kind, action.name, dropped)
         raise GroupWriteError(missing_fields.reason, missing_fields.message)

@@ -1,8 +1,8 @@
-"""Warns of gangs that kube-scheduler reports nothing about, and of those that it does not treat as gangs.
+"""Warns of gangs that kube-scheduler reports nothing about, and of gangs that it does not treat as gangs.
 
-A tree that waits for something outside the scheduler gets no condition anywhere: its pods are Pending without a reason.
-`stalled_trees` finds these trees without a call; only their pods are then listed, once a minute at most. Decides
-nothing about groups or Jobs.
+A tree that waits for something outside the scheduler gets no condition anywhere, and its pods are Pending without a
+reason. `stalled_trees` finds these trees without a call. Only the pods of such trees are then listed, at most once a
+minute. Nothing here decides about groups or Jobs.
 """
 
 import asyncio
@@ -28,25 +28,26 @@ from kube.resources import PODS
 log = logging.getLogger(__name__)
 
 FIRST_REPORT_SECONDS = 30.0
-"""Seconds that the scheduler has for a first report once the pods exist."""
+"""Seconds from when all pods exist until the scheduler should have reported about them."""
 
 CHECK_INTERVAL = 60.0
 """Seconds between two checks of the pods of a set."""
 
 LIST_TIMEOUT = 2.0
-"""Seconds for the list of pods: a reconcile waits for it."""
+"""Seconds until the list of pods times out, since a reconcile waits for it."""
 
 MAX_PODS = 500
-"""Pending pods that are listed for one check."""
+"""At most this many pending pods are listed in one check."""
 
 MAX_NOTE = 900
-"""Characters of an event's note."""
+"""At most this many characters of an event's note."""
 
 
 @dataclass(frozen=True, slots=True)
 class StalledTrees:
-    """Trees with all of their pods and without a report. `ignored`: the first of those with running pods.
+    """Trees that have all of their pods, of which none runs, and no report of the scheduler.
 
+    `ignored`: the root of the first tree without a report of which pods run, so the scheduler ignores its groups.
     `wait`: seconds until the next tree may be stalled; None if no tree is younger than `FIRST_REPORT_SECONDS`.
     """
 
@@ -56,81 +57,84 @@ class StalledTrees:
 
 
 def stalled_trees(observed: Observed) -> StalledTrees:
-    """The stalled trees by the caches: their PodGroups never had a condition."""
+    """The stalled trees according to the caches: their PodGroups never had a condition."""
     js, known = observed.jobset, observed.groups
     wanted = forest(js)
-    if wanted is None or known is None or not _waits(js):
+    if wanted is None or known is None or not _is_waiting(js):
         return StalledTrees()
     groups_by_name = {group.metadata.name: group for group in (*known.pod_groups, *known.composites)}
     jobs = {job.metadata.name: job for job in observed.jobs}
     trees, ignored, wait = [], None, None
     for root in wanted.roots:
-        leaves = [group for group in root.walk() if not group.composite]
-        own = {name: jobs[name] for leaf in leaves for name, _ in leaf.jobs if _in(leaf, jobs.get(name))}
-        stored = [groups_by_name[leaf.name] for leaf in leaves if leaf.name in groups_by_name]
-        reported = any(find(group.status.conditions or (), INITIALLY_SCHEDULED) for group in stored)
-        pods = {name: number for leaf in leaves for name, number in leaf.jobs}
-        if reported or not own or any(job.status.active < pods[name] for name, job in own.items()):
+        pod_groups = [group for group in root.walk() if not group.composite]
+        tree_jobs = {
+            name: jobs[name] for group in pod_groups for name, _ in group.jobs if _is_in(group, jobs.get(name))
+        }
+        stored = [groups_by_name[group.name] for group in pod_groups if group.name in groups_by_name]
+        has_report = any(find(group.status.conditions or (), INITIALLY_SCHEDULED) for group in stored)
+        pods = {name: number for group in pod_groups for name, number in group.jobs}
+        if has_report or not tree_jobs or any(job.status.active < pods[name] for name, job in tree_jobs.items()):
             continue
-        age = _age(own.values(), observed.now)
+        age = _age(tree_jobs.values(), observed.now)
         if age < FIRST_REPORT_SECONDS:
             wait = min(FIRST_REPORT_SECONDS - age, wait or FIRST_REPORT_SECONDS)
-        elif any(job.status.ready for job in own.values()):
+        elif any(job.status.ready for job in tree_jobs.values()):
             ignored = ignored or root
         else:
-            released = {rjob for leaf in leaves for rjob in leaf.replicated_jobs if _has(leaf, own)}
-            above = groups_by_name.get(root.name)
-            active = {name: job.status.active for name, job in own.items()}
-            trees.append(Tree(root, groups_by_name, released, active, priority=above.spec.priority if above else None))
+            released = {rjob for group in pod_groups for rjob in group.replicated_jobs if _has_job(group, tree_jobs)}
+            stored_root = groups_by_name.get(root.name)
+            priority = stored_root.spec.priority if stored_root else None
+            active = {name: job.status.active for name, job in tree_jobs.items()}
+            trees.append(Tree(root, groups_by_name, released, active, priority=priority))
     return StalledTrees(tuple(trees), ignored, wait)
 
 
-def _waits(js: JobSet) -> bool:
+def _is_waiting(js: JobSet) -> bool:
     """Whether the set runs, its groups exist, and some of them are not scheduled."""
     conditions = js.status.conditions
     runs = not js.spec.suspend and not js.status.terminal_state
     return runs and is_true(conditions, keys.GROUPS_READY) and not is_true(conditions, keys.GROUPS_SCHEDULED)
 
 
-def _in(leaf: Group, job: Job | None) -> bool:
-    """Whether the Job runs, and its pods name this group: not those that were created before the groups."""
+def _is_in(group: Group, job: Job | None) -> bool:
+    """Whether the Job runs, and its pods name this group. A Job that was created before the groups names none."""
     if job is None or job.outcome or job.spec.suspend or job.metadata.deletion_timestamp is not None:
         return False
-    return job.spec.template.spec.pod_group == leaf.name
+    return job.spec.template.spec.pod_group == group.name
 
 
-def _has(leaf: Group, own: dict[str, Job]) -> bool:
-    return any(name in own for name, _ in leaf.jobs)
+def _has_job(group: Group, jobs: dict[str, Job]) -> bool:
+    return any(name in jobs for name, _ in group.jobs)
 
 
 def _age(jobs: Iterable[Job], now: str) -> float:
-    """Seconds since the youngest Job started."""
-    started = max(job.status.start_time or job.metadata.creation_timestamp or now for job in jobs)
-    return seconds_between(started, now)
+    """Seconds since the last of the Jobs started."""
+    last_start = max(job.status.start_time or job.metadata.creation_timestamp or now for job in jobs)
+    return seconds_between(last_start, now)
 
 
 NO_EVENTS: frozenset[Event] = frozenset()
-"""One shared empty set: each new `frozenset()` takes 216 bytes."""
+"""One shared empty set, since each new `frozenset()` takes 216 bytes."""
 
 
 @dataclass(slots=True)
 class Reports:
-    """The reports about one JobSet. `next_check`: event loop time. `wait`: seconds before it."""
+    """The reports about one JobSet. `next_check`: event loop's time of the next check. `wait`: the last pause."""
 
     next_check: float = 0.0
     events: frozenset[Event] = NO_EVENTS
     wait: float = 0.0
 
     def clear(self) -> None:
-        """Forget everything: the set is not waiting any more."""
+        """Forget everything, since the set no longer waits."""
         self.next_check, self.events, self.wait = 0.0, NO_EVENTS, 0.0
 
     async def update(
-        self, js: JobSet, found: Awaitable[frozenset[Event]], record: Callable[[JobSet, Event], None]
+        self, js: JobSet, current_events: Awaitable[frozenset[Event]], record: Callable[[JobSet, Event], None]
     ) -> None:
         """Record the events that are new. If the client raises an error, the earlier events stay."""
         try:
-            events = await found
+            events = await current_events
         except (KubeError, TimeoutError) as error:
             log.info("pods of JobSet %s/%s are not known: %s", js.metadata.namespace, js.metadata.name, error)
             return
@@ -147,40 +151,40 @@ class StalledGangs:
         self._record = record
 
     async def check(self, observed: Observed, reports: Reports) -> float | None:
-        """Warn if it is time. Returns the seconds until the next check; None if the set does not wait. Never fails."""
+        """Check if a check is due. Returns the seconds until the next check; None if no gang waits. Never fails."""
         js = observed.jobset
-        if js.spec.scheduling is None or not _waits(js):
+        if js.spec.scheduling is None or not _is_waiting(js):
             reports.clear()
             return None
         clock = asyncio.get_running_loop().time
         if clock() < reports.next_check:
             return reports.next_check - clock()
-        found = stalled_trees(observed)
-        await reports.update(js, self._events(observed, found), self._record)
-        wait = CHECK_INTERVAL if found.trees or found.ignored else found.wait or FIRST_REPORT_SECONDS
+        stalled = stalled_trees(observed)
+        await reports.update(js, self._events(observed, stalled), self._record)
+        wait = CHECK_INTERVAL if stalled.trees or stalled.ignored else stalled.wait or FIRST_REPORT_SECONDS
         reports.next_check = clock() + wait
         return wait
 
-    async def _events(self, observed: Observed, found: StalledTrees) -> frozenset[Event]:
+    async def _events(self, observed: Observed, stalled: StalledTrees) -> frozenset[Event]:
         """The warnings that apply now. Raises errors of the client."""
-        if found.ignored is not None:
-            group = found.ignored
+        if stalled.ignored is not None:
+            group = stalled.ignored
             note = (
                 f"pods of {group.kind} {group.name} run, and kube-scheduler has never said a word about the group:"
                 " start it with --feature-gates=GenericWorkload=true; without, it schedules them pod by pod"
             )
             return frozenset({Event("Warning", "SchedulerIgnoresGroups", note, distinct=True)})
-        if not found.trees:
+        if not stalled.trees:
             return NO_EVENTS
         pods = pods_of(observed.jobs, await self._pods(observed.jobset))
-        notes = [note for tree in found.trees if (note := _note(tree, pods))]
+        notes = [note for tree in stalled.trees if (note := _note(tree, pods))]
         if not notes:
             return NO_EVENTS
         more = f" ({len(notes) - 1} more trees wait so, too)" if len(notes) > 1 else ""
         return frozenset({Event("Warning", "GangWaiting", f"{notes[0][:MAX_NOTE]}{more}", distinct=True)})
 
     async def _pods(self, js: JobSet) -> list[DetailedPod]:
-        """The first Pending pods of the set."""
+        """The Pending pods of the set, at most `MAX_PODS`."""
         page = await self._client.list(
             PODS,
             type=DetailedPod,
@@ -193,16 +197,16 @@ class StalledGangs:
         return page.items or []
 
 
-def _reported(pod: DetailedPod) -> bool:
-    """Whether the scheduler has reported about a pod. The API server itself sets PodScheduled of gated pods."""
-    judged = not pod.spec.scheduling_gates and pod.status.condition("PodScheduled") is not None
-    return bool(pod.spec.node_name) or judged
+def _has_report(pod: DetailedPod) -> bool:
+    """Whether the scheduler has reported about a pod. For gated pods, the API server itself sets PodScheduled."""
+    has_condition = not pod.spec.scheduling_gates and pod.status.condition("PodScheduled") is not None
+    return bool(pod.spec.node_name) or has_condition
 
 
 def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
-    """The warning about a tree; empty if the scheduler has reported about a pod of it, or no pod of it is known."""
+    """The warning about a tree; empty if the scheduler has reported about one of its pods, or none of them is known."""
     tree_pods = [pod for pod in pods if (owner := pod.metadata.controller()) and owner.name in tree.pods]
-    if not tree_pods or any(_reported(pod) for pod in tree_pods):
+    if not tree_pods or any(_has_report(pod) for pod in tree_pods):
         return ""
     members = [
         Member(

@@ -1,4 +1,4 @@
-"""Looks up which kinds of scheduling groups the API server serves, and watches those.
+"""Looks up which kinds of scheduling groups the API server serves, and watches these kinds.
 
 The API is off by default and may be turned on while the manager runs, so the look-up is repeated.
 """
@@ -34,7 +34,7 @@ RECORDS: dict[str, Any] = {WORKLOAD: StoredWorkload, POD_GROUP: StoredGroup, COM
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """Seconds until the next look-up: while a kind is `missing`, and when the API is `complete`."""
+    """Seconds until the next look-up while a kind is `missing`, and when all kinds are served (`complete`)."""
 
     missing: float = 15.0
     complete: float = 300.0
@@ -44,7 +44,7 @@ PAUSES = Pauses()
 
 
 class GroupWatches:
-    """The groups that exist, and the kinds that are served. Without the feature gate no request is sent."""
+    """Watches of the groups that exist, and the kinds that are served. Without the feature gate no request is sent."""
 
     def __init__(self, client: Client, gates: FeatureGates, *, required: bool = True, pauses: Pauses = PAUSES) -> None:
         self._pauses = pauses
@@ -60,27 +60,27 @@ class GroupWatches:
         self.served = Served(enabled=gates[GATE])
         """The kinds of `scheduling.k8s.io` that the API server serves.
 
-        Remembered: for 15 s, or 5 minutes if it serves all. Gangs wait up to that long."""
+        Remembered: for 15 s, or 5 minutes if all kinds are served. Gangs wait up to that long."""
 
     def keep(self, kind: str, stored: JSON) -> None:
-        """Store an object that the API server has returned."""
+        """Put an object that the API server has returned into the cache."""
         self.by_kind[kind].store.overlay(convert(RECORDS[kind], stored))
 
     def known_groups(self, js: JobSet, error: tuple[str, str] | None) -> KnownGroups | None:
-        """The groups of a set; None if it has none and wants none. `error`: see `KnownGroups`."""
+        """The groups of a set; None if the set has none and wants none. `error`: see `KnownGroups`."""
         children = key_of_children(js)
-        found = {kind: tuple(informer.store.by_index(BY_OWNER, children)) for kind, informer in self.by_kind.items()}
-        if js.spec.scheduling is None and not any(found.values()):
+        groups = {kind: tuple(informer.store.by_index(BY_OWNER, children)) for kind, informer in self.by_kind.items()}
+        if js.spec.scheduling is None and not any(groups.values()):
             return None
-        return KnownGroups(self.served, self._required, error, found[WORKLOAD], found[COMPOSITE], found[POD_GROUP])
+        return KnownGroups(self.served, self._required, error, groups[WORKLOAD], groups[COMPOSITE], groups[POD_GROUP])
 
     def feed(self, queue: WorkQueue[Request], owners: Callable[[Identity], Iterable[Request]]) -> None:
-        """Put the JobSet of every change into the queue."""
+        """From now on, put the JobSet of every changed group into the queue."""
         for informer in self.by_kind.values():
             informer.enqueue(queue, lambda group: owners(group.metadata))
 
     def on_change(self, handler: Callable[[], None]) -> None:
-        """Call the handler when the served kinds have changed."""
+        """From now on, call the handler when the served kinds have changed."""
         self._handlers.append(handler)
 
     async def run(self) -> None:
@@ -90,35 +90,35 @@ class GroupWatches:
         async with asyncio.TaskGroup() as group:
             started: set[str] = set()
             while True:
-                found = await self._look()
-                for informer in self._served_informers(found):
+                served = await self._look_up()
+                for informer in self._served_informers(served):
                     if informer.target.resource.plural not in started:
                         started.add(informer.target.resource.plural)
                         group.create_task(informer.run(), name=f"watch-{informer.target.resource}")
-                complete = await self._settle(found) and found.groups and found.composites
-                await asyncio.sleep(self._pauses.complete if complete else self._pauses.missing)
+                is_complete = await self._set_served(served) and served.groups and served.composites
+                await asyncio.sleep(self._pauses.complete if is_complete else self._pauses.missing)
 
-    def _served_informers(self, found: Served) -> list[Informer[Any]]:
-        served = {WORKLOAD: found.groups, POD_GROUP: found.groups, COMPOSITE: found.composites}
-        return [self.by_kind[kind] for kind in served if served[kind]]
+    def _served_informers(self, served: Served) -> list[Informer[Any]]:
+        is_served = {WORKLOAD: served.groups, POD_GROUP: served.groups, COMPOSITE: served.composites}
+        return [self.by_kind[kind] for kind in is_served if is_served[kind]]
 
-    async def _settle(self, found: Served) -> bool:
-        """Set `served` once the caches are synced; False if they are not yet."""
+    async def _set_served(self, served: Served) -> bool:
+        """Set `self.served` once the caches of these kinds are synced. Returns False if they are not synced yet."""
         try:
-            for informer in self._served_informers(found):
+            for informer in self._served_informers(served):
                 await informer.wait_synced(self._pauses.missing)
         except KubeError as error:
             log.warning("groups cannot be listed yet: %s", error)
             return False
-        if found != self.served:
-            log.info("scheduling groups of the API server: %s", found)
-            self.served = found
+        if served != self.served:
+            log.info("scheduling groups of the API server: %s", served)
+            self.served = served
             for handler in self._handlers:
                 handler()
         return True
 
-    async def _look(self) -> Served:
-        """The kinds that the API server serves; after an error those that it served before."""
+    async def _look_up(self) -> Served:
+        """The kinds that the API server serves; after an error the kinds that it served before."""
         try:
             groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await self._client.served_resources(
                 POD_GROUPS.api_version
@@ -135,5 +135,5 @@ class GroupWatches:
         return replace(self.served, groups=groups, composites=composites, topology=topology, version=version)
 
     async def _keeps_topology(self) -> bool:
-        tried = await self._client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
-        return keeps_topology(tried)
+        dry_run_result = await self._client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
+        return keeps_topology(dry_run_result)

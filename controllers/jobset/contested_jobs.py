@@ -1,7 +1,8 @@
-"""Jobs that another client suspends after the manager has resumed them: each is resumed after a growing pause.
+"""Delays the next resume of Jobs that another client suspends after the manager has resumed them.
 
-Without a pause both would write as fast as they can, forever. One Warning names the client that sets `spec.suspend`.
-The first resumption, also after a suspension of the set, is never delayed, so that a queue does not wait.
+Without the pause, which grows, the manager and the other client would write as fast as they can, forever. One Warning
+names the client that sets `spec.suspend`. The first resume, also after a suspension of the set, is never delayed, so
+that a queue does not wait.
 """
 
 import logging
@@ -25,27 +26,27 @@ from kube.store import Store
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 1.0
-"""Seconds between the first and the second resumption of a Job, at least. Doubled with each."""
+"""At least this many seconds are between the first and the second resume of a Job. Each further pause is doubled."""
 
 LONGEST_PAUSE = 300.0
-"""Seconds between two resumptions of a Job at most."""
+"""At most this many seconds are between two resumes of a Job."""
 
 FORGET_AFTER = 600.0
-"""Seconds after the last resumption after which all resumptions are forgotten."""
+"""Seconds from the last resume until all resumes are forgotten."""
 
 GET_TIMEOUT = 2.0
-"""Seconds to read the Job that names the client that suspended it: a reconcile waits for it."""
+"""Seconds until the read of a suspended Job times out, since a reconcile waits for it."""
 
 MAX_WORDS = 100
-"""Characters of the name of a field manager."""
+"""At most this many characters of the name of a field manager."""
 
 
 @dataclass(slots=True)
 class Resumptions:
-    """How often the Jobs of one JobSet were resumed since the set was last suspended, and which have to wait.
+    """How often each Job of one JobSet was resumed since the set was last suspended, and which Jobs have to wait.
 
-    One entry for each Job at most, by UID. Times: event loop's clock. `is_reported`: whether a Warning was considered
-    since the last resumption.
+    At most one entry for each Job, by UID. Times are of the event loop's clock. `is_reported`: whether it was checked
+    since the last resume if a Warning is needed.
     """
 
     is_reported: bool = True
@@ -54,11 +55,11 @@ class Resumptions:
     _forget_at: float = 0.0
 
     def clear(self) -> None:
-        """The set is suspended: forget earlier resumptions."""
+        """Forget earlier resumes, since the set is suspended."""
         self._times, self._until, self.is_reported, self._forget_at = {}, {}, True, 0.0
 
     def seconds_left(self, time: float) -> Mapping[str, float]:
-        """By UID: the Jobs that must not be resumed yet."""
+        """By UID of the Jobs that must not be resumed yet, the seconds until they may be."""
         if self._times and time >= self._forget_at:
             self.clear()
         if self._until:
@@ -66,7 +67,7 @@ class Resumptions:
         return {uid: until - time for uid, until in self._until.items()}
 
     def note(self, plan: Plan, jobs: Store[Job], namespace: str, time: float) -> None:
-        """Note the Jobs that a plan has resumed. `jobs`: as they are stored now."""
+        """Note the Jobs that a plan has resumed at `time`. `jobs`: the cache with the answers to the plan's writes."""
         for action in plan.actions:
             if not isinstance(action, PatchJob) or action.patch.get("spec", {}).get("suspend") is not False:
                 continue
@@ -90,19 +91,19 @@ class _Managed(Base, frozen=True, kw_only=True):
 
 
 class _SuspendedJob(Base, frozen=True, kw_only=True):
-    """A Job with its managedFields."""
+    """A suspended Job with its managedFields."""
 
     metadata: _Managed = _Managed()
 
     @property
     def suspender(self) -> str:
         """The field manager of `spec.suspend`; empty if unknown."""
-        of_it = [entry for entry in self.metadata.managed_fields if "f:suspend" in entry.fields_v1.get("f:spec", {})]
-        return max(of_it, key=lambda entry: entry.time).manager if of_it else ""
+        entries = [entry for entry in self.metadata.managed_fields if "f:suspend" in entry.fields_v1.get("f:spec", {})]
+        return max(entries, key=lambda entry: entry.time).manager if entries else ""
 
 
 class ContestedJobs:
-    """Warns of Jobs that are suspended again: one event for all Jobs of a set in each pause."""
+    """Warns of Jobs that are suspended again, by one event for all Jobs of a set in each pause."""
 
     def __init__(self, client: Client, record: Callable[[JobSet, Event], None]) -> None:
         self._client = client
@@ -131,7 +132,7 @@ class ContestedJobs:
 
 
 def note_of(name: str, more: int, manager_name: str) -> str:
-    """The message: the client that suspends Jobs, the Jobs, and what to do."""
+    """The message of the Warning: which client suspends which Jobs, and what to do. `more`: how many further Jobs."""
     jobs, verbs = (f"Job {name} and {more} more", ("were", "are")) if more else (f"Job {name}", ("was", "is"))
     by = f" by field manager {manager_name}" if manager_name else ""
     return (

@@ -1,4 +1,4 @@
-"""The JobSet controller: each change of a JobSet leads to observe -> plan -> execute."""
+"""The JobSet controller. Each change of a JobSet leads to a reconcile: observe, plan, execute."""
 
 import asyncio
 import dataclasses
@@ -67,14 +67,14 @@ from kube.workqueue import COUNTED, EARLY
 log = logging.getLogger(__name__)
 
 NAME = "jobset"
-"""Label value of this controller in metrics."""
+"""The value of the label `controller` in metrics."""
 
 PAUSE_FACTOR = 4.0
-"""The pause of a set before its next plan, as a multiple of the time that its last plan took. With thousands of Jobs
-that change all the time, planning takes at most a fifth of a processor; small sets do not wait noticeably."""
+"""The pause of a set before its next plan, as a multiple of the time that its last plan took. So planning for thousands
+of Jobs that change all the time takes at most a fifth of a processor. Small sets do not wait noticeably."""
 
 GROUP_RETRY = 30.0
-"""Seconds until the creation of a group that has failed is tried again."""
+"""Seconds until the failed creation of a group is tried again."""
 
 CATCH_UP = 1.0
 """Seconds until the next plan of a new leader whose watches are behind, so that they can catch up."""
@@ -85,9 +85,9 @@ NAMESPACE_RETRY = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a reconciler decides. `create_suspended` off: nothing is created for a set while it is suspended.
+    """Options of a reconciler. Without `create_suspended`, nothing is created for a set while it is suspended.
 
-    `wall_clock`: the time that is written into the status.
+    `wall_clock`: gives the times that are written into the status.
     """
 
     limits: Limits = DEFAULT_LIMITS
@@ -118,9 +118,8 @@ class JobSetReconciler:
         self._stopwatch = Stopwatch(milestones)
         self._beginnings = Beginnings()
         self.memories = Memories()
-        """Data about each JobSet beyond the caches."""
         self.leftover_pods = LeftoverPods(client, self.memories)
-        """The watches of pods of earlier attempts. Its `run` has to be running."""
+        """The watches of leftover pods. Its `run` has to be running."""
 
     def watch_departures(self, jobs: Informer[Job]) -> None:
         """Keep deleted Jobs that had finished, or were bound to fail, until the status records their end."""
@@ -142,60 +141,61 @@ class JobSetReconciler:
         add_log_fields(namespace=meta.namespace, name=meta.name, uid=meta.uid, generation=meta.generation)
         memory = self.memories.get_or_create(request, cached.metadata.uid)
         clock = asyncio.get_running_loop().time
-        began = clock()
-        earliest = max(
-            memory.rest_until,
-            memory.namespace_ends_until,
-            self._begins_at(memory, began) if cached.spec.suspend and not cached.status.replicated_jobs_status else 0,
-        )
-        if earliest > began + EARLY:
-            return Result(earliest - began)
+        start_time = clock()
+        earliest = max(memory.rest_until, memory.namespace_ends_until)
+        if cached.spec.suspend and not cached.status.replicated_jobs_status:
+            earliest = max(earliest, self._begins_at(memory, start_time))
+        if earliest > start_time + EARLY:
+            return Result(earliest - start_time)
         observed = self._observe(unpack(cached), memory)
         js = observed.jobset
-        moment = self._options.wall_clock().timestamp()
-        memory.attempt_times = self._stopwatch.saw(memory.attempt_times, js, observed.jobs, moment)
+        unix_time = self._options.wall_clock().timestamp()
+        memory.attempt_times = self._stopwatch.note(memory.attempt_times, js, observed.jobs, unix_time)
         planning = self._planning(len(observed.jobs), memory)
-        decided = planning.decide(observed)
-        memory.rest_until = clock() + PAUSE_FACTOR * (clock() - began)
-        while decided.pod_query is not None:
-            observed = await self._answer(observed, decided.pod_query)
-            decided = planning.decide(observed)
-        started = [] if js.spec.suspend else started_jobs(decided)
-        self.memories.note_queued(request, queued=bool(decided.queued or started))
-        self._warn(js, decided, memory)
+        plan = planning.decide(observed)
+        memory.rest_until = clock() + PAUSE_FACTOR * (clock() - start_time)
+        while plan.pod_query is not None:
+            observed = await self._answer(observed, plan.pod_query)
+            plan = planning.decide(observed)
+        started = [] if js.spec.suspend else started_jobs(plan)
+        self.memories.note_queued(request, queued=bool(plan.queued or started))
+        self._warn(js, plan, memory)
         await self._contested.check(observed, memory.resumptions)
-        line = summary(js, decided)
-        if line and line != memory.tried:
-            self._client.require_writes()
-            log.info("%s %s: %s", NAME, request, line)
-        memory.tried = line
-        if decided.status is None:  # the stored conditions are those of this plan
-            memory.reported_group = decided.reported_group
+        self._log(request, summary(js, plan), memory)
+        if plan.status is None:  # the stored conditions are those of this plan
+            memory.reported_group = plan.reported_group
         try:
-            if not await self._carry_out(js, decided, memory):
+            if not await self._carry_out(js, plan, memory):
                 return Result(0.0)
             memory.tried = ""
         except FailedWrites as failed:
-            # Refused Jobs, as by a quota, do not delay other sets.
-            self.memories.note_queued(request, queued=decided.queued > 0)
+            # Jobs that are refused, for example by a quota, do not delay other sets.
+            self.memories.note_queued(request, queued=plan.queued > 0)
             self._remember(failed, request, memory)
             unexpected = failed.split((ForeignObjectError, GroupWriteError))[1]
             if unexpected is None:
                 return Result(0.0)
             raise
         finally:
-            self._look_after_pods(js, decided)
-            memory.resumptions.note(decided, self._caches.jobs, request.namespace, clock())
-            waiting_jobs = decided.queued + len(started)
+            self._follow_old_pods(js, plan)
+            memory.resumptions.note(plan, self._caches.jobs, request.namespace, clock())
+            waiting_jobs = plan.queued + len(started)
             if started and waiting_jobs >= self._options.limits.queued_jobs:
-                memory.job_window = memory.job_window.watch(started[-1], waiting_jobs, began)
-        waiting = self._unscheduled if js.spec.scheduling is None else self._stalled
-        stalled = await waiting.check(observed, memory.stalled)
-        again = decided.requeue_after, max(memory.group_error.time - clock(), 0) or None, stalled
+                memory.job_window = memory.job_window.watch(started[-1], waiting_jobs, start_time)
+        pod_check = self._unscheduled if js.spec.scheduling is None else self._stalled
+        next_check = await pod_check.check(observed, memory.stalled)
+        waits = plan.requeue_after, max(memory.group_error.time - clock(), 0) or None, next_check
         return Result(
-            min((seconds for seconds in again if seconds is not None), default=None),
-            COUNTED.priority if decided.counts_wait else 0,
+            min((seconds for seconds in waits if seconds is not None), default=None),
+            COUNTED.priority if plan.counts_wait else 0,
         )
+
+    def _log(self, request: Request, line: str, memory: Memory) -> None:
+        """Log the line about a plan, unless it is empty or the same as in the last try."""
+        if line and line != memory.tried:
+            self._client.require_writes()
+            log.info("%s %s: %s", NAME, request, line)
+        memory.tried = line
 
     def _begins_at(self, memory: Memory, time: float) -> float:
         """When a new suspended set may get its first Jobs."""
@@ -203,37 +203,37 @@ class JobSetReconciler:
             memory.begins_at = self._beginnings.reserve(time)
         return memory.begins_at
 
-    async def _carry_out(self, js: JobSet, decided: Plan, memory: Memory) -> bool:
-        """Execute a plan; False, without any write, if the cached JobSet is not the stored one.
+    async def _carry_out(self, js: JobSet, plan: Plan, memory: Memory) -> bool:
+        """Execute a plan. Returns False, without any write, if the cached JobSet is not the stored JobSet.
 
-        The watches of a new leader may be behind the last leader's: it could delete or suspend Jobs that are wanted
-        now. So before its first change of an existing object it reads the JobSet, unless a write of the status, which
-        is conditional on the version, proves the same.
+        The watches of a new leader may be behind those of the last leader, so it could delete or suspend Jobs that are
+        wanted now. So before its first change of an existing object it reads the JobSet, unless a write of the status,
+        which is conditional on the version, comes first.
         """
         clock = asyncio.get_running_loop().time
-        began = clock()
-        memory.counts_differ_since = (memory.counts_differ_since or began) if decided.counts_wait else None
-        unread = not (memory.confirmed or creates_only(decided) or (decided.status_first and decided.status))
-        if unread and not await self._is_stored(js):
+        start_time = clock()
+        memory.counts_differ_since = (memory.counts_differ_since or start_time) if plan.counts_wait else None
+        needs_read = not (memory.confirmed or creates_only(plan) or (plan.status_first and plan.status))
+        if needs_read and not await self._is_stored(js):
             return False
         stored: list[JobSetStatus] = []
 
         def on_stored(status: JobSetStatus) -> None:
             stored.append(status)
             memory.status_written = asyncio.get_running_loop().time()
-            if status is decided.status:
-                memory.reported_group = decided.reported_group
+            if status is plan.status:
+                memory.reported_group = plan.reported_group
 
-        await self._executor.execute(js, decided, on_stored, memory.refused, confirmed=memory.confirmed)
+        await self._executor.execute(js, plan, on_stored, memory.refused, confirmed=memory.confirmed)
         if self._caches.spare_pods is not None:
-            note_served(memory, decided.actions, clock())
-        if decided.actions and memory.begins_at is not None and not js.status.replicated_jobs_status:
-            self._beginnings.took(clock() - began)
-        memory.confirmed = memory.confirmed or unread or bool(stored)
+            note_served(memory, plan.actions, clock())
+        if plan.actions and memory.begins_at is not None and not js.status.replicated_jobs_status:
+            self._beginnings.note_duration(clock() - start_time)
+        memory.confirmed = memory.confirmed or needs_read or bool(stored)
         return True
 
     async def _is_stored(self, js: JobSet) -> bool:
-        """Whether the API server has the same JobSet. If not, the stored one is put into the cache."""
+        """Whether the API server has the same version of the JobSet. The cache gets the version that was read."""
         meta, cache = js.metadata, self._caches.jobsets
         try:
             stored = await self._client.get(JOBSETS, meta.name, namespace=meta.namespace, type=JobSet)
@@ -244,25 +244,25 @@ class JobSetReconciler:
         return stored.metadata.resource_version == meta.resource_version
 
     def _planning(self, jobs: int, memory: Memory) -> Planning:
-        """`jobs`: how many the set has. Those of a large set stay sorted from plan to plan."""
+        """A new `Planning`. `jobs`: how many Jobs the set has. The Jobs of a large set stay sorted between plans."""
         limits, suspended = self._options.limits, self._options.create_suspended
         memory.sorted_jobs = None if jobs < limits.sorted_jobs_from else memory.sorted_jobs or SortedJobs()
         return Planning(self._gates, limits, create_suspended=suspended, sorted_jobs=memory.sorted_jobs)
 
-    def _look_after_pods(self, js: JobSet, decided: Plan) -> None:
-        """Follow or leave pods of earlier attempts. A plan that has failed may have deleted Jobs, too."""
-        if decided.follow_pods:
-            self.leftover_pods.follow(js, relist=any(isinstance(action, DeleteJobs) for action in decided.actions))
+    def _follow_old_pods(self, js: JobSet, plan: Plan) -> None:
+        """Follow pods of earlier attempts, or stop that. A plan that has failed may also have deleted Jobs."""
+        if plan.follow_pods:
+            self.leftover_pods.follow(js, relist=any(isinstance(action, DeleteJobs) for action in plan.actions))
         else:
             self.leftover_pods.end_when_gone(js)
 
     def _remember(self, failed: FailedWrites, request: Request, memory: Memory) -> None:
-        """Remember failures for the next plan; that of a terminating namespace for all its JobSets."""
+        """Remember failures for the next plan. A terminating namespace is remembered for all of its JobSets."""
         loop_time = asyncio.get_running_loop().time()
         if not memory.confirmed and failed.subgroup(Conflict) is not None:
             memory.rest_until = loop_time + CATCH_UP
         if failed.subgroup(_says_namespace_ends) is not None:
-            self.memories.namespace_ends(request.namespace, loop_time + NAMESPACE_RETRY)
+            self.memories.pause_namespace(request.namespace, loop_time + NAMESPACE_RETRY)
         foreign_errors = [error for error in failed.exceptions if isinstance(error, ForeignObjectError)]
         if foreign_errors:
             names = {**memory.foreign.value, **{error.name: error.owner for error in foreign_errors}}
@@ -273,7 +273,7 @@ class JobSetReconciler:
             memory.group_error = Until(error, loop_time + GROUP_RETRY)
 
     async def _answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
-        """The observation with the answer to a query. Raises errors of the client if the answer is needed."""
+        """The observed state with the answer to a query. Raises errors of the client if a decision needs the answer."""
         js, meta, nodes = observed.jobset, observed.jobset.metadata, self._caches.nodes
         memory = self.memories.get_or_create(Request(meta.namespace, meta.name), meta.uid)
         match pod_query:
@@ -293,15 +293,15 @@ class JobSetReconciler:
             case other:
                 assert_never(other)
 
-    def _warn(self, js: JobSet, decided: Plan, memory: Memory) -> None:
+    def _warn(self, js: JobSet, plan: Plan, memory: Memory) -> None:
         """Record the warnings that the last plan did not have."""
-        for event in decided.warnings:
+        for event in plan.warnings:
             if event not in memory.warned:
                 self._executor.event(js, event)
-        memory.warned = frozenset(decided.warnings) or NO_EVENTS
+        memory.warned = frozenset(plan.warnings) or NO_EVENTS
 
     def _observe(self, js: JobSet, memory: Memory) -> Observed:
-        """One frozen view of the caches."""
+        """The observed state of the JobSet, from the caches and the memory."""
         meta, nodes, moment = js.metadata, self._caches.nodes, self._options.wall_clock()
         time = rfc3339(moment)
         jobs = tuple(self._caches.jobs.by_index(BY_OWNER, key_of_children(js)))
@@ -327,7 +327,7 @@ class JobSetReconciler:
             since_status_write=None if memory.status_written is None else clock() - memory.status_written,
             counts_waited=0.0 if memory.counts_differ_since is None else clock() - memory.counts_differ_since,
             departed=self._unrecorded_ends(js, jobs, memory),
-            # With as many Jobs by label as by owner, which is the usual case, all of them are ours.
+            # If as many Jobs have the label as the owner, which is the usual case, the set owns all of them.
             foreign={
                 **foreign,
                 **{
@@ -361,15 +361,15 @@ class JobSetReconciler:
     def _known_groups(self, js: JobSet, memory: Memory) -> KnownGroups | None:
         if self._caches.groups is None:
             return None
-        waiting = asyncio.get_running_loop().time() < memory.group_error.time
-        return self._caches.groups.known_groups(js, memory.group_error.value if waiting else None)
+        is_recent = asyncio.get_running_loop().time() < memory.group_error.time
+        return self._caches.groups.known_groups(js, memory.group_error.value if is_recent else None)
 
     def _priorities(self) -> Priorities | None:
         classes = self._caches.priority_classes
         return None if classes is None else Priorities(classes.list())
 
     def _unrecorded_ends(self, js: JobSet, jobs: Iterable[Job], memory: Memory) -> tuple[Job, ...]:
-        """Deleted Jobs with an end that the status does not record yet; the others are forgotten."""
+        """Deleted Jobs with an end that the status does not record yet. Other deleted Jobs are forgotten."""
         if memory.departed:
             job_uids = {job.metadata.uid for job in jobs}
             departed_jobs = [
@@ -377,8 +377,8 @@ class JobSetReconciler:
                 for uid, job in memory.departed.items()
                 if uid not in job_uids and job.metadata.controlled_by(js.metadata.uid)
             ]
-            recorded_here = js.is_ours and not has_finished(js)
-            unrecorded = not_recorded(js, departed_jobs, self._gates) if recorded_here else ()
+            is_recorded_here = js.is_ours and not has_finished(js)
+            unrecorded = not_recorded(js, departed_jobs, self._gates) if is_recorded_here else ()
             memory.departed = {job.metadata.uid: job for job in unrecorded}
         return tuple(memory.departed.values())
 
@@ -390,7 +390,7 @@ class JobSetReconciler:
 
 
 def _with_nodes(observed: Observed, nodes: NodeWatches) -> Observed:
-    """The observation with the current state of nodes from the caches."""
+    """The observed state with the current state of nodes from the caches."""
     to_move, names = nodes.pods_in_maintenance(observed.jobset)
     failed = nodes.failed_pods(observed.jobset, observed.now)
     return dataclasses.replace(observed, pods_on_failed_nodes=failed, pods_to_move=to_move, nodes_in_maintenance=names)

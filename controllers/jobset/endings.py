@@ -58,7 +58,7 @@ class Endings:
     def _count_changes(self, js: JobSet) -> None:
         meta, status = js.metadata, js.status
         memory = self._memories.get_or_create(Request(meta.namespace, meta.name), meta.uid)
-        old_status, memory.shown = memory.shown, status
+        old_status, memory.watched_status = memory.watched_status, status
         if old_status is None:
             return
         if status.terminal_state and not old_status.terminal_state:
@@ -80,7 +80,7 @@ class Endings:
                 self._outcomes.node_failed()
 
     def _count_seconds(self, old: Recovery | None, new: Recovery | None) -> None:
-        """Count the seconds since `old`. `old` None: an earlier process has counted all seconds so far."""
+        """Count the seconds since `old`. If `old` is None, an earlier process has counted all seconds so far."""
         if old is None or new is None or old is new:
             return
         running, lost = new.running_seconds - old.running_seconds, new.lost_seconds - old.lost_seconds

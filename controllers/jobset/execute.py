@@ -1,9 +1,9 @@
-"""Carries out a plan: the JobSet controller writes to the API server only here and in what this file calls.
+"""Carries out a plan. The JobSet controller writes to the API server only here and in what this file calls.
 
-Order: deletions, places of spares, Service, claims and groups, which controllers/gang/execute.py writes; then Jobs;
-then one status write (before all that where the plan says so); then events. Answers go into the caches at once, so that
-the next plan sees them. "Not found" on a deletion and "already exists, and ours" on a creation are outcomes; every
-other error is collected, so that one refused Job does not delay the others.
+The order is: deletions, places of spares, the Service, claims and groups (controllers/gang/execute.py writes these);
+then Jobs; then the status (before everything else if the plan says so); then events. Answers are put into the caches at
+once, so that the next plan sees them. "Not found" on a deletion, and "already exists" on a creation if the object
+belongs to the set, are no errors. Other errors are collected, so that one refused Job does not delay other Jobs.
 """
 
 from collections import defaultdict
@@ -88,7 +88,7 @@ class Caches:
 
 
 class ForeignObjectError(KubeError):
-    """The name of a Job of the set is taken by a Job of `owner`."""
+    """A Job of the set cannot be created since a Job of `owner` has its name."""
 
     def __init__(self, name: str, owner: Owner) -> None:
         super().__init__(f"job {name!r} exists already and belongs to {owner}")
@@ -97,7 +97,7 @@ class ForeignObjectError(KubeError):
 
 
 class FailedWrites(ExceptionGroup[Exception]):
-    """Some writes of a plan failed; the others were done."""
+    """Some writes of a plan failed. The other writes were done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +119,19 @@ class Executor:
     ) -> None:
         """Execute the plan. Raises `FailedWrites` if a write failed, after the counters were written.
 
-        `on_stored` is called with each status that the API server has stored (`plan.status` or `plan.counters`), also
+        `on_stored` is called with each status that the API server has stored (`plan.status` or `plan.counters`), even
         if a later write fails. `refused`: the Jobs that could not be created so far. If a user changes the JobSet
-        meanwhile, the rest of the plan is left out. `confirmed` off: the cache of Jobs may be behind the last leader's,
-        so a deletion with a resourceVersion requires that version.
+        meanwhile, the rest of the plan is left out. Without `confirmed`, the cache of Jobs may be behind that of the
+        last leader, so a deletion with a resourceVersion requires that version.
         """
         if plan.status_first:
             js = await self._publish(js, plan.status, plan.events, on_stored)
         actions = _by_type(plan.actions)
         failures = await self._prepare(js, actions, confirmed=confirmed) if actions else []
-        prepared = not failures
-        if prepared:
+        is_prepared = not failures
+        if is_prepared:
             failures += await self._create_jobs(js, actions[CreateJob], RefusedJobs() if refused is None else refused)
-        if prepared or js.spec.suspend:  # a suspension is carried out even if other writes are refused
+        if is_prepared or js.spec.suspend:  # a suspension is carried out even if other writes are refused
             failures += await self._each(js, actions[PatchJob], partial(self._patch_job, js))
         if self._is_superseded(js):
             return
@@ -155,11 +155,11 @@ class Executor:
         events: Sequence[Event],
         on_stored: Callable[[JobSetStatus], None],
     ) -> JobSet:
-        """Store a status, if there is one, then record its events. Returns the JobSet as it is stored then."""
-        written = None if status is None else await self._write_status(js, status)
-        if status is not None and written is not None:
+        """Store a status, if there is one, then record its events. Returns the JobSet as it is then stored."""
+        stored = None if status is None else await self._write_status(js, status)
+        if status is not None and stored is not None:
             on_stored(status)
-            js = written
+            js = stored
         for event in events:
             self.event(js, event)
         return js
@@ -173,7 +173,7 @@ class Executor:
         )
 
     async def _prepare(self, js: JobSet, actions: Actions, *, confirmed: bool) -> list[Failure]:
-        """Everything that comes before Jobs: deletions, places of spares, the Service, claims and groups."""
+        """Write everything that comes before Jobs: deletions, places of spares, the Service, claims and groups."""
         caches = self.caches
         deletions = await self._each(js, actions[DeleteJob], partial(self._delete_job, js, confirmed))
         deletions += await self._each(js, actions[DeleteJobs], partial(self._delete_jobs, js))
@@ -193,10 +193,10 @@ class Executor:
         claims = await self._each(js, actions[CreateClaim], ensure_claim)
         self._report(js, "PVCCreationFailed", claims)
         groups: list[Failure] = []
-        of_groups = [*actions[DeleteGroup], *actions[PatchGroup], *actions[CreateGroup]]
-        if caches.groups is not None and of_groups:
-            groups = await GroupWriter(self.client, caches.groups).write(js, of_groups)
-        # The next plan reports errors of single groups.
+        group_actions = [*actions[DeleteGroup], *actions[PatchGroup], *actions[CreateGroup]]
+        if caches.groups is not None and group_actions:
+            groups = await GroupWriter(self.client, caches.groups).write(js, group_actions)
+        # The next plan reports errors about single groups.
         refused = [failure for failure in groups if not isinstance(failure.error, GroupWriteError)]
         self._report(js, "SchedulingObjectsFailed", refused)
         return [*deletions, *services, *claims, *groups]
@@ -204,12 +204,12 @@ class Executor:
     async def _create_jobs(
         self, js: JobSet, creations: Sequence[CreateJob], refused_before: RefusedJobs
     ) -> list[Failure]:
-        """Create Jobs. The next plan, not this one, reports names that are taken by other owners' Jobs."""
-        create_each = partial(self._each, js, label=name_of_job)
-        failed = await refused_before.create(creations, create_each, partial(self._create_job, js))
-        refused = [failure for failure in failed if not isinstance(failure.error, ForeignObjectError)]
+        """Create Jobs, and report failures. The next plan reports names that Jobs of other owners have."""
+        create_each = partial(self._each, js, label=failure_prefix)
+        failures = await refused_before.create(creations, create_each, partial(self._create_job, js))
+        refused = [failure for failure in failures if not isinstance(failure.error, ForeignObjectError)]
         self._report(js, keys.JOB_CREATION_FAILED, refused)
-        return failed
+        return failures
 
     async def _each(
         self,
@@ -232,7 +232,7 @@ class Executor:
     async def _delete_job(self, js: JobSet, confirmed: bool, action: DeleteJob) -> None:
         namespace = js.metadata.namespace
         try:
-            left = await self.client.delete(
+            terminating = await self.client.delete(
                 JOBS,
                 action.name,
                 namespace=namespace,
@@ -242,18 +242,18 @@ class Executor:
                 type=Job,
             )
         except NotFound:
-            left = None
-        if left is None:
+            terminating = None
+        if terminating is None:
             self.caches.jobs.overlay_deleted(namespace, action.name, action.uid)
         else:
-            self.caches.jobs.overlay(left)
+            self.caches.jobs.overlay(terminating)
 
     async def _delete_jobs(self, js: JobSet, action: DeleteJobs) -> None:
         namespace = js.metadata.namespace
         deleted_uids = await self.client.delete_collection(
             JOBS, label_selector=action.selector, namespace=namespace, propagation_policy="Background"
         )
-        # The others may have a finalizer or changed labels: the watch shows them.
+        # Jobs with a finalizer or changed labels may still exist. The watch shows them.
         for name, uid in action.jobs:
             if uid in deleted_uids:
                 self.caches.jobs.overlay_deleted(namespace, name, uid)
@@ -267,8 +267,8 @@ class Executor:
         except Invalid:
             if not action.template_changed:
                 raise
-            known = {name: action.patch["metadata"][name] for name in ("uid", "resourceVersion")}
-            job = await patch({"metadata": known, "status": {"startTime": None}}, subresource="status")
+            precondition = {name: action.patch["metadata"][name] for name in ("uid", "resourceVersion")}
+            job = await patch({"metadata": precondition, "status": {"startTime": None}}, subresource="status")
             metadata = {**action.patch["metadata"], **job.metadata.precondition}
             try:
                 job = await patch({**action.patch, "metadata": metadata}, patch_type=kind)
@@ -287,16 +287,16 @@ class Executor:
         cache: Store[Child],
         action: CreateService | CreateClaim,
     ) -> None:
-        """Create an object. If one of its name exists already, that is no error."""
+        """Create an object, unless an object of its name exists already."""
         namespace, name = js.metadata.namespace, action.body["metadata"]["name"]
         try:
-            found = await self.client.create(resource, action.body, namespace=namespace, type=kind)
+            child = await self.client.create(resource, action.body, namespace=namespace, type=kind)
         except AlreadyExists:
-            found = await self.client.get(resource, name, namespace=namespace, type=kind)
-        cache.overlay(found)
+            child = await self.client.get(resource, name, namespace=namespace, type=kind)
+        cache.overlay(child)
 
     async def _write_status(self, js: JobSet, status: JobSetStatus) -> JobSet | None:
-        """One merge patch, conditional on the state that was planned on. None: the JobSet is gone."""
+        """Store the status by a merge patch, unless the JobSet has changed. Returns None if the JobSet is gone."""
         changes = merge_diff(status_json(js.status), status_json(status))
         patch = {
             "metadata": js.metadata.precondition,
@@ -333,7 +333,7 @@ class Executor:
             raise ForeignObjectError(job.metadata.name, job.metadata.owner)
 
     def _report(self, js: JobSet, reason: str, failures: list[Failure]) -> None:
-        """One Warning for all failures of a kind."""
+        """Record one Warning for all failures of a kind, if there are any."""
         if failures:
             self.event(js, Event("Warning", reason, note_of([str(failure) for failure in failures])))
 
@@ -343,7 +343,7 @@ class Executor:
 
 
 def reference(js: JobSet) -> Reference:
-    """What events about a JobSet point to."""
+    """The reference to the JobSet in events about it."""
     return Reference(
         api_version=keys.API_VERSION,
         kind=keys.KIND,
@@ -360,15 +360,15 @@ def status_json(status: JobSetStatus) -> JSON:
     return {"restarts": 0, **wire}
 
 
-def name_of_job(action: CreateJob) -> str:
-    """The beginning of the Go JobSet's events about a refused Job (docs/reference/events.md)."""
+def failure_prefix(action: CreateJob) -> str:
+    """The words before the error in events about a refused Job, as in the Go JobSet (docs/reference/events.md)."""
     return f'job "{action.name}" creation failed with error: '
 
 
 def note_of(errors: Sequence[str]) -> str:
-    """As many errors, one a line, as fit into the note of an event, and the number of the others.
+    """As many errors, one in a line, as fit into the note of an event, and how many more there are.
 
-    The first is always included, cut if necessary.
+    The first error is always included, but may be cut.
     """
     note = errors[0].encode()[: NOTE_LIMIT - COUNT_BYTES].decode(errors="ignore")
     for number, error in enumerate(errors[1:], 1):
@@ -379,7 +379,7 @@ def note_of(errors: Sequence[str]) -> str:
 
 
 def _by_type(actions: Iterable[Action]) -> Actions:
-    found: Actions = defaultdict(list)
+    by_type: Actions = defaultdict(list)
     for action in actions:
-        found[type(action)].append(action)
-    return found
+        by_type[type(action)].append(action)
+    return by_type

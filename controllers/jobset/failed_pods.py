@@ -1,7 +1,7 @@
-"""Looks up the failed pods of failed Jobs: the answer to a plan's `FailedPodQuery`.
+"""Answers a plan's `FailedPodQuery`: looks up the failed pods of failed Jobs.
 
-An answer that a decision needs is waited for, and an error is raised: the reconcile is tried again. Any other answer
-neither delays nor fails a restart: if it is late, the history has fewer details.
+If a decision needs the answer, the reconcile waits for it, and an error makes the reconcile fail and run again. Any
+other answer neither delays nor fails a restart. If it is late, the attempt history has fewer details.
 """
 
 import logging
@@ -26,33 +26,33 @@ from kube.resources import PODS
 log = logging.getLogger(__name__)
 
 ANSWER_TIMEOUT = 2.0
-"""Seconds for an answer that is not needed: a restart waits for it."""
+"""Seconds until an answer that no decision needs times out, since a restart waits for it."""
 
 MAX_PODS = 100
-"""Failed pods that are listed for an answer that is not needed; of `JOBS_AT_ONCE` Jobs at most."""
+"""At most this many failed pods, of at most `JOBS_AT_ONCE` Jobs, are listed for an answer that no decision needs."""
 
 JOBS_AT_ONCE = 50
-"""Jobs of one call: their UIDs are in its URL."""
+"""At most this many Jobs are in one call, since its URL contains their UIDs."""
 
 LONGEST_WHY = 200
-"""Characters of a kubelet's message about the end of a pod or container."""
+"""At most this many characters of a kubelet's message about the end of a pod or container."""
 
 PAGE = 500
-"""Failed pods of a page of an answer that is needed. All pages are read: the plan keeps few of the pods."""
+"""How many failed pods a page has if a decision needs the answer. All pages are read, and few of the pods are kept."""
 
 Keep = Callable[[str, Sequence[FailedPod]], Sequence[FailedPod]]
-"""Takes the UID of a Job and failed pods of it, returns those to keep.
+"""Takes the UID of a Job and failed pods of the Job, and returns the pods to keep.
 
-Called after each page with the pods kept so far and those of the page (`planning.decisive_pod.candidates_of`).
+It is called after each page with the pods kept so far and the pods of the page (`planning.decisive_pod.candidates_of`).
 """
 
 
 async def list_failed_pods(
     client: Client, namespace: str, pod_query: FailedPodQuery, keep: Keep, *, page: int = PAGE
 ) -> FailedPodsByJob:
-    """The answer to a plan's query: each Job that it names, with the failed pods that may decide.
+    """The answer to a plan's query: by UID of each Job that it names, the failed pods that may be decisive.
 
-    If the answer is needed, all failed pods are read, in pages of `page`, and errors of the client are raised.
+    If a decision needs the answer, all failed pods are read, in pages of `page`, and errors of the client are raised.
     """
     pods_by_job: dict[str, tuple[FailedPod, ...]] = {uid: () for _, uid in pod_query.jobs}
     try:
@@ -70,7 +70,7 @@ async def list_failed_pods(
 async def _pages(
     client: Client, namespace: str, pod_query: FailedPodQuery, page: int
 ) -> AsyncIterator[Iterable[DetailedPod]]:
-    """The failed pods of a query, page by page; one page only if the answer is not needed."""
+    """The failed pods of a query, page by page; only one page if no decision needs the answer."""
     for start in range(0, len(pod_query.jobs), JOBS_AT_ONCE):
         options: ListOptions = {
             "namespace": namespace,
@@ -83,15 +83,15 @@ async def _pages(
             yield (await client.list(PODS, type=DetailedPod, **options)).items or ()
             return
         while True:
-            found = await client.list(PODS, type=DetailedPod, **options)
-            yield found.items or ()
-            if not found.metadata.continue_token:
+            pods = await client.list(PODS, type=DetailedPod, **options)
+            yield pods.items or ()
+            if not pods.metadata.continue_token:
                 break
-            options["continue_token"] = found.metadata.continue_token
+            options["continue_token"] = pods.metadata.continue_token
 
 
 def _by_job(pods: Iterable[DetailedPod]) -> dict[str, list[FailedPod]]:
-    """Summaries of pods by the UID of the Job that controls them: the label by which they are listed may be forged."""
+    """Summaries of pods by UID of the Job that controls them. The label by which they are listed may be forged."""
     by_job: dict[str, list[FailedPod]] = {}
     for pod in pods:
         if (owner := owning_job(pod.metadata)) is not None:
@@ -102,11 +102,11 @@ def _by_job(pods: Iterable[DetailedPod]) -> dict[str, list[FailedPod]]:
 def summary(pod: DetailedPod) -> FailedPod:
     """The part of a failed pod that decisions need.
 
-    If no container ran, it ended when it became not ready, or when its kubelet, which refused it, first saw it.
+    If no container ran, the pod ended when it became not ready, or when the kubelet, which refused it, first saw it.
     """
     status = pod.status
-    done = [(c.name, c.state.terminated) for c in (*status.container_statuses, *status.init_container_statuses)]
-    ended = [(name, end) for name, end in done if end is not None]
+    all_ends = [(c.name, c.state.terminated) for c in (*status.container_statuses, *status.init_container_statuses)]
+    ended = [(name, end) for name, end in all_ends if end is not None]
     not_ready = [c.since for c in status.conditions if c.type == "Ready" and c.status == "False"]
     return FailedPod(
         name=pod.metadata.name,
@@ -130,7 +130,7 @@ def summary(pod: DetailedPod) -> FailedPod:
 
 
 def _deletion_asked(meta: PodMeta) -> str:
-    """When its deletion was asked for, RFC 3339: the deletion timestamp minus the grace period; empty if unknown."""
+    """When the deletion of the pod was asked for, before its grace period, RFC 3339; empty if unknown."""
     grace = timedelta(seconds=meta.deletion_grace_period_seconds or 0)
     try:
         return rfc3339(datetime.fromisoformat(meta.deletion_timestamp or "") - grace)
@@ -139,6 +139,6 @@ def _deletion_asked(meta: PodMeta) -> str:
 
 
 def _reason_text(reason: str, message: str) -> str:
-    """`OOMKilled`, `Evicted: The node was low on resource: memory`; empty if only a failure is reported."""
-    words = clean_words(message, LONGEST_WHY).rstrip(". ")
-    return words if reason in {"", "Error"} else clean_words(f"{reason}: {words}" if words else reason, LONGEST_WHY)
+    """Such as `OOMKilled` or `Evicted: The node was low on resource: memory`; empty if only a failure is reported."""
+    text = clean_words(message, LONGEST_WHY).rstrip(". ")
+    return text if reason in {"", "Error"} else clean_words(f"{reason}: {text}" if text else reason, LONGEST_WHY)

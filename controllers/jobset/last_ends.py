@@ -1,8 +1,8 @@
-"""How the containers of cached pods last failed.
+"""Keeps how the containers of cached pods last failed.
 
-When a kubelet restarts all containers of a pod (RestartAllContainers), it replaces their status by exit code 137 and
-RestartingAllContainers. The status before is kept here. A manager that starts later does not have it; then the history
-has fewer details.
+When a kubelet restarts all containers of a pod (RestartAllContainers), it replaces their status with exit code 137 and
+the reason RestartingAllContainers. This module keeps the status before that. A manager that starts later does not have
+that status, so its attempt history has fewer details.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,10 +13,11 @@ from controllers.planning.observed import Ended
 
 
 class LastEnds:
-    """The last failure of each cached pod, so at most one for each."""
+    """The last failure of each cached pod."""
 
     def __init__(self) -> None:
         self._ends: dict[str, tuple[Ended, int]] = {}
+        """By UID of the pod: the failure, and how often the pod had restarted before it."""
 
     def on_event(self, _kind: object, old: Pod | None, new: Pod | None) -> None:
         """A `kube.informer.Handler`."""
@@ -31,8 +32,10 @@ class LastEnds:
                 return
 
     def ends_of(self, pods: Iterable[Pod]) -> Mapping[str, Ended]:
-        """By UID of the pods: how the run before the present one ended, or the present one."""
+        """By UID of the pods, how the current run of their containers, or the run before it, failed."""
         if not self._ends:
             return {}
-        found = ((pod, self._ends.get(pod.metadata.uid)) for pod in pods)
-        return {pod.metadata.uid: seen[0] for pod, seen in found if seen is not None and pod.restarts <= seen[1] + 1}
+        entries = ((pod, self._ends.get(pod.metadata.uid)) for pod in pods)
+        return {
+            pod.metadata.uid: entry[0] for pod, entry in entries if entry is not None and pod.restarts <= entry[1] + 1
+        }

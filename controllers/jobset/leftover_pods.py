@@ -1,7 +1,7 @@
-"""Follows the pods that outlive their Jobs: those of earlier attempts of a set that restarts, until the last is gone.
+"""Follows leftover pods, which outlive the Jobs of earlier attempts of a set, until the last of them is gone.
 
-Each such set has a watch of its own, of metadata only, that ends with the last pod. A new process lists the pods again
-before it creates a Job.
+Each set that restarts has a watch of its own, of metadata only, that ends with the last pod. A new process lists the
+pods again before it creates a Job.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from kube.workqueue import BATCHED, WorkQueue
 log = logging.getLogger(__name__)
 
 FIRST_LIST_TIMEOUT = 60.0
-"""Seconds after which a warning is logged that the first list is not complete."""
+"""Seconds until a warning is logged that the first list is not complete."""
 
 
 class LeftoverPods:
-    """The watches of all sets. `run` has to be running while sets are reconciled."""
+    """The watches of all sets with leftover pods. `run` has to be running while sets are reconciled."""
 
     def __init__(self, client: Client, memories: Memories) -> None:
         self._client = client
@@ -36,11 +36,11 @@ class LeftoverPods:
         self._new: asyncio.Queue[tuple[Request, FollowedPods]] = asyncio.Queue()
 
     def feed(self, queue: WorkQueue[Request]) -> None:
-        """Put a JobSet into the queue when its first list is complete and when a pod has ended."""
+        """From now on, put a JobSet into the queue when its first list is complete and when a leftover pod is gone."""
         self._enqueue = queue.add_after
 
     def names(self, js: JobSet) -> frozenset[str] | None:
-        """The names of Jobs with leftover pods of earlier attempts; None while that is not known."""
+        """The names of Jobs with leftover pods; None while they are not known."""
         followed = self._current(js)
         if followed is None:
             return None
@@ -53,7 +53,7 @@ class LeftoverPods:
     def follow(self, js: JobSet, *, relist: bool) -> None:
         """Follow the pods of attempts before the current one, unless the JobSet is gone.
 
-        `relist`: Jobs have been deleted. A watch may be behind: only a list from after the deletion shows all pods.
+        `relist`: Jobs have been deleted. An existing watch may be behind, so the pods have to be listed again.
         """
         followed = self._current(js)
         if followed is not None and not followed.over and not relist:
@@ -73,7 +73,7 @@ class LeftoverPods:
             transform=old_pod_of(js),
             metadata_only=True,
         )
-        # Only a pod that has ended can let a Job be created.
+        # A Job can be created only after a pod is gone. Other changes of pods do not matter.
         pods.on_event(lambda kind, *_: self._enqueue(request, BATCHED.delay) if kind is ChangeKind.DELETED else None)
         memory.followed = FollowedPods(attempt, pods)
         self._new.put_nowait((request, memory.followed))
@@ -104,6 +104,7 @@ class LeftoverPods:
             self._enqueue(request, 0.0)
 
     def _current(self, js: JobSet) -> FollowedPods | None:
+        """The followed pods of attempts before the current one; None if they are not followed yet."""
         memory = self._memories.get(_request(js), js.metadata.uid)
         followed = None if memory is None else memory.followed
         return followed if followed is not None and followed.attempt == js.status.restarts else None

@@ -1,8 +1,8 @@
-"""Data that this process keeps about each JobSet beyond the caches: one record each, removed in one place.
+"""Data that this process keeps about each JobSet beyond the caches: one record for each, removed in one place.
 
 A process that starts, or becomes the leader, begins with empty records. Only `Memory.departed` affects decisions;
-`Memory.resumptions` affects when a Job is resumed that others suspend, and `Memory.job_window` how many Jobs are
-created or resumed at a time.
+`Memory.resumptions` affects when a Job that another client suspends is resumed, and `Memory.job_window` how many Jobs
+are created or resumed at a time.
 """
 
 from collections.abc import Mapping
@@ -35,19 +35,21 @@ class Until(NamedTuple, Generic[V]):
 
 @dataclass(slots=True)
 class Memory:
-    """One JobSet of that UID, from its first reconcile in this process until it is gone. Times: event loop's clock.
+    """The record of the JobSet with `uid`, from its first reconcile in this process until it is gone.
 
-    Each field describes its value, until when it is kept, and what happens without it or if it is wrong.
+    Each field describes its value, until when it is kept, and what happens without it or if it is wrong. Times are of
+    the event loop's clock.
     """
 
     uid: str
 
     confirmed: bool = False
-    """A plan was carried out that was made from the stored JobSet, as a write of the status or a read showed: from then
-    on the caches know all that an earlier leader did. Without it the JobSet is read once before something changes."""
+    """Whether a plan was carried out that was made from the stored JobSet, as a write of the status or a read proved.
+    From then on the caches have everything that an earlier leader did. Without it the JobSet is read once before an
+    existing object is changed."""
 
     status_written: float | None = None
-    """When the status was last written, until the next write. Without it counters are written at once, or up to 3 s
+    """When the status was last written, until the next write. Without it counts are written at once, or up to 3 s
     late; 30 s with agents of restarts in place. For speed: at most one write in 3 s for a set whose pods all start."""
 
     counts_differ_since: float | None = None
@@ -55,17 +57,18 @@ class Memory:
     half a second later, or earlier. For speed: Jobs that start or end together are written together."""
 
     begins_at: float | None = None
-    """When the set, new and suspended, may get its first Jobs. Without it, it waits once more for those before it."""
+    """When the set, if it is new and suspended, may get its first Jobs. Without it the set waits for its turn again."""
 
     rest_until: float = 0.0
-    """No plan is made before: four times the length of the last plan. Without it the next plan comes at once. For
-    speed: planning of one set takes at most a fifth of a processor."""
+    """No plan is made before this time. The pause is four times as long as the last plan took. Without it the next plan
+    is made at once. For speed: planning of one set takes at most a fifth of a processor."""
 
     tried: str = ""
-    """The last log line about a write that failed, until it succeeds. Without it the line is logged again."""
+    """The last log line about a plan whose writes failed, until they succeed. Without it the line is logged again."""
 
     warned: frozenset[Event] = NO_EVENTS
-    """The warnings of the last plan, until they change. Without it the same event is sent again, or not at all."""
+    """The warnings of the last plan, until they change. Without them the same event is sent again; if they are wrong,
+    an event is missing."""
 
     departed: dict[str, Job] = field(default_factory=dict)
     """By UID: Jobs that were deleted after they had finished or were bound to fail, until the status records their end
@@ -73,25 +76,25 @@ class Memory:
     failure is not counted and a completed Job runs twice."""
 
     foreign: Until[Mapping[str, Owner]] = Until(MappingProxyType({}), 0.0)  # noqa: RUF009 (immutable)
-    """Names of Jobs that belong to other owners, until 10 s after the last was found. Without it the creation is tried
-    again, or a Job is created 10 s late."""
+    """Names of Jobs that belong to other owners, until 10 s after the last such Job was found. Without it the creation
+    is tried again; if it is wrong, a Job is created 10 s late."""
 
     refused: RefusedJobs = field(default_factory=RefusedJobs)
-    """Jobs that could not be created, until they are created or not wanted. Without it all of them are tried at once,
-    or one at first."""
+    """Jobs that could not be created, until they are created or not wanted. Without it all of them are tried at once;
+    if it is wrong, one Job is tried first."""
 
     group_error: Until[tuple[str, str] | None] = Until(None, 0.0)  # noqa: RUF009 (immutable)
     """Why a group could not be created, as reason and message, for 30 s. Without it the creation is tried again."""
 
     namespace_ends_until: float = 0.0
-    """The namespace is being deleted, so creations are refused: no plan is made before, 60 s. Without it a Job is
-    refused once more, or created 60 s late."""
+    """No plan is made before this time, for 60 s, since the namespace is being deleted and creations are refused.
+    Without it a Job is refused once more; if it is wrong, a Job is created 60 s late."""
 
     reported_group: str = ""
     """The PodGroup that the condition about unschedulable groups names, until it is scheduled. Without it the condition
-    names another one."""
+    names another PodGroup."""
 
-    shown: JobSetStatus | None = None
+    watched_status: JobSetStatus | None = None
     """For metrics: the status that the watch showed last, without overlays. Without it an end is not counted."""
 
     attempt_times: AttemptTimes | None = None
@@ -99,25 +102,25 @@ class Memory:
 
     stalled: Reports = field(default_factory=Reports)
     """Reports about gangs without an answer of the scheduler and about pods without a node, until they change. Without
-    it the same event is sent again, or not at all."""
+    them the same event is sent again; if they are wrong, an event is missing."""
 
     served: dict[str, float] | None = None
-    """When a pod was given the place of a spare, by its UID, for 30 s. Without it a pod that is nominated to a node
-    counts as one that was given a place just now."""
+    """When a pod was given the place of a spare, by UID of the pod, for 30 s. Without it a pod that is nominated to a
+    node counts as if it was given a place just now."""
 
     pool_is_read: bool = False
     """Whether this process has read the pods that get and give places of spares. Without it they are read once more."""
 
     next_start_check: str = ""
-    """RFC 3339: the earliest time at which a check of pending pods can find a late one. Without it they are listed at
+    """The earliest time (RFC 3339) at which a check of pending pods can find a late pod. Without it they are listed at
     once. For speed: at most 20 lists in the time that a pod may take, instead of one for each change of a pod."""
 
     followed: FollowedPods | None = None
     """The pods of earlier attempts, until the last is gone. Without it they are listed before a Job is created."""
 
     resumptions: Resumptions = field(default_factory=Resumptions)
-    """Which Jobs were resumed, and how often, until the set is suspended or 10 min after the last. Without it a Job
-    that another controller suspends again and again is resumed at once each time, and its Warning is sent again."""
+    """Which Jobs were resumed, and how often, until the set is suspended or 10 min after the last resume. Without it a
+    Job that another client suspends again and again is resumed at once each time, and its Warning is sent again."""
 
     sorted_jobs: SortedJobs | None = None
     """The Jobs of a set of 200 or more as they were sorted for the last plan. Without it the next plan sorts all of
@@ -125,7 +128,7 @@ class Memory:
 
     job_window: JobWindow = UNKNOWN
     """How fast the Job controller takes up the Jobs of the set, for 10 s from each measurement. Without it at most
-    40 Jobs wait for it, until one is measured. For speed: a set that is alone starts faster."""
+    40 Jobs wait for the Job controller until it is measured. For speed: a set that is alone starts faster."""
 
     def stop_following(self) -> None:
         """End the watch of old pods, if there is one."""
@@ -135,7 +138,7 @@ class Memory:
 
 
 class Memories:
-    """The records by JobSet. As many as there are JobSets."""
+    """The records of all JobSets; at most one for each JobSet."""
 
     def __init__(self) -> None:
         self._records: dict[Request, Memory] = {}
@@ -145,15 +148,15 @@ class Memories:
         return len(self._records)
 
     def get(self, request: Request, uid: str) -> Memory | None:
-        """The record of the JobSet of that UID; None if there is none for that UID."""
+        """The record of the JobSet with this UID; None if there is none, or if it is about another UID."""
         memory = self._records.get(request)
         return memory if memory is not None and memory.uid == uid else None
 
     def get_or_create(self, request: Request, uid: str) -> Memory:
-        """The record of the JobSet of that UID. It replaces the record of an earlier JobSet of that name.
+        """The record of the JobSet with this UID. A new record replaces that of an earlier JobSet of the same name.
 
-        `departed` is taken over: the watch of Jobs may be ahead of that of JobSets, and may have kept Jobs of the new
-        JobSet in the old record. The reconciler leaves out those of other owners.
+        The new record takes over `departed`: the watch of Jobs may be ahead of the watch of JobSets, so Jobs of the new
+        JobSet may be in the old record. The reconciler leaves out Jobs of other owners.
         """
         memory = self._records.get(request)
         if memory is None or memory.uid != uid:
@@ -164,12 +167,12 @@ class Memories:
         return memory
 
     def keep_departed(self, request: Request, uid: str, job: Job) -> None:
-        """Keep a deleted Job that had finished or was bound to fail. `uid`: of its JobSet."""
+        """Keep a deleted Job that had finished or was bound to fail. `uid`: the UID of its JobSet."""
         memory = self._records.get(request) or self.get_or_create(request, uid)
         memory.departed[job.metadata.uid] = job
 
-    def namespace_ends(self, namespace: str, until: float) -> None:
-        """Plan none of the namespace's JobSets before that time of the event loop.
+    def pause_namespace(self, namespace: str, until: float) -> None:
+        """Make no plans for JobSets of a namespace that is being deleted before `until`.
 
         JobSets of a later namespace of the same name have other records.
         """
@@ -178,15 +181,15 @@ class Memories:
                 memory.namespace_ends_until = until
 
     def note_queued(self, request: Request, *, queued: bool) -> None:
-        """Note whether the JobSet has Jobs that wait for the Job controller, or some to create or resume."""
+        """Note whether the JobSet has Jobs that wait for the Job controller, or Jobs to create or resume."""
         (self._queued.add if queued else self._queued.discard)(request)
 
     def others_wait(self, request: Request) -> bool:
-        """Whether another JobSet has Jobs that wait for the Job controller."""
+        """Whether another JobSet has Jobs that wait for the Job controller, or Jobs to create or resume."""
         return len(self._queued) > (request in self._queued)
 
     def forget(self, request: Request, uid: str = "") -> None:
-        """Drop the record of a deleted JobSet; only that of the UID, if one is given."""
+        """Drop the record of a deleted JobSet; if `uid` is set, only if the record is about that UID."""
         memory = self._records.get(request)
         if memory is not None and uid in {"", memory.uid}:
             memory.stop_following()

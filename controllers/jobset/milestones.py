@@ -1,7 +1,7 @@
-"""Reports to metrics, once each, how long JobSets took: all Jobs created, all ready, ready again after a restart.
+"""Reports to metrics how long JobSets took until all Jobs were created, ready, or ready again after a restart.
 
-Only the state of the watches counts, not what was sent: an answer may get lost. An attempt is measured only if this
-process has seen it begin. Pure: time is an argument.
+Only what the watches show counts, since the answer to a write may get lost. An attempt is measured only if this process
+has seen it begin. Pure: time is an argument.
 """
 
 from collections.abc import Collection
@@ -17,45 +17,49 @@ from api.jobset_status import LastRestart
 
 
 class Milestones(Protocol):
-    """Receives how long JobSets took, in seconds; each at most once for an attempt."""
+    """Receives how many seconds JobSets took. Each method is called at most once for an attempt."""
 
     def on_created(self, seconds: float) -> None:
         """From the creation of the JobSet, or its resume, until every Job existed."""
 
     def on_ready(self, seconds: float) -> None:
-        """From the creation of the JobSet, or its resume, until every Job was ready or done for the first time."""
+        """From the creation of the JobSet, or its resume, until every Job was ready or completed for the first time."""
 
     def on_restarted(self, seconds: float) -> None:
-        """From the decision to restart the set until every Job was ready or done again."""
+        """From the decision to restart the set until every Job was ready or completed again."""
 
 
 @dataclass(slots=True)
-class _Once:
-    """Whether something is reached for the first time, after it was seen unreached. `over`: it was reached."""
+class _Milestone:
+    """A milestone of one attempt. `was_unreached`: it was observed as not reached. `over`: it has been reached."""
 
-    unreached: bool = False
+    was_unreached: bool = False
     over: bool = False
 
-    def reached(self, now: bool) -> bool:
-        if not now:
-            self.unreached = True
+    def observe(self, is_reached: bool) -> bool:
+        """Note whether the milestone is reached. Returns whether to report it, as it was observed unreached before."""
+        if not is_reached:
+            self.was_unreached = True
             return False
         self.over = True
-        return self.unreached
+        return self.was_unreached
 
 
 @dataclass(slots=True)
 class _Start:
-    """An attempt that is being measured. `begun` is Unix time in seconds."""
+    """An attempt that is being measured. `time`: when it began, Unix time in seconds."""
 
-    begun: float
-    created: _Once = field(default_factory=_Once)
-    ready: _Once = field(default_factory=_Once)
+    time: float
+    created: _Milestone = field(default_factory=_Milestone)
+    ready: _Milestone = field(default_factory=_Milestone)
 
 
 @dataclass(slots=True)
 class AttemptTimes:
-    """The measurement of one JobSet. `restarting` is the start time of a restart that is not over, "" for none."""
+    """The measurement of one JobSet. `restarting`: the start time of a restart that is not over, "" if there is none.
+
+    `suspended`, `restarts`: as the last reconcile saw them. `start`: None if the current attempt is not measured.
+    """
 
     suspended: bool
     restarts: int
@@ -66,23 +70,23 @@ class AttemptTimes:
 class Stopwatch:
     """Measures attempts from what reconciles see.
 
-    An attempt is measured if this process saw it begin: a JobSet without any status yet, or one that was suspended and
-    is not any more. A restart ends the measurement, as that attempt is reported as a restart. A milestone is reported
-    if it was observed first as not reached and then as reached.
+    An attempt is measured if this process saw it begin: the JobSet had no status yet, or was suspended and was then
+    resumed. A restart ends the measurement, as the next attempt is reported as a restart. A milestone is reported if it
+    was observed first as not reached and then as reached.
     """
 
     def __init__(self, milestones: Milestones) -> None:
         self._milestones = milestones
 
-    def saw(self, times: AttemptTimes | None, js: JobSet, jobs: Collection[Job], now: float) -> AttemptTimes | None:
+    def note(self, times: AttemptTimes | None, js: JobSet, jobs: Collection[Job], now: float) -> AttemptTimes | None:
         """Note the stored JobSet and its Jobs at the start of a reconcile. `now`: Unix time in seconds.
 
-        `times`: the result of the last call for this JobSet; None for the first one.
+        `times`: the result of the last call for this JobSet; None at the first call.
         """
         if not js.is_ours:
             return None
         if times is None:
-            times = _first_sight(js, now)
+            times = _first_times(js, now)
         else:
             _continue(times, js, now)
         self._report_restart(times, js.status.last_restart)
@@ -101,15 +105,15 @@ class Stopwatch:
             times.restarting = ""
 
     def _report_start(self, start: _Start, js: JobSet, jobs: Collection[Job], now: float) -> None:
-        seconds = max(now - start.begun, 0.0)
-        if not start.created.over and start.created.reached(not _lacks_jobs(js, jobs)):
+        seconds = max(now - start.time, 0.0)
+        if not start.created.over and start.created.observe(not _lacks_jobs(js, jobs)):
             self._milestones.on_created(seconds)
-        if not (start.ready.over or js.spec.suspend) and start.ready.reached(_all_ready(js)):
+        if not (start.ready.over or js.spec.suspend) and start.ready.observe(_all_ready(js)):
             self._milestones.on_ready(seconds)
 
 
-def _first_sight(js: JobSet, now: float) -> AttemptTimes:
-    """The times of a JobSet that began before this process: when it was first ready is unknown."""
+def _first_times(js: JobSet, now: float) -> AttemptTimes:
+    """The times at the first reconcile. The attempt is not measured if the JobSet already has a status."""
     start = None if js.status.replicated_jobs_status else _Start(_created_at(js, now))
     return AttemptTimes(bool(js.spec.suspend), js.status.restarts, start)
 
@@ -124,7 +128,7 @@ def _continue(times: AttemptTimes, js: JobSet, now: float) -> None:
 
 
 def _created_at(js: JobSet, now: float) -> float:
-    """Unix time of the creation. The timestamp has whole seconds: within that second, `now` is more exact."""
+    """Unix time of the creation. The timestamp has whole seconds, so within that second `now` is more exact."""
     text = js.metadata.creation_timestamp
     stamp = datetime.fromisoformat(text).timestamp() if text else now
     return now if now < stamp + 1 else stamp
@@ -133,24 +137,26 @@ def _created_at(js: JobSet, now: float) -> float:
 def _lacks_jobs(js: JobSet, jobs: Collection[Job]) -> bool:
     """Whether a Job of the current attempt was not created, or was deleted before it completed."""
     completed = {status.name: status.completed_indexes for status in js.status.replicated_jobs_status}
-    done = {rjob.name: parse_indexes(completed.get(rjob.name, ""), rjob.replicas) for rjob in js.spec.replicated_jobs}
-    if len(jobs) + sum(map(len, done.values())) < sum([rjob.replicas for rjob in js.spec.replicated_jobs]):
-        return True  # the usual case while Jobs are created, without checking each
+    indexes = {
+        rjob.name: parse_indexes(completed.get(rjob.name, ""), rjob.replicas) for rjob in js.spec.replicated_jobs
+    }
+    if len(jobs) + sum(map(len, indexes.values())) < sum([rjob.replicas for rjob in js.spec.replicated_jobs]):
+        return True  # the usual case while Jobs are created, without checking each Job
     attempt = str(js.status.restarts)
-    labels = [job.metadata.labels for job in jobs if job.metadata.deletion_timestamp is None]
+    all_labels = [job.metadata.labels for job in jobs if job.metadata.deletion_timestamp is None]
     existing = {
-        (found.get(keys.REPLICATED_JOB_NAME, ""), found.get(keys.JOB_INDEX, ""))
-        for found in labels
-        if found.get(keys.RESTART_ATTEMPT) == attempt
+        (labels.get(keys.REPLICATED_JOB_NAME, ""), labels.get(keys.JOB_INDEX, ""))
+        for labels in all_labels
+        if labels.get(keys.RESTART_ATTEMPT) == attempt
     }
     return any(
         (rjob.name, str(index)) not in existing
         for rjob in js.spec.replicated_jobs
-        for index in done[rjob.name].missing(rjob.replicas)
+        for index in indexes[rjob.name].missing(rjob.replicas)
     )
 
 
 def _all_ready(js: JobSet) -> bool:
-    """Whether the stored counts say that every Job is ready or succeeded."""
-    reached = sum([status.ready + status.succeeded for status in js.status.replicated_jobs_status])
-    return reached >= sum([rjob.replicas for rjob in js.spec.replicated_jobs])
+    """Whether the stored counts say that every Job is ready or has succeeded."""
+    ready = sum([status.ready + status.succeeded for status in js.status.replicated_jobs_status])
+    return ready >= sum([rjob.replicas for rjob in js.spec.replicated_jobs])

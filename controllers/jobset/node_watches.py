@@ -1,7 +1,8 @@
-"""Caches of nodes, and of the pods on them, for sets with `failurePolicy.nodeFailure` or `maintenance`.
+"""Caches nodes, and the pods on them, for sets with `failurePolicy.nodeFailure` or `maintenance`.
 
-Two watches for the whole cluster, only with the gates JobSetNodeFailure or JobSetNodeMaintenance. When a node, or one
-of its taints, is added or removed, the sets that have pods on it are queued, and the set of a pod that is evicted.
+There are two watches of the whole cluster, only with the gates JobSetNodeFailure or JobSetNodeMaintenance. When a node,
+or one of its taints, is added or removed, the sets that have pods on the node are queued. When a pod is evicted, its
+set is queued.
 """
 
 import asyncio
@@ -25,23 +26,23 @@ from kube.store import ChangeKind, Store
 from kube.workqueue import WorkQueue
 
 BY_NODE = "node"
-"""Index of pods of all namespaces by the name of their node: a failed node affects all of them."""
+"""Index of pods of all namespaces by the name of their node, since a failed node affects all of them."""
 BY_SET = "set"
 """Index of pods by the UID of their JobSet."""
 
 DELETED_NODE_TAINTS = (("", ""),)
-"""The taints of a node that does not exist, by convention."""
+"""Stands for the taints of a node that does not exist: one taint with an empty key."""
 
 
 class NodeWatches:
-    """Nodes with the taints that count, and the pods of JobSets that are bound to a node."""
+    """Watches of nodes with their relevant taints, and of the pods of JobSets that are bound to a node."""
 
     def __init__(
         self, client: Client, jobsets: Store[JobSet], taints: Iterable[str] = (), *, all_taints: bool = False
     ) -> None:
-        """`taints`: keys that count as failures, in addition to those of Kubernetes.
+        """`taints`: keys of taints that count as failures, in addition to those of Kubernetes.
 
-        `all_taints`: cache others, too.
+        `all_taints`: also cache all other taints.
         """
         self._client = client
         self._jobsets = jobsets
@@ -62,7 +63,7 @@ class NodeWatches:
             transform=bound_pod,
         )
         self._first_seen: dict[str, dict[str, str]] = {}
-        """When a node was first seen gone ("") or with a taint without a time: RFC 3339, by node and taint.
+        """By node and taint (RFC 3339): when a taint without a time, or the lack of the node (""), was first seen.
 
         Remembered: until the node is back, or has no pod of a JobSet. Without it the time of `nodeFailure.afterSeconds`
         begins again.
@@ -75,7 +76,7 @@ class NodeWatches:
         return self.nodes, self.pods
 
     def feed(self, queue: WorkQueue[Request]) -> None:
-        """Queue the affected sets when a node fails or comes back, or a pod on a failed node, or evicted, changes."""
+        """Queue the affected sets when a node fails or comes back, or when an evicted pod or a pod there changes."""
 
         def node_changed(_kind: ChangeKind, old: Node | None, new: Node | None) -> None:
             if new is None or (new.taints, new.others) != (((), ()) if old is None else (old.taints, old.others)):
@@ -97,57 +98,57 @@ class NodeWatches:
         self.pods.on_event(pod_changed)
 
     def failed_pods(self, js: JobSet, now: str) -> tuple[PodOnTaintedNode, ...]:
-        """The pods of a set that are on nodes that have failed. A failure without a time begins at `now`."""
+        """The pods of a set on failed nodes. A failure whose time is not known begins when it was first seen."""
         pods = [] if policy_of(js) is None else self._pods(js)
         failures = {name: taints for name in {pod.node for pod in pods} if (taints := self._taints(name))}
         since: dict[str, tuple[str, str]] = {}
         for name, taints in failures.items():
-            seen = self._first_seen.setdefault(name, {})
-            since[name] = min((added or seen.setdefault(taint, now), taint) for taint, added in taints)
-        found = [pod for pod in pods if pod.node in since]
-        leading = {pod.job_uid for pod in found if pod.topology and not pod.domain}
-        domains = {pod.job_uid: pod.domain for pod in pods if pod.domain and pod.job_uid in leading}
-        return tuple(_tainted_pod(pod, *since[pod.node], domains.get(pod.job_uid, pod.domain)) for pod in found)
+            first_seen = self._first_seen.setdefault(name, {})
+            since[name] = min((added or first_seen.setdefault(taint, now), taint) for taint, added in taints)
+        failed_pods = [pod for pod in pods if pod.node in since]
+        jobs_of_leaders = {pod.job_uid for pod in failed_pods if pod.topology and not pod.domain}
+        domains = {pod.job_uid: pod.domain for pod in pods if pod.domain and pod.job_uid in jobs_of_leaders}
+        return tuple(_tainted_pod(pod, *since[pod.node], domains.get(pod.job_uid, pod.domain)) for pod in failed_pods)
 
     def pods_in_maintenance(self, js: JobSet) -> tuple[tuple[PodOnTaintedNode, ...], frozenset[str]]:
         """The pods of a set on nodes with a taint of its maintenance or with evicted pods, and the names of the nodes.
 
         A pod is evicted by the Eviction API, or by one of these taints with effect NoExecute. The names include nodes
-        from the status that have such a taint, though no pod is left on them.
+        from the status that have such a taint and no pods of the set any more.
         """
         policy = maintenance.policy_of(js)
         if policy is None:
             return (), frozenset()
         pods, taints = self._pods(js), frozenset(policy.taint_keys)
         names = {pod.node for pod in pods} | {node.name for node in maintenance.left_nodes(js.status)}
-        found = {name: taint for name in names if (taint := self._last_taint(name, taints)) is not None}
+        tainted = {name: taint for name in names if (taint := self._last_taint(name, taints)) is not None}
         evicted = {
-            pod.uid: pod.node for pod in pods if pod.disruption == EVICTION or (pod.disruption and pod.node in found)
+            pod.uid: pod.node for pod in pods if pod.disruption == EVICTION or (pod.disruption and pod.node in tainted)
         }
-        nodes = frozenset((*found, *evicted.values()))
-        tainted = (
-            _tainted_pod(pod, *found.get(pod.node, ("", "")), pod.domain, evicted=pod.uid in evicted)
+        nodes = frozenset((*tainted, *evicted.values()))
+        pods_to_move = (
+            _tainted_pod(pod, *tainted.get(pod.node, ("", "")), pod.domain, evicted=pod.uid in evicted)
             for pod in pods
             if pod.node in nodes
         )
-        return tuple(tainted), nodes
+        return tuple(pods_to_move), nodes
 
     def _last_taint(self, node: str, wanted: frozenset[str]) -> tuple[str, str] | None:
-        """Time and key of the newest of these taints of the node; None if it has none.
+        """Time and key of the newest of the `wanted` taints that the node has; None if it has none.
 
-        One without a time counts as newest.
+        A taint without a time counts as the newest.
         """
         stored = self.nodes.store.get("", node)
         taints = () if stored is None else (*stored.taints, *stored.others)
-        found = [(time, taint) for taint, time in taints if taint in wanted]
-        return max(found, key=lambda found: (not found[0], found), default=None)
+        times_and_keys = [(time, taint) for taint, time in taints if taint in wanted]
+        return max(times_and_keys, key=lambda entry: (not entry[0], entry), default=None)
 
     def _other_taints(self, node: str) -> tuple[tuple[str, str], ...]:
         stored = self.nodes.store.get("", node)
         return () if stored is None else stored.others
 
     def _pods(self, js: JobSet) -> list[BoundPod]:
-        """The pods with the labels of a set and a Job name that one of its Jobs has or had."""
+        """The pods with the labels of a set, whose Job has a name of one of its Jobs."""
         meta, is_job = js.metadata, job_names(js)
         return [pod for pod in self.pods.store.by_index(BY_SET, IndexKey(meta.namespace, meta.uid)) if is_job(pod.job)]
 
@@ -173,28 +174,28 @@ class NodeWatches:
             label_selector=f"{keys.JOBSET_UID}={meta.uid}",
             field_selector=f"spec.nodeName={node}",
         )
-        found = {pod.name: pod for pod in map(bound_pod, page.items or ()) if pod is not None}
+        listed_pods = {pod.name: pod for pod in map(bound_pod, page.items or ()) if pod is not None}
         for pod in store.by_index(BY_SET, IndexKey(meta.namespace, meta.uid)):
-            if pod.node == node and pod.name not in found:
+            if pod.node == node and pod.name not in listed_pods:
                 store.overlay_deleted(pod.namespace, pod.name, pod.uid)
-        for pod in found.values():
+        for pod in listed_pods.values():
             store.overlay(pod)
 
     def _node_seen(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
-        """Forget the times of taints that the node does not have any more."""
+        """Forget the times of taints that the node no longer has."""
         name = new.name if new is not None else old.name if old is not None else ""
-        seen, taints = self._first_seen.pop(name, {}), dict(DELETED_NODE_TAINTS if new is None else new.taints)
-        left = {taint: since for taint, since in seen.items() if taint in taints}
-        if left:
-            self._first_seen[name] = left
+        first_seen, taints = self._first_seen.pop(name, {}), dict(DELETED_NODE_TAINTS if new is None else new.taints)
+        current_taints = {taint: since for taint, since in first_seen.items() if taint in taints}
+        if current_taints:
+            self._first_seen[name] = current_taints
 
     def _pod_seen(self, _kind: ChangeKind, old: BoundPod | None, _new: BoundPod | None) -> None:
-        """Forget the node of which this was the last pod."""
+        """Forget the node if this was its last pod."""
         if old is not None and not self.pods.store.by_cluster_index(BY_NODE, old.node):
             self._first_seen.pop(old.node, None)
 
     def _taints(self, node: str) -> tuple[tuple[str, str], ...]:
-        """The taints of a node by which its pods count as failed; for a deleted node, one without a key."""
+        """The taints of a node by which its pods count as failed; `DELETED_NODE_TAINTS` if the node does not exist."""
         stored, unreadable = self.nodes.store.get("", node), self.nodes.store.unreadable
         if stored is not None:
             return stored.taints
@@ -202,7 +203,7 @@ class NodeWatches:
 
 
 def _tainted_pod(pod: BoundPod, since: str, taint: str, domain: str, *, evicted: bool = False) -> PodOnTaintedNode:
-    """`domain`: for a leader, whose own record has none, the domain of its followers."""
+    """The record of a pod for the plan. `domain`: the pod's topology domain; for a leader, that of its followers."""
     return PodOnTaintedNode(
         name=pod.name,
         uid=pod.uid,

@@ -12,9 +12,9 @@ from kube.informer import Informer
 
 
 class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The cached record of a pod of an earlier attempt; there may be tens of thousands.
+    """The cached record of a pod of an earlier attempt. There may be tens of thousands of such pods.
 
-    `job` is the name of the Job that waits for it. The record is its own `metadata`, to save memory.
+    `job` is the name of the Job that waits for the pod. The record is its own `metadata`, to save memory.
     """
 
     namespace: str
@@ -24,7 +24,7 @@ class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def uid(self) -> str:
-        """The name, as the store needs a UID: nothing is written to these pods."""
+        """The pod's name, since the store needs a UID. The real UID is not kept: nothing is written to these pods."""
         return self.name
 
     @property
@@ -33,7 +33,7 @@ class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def old_pod_of(js: JobSet) -> Callable[[LeftoverPod], OldPod | None]:
-    """A transform that keeps the needed fields of a pod; None for a pod that no Job has to wait for."""
+    """A transform from a pod to its record; its result is None for a pod that no Job has to wait for."""
     job_of = job_waiting_for(js)
 
     def to_old_pod(pod: LeftoverPod) -> OldPod | None:
@@ -47,7 +47,7 @@ def old_pod_of(js: JobSet) -> Callable[[LeftoverPod], OldPod | None]:
 
 @dataclass(slots=True)
 class FollowedPods:
-    """The pods of all attempts before `attempt` of one JobSet. `over`: none is left, and the watch has ended."""
+    """The pods of all attempts before `attempt` of one JobSet. `over`: no pod is left, and the watch has ended."""
 
     attempt: int
     pods: Informer[OldPod]

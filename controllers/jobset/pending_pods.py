@@ -1,4 +1,4 @@
-"""Looks up the pending pods of a JobSet with a time limit for its start: the answer to a `PendingPodQuery`."""
+"""Answers a plan's `PendingPodQuery`: looks up the pending pods of a JobSet with a time limit for its start."""
 
 import dataclasses
 import logging
@@ -20,22 +20,22 @@ log = logging.getLogger(__name__)
 
 PAGE = 500
 MAX_EXPLAINED = 3
-"""Late pods of one check whose events are read."""
+"""One check reads the events of at most this many late pods."""
 MAX_EVENTS = 50
-"""Events that are read about one pod."""
+"""At most this many events are read about one pod."""
 ANSWER = 2.0
-"""Seconds for an answer about events."""
+"""Seconds until the list of events about one pod times out."""
 LONGEST_REASON = 512
-"""Characters of a message of the kubelet or the scheduler."""
+"""At most this many characters of a message of the kubelet or the scheduler."""
 
 
 async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping[str, PendingPod], str]:
-    """The pending pod of each Job that was created first, by the UID of the Job, and when to check next.
+    """The oldest pending pod of each Job, by UID of the Job, and when to check next (RFC 3339).
 
-    One list of the pending pods of the set, in pages. Raises errors of the client.
+    The pending pods of the set are listed once, in pages. Raises errors of the client.
     """
     meta = observed.jobset.metadata
-    first: dict[str, PendingPod] = {}
+    oldest: dict[str, PendingPod] = {}
     nodeless: dict[str, PendingPod] = {}
     unschedulable: dict[str, PendingPod] = {}
     jobs = {job.metadata.uid for job in observed.jobs}
@@ -54,46 +54,47 @@ async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping
         if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp is not None:
             continue
         uid, reason = owner.uid, why_pending(pod)[:LONGEST_REASON]
-        seen = PendingPod(pod.metadata.name, pod.spec.node_name, pod.metadata.creation_timestamp or "", reason)
-        _keep_first(first, uid, seen)
+        pending_pod = PendingPod(pod.metadata.name, pod.spec.node_name, pod.metadata.creation_timestamp or "", reason)
+        _keep_oldest(oldest, uid, pending_pod)
         if may_lack_a_node(pod):
-            _keep_first(nodeless, uid, seen)
+            _keep_oldest(nodeless, uid, pending_pod)
         if is_unschedulable(pod):
-            _keep_first(unschedulable, uid, seen)
+            _keep_oldest(unschedulable, uid, pending_pod)
     time_limits = limits(observed.jobset)
-    found = {
+    pending_pods = {
         uid: dataclasses.replace(pod, nodeless=nodeless.get(uid), unschedulable=unschedulable.get(uid))
-        for uid, pod in first.items()
+        for uid, pod in oldest.items()
     }
     late_uids = [
         uid
-        for uid, pod in found.items()
+        for uid, pod in pending_pods.items()
         if time_limits.start is not None and is_late(pod, time_limits.start, observed.now)
     ]
-    for uid in [uid for uid in late_uids if found[uid].node][:MAX_EXPLAINED]:
-        if warning := await _latest_warning(client, meta.namespace, found[uid].name):
-            found[uid] = dataclasses.replace(found[uid], why=f"{found[uid].why}; {warning}")
-    return found, next_check(found.values(), time_limits, observed.now)
+    for uid in [uid for uid in late_uids if pending_pods[uid].node][:MAX_EXPLAINED]:
+        late_pod = pending_pods[uid]
+        if warning := await _latest_warning(client, meta.namespace, late_pod.name):
+            pending_pods[uid] = dataclasses.replace(late_pod, why=f"{late_pod.why}; {warning}")
+    return pending_pods, next_check(pending_pods.values(), time_limits, observed.now)
 
 
 async def _latest_warning(client: Client, namespace: str, pod: str) -> str:
-    """The kubelet's last message about a pod that it cannot start; empty if there is none.
+    """The last Warning event about a pod, such as why the kubelet cannot start it; empty if there is none.
 
-    Faults of volumes and network are in events only, not in the status of a pod. No decision depends on the answer.
+    Faults of volumes and the network are in events only, not in the status of a pod. No decision depends on the result.
     """
     fields = f"regarding.kind=Pod,regarding.name={pod},type=Warning"
     options: ListOptions = {"namespace": namespace, "field_selector": fields, "limit": MAX_EVENTS, "timeout": ANSWER}
     try:
-        found = (await client.list(EVENTS, type=SeenEvent, **options)).items or ()
+        events = (await client.list(EVENTS, type=SeenEvent, **options)).items or ()
     except (KubeError, TimeoutError) as error:
         log.info("events about pod %s/%s are not known: %s", namespace, pod, error)
         return ""
-    last = max(found, key=lambda event: event.last, default=None)
+    last = max(events, key=lambda event: event.last, default=None)
     return "" if last is None else clean_words(f"{last.reason}: {last.note}")
 
 
-def _keep_first(kept: dict[str, PendingPod], uid: str, pod: PendingPod) -> None:
-    """Keep the pod if it is the oldest of its Job so far."""
-    other = kept.get(uid)
-    if other is None or (pod.created, pod.name) < (other.created, other.name):
-        kept[uid] = pod
+def _keep_oldest(pods: dict[str, PendingPod], uid: str, pod: PendingPod) -> None:
+    """Put the pod into `pods` if it is the oldest pod of its Job so far."""
+    oldest = pods.get(uid)
+    if oldest is None or (pod.created, pod.name) < (oldest.created, oldest.name):
+        pods[uid] = pod

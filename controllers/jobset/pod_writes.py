@@ -1,4 +1,4 @@
-"""Writes to pods, for the executor. The API server's answers go into the caches without waiting for the watch."""
+"""Writes to pods for the executor. The API server's answers are put into the caches without waiting for the watch."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -26,7 +26,7 @@ class PodWrites:
     namespace: str
 
     async def delete(self, pods: Store[BoundPod], action: DeletePod) -> None:
-        """Delete a pod. If it is replaced, also release it from its Job, which then creates the replacement at once."""
+        """Delete a pod. If its Job replaces it, release it from the Job, which then creates the replacement at once."""
         deleted = None
         options: DeleteOptions = {"namespace": self.namespace, "uid": action.uid}
         if not action.graceful:
@@ -44,9 +44,10 @@ class PodWrites:
     async def give_place(
         self, pods: Store[PoolPod], action: GivePlace, delete_job: Callable[[DeleteJob], Awaitable[None]]
     ) -> None:
-        """Give a pod the place of a spare. The spare stays if the pod is gone, or has a node already.
+        """Give a pod the place of a spare. The spare is kept if the pod is gone, or has a node already.
 
-        `delete_job` comes before the deletion of the spare: while the spare exists, a new process repeats these steps.
+        `delete_job` is called before the spare pod is deleted: while the spare pod exists, a new process repeats these
+        steps.
         """
         nomination = {"metadata": {"uid": action.pod_uid}, "status": {"nominatedNodeName": action.node}}
         patch = partial(self.client.patch, PODS, action.pod, namespace=self.namespace, type=DetailedPod)
@@ -54,7 +55,7 @@ class PodWrites:
             nominated = await patch(nomination, subresource="status")
         except (Conflict, Invalid, NotFound):
             return
-        if failures := await each(action.keepers, partial(self._hold_domain, pods, action.job_key)):
+        if failures := await each(action.keepers, partial(self._keep_domain, pods, action.job_key)):
             raise failures[0].error
         if action.ended_job is not None:
             await delete_job(action.ended_job)
@@ -63,8 +64,8 @@ class PodWrites:
         if action.gated:
             await self.lift_gate(pods, LiftGate(action.pod, action.pod_uid))
 
-    async def _hold_domain(self, pods: Store[PoolPod], job_key: str, keeper: tuple[str, str]) -> None:
-        """Label a spare pod so that it keeps Jobs of other keys out of its domain. If that is refused, delete it."""
+    async def _keep_domain(self, pods: Store[PoolPod], job_key: str, keeper: tuple[str, str]) -> None:
+        """Label a spare pod with `job_key`, which keeps other Jobs out of its domain. If refused, delete the pod."""
         name, uid = keeper
         patch = {"metadata": {"uid": uid, "labels": {keys.JOB_KEY: job_key}}}
         try:
@@ -75,7 +76,7 @@ class PodWrites:
             await self.end_spare(pods, EndSpare(name, uid))
 
     async def end_spare(self, pods: Store[PoolPod], action: EndSpare) -> None:
-        """Delete a pod of a spare. Its Job creates another one at once."""
+        """Delete a pod of a spare. Its Job creates another pod at once."""
         with suppress(NotFound):
             await self.client.delete(
                 PODS, action.name, namespace=self.namespace, uid=action.uid, grace_period_seconds=0
@@ -84,7 +85,7 @@ class PodWrites:
         pods.overlay_deleted(self.namespace, action.name, action.uid)
 
     async def lift_gate(self, pods: Store[PoolPod], action: LiftGate) -> None:
-        """Lift the scheduling gate of a pod that waits for a place."""
+        """Remove the scheduling gate of a pod that waits for a place."""
         gates = [{"$patch": "delete", "name": keys.SPARE_GATE}]
         patch = {"metadata": {"uid": action.uid}, "spec": {"schedulingGates": gates}}
         with suppress(Conflict, NotFound):
@@ -107,6 +108,6 @@ class PodWrites:
 
 
 def _overlay(pods: Store[PoolPod], written: DetailedPod) -> None:
-    """Overlay a pod that belongs in the cache. The watch removes one that does not belong there any more."""
-    if (seen := pool_pod(written)) is not None:
-        pods.overlay(seen)
+    """Overlay a pod if it belongs in the cache. If it no longer does, the watch removes it."""
+    if (pod := pool_pod(written)) is not None:
+        pods.overlay(pod)

@@ -1,6 +1,6 @@
-"""Refused creations of Jobs are retried with one Job first: mostly all are refused for the same reason.
+"""Retries refused creations of Jobs, one Job first, since all of them are mostly refused for the same reason.
 
-Otherwise, with an exhausted quota, each retry would send a request for every missing Job.
+If all were retried at once while a quota is exhausted, each retry would send a request for every missing Job.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,24 +17,24 @@ CreateEach = Callable[[Sequence[CreateJob], Create], Awaitable[list[Failure]]]
 
 @dataclass(slots=True)
 class RefusedJobs:
-    """Jobs of one JobSet that could not be created: at most as many as one plan creates.
+    """Jobs of one JobSet that could not be created; at most as many as one plan creates.
 
-    `names`: in the order of the next tries; the one that was tried last is at the end.
+    `names`: in the order of the next tries, so the Job that was tried last is at the end.
     """
 
     names: dict[str, None] = field(default_factory=dict)
 
     async def create(self, creations: Sequence[CreateJob], each: CreateEach, create: Create) -> list[Failure]:
-        """Create the Jobs that were not refused before; then 1 of the others, 2, 4 ... until one is refused.
+        """Create the Jobs that were not refused before, then the refused Jobs: 1, 2, 4 ... until one is refused again.
 
-        So neither a Job that is always refused nor a refused ReplicatedJob blocks the others.
+        So neither a Job that is always refused nor a refused ReplicatedJob blocks other Jobs.
         """
         if not creations:
             self.names = {}
             return []
         by_name = {creation.name: creation for creation in creations}
         self.names = {name: None for name in self.names if name in by_name}
-        again = [by_name[name] for name in self.names]
+        retries = [by_name[name] for name in self.names]
 
         async def attempt(creation: CreateJob) -> None:
             try:
@@ -48,7 +48,7 @@ class RefusedJobs:
         failures = await each([creation for creation in creations if creation.name not in self.names], attempt)
         refused: list[Failure] = []
         count = 1
-        while again and not refused:
-            refused = await each(again[:count], attempt)
-            again, count = again[count:], 2 * count
+        while retries and not refused:
+            refused = await each(retries[:count], attempt)
+            retries, count = retries[count:], 2 * count
         return [*failures, *refused]

@@ -1,4 +1,4 @@
-"""The spares of a set, and its pods that have no node yet, as the plan observes them."""
+"""Adds the spare pods of a set, and its pods without a node, to what the plan observes."""
 
 import asyncio
 import dataclasses
@@ -17,42 +17,42 @@ from kube.resources import PODS
 from kube.store import Store
 
 BY_SET = "set"
-"""Index of these pods by the UID of their JobSet in the label."""
+"""Index of these pods by the UID of their JobSet, which is in a label."""
 
 
 def with_spare_pods(observed: Observed, pods: Store[PoolPod], memory: Memory, clock: float) -> Observed:
-    """The observation with the pods of the cache. `clock`: seconds of the event loop, as in `memory.served`."""
+    """The observed state with the pods of the cache. `clock`: the event loop's time, as in `memory.served`."""
     meta = observed.jobset.metadata
-    found = pods.by_index(BY_SET, IndexKey(meta.namespace, meta.uid))
-    if memory.served is None:  # kube-scheduler may not have looked since an earlier leader gave way
-        at = {pod.node for pod in found if pod.is_spare}
-        memory.served = {pod.uid: clock for pod in found if pod.nominated and pod.nominated not in at}
+    set_pods = pods.by_index(BY_SET, IndexKey(meta.namespace, meta.uid))
+    if memory.served is None:  # an earlier leader may have given places that kube-scheduler has not used yet
+        nodes = {pod.node for pod in set_pods if pod.is_spare}
+        memory.served = {pod.uid: clock for pod in set_pods if pod.nominated and pod.nominated not in nodes}
     memory.served = {uid: served_at for uid, served_at in memory.served.items() if served_at + PLACE_COOLDOWN > clock}
     return dataclasses.replace(
-        observed, spare_pods=tuple(found), pool_is_read=memory.pool_is_read, served_pods=frozenset(memory.served)
+        observed, spare_pods=tuple(set_pods), pool_is_read=memory.pool_is_read, served_pods=frozenset(memory.served)
     )
 
 
 async def with_read_pool(client: Client, observed: Observed, pods: Store[PoolPod] | None, memory: Memory) -> Observed:
-    """The observation with the pods as the API server has them now. Raises the errors of the client."""
+    """The observed state with the pods as the API server has them now. Raises the errors of the client."""
     if pods is None:
         return dataclasses.replace(observed, pool_is_read=True)
     meta = observed.jobset.metadata
     selector = f"{keys.JOBSET_UID}={meta.uid},{keys.SPARES}"
-    left = {pod.name: pod for pod in pods.by_index(BY_SET, IndexKey(meta.namespace, meta.uid))}
-    async for read in client.pages(PODS, type=DetailedPod, namespace=meta.namespace, label_selector=selector):
-        if (pod := pool_pod(read)) is not None:
+    gone = {pod.name: pod for pod in pods.by_index(BY_SET, IndexKey(meta.namespace, meta.uid))}
+    async for listed in client.pages(PODS, type=DetailedPod, namespace=meta.namespace, label_selector=selector):
+        if (pod := pool_pod(listed)) is not None:
             pods.overlay(pod)
-            left.pop(pod.name, None)
-    for pod in left.values():
-        if pods.get(pod.namespace, pod.name) is pod:  # the watch may have dropped it meanwhile
+            gone.pop(pod.name, None)
+    for pod in gone.values():
+        if pods.get(pod.namespace, pod.name) is pod:  # the watch may have changed the cache meanwhile
             pods.overlay_deleted(pod.namespace, pod.name, pod.uid)
     memory.pool_is_read, memory.served = True, None
     return with_spare_pods(observed, pods, memory, asyncio.get_running_loop().time())
 
 
 def note_served(memory: Memory, actions: Iterable[Action], clock: float) -> None:
-    """Remember to which pods places are given."""
+    """Remember the pods that were given places at the time `clock`."""
     served = {action.pod_uid: clock for action in actions if isinstance(action, GivePlace)}
     if served:
         memory.served = (memory.served or {}) | served

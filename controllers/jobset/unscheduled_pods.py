@@ -1,7 +1,7 @@
-"""Warns of pods that kube-scheduler finds no node for, in sets without groups: one event in the scheduler's words.
+"""Warns of pods that kube-scheduler finds no node for, in sets without groups, by one event with its message.
 
-The manager watches no pods of such sets. So their pods without a node are listed, one page, while Jobs of the set have
-pods that are not ready: first after 30 s, then at doubled intervals up to 10 minutes.
+The manager watches no pods of such sets. So while Jobs of the set have pods that are not ready, one page of the pods
+without a node is listed, first after 30 s, then at doubled intervals up to 10 minutes.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ from kube.client import Client
 from kube.resources import PODS
 
 FIRST_CHECK = 30.0
-"""Seconds that pods have to become ready before the first check."""
+"""Seconds from when pods are first seen not ready until the first check."""
 
 LONGEST_INTERVAL = 600.0
-"""Most seconds between two checks."""
+"""At most this many seconds between two checks."""
 
 LIST_TIMEOUT = 2.0
-"""Seconds for the list of pods: a reconcile waits for it."""
+"""Seconds until the list of pods times out, since a reconcile waits for it."""
 
 MAX_PODS = 100
-"""Pods that one check lists."""
+"""At most this many pods are listed in one check."""
 
 MAX_WORDS = 700
-"""Characters of the scheduler's message in an event."""
+"""At most this many characters of the scheduler's message are in an event."""
 
 
 class UnscheduledPods:
@@ -43,9 +43,9 @@ class UnscheduledPods:
         self._record = record
 
     async def check(self, observed: Observed, reports: Reports) -> float | None:
-        """Warn if it is time. Returns the seconds until the next check; None if no pod waits. Never fails."""
+        """Check if a check is due. Returns the seconds until the next check; None if no pod waits. Never fails."""
         js = observed.jobset
-        if not _waits(js):
+        if not _has_waiting_pods(js):
             reports.clear()
             return None
         clock = asyncio.get_running_loop().time
@@ -59,7 +59,7 @@ class UnscheduledPods:
         return reports.wait
 
     async def _events(self, observed: Observed) -> frozenset[Event]:
-        """The current warning, if there is one. Raises errors of the client."""
+        """The current warning, or nothing. Raises errors of the client."""
         js = observed.jobset
         page = await self._client.list(
             PODS,
@@ -74,31 +74,31 @@ class UnscheduledPods:
         return frozenset({Event("Warning", keys.PODS_UNSCHEDULABLE, note, distinct=True)}) if note else NO_EVENTS
 
 
-def _waits(js: JobSet) -> bool:
+def _has_waiting_pods(js: JobSet) -> bool:
     """Whether the set runs, and has a Job with pods of which not all are ready."""
     runs = not js.spec.suspend and not js.status.terminal_state
     return runs and any(entry.active > entry.ready for entry in js.status.replicated_jobs_status)
 
 
 def note_of(pods: Sequence[DetailedPod], *, more: bool = False) -> str:
-    """The scheduler's messages about these pods, merged; empty if there are none. `more`: there are further pods.
+    """One message from the scheduler's messages about these pods; empty without any. `more`: there are further pods.
 
-    Leaders in exclusive placement are left out: their JobSet gets an event about them anyway.
+    Leaders in exclusive placement are left out, since their JobSet gets another event about them.
     """
-    messages = {pod.metadata.name: words for pod in pods if (words := _words(pod))}
+    messages = {pod.metadata.name: message for pod in pods if (message := _scheduler_message(pod))}
     if not messages:
         return ""
-    [(words, number), *more_words] = Counter(messages.values()).most_common()
-    first = next(name for name, text in messages.items() if text == words)
-    counted = f"pod {first} is" if number == 1 else f"pod {first} and {number - 1} more are"
-    unlike = sum(count for _, count in more_words)
-    other_reasons = f"; {unlike} more for other reasons" if unlike else ""
+    [(most_common, number), *other_messages] = Counter(messages.values()).most_common()
+    first = next(name for name, message in messages.items() if message == most_common)
+    subject = f"pod {first} is" if number == 1 else f"pod {first} and {number - 1} more are"
+    other_pods = sum(count for _, count in other_messages)
+    other_reasons = f"; {other_pods} more for other reasons" if other_pods else ""
     beyond_limit = f"; there are more than {MAX_PODS} pods without a node" if more else ""
-    return f"{counted} not scheduled: {words}{other_reasons}{beyond_limit}"
+    return f"{subject} not scheduled: {most_common}{other_reasons}{beyond_limit}"
 
 
-def _words(pod: DetailedPod) -> str:
-    """The scheduler's reason why a pod has no node; empty if it has given none."""
+def _scheduler_message(pod: DetailedPod) -> str:
+    """The scheduler's reason why a pod has no node; empty if it gives none, or for leaders in exclusive placement."""
     condition = pod.status.condition("PodScheduled")
     leads = pod.metadata.topology is not None and pod.metadata.leads
     if condition is None or leads or not pod.live or not is_unschedulable(pod):

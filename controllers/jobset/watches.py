@@ -1,4 +1,4 @@
-"""The watches of the JobSet controller, and which JobSet a change concerns."""
+"""The watches of the JobSet controller, and the JobSets that a change puts into the queue."""
 
 from collections.abc import Iterable
 
@@ -31,10 +31,10 @@ from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, PRIORITY_CLASSE
 from kube.workqueue import AT_ONCE, BATCHED, COUNTED, Turn, WorkQueue
 
 BY_SET = "set"
-"""Index of Jobs by the JobSet name on their label, whoever owns them."""
+"""Index of Jobs by the JobSet name in their label, whoever owns them."""
 
 BY_SUBDOMAIN = "subdomain"
-"""Index of JobSets by the name of the Service they want."""
+"""Index of JobSets by the name of the Service that they want."""
 
 
 class Watches(InformerGroup):
@@ -48,23 +48,25 @@ class Watches(InformerGroup):
         groups_required: bool = True,
         failed_node_taints: Iterable[str] = (),
     ) -> None:
-        ours = keys.JOBSET_NAME
+        with_set_name = keys.JOBSET_NAME
         self.jobsets = Informer(client, JOBSETS, JobSet, indexes={BY_SUBDOMAIN: _service_name}, transform=pack)
         indexes = {BY_OWNER: controller_uid, BY_SET: set_name}
-        self.jobs = Informer(client, JOBS, Job, indexes=indexes, label_selector=ours)
+        self.jobs = Informer(client, JOBS, Job, indexes=indexes, label_selector=with_set_name)
         self.services = Informer(client, SERVICES, Service)
-        self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, Claim, label_selector=ours)
+        self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, Claim, label_selector=with_set_name)
         self.priority_classes = Informer(client, PRIORITY_CLASSES, PriorityClass)
         self.groups = GroupWatches(client, gates, required=groups_required)
         self.nodes: NodeWatches | None = None
         if gates[NODE_FAILURE] or gates[MAINTENANCE]:
-            jobsets, moves = self.jobsets.store, gates[MAINTENANCE]
-            self.nodes = NodeWatches(client, jobsets, failed_node_taints, all_taints=moves)
+            jobsets = self.jobsets.store
+            self.nodes = NodeWatches(client, jobsets, failed_node_taints, all_taints=gates[MAINTENANCE])
         self.last_ends = LastEnds()
         self.pods: Informer[Pod] | None = None
         if gates["InPlaceRestart"]:
             indexes = {BY_OWNER: controller_uid}
-            self.pods = Informer(client, PODS, Pod, indexes=indexes, label_selector=ours, transform=with_short_reports)
+            self.pods = Informer(
+                client, PODS, Pod, indexes=indexes, label_selector=with_set_name, transform=with_short_reports
+            )
             self.pods.on_event(self.last_ends.on_event)
 
         self.spare_pods: Informer[PoolPod] | None = None
@@ -83,7 +85,7 @@ class Watches(InformerGroup):
         self.beside = (self.groups.run,)
 
     def feed(self, queue: WorkQueue[Request]) -> None:
-        """Put the JobSet of every change into the queue."""
+        """From now on, put the JobSet of every change into the queue."""
         self.jobsets.on_event(lambda _, old, new: _forget_failures(queue, old, new))
         self.jobsets.enqueue(queue, lambda js: [Request(js.metadata.namespace, js.metadata.name)])
         self.jobs.enqueue(queue, lambda job: owner_requests(job.metadata), job_turn)
@@ -101,23 +103,23 @@ class Watches(InformerGroup):
         self.groups.on_change(lambda: self._enqueue_all_with_groups(queue))
 
     def _enqueue_all_with_groups(self, queue: WorkQueue[Request]) -> None:
-        """Put every JobSet that wants groups into the queue: the kinds that the API server serves have changed."""
+        """Put every JobSet with `spec.scheduling` into the queue, since the served kinds have changed."""
         for js in self.jobsets.store.list():
             if js.spec.scheduling is not None:
                 queue.add(Request(js.metadata.namespace, js.metadata.name))
 
     def caches(self) -> Caches:
-        """The stores that plans read and writes fill."""
+        """The stores that plans read and that the executor overlays with the answers to its writes."""
         pods = None if self.pods is None else self.pods.store
         spare_pods = None if self.spare_pods is None else self.spare_pods.store
         stores = self.jobsets.store, self.jobs.store, self.services.store, self.claims.store
         return Caches(*stores, pods, self.priority_classes.store, self.groups, self.nodes, self.last_ends, spare_pods)
 
     def _jobsets_of_service(self, service: Service) -> list[Request]:
-        """The JobSets with a Service of this name: its owner, and those that wait until the name is free."""
+        """The JobSets that want a Service of this name: its owner, and JobSets that wait until the name is free."""
         meta = service.metadata
-        found = self.jobsets.store.by_index(BY_SUBDOMAIN, IndexKey(meta.namespace, meta.name))
-        return [Request(js.metadata.namespace, js.metadata.name) for js in found]
+        jobsets = self.jobsets.store.by_index(BY_SUBDOMAIN, IndexKey(meta.namespace, meta.name))
+        return [Request(js.metadata.namespace, js.metadata.name) for js in jobsets]
 
     def _jobset_of_pod(self, pod: Pod) -> list[Request]:
         """The JobSet of the Job that controls a pod."""
@@ -126,16 +128,16 @@ class Watches(InformerGroup):
 
 
 def _jobset_to_serve(pod: PoolPod) -> list[Request]:
-    """The JobSet of a spare pod, or of a pod that needs a place; other pods only wait for kube-scheduler.
+    """The JobSet of a spare pod, or of a pod that needs a place. Other pods only wait for kube-scheduler.
 
-    In exclusive placement, the JobSet of any pod: followers get places once their leader has a node.
+    In exclusive placement, the JobSet of any pod, since followers get places once their leader has a node.
     """
-    counts = pod.is_spare or pod.gated or pod.unschedulable or pod.job_key
-    return [Request(pod.namespace, pod.jobset)] if counts else []
+    is_relevant = pod.is_spare or pod.gated or pod.unschedulable or pod.job_key
+    return [Request(pod.namespace, pod.jobset)] if is_relevant else []
 
 
 def _forget_failures(queue: WorkQueue[Request], old: JobSet | None, new: JobSet | None) -> None:
-    """Reset the back-off of a deleted JobSet, so that a new one of its name does not inherit it."""
+    """Reset the back-off of a deleted JobSet, so that a new JobSet of the same name does not inherit it."""
     if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
         queue.forget(Request(old.metadata.namespace, old.metadata.name))
 
@@ -149,13 +151,13 @@ def set_name(job: Job) -> Iterable[str]:
 
 
 def job_turn(old: Job | None, new: Job | None) -> Turn:
-    """When to reconcile the JobSet of a changed Job: later if only counts changed."""
+    """When to reconcile the JobSet of a changed Job. It is later if only counts changed."""
     if new is None:
         return AT_ONCE if old is None or old.outcome or old.doomed else BATCHED
     if old is None:
         return AT_ONCE if new.status.conditions else COUNTED
-    same = old.metadata.generation == new.metadata.generation and old.status.conditions == new.status.conditions
-    return COUNTED if same else AT_ONCE
+    is_same = old.metadata.generation == new.metadata.generation and old.status.conditions == new.status.conditions
+    return COUNTED if is_same else AT_ONCE
 
 
 def owner_requests(meta: Identity) -> list[Request]:

@@ -1,8 +1,8 @@
-"""Keeps followers with their leaders: lifts gates, evicts misplaced pods, reports why a leader waits. IO of `plan`.
+"""Keeps followers with their leaders: lifts gates, evicts misplaced pods, and reports why a leader waits.
 
-A Job is reconciled when its leader, one of its waiting followers or its leader's node changes. The pods of a Job are
-read only where a follower may be misplaced: at the start of this process, when a Job has lost a leader with a domain,
-and when nodes change their domain.
+`controllers.placement.plan` decides; this module does the IO. A Job is reconciled when its leader, one of its waiting
+followers or its leader's node changes. The pods of a Job are read only if a follower may be misplaced: when this
+process starts, when a Job has lost a leader with a domain, and when nodes change their domain.
 """
 
 import asyncio
@@ -39,25 +39,25 @@ from kube.workqueue import WorkQueue
 log = logging.getLogger(__name__)
 
 NAME = "placement"
-"""Label value of this controller in metrics."""
+"""The value of the label `controller` in metrics."""
 
 WORKERS = 50
-"""Jobs that are reconciled at the same time. Most send no request, and those that list pods share a list."""
+"""How many Jobs are reconciled at the same time. Most send no request, and Jobs that list pods share a list."""
 
 RELABEL_PAUSE = 5.0
-"""Seconds between a node's change of domain and the check for misplaced pods: a whole rack is renamed node by node."""
+"""Seconds from a node's last change of domain to the check for misplaced pods. A whole rack is renamed node by node."""
 
 LONGEST_RELABEL = 30.0
-"""Seconds after which that check is due even if nodes go on changing their domains."""
+"""Seconds from the first change of domain until that check is due even if nodes go on changing their domains."""
 
 LAST_CHECK = 150.0
-"""Seconds until the last check of a Job that has lost its leader. A replica with a dead watch notices the loss by then;
-before that, its webhook may send followers to the domain of the lost leader."""
+"""Seconds until the last check of a Job that has lost its leader. By then, a replica with a dead watch has noticed the
+loss. Before, its webhook may send followers to the domain of the lost leader."""
 
 
 @dataclass(slots=True)
 class _DomainChanges:
-    """Domains, as (key, value), that nodes have left or joined since `first` (loop seconds)."""
+    """Domains, as (key, value), that nodes have left or joined since `first` (event loop's time)."""
 
     domains: set[tuple[str, str | None]] = field(default_factory=set)
     first: float = 0.0
@@ -65,7 +65,7 @@ class _DomainChanges:
 
 
 class PlacementReconciler:
-    """The reconcile function of exclusive placement; `feed` brings it its requests."""
+    """Reconciles Jobs with exclusive placement. `feed` connects it with the work queue."""
 
     def __init__(
         self,
@@ -84,10 +84,10 @@ class PlacementReconciler:
         """Data about each Job beyond the caches."""
         self._reports = PendingReports(watches.leaders.store, jobs.store, recorder, self.memories, wall_clock)
         self._map = Map(watches.leaders.store, watches.nodes.store)
-        self._relabelled = _DomainChanges()
+        self._changes = _DomainChanges()
 
     def feed(self, queue: WorkQueue[JobRequest]) -> None:
-        """Put the Job of every change into the queue. Running Jobs are checked once for misplaced pods."""
+        """From now on, put the Job of every change into the queue. Check running Jobs once for misplaced pods."""
         leaders, nodes = self._watches.leaders, self._watches.nodes
         clock = asyncio.get_running_loop().time()
         for job in self._jobs.store.list():
@@ -100,17 +100,20 @@ class PlacementReconciler:
         self._jobs.on_event(self._job_changed)
 
     def _requests_of_leader(self, pod: Leader) -> list[JobRequest]:
-        """The Job of a leader that has changed; none if it has a domain and no follower waits, as with most."""
+        """The Job of a leader that has changed. Most Jobs have a domain and no waiting follower: then empty."""
         request = JobRequest.from_pod(pod)
         leader = self._map.leader(request.namespace, request.uid)
-        placed = leader is None or isinstance(self._map.find(request.namespace, request.uid, leader.topology), Domain)
-        if not placed or self.memories.checks(request) or self._watches.followers.store.by_index(BY_JOB, request.pods):
+        has_domain = leader is None or isinstance(
+            self._map.find(request.namespace, request.uid, leader.topology), Domain
+        )
+        has_followers = self._watches.followers.store.by_index(BY_JOB, request.pods)
+        if not has_domain or has_followers or self.memories.checks(request):
             return [request]
-        self.memories.has_domain(request)
+        self.memories.note_domain(request)
         return []
 
     def _leader_changed(self, _kind: ChangeKind, old: Leader | None, new: Leader | None) -> None:
-        """Schedule checks when a leader is lost: its followers may be in another domain than the next leader."""
+        """Schedule checks when a leader is lost, since its followers may be in another domain than the next leader."""
         if old is None or not old.node or not old.live or (new is not None and (new.live or new.succeeded)):
             return
         job = self._job(JobRequest.from_pod(old))
@@ -130,28 +133,29 @@ class PlacementReconciler:
         return job if job is not None and job.metadata.uid == request.uid else None
 
     def _node_changed(self, queue: WorkQueue[JobRequest], old: Node | None, new: Node | None) -> None:
-        """Schedule checks when a node changes its domain: pods in the old and the new one may be misplaced."""
+        """Schedule checks when a node changes its domain, since pods in the old and new domain may be misplaced."""
         if old is None or new is None:
             return
         changed = {key for key in {*old.asked} & {*new.asked} if old.label(key) != new.label(key)}
         if not changed:
             return
         loop = asyncio.get_running_loop()
-        if self._relabelled.timer is not None:
-            self._relabelled.timer.cancel()
+        if self._changes.timer is not None:
+            self._changes.timer.cancel()
         else:
-            self._relabelled.first = loop.time()
-        when = min(loop.time() + RELABEL_PAUSE, self._relabelled.first + LONGEST_RELABEL)
-        self._relabelled.timer = loop.call_at(when, self._check_where_relabelled, queue)
-        self._relabelled.domains |= {(key, node.label(key)) for key in changed for node in (old, new)}
+            self._changes.first = loop.time()
+        when = min(loop.time() + RELABEL_PAUSE, self._changes.first + LONGEST_RELABEL)
+        self._changes.timer = loop.call_at(when, self._check_changed_domains, queue)
+        self._changes.domains |= {(key, node.label(key)) for key in changed for node in (old, new)}
 
-    def _check_where_relabelled(self, queue: WorkQueue[JobRequest]) -> None:
+    def _check_changed_domains(self, queue: WorkQueue[JobRequest]) -> None:
+        """Check the Jobs whose leaders are in a domain that nodes have left or joined."""
         clock = asyncio.get_running_loop().time()
-        domains, self._relabelled = self._relabelled.domains, _DomainChanges()
+        domains, self._changes = self._changes.domains, _DomainChanges()
         for leader in self._watches.leaders.store.list():
-            topology_and_label = leader.topology, self._map.label(leader.topology, leader.node)
+            domain = leader.topology, self._map.label(leader.topology, leader.node)
             request = JobRequest.from_pod(leader)
-            if leader.node and topology_and_label in domains and self._job(request) is not None:
+            if leader.node and domain in domains and self._job(request) is not None:
                 self.memories.check_at(request, clock)
                 queue.add(request)
 
@@ -164,12 +168,12 @@ class PlacementReconciler:
         if leader is None and waiting:
             return Result(self._reports.leaderless(waiting))
         if leader is None:
-            self.memories.has_domain(request)
+            self.memories.note_domain(request)
             return Result()
         domain = self._map.find(request.namespace, request.uid, leader.topology)
         if isinstance(domain, NoDomain):
             return Result(self._report_without_domain(leader, domain))
-        self.memories.has_domain(request)
+        self.memories.note_domain(request)
         failures = await each(lifts(domain, waiting), self._lift)
         failures += await self._repair(request, domain, leader.topology)
         if failures:
@@ -181,29 +185,29 @@ class PlacementReconciler:
         """Report a leader without a domain. Returns the seconds until its next reconcile."""
         if not leader.node:
             return self._reports.report_unscheduled(leader)
-        if self._map.reading_labels(leader):
+        if self._map.reads_labels(leader):
             is_kept = self._watches.keep_label(leader)
             return NODE_PAUSE if is_kept else self._reports.too_many_topologies(leader)
         return self._reports.without_domain(leader, domain)
 
     async def _repair(self, request: JobRequest, domain: Domain, topology: str) -> list[Failure]:
-        """Evict misplaced followers, if a check for them is due. A check that fails is due again."""
-        clock, planned = asyncio.get_running_loop().time(), self.memories.checks(request)
-        # Forgotten before the pods are read: a leader that is lost meanwhile needs another check.
-        if self.memories.forget_checks(request, clock) == planned:
+        """Evict misplaced followers, if a check of the Job is due. A check that fails is due again."""
+        clock, checks = asyncio.get_running_loop().time(), self.memories.checks(request)
+        # The check is forgotten before the pods are read, since a leader that is lost meanwhile needs another check.
+        if self.memories.forget_checks(request, clock) == checks:
             return []
-        done = False
+        is_done = False
         try:
-            judge = partial(evictions, domain, topology, label=partial(self._map.label, topology))
-            wrong = await self._reader.misplaced_pods(request.namespace, request.uid, judge)
-            if wrong:
+            find_misplaced = partial(evictions, domain, topology, label=partial(self._map.label, topology))
+            pods = await self._reader.misplaced_pods(request.namespace, request.uid, find_misplaced)
+            if pods:
                 log.info(
-                    "%s: %d followers are not in %s %s with their leader", request, len(wrong), topology, domain.value
+                    "%s: %d followers are not in %s %s with their leader", request, len(pods), topology, domain.value
                 )
-            failures = await each(wrong, partial(self._evict, request.namespace))
-            done = not failures
+            failures = await each(pods, partial(self._evict, request.namespace))
+            is_done = not failures
         finally:
-            if not done and self._job(request) is not None:
+            if not is_done and self._job(request) is not None:
                 self.memories.check_at(request, clock)
         return failures
 

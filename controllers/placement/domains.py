@@ -1,7 +1,8 @@
-"""The domains of Jobs for webhooks that admit followers: from the caches, after a short wait at most.
+"""Finds the domains of Jobs for webhooks that admit followers, from the caches and after a short wait at most.
 
-A wait delays a worker of the Job controller, which has five by default. So it is short, for a few Jobs at a time, and
-once for each Job: if its domain is still unknown then, the follower gets the scheduling gate.
+A wait delays a worker of the Job controller, which has five workers by default. So waits are short, happen for few Jobs
+at a time, and only once for each Job. If the domain is still not known after the wait, the follower gets the scheduling
+gate.
 """
 
 import asyncio
@@ -14,10 +15,10 @@ from kube.indexes import IndexKey
 from kube.store import ChangeKind, Store
 
 AT_ONCE = 2
-"""Jobs that one replica waits for at the same time."""
+"""At most this many Jobs are waited for at the same time in one replica."""
 
 REMEMBERED = 4096
-"""Jobs whose wait timed out that are remembered, so that nothing waits for them again."""
+"""At most this many Jobs whose wait timed out are remembered, so that nothing waits for them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,50 +29,53 @@ class Map:
     nodes: Store[Node]
 
     def leader(self, namespace: str, job_uid: str) -> Leader | None:
-        """The valid leader of a Job; when there is none, the leader that has succeeded."""
-        found = self.leaders.by_index(BY_JOB, IndexKey(namespace, job_uid)) if job_uid else []
-        return valid_leader(found) or former_leader(found)
+        """The valid leader of a Job; if there is none, the leader that has succeeded."""
+        leaders = self.leaders.by_index(BY_JOB, IndexKey(namespace, job_uid)) if job_uid else []
+        return valid_leader(leaders) or former_leader(leaders)
 
     def find(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
-        """The domain of a Job, or why there is none."""
+        """The domain of a Job, or why the Job has none."""
         leader = self.leader(namespace, job_uid)
         if leader is None:
             return NoDomain("its Job has no leader pod (the one with completion index 0)")
         if not leader.node:
             reason = f": {leader.reason}" if leader.reason else ""
             return NoDomain(f"its leader pod {leader.name} is not scheduled{reason}", leader.name)
-        leader_words = f"its leader pod {leader.name} runs on node {leader.node}"
+        clause = f"its leader pod {leader.name} runs on node {leader.node}"
         node = self.nodes.get("", leader.node)
         if node is None:
-            return NoDomain(f"{leader_words}, which does not exist", leader.name, leader.node)
-        if self.reading_labels(leader):
-            return NoDomain(f"{leader_words}, whose labels are being read", leader.name, leader.node)
+            return NoDomain(f"{clause}, which does not exist", leader.name, leader.node)
+        if self.reads_labels(leader):
+            return NoDomain(f"{clause}, whose labels are being read", leader.name, leader.node)
         value = node.label(topology)
         if value is None:
-            return NoDomain(f"{leader_words}, which has no label {topology}", leader.name, leader.node)
+            return NoDomain(f"{clause}, which has no label {topology}", leader.name, leader.node)
         return Domain(value, leader.name, leader.node)
 
-    def reading_labels(self, leader: Leader) -> bool:
-        """Whether the node of a leader is known, but not yet its topology label."""
+    def reads_labels(self, leader: Leader) -> bool:
+        """Whether the node of a leader is cached, but the value of its topology label is still being read."""
         node = self.nodes.get("", leader.node)
         return node is not None and leader.topology in node.carries and leader.topology not in node.asked
 
     def label(self, topology: str, node: str) -> str | None:
-        """The topology label of a node; None if it has none or does not exist."""
-        found = self.nodes.get("", node)
-        return None if found is None else found.label(topology)
+        """The value of the topology label of a node; None if the node has no such label or does not exist."""
+        stored = self.nodes.get("", node)
+        return None if stored is None else stored.label(topology)
 
 
 @dataclass(slots=True)
 class _Wait:
-    """A wait for the domain of one Job, shared by the admissions of its followers, until `deadline` (loop seconds)."""
+    """A wait for the domain of one Job, which the reviews of its followers share.
+
+    `deadline`: the event loop's time at which it ends. `sharers`: how many reviews share it.
+    """
 
     deadline: float
     sharers: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
-        """End the waits: a cached object has changed."""
+        """Wake all sharers, since a cached object has changed."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -81,7 +85,7 @@ class _Wait:
 
 
 class Domains:
-    """`Map` for webhooks. `longest_wait` is in seconds; `remembered`: Jobs whose wait timed out that are kept."""
+    """The domains of Jobs for webhooks. `longest_wait`: in seconds. `remembered`: see `REMEMBERED`."""
 
     def __init__(self, watches: PlacementWatches, longest_wait: float, *, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
@@ -89,19 +93,19 @@ class Domains:
         self._longest_wait = longest_wait
         self._waiting: dict[IndexKey, _Wait] = {}
         self._given_up: dict[IndexKey, None] = {}
-        """Jobs whose leader had no node when admission stopped waiting, by namespace and UID.
+        """Jobs whose domain was not known when admission stopped waiting, by namespace and UID.
 
-        Remembered: until 4,096 later ones. Without it a follower waits a quarter of a second more.
+        Remembered: until 4,096 later Jobs. Without it a follower waits a quarter of a second more.
         """
         watches.leaders.on_event(self._leader_changed)
         watches.nodes.on_event(self._node_changed)
 
     def find(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
-        """The domain as it is known now, or why it is not."""
+        """The domain of a Job, or why it is not known now."""
         return self._map.find(namespace, job_uid, topology)
 
     async def settle(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
-        """The domain after a wait, unless too many Jobs wait already. The followers of a Job share one wait."""
+        """The domain of a Job, after a wait if it is not known yet. There is no wait if too many Jobs wait already."""
         answer, job = self.find(namespace, job_uid, topology), IndexKey(namespace, job_uid)
         if isinstance(answer, Domain) or not job_uid or job in self._given_up or self._longest_wait <= 0:
             return answer

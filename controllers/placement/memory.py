@@ -1,7 +1,6 @@
-"""Data that this process keeps about each Job with exclusive placement beyond the caches: one record each.
+"""Data that this process keeps about each Job with exclusive placement beyond the caches: one record for each.
 
-A process that starts looks once for misplaced pods of each running Job. It reports again what an earlier process has
-reported.
+A process that starts checks each running Job once for misplaced pods. It repeats reports of an earlier process.
 """
 
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from kube.indexes import IndexKey
 
 
 class JobRequest(NamedTuple):
-    """The Job to reconcile. The UID distinguishes it from another Job of the same name."""
+    """The Job to reconcile. The UID distinguishes it from other Jobs of the same name."""
 
     namespace: str
     job: str
@@ -38,7 +37,7 @@ class JobRequest(NamedTuple):
 
 @dataclass(slots=True)
 class JobMemory:
-    """One Job by namespace, name and UID, until it is gone. Times are seconds of the event loop's clock."""
+    """The record of one Job, until the Job is gone. Times are seconds of the event loop's clock."""
 
     checks: tuple[float, ...] = ()
     """When to check for misplaced pods, soonest first.
@@ -46,9 +45,9 @@ class JobMemory:
     Remembered: until the check. A process that starts checks every running exclusive Job once.
     """
     without_domain_since: float | None = None
-    """Since when it has no leader, or one whose node has no domain; None: it has a domain.
+    """Since when the Job has no leader, or a leader whose node has no domain; None: the Job has a domain.
 
-    Remembered: until it has one, or no pod waits. Without it an event comes 5 s later or earlier.
+    Remembered: until the Job has a domain, or no pod waits. Without it an event comes 5 s later or earlier.
     """
 
     @property
@@ -64,7 +63,7 @@ class JobMemories:
         self._reported: dict[IndexKey, float] = {}
         """When a JobSet, by namespace and UID, was last reported because a Job has no domain.
 
-        Remembered: until the first report of another one after 60 s. Without it the event is sent again."""
+        Remembered: for 60 s, and until another JobSet is reported. Without it the event is sent again."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -75,13 +74,13 @@ class JobMemories:
         return memory.checks if memory else ()
 
     def check_at(self, request: JobRequest, *times: float) -> None:
-        """Also check for misplaced pods of a Job at these times. Only its first and its last check are kept."""
+        """Also check a Job for misplaced pods at these times. Only the first and the last check of a Job are kept."""
         memory = self._records.setdefault(request, JobMemory())
         due = {*memory.checks, *times}
         memory.checks = (min(due), max(due)) if len(due) > 1 else tuple(due)
 
     def forget_checks(self, request: JobRequest, until: float) -> tuple[float, ...]:
-        """Forget the checks that were due at `until`, and return those that are left."""
+        """Forget the checks that were due at `until`, and return the remaining checks."""
         memory = self._records.get(request)
         if memory is None:
             return ()
@@ -90,14 +89,14 @@ class JobMemories:
         return memory.checks
 
     def without_domain(self, request: JobRequest, now: float) -> float:
-        """Since when a Job has no domain; records `now` the first time."""
+        """Since when a Job has no domain. The first call records `now`."""
         memory = self._records.setdefault(request, JobMemory())
         if memory.without_domain_since is None:
             memory.without_domain_since = now
         return memory.without_domain_since
 
-    def has_domain(self, request: JobRequest) -> None:
-        """Note that a Job has a domain, or that no pod waits for one."""
+    def note_domain(self, request: JobRequest) -> None:
+        """Note that a Job has a domain, or that none of its pods waits for a domain."""
         memory = self._records.get(request)
         if memory is not None:
             memory.without_domain_since = None
@@ -108,11 +107,11 @@ class JobMemories:
         self._records.pop(request, None)
 
     def last_report(self, jobset: IndexKey) -> float | None:
-        """When the JobSet of that namespace and UID was last reported."""
+        """When the JobSet with this namespace and UID was last reported; None: it was not."""
         return self._reported.get(jobset)
 
     def report(self, jobset: IndexKey, now: float, keep: float) -> None:
-        """Note that a JobSet is reported now; forget reports that are older than `keep` seconds."""
+        """Note that a JobSet is reported now, and forget reports that are older than `keep` seconds."""
         self._reported = {key: at for key, at in self._reported.items() if now - at < keep}
         self._reported[jobset] = now
 

@@ -1,4 +1,4 @@
-"""Reports leaders that wait, and why: one Event (series) for each JobSet, however many of its Jobs wait."""
+"""Reports leaders that wait, and why, by one Event (series) for each JobSet, however many of its Jobs wait."""
 
 import asyncio
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class PendingReports:
         self._wall_clock = wall_clock
 
     def report_unscheduled(self, leader: Leader) -> float:
-        """A leader that has no node yet."""
+        """Report a leader that has no node yet."""
         waited = (self._wall_clock() - datetime.fromisoformat(leader.created)).total_seconds()
         if waited < REPORT_AFTER:
             return REPORT_AFTER - waited
@@ -48,15 +48,15 @@ class PendingReports:
         return [pod for pod in waiting if self._jobset(pod) == jobset]
 
     def without_domain(self, leader: Leader, no_domain: NoDomain) -> float:
-        """A leader whose node carries no topology label, or is gone."""
+        """Report a leader whose node has no topology label, or is gone."""
         if self._grace(leader) > 0:
             return NODE_PAUSE
-        # The node may still appear, without an event of a watch for it.
+        # No watch event queues this Job if the node still appears.
         return min(REPORT_AFTER, self._report(leader, lambda _: f"Job {leader.job} has no domain: {no_domain.why}"))
 
     def too_many_topologies(self, leader: Leader) -> float:
-        """A leader whose topology label is not kept, because `MAX_KEYS` others are in use."""
-        # No watch event tells when one of them is free again.
+        """Report a leader whose topology label is not cached, because `MAX_KEYS` other labels are in use."""
+        # No watch event tells when one of the other labels is no longer in use.
         problem = (
             f"Job {leader.job} has no domain: too many topologies: {MAX_KEYS} other node labels than the common ones"
             f" are in use, and {leader.topology} is read when one of them is not any more"
@@ -64,7 +64,7 @@ class PendingReports:
         return min(REPORT_AFTER, self._report(leader, lambda _: problem))
 
     def leaderless(self, waiting: list[Follower]) -> float:
-        """Followers whose Job has no leader pod, for longer than the Job controller needs to make one."""
+        """Report followers whose Job has no leader pod for longer than the Job controller needs to create one."""
         pod, grace = waiting[0], self._grace(waiting[0])
         if grace > 0:
             return grace
@@ -73,12 +73,12 @@ class PendingReports:
         return self._report(pod, lambda _: problem)
 
     def _grace(self, pod: Leader | Follower) -> float:
-        """Seconds that are left to a Job that is between two leaders, or whose leader's node is not known yet."""
+        """Seconds until a report about a Job that is between two leaders, or whose leader's node is not known yet."""
         clock = asyncio.get_running_loop().time()
         return max(0.0, REPORT_AFTER - (clock - self._memories.without_domain(JobRequest.from_pod(pod), clock)))
 
     def _jobset(self, pod: Leader | Follower) -> OwnerReference | None:
-        """The JobSet of the Job that controls a pod, as the Job says: any user may write the labels of a pod."""
+        """The JobSet of the Job that controls a pod, according to the Job: any user may write the labels of a pod."""
         job = self._jobs.get(pod.namespace, pod.job)
         return None if job is None or job.metadata.uid != pod.job_uid else owning_jobset(job.metadata)
 

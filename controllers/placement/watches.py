@@ -1,9 +1,9 @@
 """The watches of exclusive placement: leader pods, waiting followers, and the nodes' topology labels.
 
-The watches begin with the first Job that is placed exclusively, or the first review of such a JobSet or pod, since they
-cost memory: each pod of a set of small Jobs is a leader. Of pods, only leaders and gated followers are kept, of nodes
-only the labels by which leaders are placed: some hundred bytes for each. Followers and nodes are requested as metadata
-only.
+The watches cost memory, since each pod of a set of small Jobs is a leader. So they begin with the first Job that has
+exclusive placement, or with the first review of such a JobSet or pod. Of pods, only leaders and gated followers are
+kept; of nodes, only the labels by which leaders are placed. Each takes some hundred bytes. Followers and nodes are
+requested as metadata only.
 """
 
 import asyncio
@@ -29,33 +29,34 @@ COMMON_KEYS = (
     "cloud.google.com/gke-nodepool",
     "eks.amazonaws.com/nodegroup",
 )
-"""Node labels that are always kept. For another one, the nodes are listed again when its first leader appears."""
+"""Keys of node labels that are always kept. For other keys, nodes are listed again when the first leader uses them."""
 
 MAX_KEYS = 16
-"""Other node labels that are kept at a time; each costs a list. Only keys that nodes carry and bound leaders use count,
-and of those each namespace has a share: see `PlacementWatches.keep_label`."""
+"""At most this many other keys are kept at a time, since each costs a list. They have to be on nodes, and in use by
+bound leaders. Each namespace has a share of them; see `PlacementWatches.keep_label`."""
 
 RELIST_PAUSE = 5.0
 """Seconds between two lists of the nodes for new keys."""
 
 
 class PlacementWatches(InformerGroup):
-    """Synced on every replica: the webhooks of all of them read it, and a new leader of the manager starts warm.
+    """The watches of exclusive placement, which every replica runs.
 
-    `begin` starts them; they do not end.
+    The webhooks of all replicas read the caches, and a replica that gets the lease has them already. `begin` starts the
+    watches, and they do not end.
     """
 
     def __init__(self, client: Client) -> None:
         self._label_keys: tuple[str, ...] = COMMON_KEYS
-        """Node labels that are kept.
+        """Keys of node labels that are kept.
 
-        Remembered: until another one is wanted, and no bound leader uses them or their namespaces use more; 16 at most.
-        Without it the nodes are listed again.
+        Remembered: 16 at most, until another key is wanted, and no bound leader uses a key or its namespaces use more
+        keys. Without it the nodes are listed again.
         """
         self._new_key = asyncio.Event()
         self._begin_event = asyncio.Event()
         self._users: dict[str, Counter[str]] = {}
-        """By topology, how many bound leaders each namespace has that are placed by it."""
+        """By key of the topology label, how many bound leaders that are placed by it each namespace has."""
         self.leaders: Informer[Leader] = Informer(
             client,
             PODS,
@@ -91,11 +92,11 @@ class PlacementWatches(InformerGroup):
         return self._begin_event.is_set()
 
     def begin(self) -> None:
-        """Start the watches: a Job is placed exclusively, or soon will be."""
+        """Start the watches, since a Job has exclusive placement, or soon will have."""
         self._begin_event.set()
 
     def begin_with(self, jobs: Informer[Job]) -> None:
-        """Begin when the first of these Jobs is placed exclusively."""
+        """Begin when the first of these Jobs has exclusive placement."""
 
         def handle(_kind: ChangeKind, _old: Job | None, new: Job | None) -> None:
             if new is not None and topology_of(new.spec.template.metadata.annotations) is not None:
@@ -115,11 +116,11 @@ class PlacementWatches(InformerGroup):
 
     @property
     def unsynced_reasons(self) -> list[str]:
-        """The watches whose first list is not complete; none while no Job needs them."""
+        """Why watches are not synced: their first list is not complete. Empty while no Job needs the watches."""
         return super().unsynced_reasons if self.has_begun else []
 
     async def _relist(self) -> None:
-        """List the nodes for new keys, with pauses in which a list can be completed."""
+        """List the nodes again when keys are added, with pauses in which a list can be completed."""
         while True:
             await self._new_key.wait()
             self._new_key.clear()
@@ -127,10 +128,10 @@ class PlacementWatches(InformerGroup):
             await asyncio.sleep(RELIST_PAUSE)
 
     def keep_label(self, leader: Leader) -> bool:
-        """Keep the node label by which a bound leader is placed, if its node carries it.
+        """Keep the node label by which a bound leader is placed, if its node has the label.
 
-        If there are `MAX_KEYS` already, it replaces one that no leader uses any more, or one of a namespace that has
-        more of them: so each namespace gets its share. Returns False if the key is not kept.
+        If there are `MAX_KEYS` already, it replaces a key that no leader uses any more, or a key of a namespace that
+        has more keys, so that each namespace gets its share. Returns whether the key is kept.
         """
         node = self.nodes.store.get("", leader.node)
         return leader.topology in self._label_keys or (
@@ -143,7 +144,7 @@ class PlacementWatches(InformerGroup):
             shares = Counter(namespace for key in used_keys for namespace in self._users.get(key, ()))
 
             def share(key: str) -> float:
-                """The share of the namespace with the smallest one, among those that use the key."""
+                """The smallest share of a namespace that uses the key."""
                 return min((shares[namespace] for namespace in self._users.get(key, ())), default=inf)
 
             largest = max(used_keys, key=share)
@@ -168,7 +169,7 @@ class PlacementWatches(InformerGroup):
             self.keep_label(new)
 
     def _node_changed(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
-        """Queue leaders whose node appears, or gets its label, after they were bound to it."""
+        """Keep the topology labels of leaders whose node appears, or gets the label, after they were bound to it."""
         if new is not None and (old is None or old.carries is not new.carries):
             for key in new.carries:
                 if key in self._users and key not in self._label_keys:

@@ -1,8 +1,8 @@
 """Checks all stored JobSets periodically, and writes their violations into the status of each policy.
 
-Runs in the replica with the lease, from its caches. A thread evaluates a few JobSets at a time, with pauses four times
-as long: the event loop is not blocked, and an audit takes at most a fifth of a processor. Without policies there is no
-audit.
+Audits run in the replica with the lease, from its caches. A thread evaluates a few JobSets at a time, with pauses that
+are four times as long. So the event loop is not blocked, and an audit takes at most a fifth of a processor. Without
+policies there is no audit.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ from policy.judged import JudgedJobSet, Namespace
 log = logging.getLogger(__name__)
 
 AT_ONCE = 10
-"""JobSets that are evaluated without a pause."""
+"""How many JobSets are evaluated without a pause."""
 PAUSE = 4.0
 """Length of a pause, as a multiple of the work before it."""
 CHECK_PERIOD = 5.0
 """Seconds between two checks for new or changed policies."""
 AUDIT_AFTER_CHANGE = 30.0
-"""Seconds after which an audit may follow another one because policies have changed."""
+"""At least this many seconds are between two audits if policies have changed."""
 
 
 class _Subject(NamedTuple):
@@ -47,7 +47,10 @@ class _Subject(NamedTuple):
 
 
 class PolicyAudits:
-    """`every`: seconds from the start of one audit to that of the next. `reports` None: no reports are written."""
+    """Runs audits. `every`: seconds from the start of one audit to the start of the next.
+
+    Without `reports`, no reports are written.
+    """
 
     def __init__(
         self,
@@ -67,14 +70,14 @@ class PolicyAudits:
         self._now = now
 
     async def run(self) -> None:
-        """Audit until cancelled: every that many seconds, and soon after policies have changed."""
+        """Audit periodically, and soon after policies have changed, until cancelled."""
         last_start = -self._every
-        audited: tuple[tuple[str, int], ...] = ()
+        audited_policies: tuple[tuple[str, int], ...] = ()
         while True:
             policies = tuple((each.metadata.uid, each.metadata.generation) for each in self._source.in_force)
-            passed = asyncio.get_running_loop().time() - last_start
-            if policies and passed >= (self._every if policies == audited else min(AUDIT_AFTER_CHANGE, self._every)):
-                last_start, audited = asyncio.get_running_loop().time(), policies
+            pause = self._every if policies == audited_policies else min(AUDIT_AFTER_CHANGE, self._every)
+            if policies and asyncio.get_running_loop().time() - last_start >= pause:
+                last_start, audited_policies = asyncio.get_running_loop().time(), policies
                 await self.audit()
             await asyncio.sleep(min(CHECK_PERIOD, self._every))
 
@@ -96,22 +99,25 @@ class PolicyAudits:
             await self._reports.write(audit)
 
     async def _subjects(self, keys: Sequence[Key], namespaces: dict[str, Namespace | None]) -> AsyncIterator[_Subject]:
-        """The JobSets that still exist and are not being deleted. `namespaces`: gets theirs, None if unreadable."""
+        """The JobSets that still exist and are not being deleted.
+
+        Their namespaces are added to `namespaces`; None for a namespace that cannot be read.
+        """
         for namespace, name in keys:
             jobset = self._jobsets.get(namespace, name)
             if jobset is None or jobset.metadata.deletion_timestamp is not None:
                 continue
             if namespace not in namespaces:
                 namespaces[namespace] = await self._namespace(namespace)
-            in_namespace = namespaces[namespace]
-            if in_namespace is not None:
-                yield _Subject(jobset, in_namespace, self._source.exceptions(namespace))
+            read_namespace = namespaces[namespace]
+            if read_namespace is not None:
+                yield _Subject(jobset, read_namespace, self._source.exceptions(namespace))
 
     async def _namespace(self, name: str) -> Namespace | None:
         try:
             return await self._source.namespace(name)
         except NotFound:
-            return None  # deleted meanwhile with its JobSets
+            return None  # the namespace was deleted meanwhile with its JobSets
         except (KubeError, TimeoutError) as error:
             log.warning("JobSets of namespace %s are not audited: it cannot be read: %s", name, error)
             return None
@@ -121,13 +127,13 @@ class PolicyAudits:
         try:
             await self._client.patch(JOBSET_POLICIES, policy.name, body, subresource="status")
         except (Conflict, NotFound):
-            return  # gone or replaced meanwhile; or a CRD without status
+            return  # the policy is gone or was replaced, or the CRD has no status
         except KubeError as error:
             log.warning("the audit of policy %s is not written: %s", policy.name, error)
 
 
 def _judge(audit: Audit, subjects: Iterable[_Subject], at: datetime) -> None:
-    """Evaluate one JobSet. A bug that it triggers must not end the manager: tenants write JobSets."""
+    """Evaluate JobSets. Tenants write JobSets, so a bug that one of them triggers must not end the manager."""
     for jobset, namespace, exceptions in subjects:
         try:
             audit.add(JudgedJobSet(unpack(jobset)), namespace, exceptions, at)
@@ -136,6 +142,6 @@ def _judge(audit: Audit, subjects: Iterable[_Subject], at: datetime) -> None:
 
 
 def _report(jobset: JobSet, error: Exception) -> None:
-    """Log a bug. The text of an exception may quote the object: type and place find the fault."""
+    """Log a bug by the type of the exception and where it was raised. Its text might quote the JobSet."""
     jobset_name, name = f"{jobset.metadata.namespace}/{jobset.metadata.name}", type(error).__name__
     log.error("JobSet %s is not audited: error=%s at=%s", jobset_name, name, raised_at(error))

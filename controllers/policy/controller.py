@@ -1,7 +1,7 @@
 """Keeps the conditions of policies and of exceptions up to date, in the replica with the lease.
 
-Whether an exception counts is decided by `policy.exceptions`, at each review. Its status is for people: no decision
-reads it.
+`policy.exceptions` decides at each review whether an exception counts. The status of an exception is for people, and no
+decision reads it.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,9 +32,9 @@ from policy.types import JobSetPolicy
 NAME: Final = "jobset-policy"
 WORKERS = 2
 LOOK_AGAIN = 3600.0
-"""Seconds after which an exception in force is looked at again at the latest, whatever happens to the clock."""
+"""At most this many seconds until an exception in force is reconciled again, even if the clock is changed."""
 END_DELAY = 0.1
-"""Seconds after its end at which an exception is looked at: clocks differ."""
+"""Seconds from the end of an exception until it is reconciled, since clocks differ."""
 _OF_REPLICAS: Final = {"firstUsed", "reviewsFrom"}
 """Fields of an exception's status that `controllers.policy.uses` writes."""
 NOTES = {
@@ -44,20 +44,21 @@ NOTES = {
 
 
 class StoredPolicies(PolicySource, Protocol):
-    """All policies and exceptions, as the watches know them."""
+    """All policies and exceptions from the caches of the watches."""
 
     @property
     def all_exceptions(self) -> Sequence[JobSetPolicyException]:
         """The exceptions of all namespaces."""
 
     def exception(self, namespace: str, name: str) -> JobSetPolicyException | None:
-        """The exception of that name; None if there is none."""
+        """The exception with this name; None if it does not exist."""
 
 
 class InAPIServer(Protocol):
-    """The state of policies that the API server is to enforce by itself."""
+    """The state of policies that the API server itself has to enforce."""
 
-    def state(self, name: str) -> EnforcementState | None: ...
+    def state(self, name: str) -> EnforcementState | None:
+        """The state of the policy with this name; None: not known yet."""
 
 
 class ExceptionMetrics(Protocol):
@@ -69,7 +70,8 @@ class ExceptionMetrics(Protocol):
 class PolicyReconciler:
     """Reconciles policies, whose requests have no namespace, and exceptions.
 
-    `source` and `enforcement` are set before it is used; without the latter nothing is reported about the API server.
+    `source` and `enforcement` are set before the first reconcile. Without `enforcement`, the status of a policy says
+    nothing about the API server.
     """
 
     source: StoredPolicies
@@ -96,19 +98,19 @@ class PolicyReconciler:
         namespaces: Informer[KnownNamespace],
         exceptions: Informer[JobSetPolicyException] | None,
     ) -> None:
-        """Enqueue all objects in these caches, and then those that a change affects."""
-        stored = [] if exceptions is None else [exceptions]
+        """Enqueue all objects in these caches, and from now on the objects that a change affects."""
         policies.enqueue(queue, lambda policy: [Request("", policy.metadata.name)])
-        for each in stored:
-            each.enqueue(queue, lambda exception: [_request(exception)])
-        unseen = len(policies.store)
+        if exceptions is not None:
+            exceptions.enqueue(queue, lambda exception: [_request(exception)])
+        first_events = len(policies.store)
 
         def policy_changed(_: ChangeKind, old: JobSetPolicy | None, new: JobSetPolicy | None) -> None:
-            nonlocal unseen
-            if unseen > 0:
-                unseen -= 1  # it was in the cache already
+            nonlocal first_events
+            if first_events > 0:
+                first_events -= 1  # the policy was in the cache already
             elif old is None or new is None or old.spec != new.spec:
-                self._add_concerned(queue, {each.metadata.name for each in (old, new) if each is not None}, stored)
+                names = {policy.metadata.name for policy in (old, new) if policy is not None}
+                self._enqueue_affected(queue, names, exceptions)
 
         def namespace_changed(_: ChangeKind, old: KnownNamespace | None, new: KnownNamespace | None) -> None:
             if old is not None and new is not None and old.read.labels != new.read.labels:
@@ -118,16 +120,15 @@ class PolicyReconciler:
         policies.on_event(policy_changed)
         namespaces.on_event(namespace_changed)
 
-    def _add_concerned(
-        self, queue: WorkQueue[Request], names: set[str], stored: list[Informer[JobSetPolicyException]]
+    def _enqueue_affected(
+        self, queue: WorkQueue[Request], names: set[str], exceptions: Informer[JobSetPolicyException] | None
     ) -> None:
-        """Enqueue what a change of these policies affects: other policies, for conflicts, and their exceptions."""
+        """Enqueue what a change of these policies affects: all policies, as they may conflict, and exceptions."""
         for policy in self.source.in_force:
             queue.add(Request("", policy.metadata.name))
-        for exceptions in stored:
-            for exception in exceptions.store.list():
-                if exception.spec.policy in names:
-                    queue.add(_request(exception))
+        for exception in () if exceptions is None else exceptions.store.list():
+            if exception.spec.policy in names:
+                queue.add(_request(exception))
 
     async def reconcile(self, request: Request) -> Result | None:
         """Update the conditions of one policy or exception."""
@@ -137,7 +138,7 @@ class PolicyReconciler:
                 return None
             return await self._exception(request)
         except NotFound:
-            return None  # gone meanwhile, or a CRD without status
+            return None  # the object is gone, or the CRD has no status
 
     async def _policy(self, name: str) -> None:
         policies = self.source.in_force
@@ -149,11 +150,11 @@ class PolicyReconciler:
         status = policy_status(policy, stored.status, policies, self._gates, clock.rfc3339(self._now()), enforcement)
         if status == stored.status:
             return
-        changed = {
+        written_status = {
             "observedGeneration": status.observed_generation,
             "conditions": [msgspec.to_builtins(each) for each in status.conditions],
         }
-        body = {"metadata": {"resourceVersion": stored.metadata.resource_version}, "status": changed}
+        body = {"metadata": {"resourceVersion": stored.metadata.resource_version}, "status": written_status}
         await self._client.patch(JOBSET_POLICIES, name, body, subresource="status")
 
     async def _exception(self, request: Request) -> Result | None:
@@ -179,7 +180,7 @@ class PolicyReconciler:
         return Result(min((stands.until - at).total_seconds() + END_DELAY, LOOK_AGAIN))
 
     async def _write(self, exception: JobSetPolicyException, status: dict[str, object]) -> None:
-        """Write every field that is set here, so that fields that are unset now are removed."""
+        """Write every field that this controller sets; `until` is removed if it is unset now."""
         meta = exception.metadata
         fields = {"until": None, **{key: value for key, value in status.items() if key not in _OF_REPLICAS}}
         body = {"metadata": {"resourceVersion": meta.resource_version}, "status": fields}

@@ -1,7 +1,7 @@
 """Writes the counts of admission into the status of policies, from each replica.
 
-Replicas share no state: each reads the status, adds its new counts and writes it, unless another replica has written
-meanwhile. A write without an answer is not repeated: nothing is counted twice.
+Replicas share no state. Each replica reads the status, adds its new counts and writes the status, unless another
+replica has written meanwhile. A write without an answer is not repeated, so that nothing is counted twice.
 
 Remembered: counts by policy, 10,000 at most, for 30 s or until they can be written. A replica that dies loses them.
 """
@@ -23,13 +23,13 @@ from policy.status_types import JobSetPolicyStatus
 log = logging.getLogger(__name__)
 
 MAX_POLICIES = 10_000
-"""Policies with counts that are not written yet; decisions of further policies are not counted."""
+"""At most this many policies have counts that are not written yet. Decisions of further policies are not counted."""
 TRIES = 5
-"""Attempts at one write, while other replicas write, too."""
+"""How often one write is tried while other replicas also write."""
 PAUSE = 0.2
-"""Seconds until the next try, at most; more for each further one."""
+"""At most this many seconds until the second try. Each further pause is longer by this."""
 TIMEOUT = 10.0
-"""Seconds for one request."""
+"""Seconds until one request times out."""
 
 
 class StoredPolicy(Base, frozen=True, kw_only=True):
@@ -40,9 +40,9 @@ class StoredPolicy(Base, frozen=True, kw_only=True):
 
 
 class PolicyCounts:
-    """The counts of one replica. `jitter`: a random number from 0 to 1, for the pause after a conflict.
+    """The counts of one replica. `jitter` returns a random number from 0 to 1, for the pause after a conflict.
 
-    `reviews_from`: who may send reviews; a field of the status.
+    `reviews_from`: who may send reviews; it is written into the status.
     """
 
     def __init__(
@@ -61,42 +61,42 @@ class PolicyCounts:
         self._failing = False
 
     def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
-        """Count a decision; never waits."""
+        """Count a decision. Never waits."""
         if policy in self._new or len(self._new) < MAX_POLICIES:
             self._new.setdefault(policy, Tally()).add(rule, action, count, clock.rfc3339(self._now()))
 
     async def write(self) -> None:
-        """Write new counts, one policy after the other. A count that cannot be written is kept for the next time."""
-        remaining: KubeError | None = None
+        """Write new counts, one policy after another. Counts that cannot be written are kept for the next call."""
+        last_error: KubeError | None = None
         for policy in list(self._new):
             tally = self._new.pop(policy)
             try:
                 await self._write(policy, tally)
             except NotFound:
-                continue  # no such policy any more, or a CRD without status
+                continue  # the policy is gone, or the CRD has no status
             except _UnknownError as error:
                 log.warning("counts of policy %s may be lost: %s", policy.name, error)
             except KubeError as error:
                 self._new.setdefault(policy, Tally()).join(tally)
-                remaining = error
-        if remaining is not None and not self._failing:
-            log.warning("counts of policies wait to be written: %s", remaining)
-        self._failing = remaining is not None
+                last_error = error
+        if last_error is not None and not self._failing:
+            log.warning("counts of policies wait to be written: %s", last_error)
+        self._failing = last_error is not None
 
     async def _write(self, policy: PolicyId, tally: Tally) -> None:
         name = policy.name
-        for tried in range(TRIES):
+        for earlier_tries in range(TRIES):
             stored = await self._client.get(JOBSET_POLICIES, name, type=StoredPolicy, timeout=TIMEOUT)
             if stored.metadata.uid != policy.uid:
-                return  # created again meanwhile: decisions of the earlier policy do not count for it
+                return  # the policy was created again meanwhile: decisions of the earlier policy do not count
             status = status_patch(stored.status, tally, self._reviews_from)
             body = {"metadata": {"resourceVersion": stored.metadata.resource_version}, "status": status}
             try:
                 await self._client.patch(JOBSET_POLICIES, name, body, subresource="status", timeout=TIMEOUT)
             except Conflict:
-                if tried == TRIES - 1:
+                if earlier_tries == TRIES - 1:
                     raise
-                await asyncio.sleep(PAUSE * (tried + self._jitter()))
+                await asyncio.sleep(PAUSE * (earlier_tries + self._jitter()))
             except (ServerError, TransportError, UnreadableAnswerError) as error:
                 if isinstance(error, TransportError) and not error.sent:
                     raise

@@ -1,7 +1,7 @@
 """Applies the objects compiled from policies with `apiServer: Enforce`, in the replica with the lease.
 
-It uses server-side apply with its own field manager. Each object is owned by its policy, so that it is deleted with the
-policy even while no manager runs. Without such a policy nothing is written.
+The objects are written by server-side apply with an own field manager. Each object is owned by its policy, so that it
+is deleted with the policy even while no manager runs. Without such a policy nothing is written.
 """
 
 import asyncio
@@ -44,11 +44,11 @@ KINDS = (
     MUTATING_ADMISSION_POLICIES,
     MUTATING_ADMISSION_POLICY_BINDINGS,
 )
-"""Policies before their bindings: a binding alone does nothing."""
+"""The kinds of objects, policies before their bindings, since a binding alone does nothing."""
 CHECK_PERIOD = 0.5
 """Seconds between two checks for changed policies or exceptions. A check sends no request."""
 REAPPLY_AFTER = 60.0
-"""Seconds after which everything is applied again, to undo changes by others."""
+"""Seconds after which all objects are applied again, to undo changes by other clients."""
 RETRY = 5.0
 LOG_EVERY = 60.0
 
@@ -72,9 +72,9 @@ class _TooOldError(KubeError):
 
 
 class Enforcement:
-    """`trusted`: users whose updates are not judged.
+    """Keeps the compiled objects of policies applied. `trusted`: users whose updates policies do not check.
 
-    `changed`: called with the names of policies whose state has changed.
+    `on_change` is called with the name of each policy whose state has changed.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class Enforcement:
         gates: FeatureGates,
         trusted: Sequence[str],
         now: Callable[[], datetime] = clock.now,
-        changed: Callable[[str], None] = lambda _: None,
+        on_change: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._source = source
-        self._changed = changed
+        self._on_change = on_change
         self._states: dict[str, EnforcementState] = {}
         self._gates = gates
         self._trusted = tuple(trusted)
@@ -101,15 +101,15 @@ class Enforcement:
 
     async def run(self) -> None:
         """Keep the objects of all policies applied, until cancelled."""
-        while True:  # noqa: ASYNC110 -- it may be due because of the time alone
+        while True:  # noqa: ASYNC110 -- the next apply may be due because of the time alone
             await asyncio.sleep(CHECK_PERIOD if await self.check() else RETRY)
 
     def state(self, name: str) -> EnforcementState | None:
-        """Whether the API server enforces the policy of that name; None: not known yet."""
+        """Whether the API server enforces the policy with this name; None: not known yet."""
         return self._states.get(name)
 
     async def check(self) -> bool:
-        """Apply what has changed. Returns whether all of it was applied."""
+        """Apply the objects of policies that have changed, or all if that is due. Returns whether that succeeded."""
         policies, time = self._source.in_force, asyncio.get_running_loop().time()
         enforced = [policy for policy in policies if policy.spec.is_enforced_by_api_server]
         if not (enforced or self._stored or (policies and self._stored is None)):
@@ -122,22 +122,22 @@ class Enforcement:
         reapply = bool(enforced) and time >= self._due
         if versions == self._applied_versions and not reapply:
             return True
-        done = await self._apply(policies, exceptions, reapply=reapply)
-        self._applied_versions = versions if done else None
+        has_succeeded = await self._apply(policies, exceptions, reapply=reapply)
+        self._applied_versions = versions if has_succeeded else None
         self._due = time + REAPPLY_AFTER if reapply else self._due
-        return done
+        return has_succeeded
 
     async def _apply(
         self, policies: Sequence[JobSetPolicy], exceptions: Sequence[JobSetPolicyException], *, reapply: bool
     ) -> bool:
-        """Apply the objects of all policies, and delete the others. A policy that fails keeps its objects."""
+        """Apply the objects of all policies, and delete all other objects. A policy that fails keeps its objects."""
         circumstances = Circumstances(self._trusted, exceptions, self._now())
         wanted: set[Key] = set()
         failed: set[str] = set()
         states: dict[str, EnforcementState] = {}
         try:
             if self._stored is None:
-                self._stored = dict.fromkeys(await self._left_behind(), b"")
+                self._stored = dict.fromkeys(await self._earlier_objects(), b"")
         except (KubeError, TimeoutError) as error:
             self._log("", error)
             self._set_states(
@@ -170,11 +170,11 @@ class Enforcement:
         return not failed
 
     def _set_states(self, states: dict[str, EnforcementState]) -> None:
-        """Store the states, and report those with a new reason: messages of one reason may differ at each attempt."""
-        before, self._states = self._states, states
-        for name, each in states.items():
-            if name not in before or before[name].reason != each.reason:
-                self._changed(name)
+        """Set the states, and call `on_change` for each with a new reason. Messages may differ at each attempt."""
+        old_states, self._states = self._states, states
+        for name, state in states.items():
+            if name not in old_states or old_states[name].reason != state.reason:
+                self._on_change(name)
 
     async def _store(self, body: JSON, stored: dict[Key, bytes], *, reapply: bool) -> None:
         resource, name = key = _key(body)
@@ -200,23 +200,23 @@ class Enforcement:
             return
         log.info("%s %s is removed: its policy does not ask for it any more", resource, name)
 
-    async def _left_behind(self) -> list[Key]:
+    async def _earlier_objects(self) -> list[Key]:
         """Objects that an earlier manager has applied; empty without the right to list them.
 
-        That manager needed the right, too. It is granted for all kinds or none, so one refusal is enough.
+        The earlier manager also needed that right. It is granted for all kinds or none, so one refusal is enough.
         """
-        found: list[Key] = []
+        keys: list[Key] = []
         for resource in KINDS:
             pages = self._client.pages(
                 resource, type=StoredMeta, label_selector=f"{ENFORCED}=true", accept=METADATA_LIST
             )
             try:
-                found += [(resource, each.metadata.name) async for each in pages]
+                keys += [(resource, stored.metadata.name) async for stored in pages]
             except Forbidden:
                 return []
             except NotFound:
-                continue  # a kind that this API server does not serve
-        return found
+                continue  # this API server does not serve the kind
+        return keys
 
     def _log(self, name: str, error: Exception) -> None:
         time = asyncio.get_running_loop().time()
@@ -226,7 +226,7 @@ class Enforcement:
 
 
 def _failure(error: Exception) -> EnforcementState:
-    """Why a policy could not be applied."""
+    """The state of a policy that could not be applied because of `error`."""
     if isinstance(error, Forbidden):
         return EnforcementState(False, "Forbidden", f"{error.message}; {GRANT}")
     text = str(error) if isinstance(error, KubeError) else f"{type(error).__name__} at {raised_at(error)}"

@@ -12,13 +12,13 @@ class Writer(Protocol):
     """Collects data that has to be written from time to time."""
 
     async def write(self) -> None:
-        """Write new data. Data that cannot be written are kept for the next call; expected errors are not raised."""
+        """Write new data. Data that cannot be written is kept for the next call. Expected errors are not raised."""
 
 
 class PeriodicWriter:
-    """Calls writers every `every` seconds.
+    """Calls `writers` every `every` seconds.
 
-    `jitter` gives a random number from 0 to 1, so that replicas that start together do not write at the same time.
+    `jitter` returns a random number from 0 to 1, so that replicas that start together do not write at the same time.
     """
 
     def __init__(self, writers: Sequence[Writer], *, every: float, jitter: Callable[[], float]) -> None:
@@ -34,7 +34,7 @@ class PeriodicWriter:
             await self._write()
 
     async def flush(self, timeout: float) -> None:
-        """Write all new data; give up after `timeout` seconds."""
+        """Write all new data, for at most `timeout` seconds."""
         try:
             async with asyncio.timeout(timeout):
                 await self._write()

@@ -1,7 +1,7 @@
 """Writes the results of an audit as reports, if they have changed.
 
-Empty reports, and those of deleted policies, are removed. Without the CRD of reports nothing is written. A report
-of the same name that is not ours is not changed.
+Empty reports, and reports about deleted policies, are deleted. Without the CRD of reports nothing is written. A report
+of the same name that another program has created is not changed.
 """
 
 import logging
@@ -21,7 +21,7 @@ REPORTS: Final = Resource(REPORTS_GROUP, REPORTS_VERSION, REPORT_KIND, REPORT_PL
 
 
 class StoredMeta(Base, frozen=True, kw_only=True):
-    """An object of which only metadata was sent."""
+    """An object of which only the metadata was requested."""
 
     metadata: ObjectMeta
 
@@ -48,21 +48,21 @@ class PolicyReports:
                 REPORTS, type=StoredMeta, label_selector=f"{REPORT_LABEL}=true", accept=METADATA_LIST
             )
         }
-        for (namespace, policy), found in audit.reports.items():
-            body = report(policies[policy], namespace, found)
-            before = stored.pop((namespace, body["metadata"]["name"]), None)
-            if before is None or before.annotations.get(DIGEST) != body["metadata"]["annotations"][DIGEST]:
-                await self._store(body, before)
+        for (namespace, policy), results in audit.reports.items():
+            body = report(policies[policy], namespace, results)
+            stored_meta = stored.pop((namespace, body["metadata"]["name"]), None)
+            if stored_meta is None or stored_meta.annotations.get(DIGEST) != body["metadata"]["annotations"][DIGEST]:
+                await self._store(body, is_new=stored_meta is None)
         for meta in stored.values():
             try:
                 await self._client.delete(REPORTS, meta.name, namespace=meta.namespace, uid=meta.uid)
             except NotFound:
                 continue
 
-    async def _store(self, body: JSON, before: ObjectMeta | None) -> None:
+    async def _store(self, body: JSON, *, is_new: bool) -> None:
         name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
         try:
-            if before is None:
+            if is_new:
                 await self._client.create(REPORTS, body, namespace=namespace)
             else:
                 await self._client.patch(REPORTS, name, body, namespace=namespace)

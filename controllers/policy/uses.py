@@ -1,6 +1,8 @@
-"""Writes the time of its first use into the status of an exception, from the first replica that can.
+"""Writes into the status of an exception from a policy when the exception was first used.
 
-Remembered: exceptions that were used, by UID, until 10,000 later ones. Without it the exception is read once more.
+Every replica tries to write, and the first one succeeds.
+
+Remembered: exceptions that were used, by UID, until 10,000 later exceptions. Without it an exception is read once more.
 """
 
 import logging
@@ -17,11 +19,11 @@ from policy.status_types import ANYONE, JobSetPolicyExceptionStatus
 log = logging.getLogger(__name__)
 
 MAX_WAITING = 1_000
-"""Exceptions that wait to be written; others are written when they are used again."""
+"""At most this many exceptions wait to be written. Further exceptions are written when they are used again."""
 MAX_KNOWN = 10_000
-"""Exceptions that are known to have been used before, at most."""
+"""At most this many exceptions are remembered as used before."""
 TIMEOUT = 10.0
-"""Seconds for one request."""
+"""Seconds until one request times out."""
 
 
 class _Stored(Base, frozen=True, kw_only=True):
@@ -32,9 +34,10 @@ class _Stored(Base, frozen=True, kw_only=True):
 
 
 class ExceptionUses:
-    """The exceptions that were used in one replica: each is read once, and written if no other replica has.
+    """The exceptions that were used in one replica. Each is read once, and written unless another replica has done so.
 
-    `reviews_from`: who may send reviews. A use reported by the API server replaces one that anyone may have sent.
+    `reviews_from`: who may send reviews. A use in a review of the API server replaces a use in a review that anyone may
+    have sent.
     """
 
     def __init__(self, client: Client, reviews_from: str, *, now: Callable[[], datetime] = clock.now) -> None:
@@ -45,19 +48,19 @@ class ExceptionUses:
         self._known: dict[str, None] = {}
 
     def used(self, namespace: str, name: str, uid: str) -> None:
-        """Remember that an exception was used; never waits."""
+        """Remember that an exception was used. Never waits."""
         if uid not in self._known and uid not in self._waiting and len(self._waiting) < MAX_WAITING:
             self._waiting[uid] = namespace, name, clock.rfc3339(self._now())
 
     async def write(self) -> None:
-        """Write new uses. Those that cannot be written now are kept, unless the exception is gone."""
+        """Write new uses. A use that cannot be written now is kept, unless the exception is gone."""
         for uid, (namespace, name, at) in list(self._waiting.items()):
             try:
                 await self._write(uid, namespace, name, at)
             except NotFound:
                 pass
             except Conflict:
-                continue  # another replica has written: read it again
+                continue  # another replica has written, so the exception is read again
             except KubeError as error:
                 log.warning("the first use of exception %s/%s waits to be written: %s", namespace, name, error)
                 return
@@ -69,11 +72,14 @@ class ExceptionUses:
     async def _write(self, uid: str, namespace: str, name: str, at: str) -> None:
         stored = await self._client.get(POLICY_EXCEPTIONS, name, type=_Stored, namespace=namespace, timeout=TIMEOUT)
         meta = stored.metadata
-        known = stored.status.first_used is not None and self._reviews_from in {ANYONE, stored.status.reviews_from}
-        if meta.uid != uid or known:
+        is_recorded = stored.status.first_used is not None and self._reviews_from in {
+            ANYONE,
+            stored.status.reviews_from,
+        }
+        if meta.uid != uid or is_recorded:
             return
-        used = {"firstUsed": at, "reviewsFrom": self._reviews_from}
-        body = {"metadata": {"resourceVersion": meta.resource_version}, "status": used}
+        status = {"firstUsed": at, "reviewsFrom": self._reviews_from}
+        body = {"metadata": {"resourceVersion": meta.resource_version}, "status": status}
         await self._client.patch(
             POLICY_EXCEPTIONS, name, body, subresource="status", namespace=namespace, timeout=TIMEOUT
         )

@@ -53,7 +53,7 @@ class Watch:
 
     def saw(self, js: JobSet, jobs: list[Job], now: float) -> None:
         memory = self.memories.get_or_create(WHO, js.metadata.uid)
-        memory.attempt_times = self.stopwatch.saw(memory.attempt_times, js, jobs, now)
+        memory.attempt_times = self.stopwatch.note(memory.attempt_times, js, jobs, now)
 
     def measures(self, uid: str = "1") -> bool:
         memory = self.memories.get(WHO, uid)

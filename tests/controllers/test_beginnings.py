@@ -85,7 +85,7 @@ async def test_a_set_that_is_resumed_does_not_wait_for_its_turn():
 
 def test_a_slow_set_delays_the_next_by_half_a_second_at_most():
     beginnings = Beginnings()
-    beginnings.took(60)
+    beginnings.note_duration(60)
     assert [beginnings.reserve(100), beginnings.reserve(100), beginnings.reserve(103)] == [
         100,
         100 + LONGEST_PAUSE,
@@ -95,5 +95,5 @@ def test_a_slow_set_delays_the_next_by_half_a_second_at_most():
 
 def test_a_set_does_not_wait_for_all_that_a_neighbour_has_created():
     beginnings = Beginnings()
-    beginnings.took(60)
+    beginnings.note_duration(60)
     assert max(beginnings.reserve(100) for _ in range(1000)) == 100 + LONGEST_WAIT

@@ -254,7 +254,7 @@ def test_a_longer_list_takes_work_in_proportion(what: str):
 def test_what_is_measured_of_a_set_goes_with_what_exists():
     def look(n: int) -> Callable[[], object]:
         what = completed(n)
-        return lambda: Stopwatch(Tally()).saw(None, what.jobset, children(what.jobset, 9), 0.0)
+        return lambda: Stopwatch(Tally()).note(None, what.jobset, children(what.jobset, 9), 0.0)
 
     look(20_000)()  # What is imported once is not of interest.
     assert steps(look(MAX_INT32)) <= 1.05 * steps(look(20_000))

@@ -71,7 +71,9 @@ class Lives:
         stored = self.api.put("jobsets", "js", spec=body["spec"], metadata={"generation": 1, "uid": self.uid})
         self._show(stored)
         memory = self.memories.get(REQUEST, self.uid)
-        assert memory == Memory(self.uid, departed=memory.departed, shown=memory.shown), "it inherits something"
+        assert memory == Memory(self.uid, departed=memory.departed, watched_status=memory.watched_status), (
+            "it inherits something"
+        )
         assert self.queue.failures(REQUEST) == 0, "it waits for the failures of another"
 
     async def delete(self) -> None:

@@ -40,7 +40,7 @@ SAMPLES = {
     "group_error": Until(("NameConflict", "x"), 4.0),
     "namespace_ends_until": 5.0,
     "reported_group": "group",
-    "shown": JobSetStatus(),
+    "watched_status": JobSetStatus(),
     "attempt_times": AttemptTimes(suspended=False, restarts=1, start=None),
     "stalled": Reports(next_check=6.0),
     "served": {"uid": 6.5},
@@ -119,7 +119,7 @@ def test_a_namespace_that_ends_holds_back_all_its_jobsets_and_no_other():
     memories = Memories()
     for request in (WHO, OTHER, Request("ns-2", "js")):
         memories.get_or_create(request, "1")
-    memories.namespace_ends("ns", 60.0)
+    memories.pause_namespace("ns", 60.0)
     held = {request: memories.get_or_create(request, "1").namespace_ends_until for request in (WHO, OTHER)}
     assert held == {WHO: 60.0, OTHER: 60.0}
     assert memories.get_or_create(Request("ns-2", "js"), "1").namespace_ends_until == 0.0

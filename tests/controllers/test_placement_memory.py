@@ -33,7 +33,7 @@ def test_a_job_that_is_gone_is_forgotten():
     assert memories.without_domain(JOB, 9.0) == 5.0
     memories.forget(JOB)
     assert len(memories) == 0
-    memories.has_domain(JOB)
+    memories.note_domain(JOB)
     assert len(memories) == 0
 
 
@@ -64,7 +64,7 @@ def test_what_is_remembered_ends(happens: list[tuple[str, int]], gone: bool):
             case "without_domain":
                 assert memories.without_domain(request, clock) <= clock
             case "has_domain":
-                memories.has_domain(request)
+                memories.note_domain(request)
             case "forget":
                 memories.forget(request)
             case "report":
@@ -77,7 +77,7 @@ def test_what_is_remembered_ends(happens: list[tuple[str, int]], gone: bool):
         if gone:
             memories.forget(request)
         else:
-            memories.has_domain(request)
+            memories.note_domain(request)
             memories.forget_checks(request, clock + 150.0)
     assert len(memories) == 0
     memories.report("set-new", clock + REPORT_EVERY, REPORT_EVERY)

@@ -157,7 +157,7 @@ async def test_what_somebody_else_has_changed_is_applied_again(world: World):
 def heard(world: World) -> tuple[Enforcement, list[str]]:
     """Enforcement, and the names of policies of which it has said something new."""
     names: list[str] = []
-    return Enforcement(Client(world), world, FeatureGates(), ("kueue",), now=lambda: AT, changed=names.append), names
+    return Enforcement(Client(world), world, FeatureGates(), ("kueue",), now=lambda: AT, on_change=names.append), names
 
 
 async def test_whether_it_holds_is_told_once_for_each_reason(world: World):

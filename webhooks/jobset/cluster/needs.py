@@ -45,7 +45,7 @@ from webhooks.jobset.cluster.claims import Claim, claims_of
 from webhooks.jobset.cluster.lookups import Lookups
 from webhooks.jobset.cluster.references import Parts, references
 from webhooks.jobset.cluster.verdict import warning
-from webhooks.jobset.rules.placement import by_affinity
+from webhooks.jobset.rules.placement import affinity_topology
 from webhooks.jobset.rules.scheduling import TOPOLOGY as GROUP_TOPOLOGY_PATH
 from webhooks.jobset.rules.scheduling import levels
 from webhooks.jobset.subject import Entry, Subject
@@ -172,7 +172,7 @@ def classes_of(claims: Iterable[Claim]) -> list[Need]:
 
 def _entry_needs(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
     yield from _valid_names(entry, _pod_needs(entry.rjob.pod_spec))
-    topology = by_affinity(js, entry)
+    topology = affinity_topology(js, entry)
     if topology is not None and not qualified_name(topology):
         yield TOPOLOGY, topology, _topology_holder(js, entry).at("metadata", "annotations", EXCLUSIVE_TOPOLOGY)
     if QUEUE_NAME not in js.js.metadata.labels and (selector := _node_selector(entry.rjob.pod_spec)):

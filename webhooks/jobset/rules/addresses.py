@@ -22,7 +22,7 @@ _HOST = re.compile(
 """A host name and a port, not as a part of a longer word, of a path, or beside a variable."""
 _OF_POD = re.compile(r"(?:(.+)-)?(\d{1,9})-(\d{1,9})", re.ASCII)
 _PEER = re.compile(r"(?i)addr|host|endpoint|coordinator")
-"""Names of variables and flags whose value is an address."""
+"""Names of variables and flags whose value is an address of a pod."""
 
 NO_POD = Source("docs/reference/validation.md#addresses").warning(
     "address-of-no-pod",
@@ -46,30 +46,37 @@ def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def _check_text(js: Subject, entry: Entry, text_path: Path, text: str, subject: str) -> Iterator[FieldError]:
-    """Names in a text. One without a domain counts only with a port, or as the whole value of an address variable."""
-    completes = entry.job.template.spec.dns_config is not None
+    """Findings about host names in a text that belongs to the variable or flag `subject`.
+
+    A host name without a domain counts only with a port, or as the whole value of an address variable.
+    """
+    has_search_domains = entry.job.template.spec.dns_config is not None
     peer = text.rpartition("=")[2] if _PEER.search(subject) else ""
-    for found in _HOST.finditer(text):
-        if found[1].startswith(f"{js.name}-"):
-            domain = found[2][1:].split(".") if found[2] else []
-            bare = not completes and (bool(found[3]) or found[0] == peer)
-            if _is_missing(js, found[1], domain, bare=bare):
-                address = found[0].removesuffix(found[3] or "")
-                yield NO_POD.at(text_path, text, address=address, guess=partial(_suggestion, js, found[1]))
+    for match in _HOST.finditer(text):
+        host, domain_text, port = match.groups()
+        if host.startswith(f"{js.name}-"):
+            domain = domain_text[1:].split(".") if domain_text else []
+            needs_no_domain = not has_search_domains and (bool(port) or match[0] == peer)
+            if _is_missing(js, host, domain, needs_no_domain=needs_no_domain):
+                address = match[0].removesuffix(port or "")
+                yield NO_POD.at(text_path, text, address=address, guess=partial(_suggestion, js, host))
 
 
 def _texts(path: Path, container: Container) -> Iterator[tuple[Path, str, str]]:
     """Texts with their paths, and the variable or flag that they belong to."""
     for text_path, text in values(path, container):
         yield text_path, text, container.env[int(text_path.parts[-2])].name
-    last = ""
+    last_word = ""
     for text_path, text in words(path, container):
-        yield text_path, text, f"{last} {text[:64].partition('=')[0]}"
-        last = text[:64]
+        yield text_path, text, f"{last_word} {text[:64].partition('=')[0]}"
+        last_word = text[:64]
 
 
-def _is_missing(js: Subject, host: str, domain: list[str], *, bare: bool) -> bool:
-    """Whether a name means a pod of this set that does not exist. Names of other Services and sets are ignored."""
+def _is_missing(js: Subject, host: str, domain: list[str], *, needs_no_domain: bool) -> bool:
+    """Whether a name means a pod of this set, but no pod has this address.
+
+    Names of other Services and sets are ignored. `needs_no_domain`: a host name without a domain counts as an address.
+    """
     if domain[1:2] == ["svc"]:
         return False
     namespace = js.js.metadata.namespace
@@ -77,24 +84,24 @@ def _is_missing(js: Subject, host: str, domain: list[str], *, bare: bool) -> boo
         return False
     is_pod = _has_pod(js, host)
     if not domain:
-        return bare and is_pod
+        return needs_no_domain and is_pod
     if domain[0] == subdomain(js.js):
         return not is_pod and _is_like_pod(js, host)
     return is_pod and (domain[0].startswith(js.name) or domain[0] in js.by_name)
 
 
 def _has_pod(js: Subject, host: str) -> bool:
-    found = _OF_POD.fullmatch(host[len(js.name) + 1 :])
-    entry = js.by_name.get(found[1] or "") if found else None
-    if found is None or entry is None or entry.job.completion_mode == "NonIndexed":
+    match = _OF_POD.fullmatch(host[len(js.name) + 1 :])
+    entry = js.by_name.get(match[1] or "") if match else None
+    if match is None or entry is None or entry.job.completion_mode == "NonIndexed":
         return False
-    job, pod = found[2], found[3]
-    plain = str(int(job)) == job and str(int(pod)) == pod
-    return plain and int(job) < entry.rjob.replicas and int(pod) < (entry.job.completions or 1)
+    job, pod = match[2], match[3]
+    has_no_leading_zeros = str(int(job)) == job and str(int(pod)) == pod
+    return has_no_leading_zeros and int(job) < entry.rjob.replicas and int(pod) < (entry.job.completions or 1)
 
 
 def _is_like_pod(js: Subject, host: str) -> bool:
-    """Whether it has the form of a pod's name, or of a Job's."""
+    """Whether a host name has the form of a name of a pod or of a Job."""
     tail = host[len(js.name) + 1 :]
     name, _, index = tail.rpartition("-")
     return _OF_POD.fullmatch(tail) is not None or (name in js.by_name and index.isdigit())
@@ -106,8 +113,8 @@ def _suggestion(js: Subject, host: str) -> str:
         for entry in js.entries
         if entry.rjob.replicas and entry.job.completion_mode != "NonIndexed"
     }
-    own = subdomain(js.js)
+    own_subdomain = subdomain(js.js)
     if host in pods or _has_pod(js, host):
-        return f"write {host}.{own}"
-    close = nearest(host, pods) or next(iter(pods), "")
-    return f"did you mean {close}.{own}?" if close else "only pods of Indexed Jobs have addresses"
+        return f"write {host}.{own_subdomain}"
+    pod_name = nearest(host, pods) or next(iter(pods), "")
+    return f"did you mean {pod_name}.{own_subdomain}?" if pod_name else "only pods of Indexed Jobs have addresses"

@@ -29,22 +29,22 @@ NO_DOMAIN = _SOURCE.warning(
 
 
 def check_avoid_nodes(subject: Subject) -> Iterator[FieldError]:
-    """The field needs a setting by which nodes fail, and each option the setting that makes it effective."""
+    """Check that avoidNodes says how a node fails, and that each of its options has an effect."""
     policy = subject.js.spec.failure_policy
-    wanted = policy.avoid_nodes if policy is not None else None
-    if policy is None or wanted is None:
+    avoid_nodes = policy.avoid_nodes if policy is not None else None
+    if policy is None or avoid_nodes is None:
         return
-    codes = wanted.on_exit_codes
-    if policy.node_failure is None and codes is None and not wanted.on_pod_reasons:
+    codes = avoid_nodes.on_exit_codes
+    if policy.node_failure is None and codes is None and not avoid_nodes.on_pod_reasons:
         yield NO_FAILURE.at(_PATH)
     if codes is not None and not codes.values:
         yield NO_VALUES.at(_PATH.at("onExitCodes", "values"), [])
     if codes is not None and subject.entries and not any(entry.never_restarts for entry in subject.entries):
         yield NO_CODES.at(_PATH.at("onExitCodes"))
-    if wanted.scope == "Domain" and not _exclusive(subject):
-        yield NO_DOMAIN.at(_PATH.at("scope"), wanted.scope)
+    if avoid_nodes.scope == "Domain" and not _has_exclusive_jobs(subject):
+        yield NO_DOMAIN.at(_PATH.at("scope"), avoid_nodes.scope)
 
 
-def _exclusive(subject: Subject) -> bool:
-    placed = (placement_annotations(subject.js, rjob) for rjob in subject.js.spec.replicated_jobs)
-    return any(EXCLUSIVE_TOPOLOGY in each and NODE_SELECTOR_STRATEGY not in each for each in placed)
+def _has_exclusive_jobs(subject: Subject) -> bool:
+    annotations = (placement_annotations(subject.js, rjob) for rjob in subject.js.spec.replicated_jobs)
+    return any(EXCLUSIVE_TOPOLOGY in each and NODE_SELECTOR_STRATEGY not in each for each in annotations)

@@ -1,4 +1,4 @@
-"""Which part of a Job's or pod's name, the JobSet's or the ReplicatedJob's, is at fault, and its correction. Pure."""
+"""Says whether the name of the JobSet or of a ReplicatedJob makes the name of a Job or pod invalid. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _BEFORE_DIGITS = "js-"
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """The JobSet's name and its path; generateName if it has no name yet."""
+    """The JobSet's name and its path, or its generateName if it has no name yet."""
 
     name_path: Path
     name: str
@@ -32,7 +32,7 @@ def own_name(name: object, prefix: object) -> Own:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Whether to change the JobSet's name (at `name_path`) or that of the ReplicatedJob, and the correction."""
+    """Whether to change the JobSet's name (at `name_path`) or the ReplicatedJob's name, and how (`change`)."""
 
     name_path: Path
     of_set: bool
@@ -41,30 +41,30 @@ class Blame:
 
 
 def blame_for_characters(own: Own, job: str) -> Blame:
-    """The name with characters that are not allowed in a Job's name: the JobSet's or the ReplicatedJob's."""
+    """Which of the two names has characters that are not allowed in the name of a Job."""
     name_path, name = own.name_path, own.name
     of_set, of_job = not _SET_PART.fullmatch(name), not _JOB_PART.fullmatch(job)
     changes = []
     if of_set:
-        good = _nearest_label(name)
-        changes.append(_to(str(name_path), f"{_BEFORE_DIGITS}{good}" if good[:1].isdigit() else good))
+        label = _nearest_label(name)
+        changes.append(_change(str(name_path), f"{_BEFORE_DIGITS}{label}" if label[:1].isdigit() else label))
     if of_job:
-        changes.append(_to("the ReplicatedJob's name", _nearest_label(job)))
+        changes.append(_change("the ReplicatedJob's name", _nearest_label(job)))
     return Blame(name_path, of_set, of_job, f"change {' and '.join(changes)}")
 
 
 def blame_for_length(own: Own, job: str, excess: int) -> Blame:
-    """The longer of the two names, which has to be shortened."""
+    """Which of the two names is longer, and has to lose `excess` bytes."""
     name_path, of_set = own.name_path, len(own.name) >= len(job)
     owner, name = (str(name_path), own.name) if of_set else ("the ReplicatedJob's name", job)
     shorter = name.encode()[:-excess].decode(errors="ignore").rstrip("-.")
-    good = bool((_SET_PART if of_set else _JOB_PART).fullmatch(shorter))
-    example = f", such as to {quote(shorter)}" if good and shorter else ""
+    is_valid = bool((_SET_PART if of_set else _JOB_PART).fullmatch(shorter))
+    example = f", such as to {quote(shorter)}" if is_valid and shorter else ""
     return Blame(name_path, of_set, not of_set, f"shorten {owner} by {excess}{example}")
 
 
 def job_part(name: str) -> str:
-    """A ReplicatedJob's name, or its correction."""
+    """The name of a ReplicatedJob, corrected if it has characters that are not allowed."""
     return name if _JOB_PART.fullmatch(name) else _nearest_label(name)
 
 
@@ -73,5 +73,5 @@ def _nearest_label(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:MAX_LABEL].rstrip("-")
 
 
-def _to(owner: str, good: str) -> str:
-    return f"{owner} to {quote(good)}" if good else f"{owner}, which may have lower case letters, digits and '-'"
+def _change(owner: str, name: str) -> str:
+    return f"{owner} to {quote(name)}" if name else f"{owner}, which may have lower case letters, digits and '-'"

@@ -10,7 +10,7 @@ _SCRIPTS = (".sh", ".bash", ".zsh")
 
 
 def words(path: Path, container: Container) -> Iterator[tuple[Path, str]]:
-    """The words of command and arguments with their paths."""
+    """The items of `command` and `args`, with their paths."""
     for key, items in (("command", container.command), ("args", container.args)):
         for word_path, word in path.at(key).each(items):
             if isinstance(word, str):
@@ -18,14 +18,14 @@ def words(path: Path, container: Container) -> Iterator[tuple[Path, str]]:
 
 
 def values(path: Path, container: Container) -> Iterator[tuple[Path, str]]:
-    """The literal values of variables, with their paths."""
+    """The literal values of the variables in `env`, with their paths."""
     for word_path, variable in path.at("env").each(container.env):
         if isinstance(variable.value, str):
             yield word_path.at("value"), variable.value
 
 
 def is_run_by_shell(container: Container) -> bool:
-    """Whether a shell or a script may read the words: then `$` has a meaning of its own in them."""
+    """Whether a shell or a script may read `command` and `args`, and interpret `$` in them."""
     return any(isinstance(word, str) and _is_shell(word) for word in (*container.command, *container.args))
 
 

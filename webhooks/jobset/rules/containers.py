@@ -26,7 +26,7 @@ MEDIUM = _DOCS.warning("empty-dir-medium", "no kubelet knows this medium: the po
 
 
 def check_containers(js: Subject) -> Iterator[FieldError]:
-    """Images, commands and media that no kubelet can use, at most as many as an answer lists."""
+    """Findings about images, commands and media that no kubelet can use, at most as many as an answer lists."""
     yield from islice((error for entry in js.entries for error in _check_pod(entry)), MAX_FINDINGS)
 
 
@@ -44,12 +44,12 @@ def _check_container(path: Path, container: Container) -> Iterator[FieldError]:
     if isinstance(image, str) and image and (reason := images.fault(image)):
         yield IMAGE.at(path.at("image"), image, why=reason, guess=partial(_meant_image, image))
     words = container.command
-    if len(words) == 1 and _is_a_line(words[0]):
+    if len(words) == 1 and _is_command_line(words[0]):
         yield COMMAND.at(path.at("command", 0), words[0], items=partial(_items, words[0]))
 
 
-def _is_a_line(word: Any) -> bool:
-    """Whether a command of one word is likely a whole command line, since programs have no such names."""
+def _is_command_line(word: Any) -> bool:
+    """Whether a command of one item is likely a whole command line: names of programs have no blanks."""
     return isinstance(word, str) and any(char.isspace() for char in word.strip())
 
 

@@ -59,37 +59,37 @@ LABEL = _DOCS.error(
 
 
 def check_coordinator(subject: Subject) -> Iterator[FieldError]:
-    """The coordinator pod exists by both its indexes, and its address is a valid label value."""
+    """Check that a pod has the indexes of the coordinator, and that its address is a valid label value."""
     policy = subject.js.spec.coordinator
     if policy is None:
         return
     entry = subject.by_name.get(policy.replicated_job)
     if entry is None:
-        known = partial(name_suggestion, subject, policy.replicated_job, none="there is no ReplicatedJob")
-        rule = UNKNOWN if policy.replicated_job else UNNAMED
-        yield rule.at(
-            PATH.at("replicatedJob"), policy.replicated_job, name=policy.replicated_job, names_that_exist=known
-        )
+        name = policy.replicated_job
+        suggestion = partial(name_suggestion, subject, name, none="there is no ReplicatedJob")
+        rule = UNKNOWN if name else UNNAMED
+        yield rule.at(PATH.at("replicatedJob"), name, name=name, names_that_exist=suggestion)
     else:
-        yield from _pod(entry, policy)
+        yield from _check_pod(entry, policy)
     endpoint = coordinator_endpoint(subject.js) or ""
     complaints = label_value(endpoint)
     if complaints:
         yield LABEL.at(PATH, endpoint, endpoint=endpoint, complaints=", ".join(complaints))
 
 
-def _pod(entry: Entry, at: Coordinator) -> Iterator[FieldError]:
-    name, job, replicas = at.replicated_job, entry.job, entry.rjob.replicas
-    if not 0 <= at.job_index < replicas:
-        words = {"index": at.job_index, "name": name, "count": replicas, "remedy": _remedy("replicas", replicas)}
-        yield JOB_INDEX.at(PATH.at("jobIndex"), at.job_index, **words)
+def _check_pod(entry: Entry, coordinator: Coordinator) -> Iterator[FieldError]:
+    name, job, replicas = coordinator.replicated_job, entry.job, entry.rjob.replicas
+    job_index, pod_index = coordinator.job_index, coordinator.pod_index
+    if not 0 <= job_index < replicas:
+        words = {"index": job_index, "name": name, "count": replicas, "remedy": _remedy("replicas", replicas)}
+        yield JOB_INDEX.at(PATH.at("jobIndex"), job_index, **words)
     if job.completion_mode != "Indexed":
         yield COMPLETION_MODE.at(entry.job_path.at("completionMode"), job.completion_mode)
     elif job.completions is None:
         yield COMPLETIONS.at(entry.job_path.at("completions"))
-    elif not 0 <= at.pod_index < job.completions:
-        words = {"index": at.pod_index, "name": name, "job_index": at.job_index, "count": job.completions}
-        yield POD_INDEX.at(PATH.at("podIndex"), at.pod_index, **words, remedy=_remedy("completions", job.completions))
+    elif not 0 <= pod_index < job.completions:
+        words = {"index": pod_index, "name": name, "job_index": job_index, "count": job.completions}
+        yield POD_INDEX.at(PATH.at("podIndex"), pod_index, **words, remedy=_remedy("completions", job.completions))
 
 
 def _remedy(field: str, count: int) -> str:

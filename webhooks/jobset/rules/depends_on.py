@@ -1,4 +1,4 @@
-"""dependsOn: it names earlier ReplicatedJobs, which have to be able to reach the state.
+"""dependsOn: it names earlier ReplicatedJobs, which have to be able to reach the state that it waits for.
 
 See docs/reference/validation.md#dependson.
 """
@@ -50,7 +50,7 @@ NEVER_STARTS = Source("docs/reference/lifecycle.md#success").warning(
 
 
 def check_startup_policy(subject: Subject) -> Iterator[FieldError]:
-    """The CRD's own rule, reported here, since the CRD would report it alone."""
+    """Check a rule of the CRD, since the API server would report only this fault."""
     if not stages.is_ordered(subject.js.spec):
         return
     for entry in subject.entries:
@@ -59,49 +59,48 @@ def check_startup_policy(subject: Subject) -> Iterator[FieldError]:
 
 
 def check_first(subject: Subject) -> Iterator[FieldError]:
-    """The first ReplicatedJob cannot wait for others; even an empty list is refused."""
+    """Check that the first ReplicatedJob has no dependsOn, not even an empty list."""
     for entry in subject.entries[:1]:
         if entry.rjob.depends_on is not None:
-            yield FIRST.at(entry.path.at("dependsOn"), alternative=partial(_below, subject, entry))
+            yield FIRST.at(entry.path.at("dependsOn"), alternative=partial(_advice_to_move_down, subject, entry))
 
 
 def check_targets(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """The items of dependsOn name ReplicatedJobs that stand earlier in the list."""
+    """Check that the items of dependsOn name earlier ReplicatedJobs of the list."""
     name = entry.rjob.name
     for item_path, item in entry.path.at("dependsOn").each(entry.rjob.depends_on or ()):
         path = item_path.at("name")
         other = subject.by_name.get(item.name)
         if other is None:
             none = "remove it: nothing stands earlier"
-            known = partial(name_suggestion, subject, item.name, but=name, intro="the others are", none=none)
+            suggestion = partial(name_suggestion, subject, item.name, but=name, intro="the others are", none=none)
             rule = UNKNOWN if item.name else UNNAMED
-            yield rule.at(path, item.name, name=name, wanted=item.name, names_that_exist=known)
+            yield rule.at(path, item.name, name=name, wanted=item.name, names_that_exist=suggestion)
         elif item.name == name:
             yield ITSELF.at(path, item.name, name=name, wanted=item.name)
         elif other.index >= entry.index:
-            yield NOT_EARLIER.at(
-                path, item.name, name=name, wanted=item.name, what_to_do=partial(_above, subject, other, entry)
-            )
+            advice = partial(_advice_to_move_up, subject, other, entry)
+            yield NOT_EARLIER.at(path, item.name, name=name, wanted=item.name, what_to_do=advice)
         elif item.status == "Complete" and other.rjob.replicas and other.job.never_completes:
             yield NEVER_COMPLETES.at(path, item.name, wanted=item.name)
 
 
-def _below(subject: Subject, entry: Entry) -> str:
-    """Advice to move the first ReplicatedJob down; empty if the one that it waits for waits for it."""
+def _advice_to_move_down(subject: Subject, entry: Entry) -> str:
+    """Advice to move the first ReplicatedJob down; empty if a ReplicatedJob that it waits for waits for it, too."""
     awaited = [other for item in entry.rjob.depends_on or () if (other := subject.by_name.get(item.name))]
     if not awaited or any(_waiting_chain(subject, other, entry) for other in awaited):
         return ""
     return f", or move {quote(entry.rjob.name)} below what it waits for"
 
 
-def _above(subject: Subject, other: Entry, entry: Entry) -> str:
+def _advice_to_move_up(subject: Subject, other: Entry, entry: Entry) -> str:
     if chain := _waiting_chain(subject, other, entry):
         return f"{', '.join(map(quote, chain))} wait for each other: remove one of these waits"
     return f"move {quote(other.rjob.name)} above {quote(entry.rjob.name)}"
 
 
 def _waiting_chain(subject: Subject, start: Entry, end: Entry) -> list[str]:
-    """Names from one ReplicatedJob to another that it waits for, both included; empty if it does not.
+    """The names of the ReplicatedJobs by which `start` waits for `end`, both included; empty if it does not wait.
 
     Reads at most MAX_COMPARED ReplicatedJobs.
     """
@@ -109,8 +108,8 @@ def _waiting_chain(subject: Subject, start: Entry, end: Entry) -> list[str]:
     for name in names:
         if name == end.rjob.name:
             chain = [name]
-            while before := came_from[chain[-1]]:
-                chain.append(before)
+            while previous := came_from[chain[-1]]:
+                chain.append(previous)
             return chain[::-1]
         for item in subject.by_name[name].rjob.depends_on or ():
             if item.name in subject.by_name and item.name not in came_from and len(names) < MAX_COMPARED:
@@ -120,14 +119,15 @@ def _waiting_chain(subject: Subject, start: Entry, end: Entry) -> list[str]:
 
 
 def check_reachability(subject: Subject) -> Iterator[FieldError]:
-    """A ReplicatedJob that waits for the Jobs that complete the whole set never runs."""
+    """Findings about ReplicatedJobs that never run, since they wait for Jobs that complete the whole set."""
     if len(subject.entries) > MAX_COMPARED:
         return
-    is_done_with = completion(subject)
-    done: dict[str, frozenset[str]] = {}
+    completes_set = completion(subject)
+    completed_before: dict[str, frozenset[str]] = {}
     for entry in subject.entries:
         name, waits = entry.rjob.name, entry.rjob.depends_on or ()
-        before = {item.name for item in waits if item.status == "Complete"}
-        done[name] = frozenset(before).union(*(done.get(item.name, frozenset()) for item in waits))
-        if entry.rjob.replicas and is_done_with(done[name]):
+        awaited = {item.name for item in waits if item.status == "Complete"}
+        inherited = (completed_before.get(item.name, frozenset()) for item in waits)
+        completed_before[name] = frozenset(awaited).union(*inherited)
+        if entry.rjob.replicas and completes_set(completed_before[name]):
             yield NEVER_STARTS.at(entry.path.at("dependsOn"), name=name)

@@ -36,7 +36,7 @@ LONG_HOST_NAME = _DOCS.warning(
 
 
 def check_dns_off(subject: Subject) -> Iterator[FieldError]:
-    """Findings if DNS names are off: a coordinator's address and names below a subdomain do not resolve."""
+    """Findings if DNS names are off, but the coordinator or the subdomain needs them."""
     network = subject.js.spec.network
     if network is None or network.enable_dns_hostnames is not False:
         return
@@ -48,27 +48,27 @@ def check_dns_off(subject: Subject) -> Iterator[FieldError]:
 
 def check_pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Findings about fields of pods with which names of the set do not resolve, or no pod starts."""
-    pod, path, own = entry.job.template.spec, entry.pod_path.at("spec"), subdomain(subject.js)
+    pod, path, set_subdomain = entry.job.template.spec, entry.pod_path.at("spec"), subdomain(subject.js)
     if subject.js.dns_enabled:
-        if _asks_node(entry) and subject.pod_count > 1:
+        if _uses_dns_of_node(entry) and subject.pod_count > 1:
             yield HOST_NETWORK.at(path.at("hostNetwork"), True)
-        if isinstance(pod.subdomain, str) and pod.subdomain not in {"", own}:
-            yield OWN_SUBDOMAIN.at(path.at("subdomain"), pod.subdomain, subdomain=own, own=pod.subdomain)
-    below = own if subject.js.dns_enabled else pod.subdomain
-    if pod.set_hostname_as_fqdn is True and pod.host_network is not True and below:
+        if isinstance(pod.subdomain, str) and pod.subdomain not in {"", set_subdomain}:
+            yield OWN_SUBDOMAIN.at(path.at("subdomain"), pod.subdomain, subdomain=set_subdomain, own=pod.subdomain)
+    pod_subdomain = set_subdomain if subject.js.dns_enabled else pod.subdomain
+    if pod.set_hostname_as_fqdn is True and pod.host_network is not True and pod_subdomain:
         namespace = subject.js.metadata.namespace or "default"
-        length = len(f"{_longest_host(subject, entry)}.{below}.{namespace}.{_DOMAIN}")
+        length = len(f"{_longest_host(subject, entry)}.{pod_subdomain}.{namespace}.{_DOMAIN}")
         if length > MAX_HOST_NAME:
             yield LONG_HOST_NAME.at(path.at("setHostnameAsFQDN"), True, length=length)
 
 
-def _asks_node(entry: Entry) -> bool:
+def _uses_dns_of_node(entry: Entry) -> bool:
     pod = entry.job.template.spec
     return pod.host_network is True and pod.dns_config is None and pod.dns_policy in (None, "", "ClusterFirst")
 
 
 def _longest_host(subject: Subject, entry: Entry) -> str:
-    """The host name with the highest indices; without indices, with the suffix of the pod's name."""
+    """The host name of the pod with the highest indexes; without indexes, with the suffix of the pod's name."""
     job = job_name(subject.name, entry.rjob.name, max(entry.rjob.replicas - 1, 0))
-    indexed = entry.job.completion_mode != "NonIndexed"
-    return f"{job}-{max((entry.job.completions or 1) - 1, 0) if indexed else 'xxxxx'}"
+    is_indexed = entry.job.completion_mode != "NonIndexed"
+    return f"{job}-{max((entry.job.completions or 1) - 1, 0) if is_indexed else 'xxxxx'}"

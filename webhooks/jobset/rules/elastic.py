@@ -1,4 +1,4 @@
-"""Elastic ReplicatedJobs: the smallest number of Jobs has to suffice for all fields that depend on it. Pure.
+"""Elastic ReplicatedJobs: the smallest number of Jobs has to satisfy all fields that depend on it. Pure.
 
 See docs/reference/validation.md#elastic-replicas.
 """
@@ -50,9 +50,9 @@ WHEN_NO_CAPACITY = SPEC.at("failurePolicy", "nodeFailure", "whenNoCapacity")
 
 
 def check_gate(subject: Subject) -> Iterator[FieldError]:
-    """The fields are set while their feature gate is off."""
+    """Findings about fields that are set while their feature gate is off."""
     if not subject.gates[GATE]:
-        if _has_policy(subject):
+        if _has_when_no_capacity(subject):
             yield NO_GATE.at(WHEN_NO_CAPACITY)
         for entry in subject.entries:
             if entry.rjob.elastic is not None:
@@ -60,7 +60,10 @@ def check_gate(subject: Subject) -> Iterator[FieldError]:
 
 
 def check_bounds(subject: Subject) -> Iterator[FieldError]:
-    """The number of Jobs is within its bounds, and the coordinator exists with the fewest; applies to updates, too."""
+    """Check that the number of Jobs is within its bounds, and that the coordinator exists with the fewest Jobs.
+
+    Updates are checked, too.
+    """
     if not subject.gates[GATE]:
         return
     for entry in subject.entries:
@@ -82,7 +85,7 @@ def check_bounds(subject: Subject) -> Iterator[FieldError]:
 
 
 def check_min_succeeded(subject: Subject) -> Iterator[FieldError]:
-    """The success policy can be met with the fewest Jobs."""
+    """Check that minSucceeded can be reached with the fewest Jobs, if it can be reached with the present number."""
     spec, policy = subject.js.spec, subject.js.spec.success_policy
     if policy is None or not isinstance(policy.min_succeeded, int) or not subject.gates[GATE]:
         return
@@ -90,14 +93,14 @@ def check_min_succeeded(subject: Subject) -> Iterator[FieldError]:
         rjob if rjob.elastic is None else msgspec.structs.replace(rjob, replicas=min(rjob.elastic.min, rjob.replicas))
         for rjob in spec.replicated_jobs
     )
-    before, total = share.total(spec), share.total(msgspec.structs.replace(spec, replicated_jobs=fewest))
-    if total is not None and before is not None and total < policy.min_succeeded <= before:
-        yield MIN_SUCCEEDED_NEVER.at(MIN_SUCCEEDED, policy.min_succeeded, total=total, units=units(policy))
+    total, fewest_total = share.total(spec), share.total(msgspec.structs.replace(spec, replicated_jobs=fewest))
+    if fewest_total is not None and total is not None and fewest_total < policy.min_succeeded <= total:
+        yield MIN_SUCCEEDED_NEVER.at(MIN_SUCCEEDED, policy.min_succeeded, total=fewest_total, units=units(policy))
 
 
 def check_no_capacity(subject: Subject) -> Iterator[FieldError]:
-    """A set that may continue with fewer Jobs has elastic ReplicatedJobs, and its pods are scheduled one by one."""
-    if not (_has_policy(subject) and subject.gates[GATE]):
+    """Check that a set with whenNoCapacity has elastic ReplicatedJobs, and no gangs."""
+    if not (_has_when_no_capacity(subject) and subject.gates[GATE]):
         return
     if subject.js.spec.scheduling is not None:
         yield GANG.at(WHEN_NO_CAPACITY)
@@ -106,6 +109,6 @@ def check_no_capacity(subject: Subject) -> Iterator[FieldError]:
         yield NO_GROUP.at(WHEN_NO_CAPACITY)
 
 
-def _has_policy(subject: Subject) -> bool:
+def _has_when_no_capacity(subject: Subject) -> bool:
     node_failure = subject.failure_policy.node_failure
     return node_failure is not None and node_failure.when_no_capacity is not None

@@ -1,4 +1,4 @@
-"""Rules of the failure policy with `then`: every step has to be reachable, and to do more than the one before it.
+"""Rules of the failure policy with `then`: each step has to be reachable, and to do more than the step before it.
 
 See docs/reference/validation.md#escalation.
 """
@@ -15,7 +15,7 @@ from webhooks.jobset.subject import Subject
 
 _GATE = "JobSetFailureEscalation"
 MAX_RULES = 8
-"""Rules with `then`: the status has the step of each."""
+"""The most rules with `then`: the status has the present step of each."""
 _SOURCE = Source("docs/reference/validation.md#escalation")
 
 NO_GATE = _SOURCE.gate("escalation-gate", _GATE, "the rule takes the same action each time")
@@ -56,35 +56,35 @@ IN_PLACE_NEVER = _SOURCE.error(
 
 
 def check_in_place_limit(subject: Subject) -> Iterator[FieldError]:
-    """The limit of restarts in place has to be reached before that of all restarts."""
+    """Check that the limit of restarts in place is below the limit of all restarts."""
     policy, path = subject.failure_policy, FAILURE.at("inPlaceRestarts")
-    most = policy.in_place_restarts
-    if most is None:
+    limit = policy.in_place_restarts
+    if limit is None:
         return
     if not subject.gates[_GATE]:
         yield IN_PLACE_GATE.at(path)
     elif policy.restart_strategy != IN_PLACE:
-        yield IN_PLACE_ALONE.at(path, most)
-    elif most >= policy.max_restarts:
-        yield IN_PLACE_NEVER.at(path, most, limit=max(policy.max_restarts, 0))
+        yield IN_PLACE_ALONE.at(path, limit)
+    elif limit >= policy.max_restarts:
+        yield IN_PLACE_NEVER.at(path, limit, limit=max(policy.max_restarts, 0))
 
 
 def check_steps(subject: Subject) -> Iterator[FieldError]:
-    """Faults of the steps under `then`."""
-    rules = subject.failure_policy.rules
-    found = [(path.at("then"), rule) for path, rule in RULES.each(rules) if rule.then]
+    """Findings about the steps under `then`."""
+    rules = [(path.at("then"), rule) for path, rule in RULES.each(subject.failure_policy.rules) if rule.then]
     if not subject.gates[_GATE]:
-        yield from (NO_GATE.at(path) for path, _ in found)
+        yield from (NO_GATE.at(path) for path, _ in rules)
         return
-    if len(found) > MAX_RULES:
-        yield TOO_MANY.at(found[MAX_RULES][0], len(found))
-    for path, rule in found[:MAX_RULES]:
+    if len(rules) > MAX_RULES:
+        yield TOO_MANY.at(rules[MAX_RULES][0], len(rules))
+    for path, rule in rules[:MAX_RULES]:
         yield from _check_rule(subject, rule, path)
 
 
 def _check_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterator[FieldError]:
-    most = max(subject.failure_policy.max_restarts, 0)
-    before, by_rule, counted = action_of(rule.action), 0, 0
+    """The first fault of the steps of a rule."""
+    max_restarts = max(subject.failure_policy.max_restarts, 0)
+    before, rule_restarts, counted_restarts = action_of(rule.action), 0, 0
     for step_path, step in path.each(rule.then):
         action, action_path = action_of(step.action), step_path.at("action")
         if before.scope is Scope.NOTHING:
@@ -94,28 +94,24 @@ def _check_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterat
             stronger = ", ".join(_stronger(before))
             yield NO_PROGRESS.at(action_path, action.name, action=action.name, before=before.name, stronger=stronger)
             return
-        by_rule += step.after_restarts
-        counted += step.after_restarts if before.counted else 0
-        of_rule = f"maxRestarts {rule.max_restarts} of the rule"
-        if rule.max_restarts is not None and not _comes(
-            by_rule, rule.max_restarts, limited=action.scope is not Scope.NOTHING
-        ):
-            yield NEVER_REACHED.at(
-                action_path, action.name, restarts=by_rule, limit=of_rule, name="maxRestarts of the rule"
-            )
+        rule_restarts += step.after_restarts
+        counted_restarts += step.after_restarts if before.counted else 0
+        is_restart = action.scope is not Scope.NOTHING
+        if rule.max_restarts is not None and not _is_reached(rule_restarts, rule.max_restarts, is_limited=is_restart):
+            name, limit = "maxRestarts of the rule", f"maxRestarts {rule.max_restarts} of the rule"
+            yield NEVER_REACHED.at(action_path, action.name, restarts=rule_restarts, limit=limit, name=name)
             return
-        if not _comes(counted, most, limited=action.counted):
-            of_set = f"spec.failurePolicy.maxRestarts {most}"
-            yield NEVER_REACHED.at(
-                action_path, action.name, restarts=counted, limit=of_set, name="spec.failurePolicy.maxRestarts"
-            )
+        if not _is_reached(counted_restarts, max_restarts, is_limited=action.counted):
+            name = "spec.failurePolicy.maxRestarts"
+            limit = f"{name} {max_restarts}"
+            yield NEVER_REACHED.at(action_path, action.name, restarts=counted_restarts, limit=limit, name=name)
             return
         before = action
 
 
-def _comes(used: int, limit: int, *, limited: bool) -> bool:
-    """Whether that many restarts are allowed, followed by an action that may be `limited`, too."""
-    return used < limit or (used == limit and not limited)
+def _is_reached(restarts: int, limit: int, *, is_limited: bool) -> bool:
+    """Whether an action is taken after that many restarts. `is_limited`: the limit counts the action, too."""
+    return restarts < limit or (restarts == limit and not is_limited)
 
 
 def _stronger(before: FailureAction) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Stages (spec.executionPolicy): they exclude other orders of start, and no stage may wait forever."""
+"""Stages (spec.executionPolicy): they exclude all other orders of start, and no stage may wait forever."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ ORDER = POLICY.at("executionPolicyOrder")
 STATE = POLICY.at("replicatedJobsStatus")
 SEQUENTIAL = POLICY.at("sequentialReplicatedJobs")
 MAX_COMPARED = 256
-"""Stages that are checked for whether the set completes before they start, at most."""
+"""Stages above which it is not checked whether the set completes before a stage starts."""
 _DEFAULT_STATE = "Succeeded"
 _MEANT = {"complete": _DEFAULT_STATE, "completed": _DEFAULT_STATE, "running": "Active", "started": "Active"}
 
@@ -65,7 +65,7 @@ NEVER_STARTS = _SOURCE.warning(
 
 
 def check_single_order(subject: Subject) -> Iterator[FieldError]:
-    """The CRD's own rules on spec, reported here, since the CRD would report them alone."""
+    """Check rules of the CRD on spec, since the API server would report only these faults."""
     spec = subject.js.spec
     if not staged(spec):
         return
@@ -77,22 +77,25 @@ def check_single_order(subject: Subject) -> Iterator[FieldError]:
 
 
 def check_state(subject: Subject) -> Iterator[FieldError]:
-    """The CRD's own rules on the state that a stage has to reach."""
+    """Check rules of the CRD on the state that a stage has to reach."""
     policy = subject.js.spec.execution_policy
     if policy is None or policy.replicated_jobs_status in STAGE_STATES:
         return
-    wanted = policy.replicated_jobs_status
-    if wanted == "Failed":
-        yield FAILED.at(STATE, wanted)
-    elif wanted == "Suspended":
-        yield SUSPENDED.at(STATE, wanted)
+    state = policy.replicated_jobs_status
+    if state == "Failed":
+        yield FAILED.at(STATE, state)
+    elif state == "Suspended":
+        yield SUSPENDED.at(STATE, state)
     else:
-        guess = did_you_mean(_MEANT.get(wanted.lower(), wanted), STAGE_STATES, intro="the states are")
-        yield UNKNOWN_STATE.at(STATE, wanted, guess=guess)
+        guess = did_you_mean(_MEANT.get(state.lower(), state), STAGE_STATES, intro="the states are")
+        yield UNKNOWN_STATE.at(STATE, state, guess=guess)
 
 
 def check_restart_strategy(subject: Subject) -> Iterator[FieldError]:
-    """Pods that wait for the whole set at one barrier would wait for pods that are created only after them."""
+    """Check that a set with stages does not restart in place.
+
+    Else its pods would wait, at one barrier, for pods of later stages.
+    """
     if staged(subject.js.spec) and subject.failure_policy.restart_strategy == IN_PLACE:
         yield IN_PLACE_RESTART.at(ORDER, "InOrder")
 
@@ -116,18 +119,18 @@ def check_effect(subject: Subject) -> Iterator[FieldError]:
 
 
 def check_reachability(subject: Subject) -> Iterator[FieldError]:
-    """Stages that are never released: an earlier one never completes, or completes the whole set."""
+    """Findings about stages that never start: an earlier stage never completes, or completes the whole set."""
     policy, order = subject.js.spec.execution_policy, stages(subject.js.spec)
     if policy is None or policy.replicated_jobs_status != _DEFAULT_STATE or len(order) > MAX_COMPARED:
         return
-    ahead: set[str] = set()
-    is_done_with = completion(subject)
+    earlier: set[str] = set()
+    completes_set = completion(subject)
     for k, stage in enumerate(order):
         entries = [subject.by_name[rjob.name] for rjob in stage if rjob.replicas]
-        if is_done_with(ahead):
+        if completes_set(earlier):
             yield from (NEVER_STARTS.at(entry.path, name=entry.rjob.name) for entry in entries)
-        ahead |= {rjob.name for rjob in stage}
-        followed = any(rjob.replicas for later in order[k + 1 :] for rjob in later)
-        for entry in entries if followed else ():
+        earlier |= {rjob.name for rjob in stage}
+        has_later_jobs = any(rjob.replicas for later in order[k + 1 :] for rjob in later)
+        for entry in entries if has_later_jobs else ():
             if entry.job.never_completes:
                 yield NEVER_RELEASED.at(entry.job_path.at("parallelism"), entry.job.parallelism)

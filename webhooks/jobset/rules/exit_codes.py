@@ -16,7 +16,7 @@ from webhooks.jobset.rules.failure import RULES
 from webhooks.jobset.subject import Entry, Subject
 
 MAX_POD_FAILURE_RULES = 20
-"""Rules of one Job that batch/v1 allows."""
+"""The most rules of podFailurePolicy that batch/v1 allows."""
 _MAX_NAMED = 8
 
 _POLICY = Source("replicatedJobs[].exitCodePolicy")
@@ -87,33 +87,33 @@ def check_exit_code_policy(_: Subject, entry: Entry) -> Iterator[FieldError]:
         if code in policy.permanent:
             yield TWO_MEANINGS.at(code_path, code, code=code)
     if policy.container_name and policy.container_name not in entry.containers:
-        known = partial(did_you_mean, policy.container_name, entry.containers, intro="there are")
+        suggestion = partial(did_you_mean, policy.container_name, entry.containers, intro="there are")
         name = entry.rjob.name
-        yield CONTAINER.at(path.at("containerName"), policy.container_name, name=name, names_that_exist=known)
+        yield CONTAINER.at(path.at("containerName"), policy.container_name, name=name, names_that_exist=suggestion)
     if entry.job.pod_replacement_policy not in {None, "Failed"}:
         yield POD_REPLACEMENT.at(entry.job_path.at("podReplacementPolicy"), entry.job.pod_replacement_policy)
-    own = dig(entry.job.pod_failure_policy, "rules") or []
-    yield from _too_many(entry, len(own))
-    yield from _taken_before(path, policy, own)
+    own_rules = dig(entry.job.pod_failure_policy, "rules") or []
+    yield from _check_rule_count(entry, len(own_rules))
+    yield from _check_codes(path, policy, own_rules)
 
 
-def _too_many(entry: Entry, own: int) -> Iterator[FieldError]:
+def _check_rule_count(entry: Entry, own_count: int) -> Iterator[FieldError]:
     path = entry.job_path.at("podFailurePolicy", "rules")
     count = len(pod_failure_rules(entry.rjob.job_spec, entry.rjob.exit_code_policy))
     surplus = count - MAX_POD_FAILURE_RULES
-    if surplus > 0 and own <= MAX_POD_FAILURE_RULES:  # with more rules of its own, the Job API reports it
-        yield RULES_TOO_MANY.at(path, count, count=count, added=count - own, surplus=surplus)
+    if surplus > 0 and own_count <= MAX_POD_FAILURE_RULES:  # the Job API reports more rules in the template
+        yield RULES_TOO_MANY.at(path, count, count=count, added=count - own_count, surplus=surplus)
 
 
-def _taken_before(path: Path, policy: ExitCodePolicy, own: list[JSON]) -> Iterator[FieldError]:
-    """Findings about codes that the Job's own rules, which come first, match already."""
+def _check_codes(path: Path, policy: ExitCodePolicy, own_rules: list[JSON]) -> Iterator[FieldError]:
+    """Findings about codes of the policy that the Job's own rules, which come first, match already."""
     permanent, retryable = meanings(policy)
-    left = {*permanent, *retryable}
-    for i, rule in enumerate(own[:MAX_POD_FAILURE_RULES]):
-        decided_codes = {code for code in left if _decides(rule, code, policy.container_name)}
+    undecided_codes = {*permanent, *retryable}
+    for i, rule in enumerate(own_rules[:MAX_POD_FAILURE_RULES]):
+        decided_codes = {code for code in undecided_codes if _decides(rule, code, policy.container_name)}
         if decided_codes:
             yield TAKEN_BEFORE.at(path, by=i, codes=_shortlist([str(code) for code in sorted(decided_codes)]))
-        left -= decided_codes
+        undecided_codes -= decided_codes
 
 
 def _decides(rule: JSON, code: int, container: str) -> bool:
@@ -125,10 +125,10 @@ def _decides(rule: JSON, code: int, container: str) -> bool:
 
 
 def check_failure_rules(subject: Subject) -> Iterator[FieldError]:
-    """Findings about the target Jobs of a rule with onExitCodes."""
+    """Findings about the target Jobs of failure policy rules with onExitCodes."""
     if all(rule.on_exit_codes is None for rule in subject.failure_policy.rules):
         return
-    restarting = _without_codes(subject.js, subject.entries)
+    names_without_codes = _names_without_codes(subject.js, subject.entries)
     containers = tuple(dict.fromkeys(name for entry in subject.entries for name in entry.containers))
     for rule_path, rule in RULES.each(subject.failure_policy.rules):
         if rule.on_exit_codes is None:
@@ -138,24 +138,24 @@ def check_failure_rules(subject: Subject) -> Iterator[FieldError]:
             yield NO_VALUES.at(path.at("values"), [])
         if rule.target_replicated_jobs:
             targets = subject.targets(rule.target_replicated_jobs)
-            names = _without_codes(subject.js, targets)
+            names = _names_without_codes(subject.js, targets)
             container_names = tuple(dict.fromkeys(name for entry in targets for name in entry.containers))
         else:
-            names, container_names = restarting, containers
+            names, container_names = names_without_codes, containers
         if names:
             yield RULE_RESTART_POLICY.at(path, names=_shortlist(names))
-        yield from _container(path.at("containerName"), rule, container_names)
+        yield from _check_container(path.at("containerName"), rule, container_names)
 
 
-def _without_codes(js: JobSet, entries: Iterable[Entry]) -> tuple[str, ...]:
-    """Names of those whose pods have neither exit codes that count nor an agent that reports them."""
+def _names_without_codes(js: JobSet, entries: Iterable[Entry]) -> tuple[str, ...]:
+    """Names of the ReplicatedJobs whose pods have neither exit codes that count nor an agent that reports them."""
     return tuple(e.rjob.name for e in entries if not (e.never_restarts or reporting_container(js, e.rjob)))
 
 
-def _container(path: Path, rule: FailurePolicyRule, container_names: tuple[str, ...]) -> Iterator[FieldError]:
-    wanted = rule.on_exit_codes.container_name if rule.on_exit_codes else ""
-    if wanted and wanted not in container_names:
-        yield RULE_CONTAINER.at(path, wanted, names_that_exist=partial(did_you_mean, wanted, container_names))
+def _check_container(path: Path, rule: FailurePolicyRule, container_names: tuple[str, ...]) -> Iterator[FieldError]:
+    name = rule.on_exit_codes.container_name if rule.on_exit_codes else ""
+    if name and name not in container_names:
+        yield RULE_CONTAINER.at(path, name, names_that_exist=partial(did_you_mean, name, container_names))
 
 
 def _shortlist(words: Sequence[str]) -> str:

@@ -38,15 +38,15 @@ _OF_PODS = {
     "error": "it is a reason of containers: onExitCodes catches it by the exit code",
     "evicted": "it is a reason of pods: write it into onPodReasons",
 }
-"""What to do instead of matching a reason of containers or pods, by that reason in lower case."""
+"""By a reason of containers or pods, in lower case: what to write instead of matching that reason."""
 START_TIMEOUT, NODE_FAILURE = "StartTimeout", "NodeFailure"
-"""Reasons that only this program sets, for sets with startTimeoutSeconds, and with nodeFailure."""
+"""Reasons that only this program sets, for sets with startTimeoutSeconds and with nodeFailure."""
 _OF_FIELDS = {
     START_TIMEOUT: "set failurePolicy.startTimeoutSeconds, without which no Job fails for this reason",
     NODE_FAILURE: "set failurePolicy.nodeFailure, without which no Job fails for this reason",
 }
 _GO_ACTIONS = tuple(action for action in ACTIONS.values() if action.gate and action.since_go)
-"""The gated actions that the Go JobSet names together in one sentence. All others have a sentence each."""
+"""The gated actions that the Go JobSet names in one sentence. Every other gated action has its own sentence."""
 _REPLICAS_FIX = f"split it into several ReplicatedJobs, or use {RESTART_JOBSET.name}"
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _MAX_NAME = 128
@@ -118,22 +118,22 @@ NOTHING_TO_LIMIT = Source("failurePolicy.rules[].maxRestarts").error(
 
 
 def check_failure_rules(subject: Subject) -> Iterator[FieldError]:
-    """Faults of the rules of the failure policy, and of the feature gate that some actions need."""
+    """Findings about the rules of the failure policy, and about the feature gates that some actions need."""
     policy, rules = subject.failure_policy, subject.failure_policy.rules
-    ours = {START_TIMEOUT: policy.start_timeout_seconds, NODE_FAILURE: policy.node_failure}
-    known = (*JOB_FAILURE_REASONS, *(reason for reason, asked_for in ours.items() if asked_for is not None))
-    yield from _gates(subject)
+    own_reasons = {START_TIMEOUT: policy.start_timeout_seconds, NODE_FAILURE: policy.node_failure}
+    reasons = (*JOB_FAILURE_REASONS, *(reason for reason, field in own_reasons.items() if field is not None))
+    yield from _check_gates(subject)
     yield from check_replicas(subject, subject.entries)
     for path, rule in RULES.each(rules):
-        yield from _rule_name(path.at("name"), rule.name)
+        yield from _check_name(path.at("name"), rule.name)
         yield from unknown_targets(subject, TARGET, rule.target_replicated_jobs, path.at("targetReplicatedJobs"))
-        yield from _reasons(path.at("onJobFailureReasons"), rule.on_job_failure_reasons, known)
+        yield from _check_reasons(path.at("onJobFailureReasons"), rule.on_job_failure_reasons, reasons)
         if action_of(rule.action).scope is Scope.NOTHING and rule.max_restarts is not None:
             yield NOTHING_TO_LIMIT.at(path.at("maxRestarts"), rule.max_restarts, action=rule.action)
     yield from _repeated_names(rules)
 
 
-def _gates(subject: Subject) -> Iterator[FieldError]:
+def _check_gates(subject: Subject) -> Iterator[FieldError]:
     for path, action, *_ in named_actions(subject.failure_policy):
         if not action.enabled(subject.gates):
             refusal = RESTART_JOB_GATE if action in _GO_ACTIONS else RESTART_REPLICATED_JOB_GATE
@@ -141,9 +141,9 @@ def _gates(subject: Subject) -> Iterator[FieldError]:
 
 
 def check_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
-    """ReplicatedJobs have few enough Jobs for the status to count the restarts of each."""
-    named_by_rules = dict.fromkeys(named.action for named in named_actions(subject.failure_policy))
-    actions = [action for action in named_by_rules if action.restarts_part and action.enabled(subject.gates)]
+    """Check that the ReplicatedJobs have few enough Jobs for the status to count the restarts of each Job."""
+    policy_actions = dict.fromkeys(named.action for named in named_actions(subject.failure_policy))
+    actions = [action for action in policy_actions if action.restarts_part and action.enabled(subject.gates)]
     if not actions:
         return
     rule = RESTART_REPLICATED_JOB_REPLICAS if set(actions).isdisjoint(_GO_ACTIONS) else RESTART_JOB_REPLICAS
@@ -153,7 +153,7 @@ def check_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[Field
             yield rule.at(entry.path.at("replicas"), entry.rjob.replicas, action=names)
 
 
-def _rule_name(path: Path, name: str) -> Iterator[FieldError]:
+def _check_name(path: Path, name: str) -> Iterator[FieldError]:
     length = byte_length(name)
     if not 1 <= length <= _MAX_NAME:
         yield NAME_LENGTH.at(path, name, length=length)
@@ -161,21 +161,21 @@ def _rule_name(path: Path, name: str) -> Iterator[FieldError]:
         yield NAME_FORM.at(path, name, name=name)
 
 
-def _reasons(path: Path, reasons: Sequence[str], known: Sequence[str]) -> Iterator[FieldError]:
+def _check_reasons(path: Path, reasons: Sequence[str], valid_reasons: Sequence[str]) -> Iterator[FieldError]:
     for reason_path, reason in path.each(reasons):
-        if reason not in known:
-            names = (
+        if reason not in valid_reasons:
+            advice = (
                 _OF_PODS.get(reason.lower())
                 or _OF_FIELDS.get(reason)
-                or partial(did_you_mean, reason, known, intro="the reasons are")
+                or partial(did_you_mean, reason, valid_reasons, intro="the reasons are")
             )
-            yield REASON.at(reason_path, reason, reason=reason, names_that_exist=names)
+            yield REASON.at(reason_path, reason, reason=reason, names_that_exist=advice)
 
 
 def _repeated_names(rules: Iterable[FailurePolicyRule]) -> Iterator[FieldError]:
-    indices: dict[str, list[int]] = {}
+    indices_by_name: dict[str, list[int]] = {}
     for i, rule in enumerate(rules):
-        indices.setdefault(rule.name, []).append(i)
-    for name, same in indices.items():
-        if len(same) > 1:
-            yield NAMES_UNIQUE.at(RULES.at(same[1], "name"), name, indices=" ".join(map(str, same)), name=name)
+        indices_by_name.setdefault(rule.name, []).append(i)
+    for name, indices in indices_by_name.items():
+        if len(indices) > 1:
+            yield NAMES_UNIQUE.at(RULES.at(indices[1], "name"), name, indices=" ".join(map(str, indices)), name=name)

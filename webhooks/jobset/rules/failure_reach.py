@@ -87,7 +87,7 @@ def _unusable_patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldErro
 
 
 def _impossible_reasons(path: Path, rule: FailurePolicyRule, subject: Subject) -> Iterator[FieldError]:
-    """Findings about reasons for which no target can fail, because it lacks the field that leads to them."""
+    """Findings about reasons for which no target can fail, because no target has the field that leads to the reason."""
     for reason_path, reason in path.each(rule.on_job_failure_reasons[:MAX_COMPARED]):
         field, _ = _FIELD_OF_REASON.get(reason, ("", None))
         if field and not any(_can_fail_for(entry, reason) for entry in subject.targets(rule.target_replicated_jobs)):
@@ -112,7 +112,7 @@ def _can_fail_for(entry: Entry, reason: str) -> bool:
 
 
 def _impossible_exit_codes(path: Path, rule: FailurePolicyRule, subject: Subject) -> Iterator[FieldError]:
-    """Findings about exit codes that make no Job fail: a deadline decides, or the Job starts the pod again."""
+    """Findings about exit codes that never match: a deadline decides, or the Job creates the pod again."""
     codes = rule.on_exit_codes
     if codes is None or not codes.values:
         return
@@ -124,21 +124,21 @@ def _impossible_exit_codes(path: Path, rule: FailurePolicyRule, subject: Subject
 
 
 def _retries(entry: Entry, codes: OnExitCodes) -> bool:
-    """Whether no pod that ended with one of these codes makes its Job fail.
+    """Whether the Job creates every pod again that has ended with one of these codes.
 
-    The Job's own podFailurePolicy comes first, and so does another container that has ended with a permanent code.
+    The Job's own podFailurePolicy decides before, and so does another container that has ended with a permanent code.
     """
     policy = entry.rjob.exit_code_policy
     if policy is None or dig(entry.job.pod_failure_policy, "rules"):
         return False
     permanent, retryable = meanings(policy)
-    same_container = policy.container_name in {"", codes.container_name}
-    no_other_decides = bool(policy.container_name) or len(entry.containers) == 1 or not permanent
-    return same_container and no_other_decides and set(codes.values) <= set(retryable)
+    is_same_container = policy.container_name in {"", codes.container_name}
+    is_only_container = bool(policy.container_name) or len(entry.containers) == 1 or not permanent
+    return is_same_container and is_only_container and set(codes.values) <= set(retryable)
 
 
 def _unreachable_rules(subject: Subject, rules: tuple[FailurePolicyRule, ...]) -> Iterator[FieldError]:
-    """Findings about rules that come after a rule that matches all of their failures."""
+    """Findings about rules after a rule that matches all failures that they match."""
     all_names = frozenset(subject.names)
     targets = [frozenset(rule.target_replicated_jobs) or all_names for rule in rules]
     for j, later in enumerate(rules):
@@ -149,7 +149,7 @@ def _unreachable_rules(subject: Subject, rules: tuple[FailurePolicyRule, ...]) -
 
 
 def _matches_all_of(wide: FailurePolicyRule, narrow: FailurePolicyRule) -> bool:
-    """Whether `wide` surely matches every failure that `narrow` matches, if targets are ignored."""
+    """Whether `wide` certainly matches every failure that `narrow` matches, if targets are ignored."""
     return (
         _takes_all(wide.on_job_failure_reasons, narrow.on_job_failure_reasons)
         and _takes_all(wide.on_job_failure_message_patterns, narrow.on_job_failure_message_patterns)
@@ -159,12 +159,12 @@ def _matches_all_of(wide: FailurePolicyRule, narrow: FailurePolicyRule) -> bool:
 
 
 def _takes_all(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
-    """Whether `wide` matches everything that `narrow` matches. An empty list matches everything."""
+    """Whether `wide` matches every text that `narrow` matches. An empty list matches every text."""
     return not wide or (bool(narrow) and set(wide) >= set(narrow))
 
 
 def _takes_all_codes(wide: OnExitCodes | None, narrow: OnExitCodes | None) -> bool:
-    """Whether `wide` matches every exit code that `narrow` matches, which `In` never does for `NotIn`."""
+    """Whether `wide` matches every exit code that `narrow` matches. `In` never matches all codes of a `NotIn`."""
     if wide is None or narrow is None:
         return wide is None
     if wide.container_name not in {"", narrow.container_name}:

@@ -1,4 +1,4 @@
-"""Fields that need a feature gate each: the deadline, the time limit for the start, and those about nodes."""
+"""Fields with a feature gate of their own: the deadline, the time limit for the start, and fields about nodes."""
 
 from collections.abc import Iterable, Iterator
 
@@ -41,7 +41,7 @@ def check_gates(subject: Subject) -> Iterator[FieldError]:
 
 
 def check_deadline_gate(subject: Subject) -> Iterator[FieldError]:
-    """The deadline without its gate; the only one of these fields that an update may change."""
+    """A finding about the deadline if its gate is off. Of these fields, an update may change only the deadline."""
     return _without_gate(subject, _FIELDS[:1])
 
 

@@ -24,22 +24,23 @@ IN_A_ROW = Source("docs/concepts/recovery.md#how-long-pods-take-to-end").warning
 
 
 def check_grace_periods(subject: Subject) -> Iterator[FieldError]:
-    """Findings about a restart that waits for one grace period after the other, if one was made longer.
+    """A warning about a restart that waits for two grace periods, one after the other, if one is not the default.
 
-    The two default ones do not cause a warning: nearly every set has them, and most programs end at SIGTERM.
+    Two default grace periods cause no warning: nearly every set has them, and most programs end at SIGTERM.
     """
     policy = subject.failure_policy
-    of_all = [_seconds(entry) for entry in subject.entries]
-    of_failed = [_seconds(entry) for entry in subject.entries if pods_at_once(entry.job) > 1]
-    single = sum(entry.rjob.replicas for entry in subject.entries) < 2
-    if not policy.max_restarts or policy.restart_strategy == IN_PLACE or policy.fail_on == "FailureTarget" or single:
+    periods = [_seconds(entry) for entry in subject.entries]
+    periods_of_failed_job = [_seconds(entry) for entry in subject.entries if pods_at_once(entry.job) > 1]
+    has_one_job = sum(entry.rjob.replicas for entry in subject.entries) < 2
+    ends_at_once = policy.restart_strategy == IN_PLACE or policy.fail_on == "FailureTarget" or has_one_job
+    if not policy.max_restarts or ends_at_once:
         return
-    seconds = max(of_failed, default=0) + max(of_all, default=0)
-    if of_failed and seconds > 2 * _DEFAULT_SECONDS:
+    seconds = max(periods_of_failed_job, default=0) + max(periods, default=0)
+    if periods_of_failed_job and seconds > 2 * _DEFAULT_SECONDS:
         yield IN_A_ROW.at(FAILURE.at("failOn"), policy.fail_on, seconds=seconds)
 
 
 def _seconds(entry: Entry) -> int:
-    """The grace period of the pods, if it is valid."""
+    """The grace period of the pods; the default for an invalid or absent one."""
     seconds = dig(entry.rjob.pod_spec, "terminationGracePeriodSeconds")
     return seconds if isinstance(seconds, int) else _DEFAULT_SECONDS

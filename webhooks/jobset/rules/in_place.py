@@ -1,4 +1,4 @@
-"""In-place restart: its requirements of Jobs.
+"""In-place restart, and what it requires of Jobs.
 
 See docs/reference/validation.md#in-place-restart.
 """
@@ -39,13 +39,13 @@ COMPLETIONS = _DOCS.error(
 
 
 def check_gate(subject: Subject) -> Iterator[FieldError]:
-    """The strategy needs its feature gate."""
+    """A finding about the strategy if its feature gate is off."""
     if subject.failure_policy.restart_strategy == IN_PLACE and not subject.gates["InPlaceRestart"]:
         yield GATE.at(SPEC.at("failurePolicy", "restartStrategy"))
 
 
 def check_job_template(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Jobs must keep their pods, replace them only once they have failed, and run all at once; not for spares."""
+    """Check that Jobs keep their pods, replace only failed pods, and run all pods at once. Spares are exempt."""
     if subject.failure_policy.restart_strategy != IN_PLACE or entry.rjob.spare_for:
         return
     job, path, name = entry.job, entry.job_path, entry.rjob.name

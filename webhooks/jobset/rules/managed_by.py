@@ -1,4 +1,4 @@
-"""Name of the managing controller, of the JobSet and of its Jobs.
+"""Names of the controllers that manage the JobSet and its Jobs, and copies by MultiKueue.
 
 See docs/reference/validation.md#managedby.
 """
@@ -61,26 +61,26 @@ def check_copied_fields(subject: Subject) -> Iterator[FieldError]:
     is_sent = subject.js.spec.managed_by == MULTIKUEUE
     if not is_sent and not (MULTIKUEUE_ORIGIN in labels and OWN_FIELDS_COPY in annotations):
         return
-    sent, own = read_values(annotations.get(OWN_FIELDS_COPY)), own_values(subject.raw_spec, Work())
-    difference = misfit(own, sent or {}) if is_sent else misfit(sent, own)
+    sent_values, own = read_values(annotations.get(OWN_FIELDS_COPY)), own_values(subject.raw_spec, Work())
+    difference = misfit(own, sent_values or {}) if is_sent else misfit(sent_values, own)
     if difference is not None:
         rule, path = (NOT_SENT, PATH) if is_sent else (ALTERED, ANNOTATION)
         yield rule.at(path, place=difference, key=OWN_FIELDS_COPY)
     elif is_sent:
         sent_fields = [(field, path) for _, path, field, value in own_locations(subject.raw_spec) if field.acts(value)]
-        first = {field.happens: path for field, path in reversed(sent_fields)}
-        yield from (DROPPED.at(path, happens=happens) for happens, path in first.items())
+        first_paths = {field.happens: path for field, path in reversed(sent_fields)}
+        yield from (DROPPED.at(path, happens=happens) for happens, path in first_paths.items())
 
 
 def check_jobs(_: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Findings about Jobs that are managed by another controller than that of Kubernetes."""
+    """A finding about Jobs that another controller than the Job controller of Kubernetes manages."""
     name = entry.job.managed_by
     if name and name != JOB_CONTROLLER and entry.rjob.replicas:
         yield JOBS.at(entry.job_path.at("managedBy"), name, name=name)
 
 
 def check_manager_name(subject: Subject) -> Iterator[FieldError]:
-    """Form and length; for a value that is empty or lacks a part, the form is not reported again."""
+    """Check the form and the length of managedBy."""
     value = subject.js.spec.managed_by
     if value is None:
         return

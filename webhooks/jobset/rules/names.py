@@ -1,4 +1,4 @@
-"""Names that Kubernetes has to accept: of Jobs, pods, groups and the Service.
+"""Names of Jobs, pods, groups and the Service, which Kubernetes has to accept.
 
 See docs/reference/validation.md#names.
 """
@@ -52,43 +52,42 @@ POD_LENGTH = _DOCS.error(
     "{change}",
 )
 OF_JOBS = (JOB, JOB_LENGTH, POD_LENGTH)
-"""Rules about names that are made of the JobSet's and a ReplicatedJob's."""
+"""Rules about names that are composed of the names of the JobSet and of a ReplicatedJob."""
 
 
 def check_subdomain(subject: Subject) -> Iterator[FieldError]:
-    """The name of the headless Service."""
+    """Check the name of the headless Service."""
     network = subject.js.spec.network
     if network is None or not network.subdomain:
         return
     path, name = SPEC.at("network", "subdomain"), network.subdomain
     for complaint in dns1123_subdomain(name):
-        yield SUBDOMAIN.at(path, name, complaint=complaint, example=_like(name))
-    yield from _label((SUBDOMAIN, SUBDOMAIN_LENGTH), path, name)
+        yield SUBDOMAIN.at(path, name, complaint=complaint, example=_example(name))
+    yield from _check_label((SUBDOMAIN, SUBDOMAIN_LENGTH), path, name)
 
 
 def check_pod_count(_: Subject, entry: Entry) -> Iterator[FieldError]:
-    """The number of pods fits into 32 bits."""
+    """Check that the number of pods fits into 32 bits."""
     rjob = entry.rjob
     parallelism = 1 if entry.job.parallelism is None else entry.job.parallelism
     if parallelism * rjob.replicas > MAX_INT32:
-        most = MAX_INT32 // parallelism
-        yield POD_COUNT.at(entry.path.at("replicas"), rjob.replicas, name=rjob.name, parallelism=parallelism, most=most)
+        words = {"name": rjob.name, "parallelism": parallelism, "most": MAX_INT32 // parallelism}
+        yield POD_COUNT.at(entry.path.at("replicas"), rjob.replicas, **words)
 
 
 def check_group_name(_: Subject, entry: Entry) -> Iterator[FieldError]:
-    """The group is a label value."""
-    group = entry.rjob.group_name
-    yield from _label((GROUP, GROUP_LENGTH), entry.path.at("groupName"), group)
+    """Check that the group name is a DNS label."""
+    yield from _check_label((GROUP, GROUP_LENGTH), entry.path.at("groupName"), entry.rjob.group_name)
 
 
 def check_name(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """The name is not empty. The schema requires it; the webhook sets an empty one, with which rules work."""
+    """Check that the name is not empty. The mutating webhook sets an empty name if it is absent."""
     if not entry.rjob.name:
         yield UNNAMED.at(entry.path.at("name"), first=job_name(subject.name, "", 0))
 
 
 def check_job_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """The longest Job name. The fix says which of the names in it has to change."""
+    """Check the longest Job name. The fix says whether the JobSet or the ReplicatedJob has to be renamed."""
     name, rjob = longest_job_name(subject, entry), entry.rjob.name
     path = entry.path.at("name")
     for complaint in dns1035_label(name):
@@ -100,7 +99,7 @@ def check_job_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def check_pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """The length of the longest pod name, whose form is that of the Job name. The message shows the Job name."""
+    """Check the length of the longest pod name. The message shows the Job name, whose form is checked already."""
     if entry.job.completion_mode != "Indexed" or entry.job.completions is None:
         return
     rjob = entry.rjob
@@ -124,19 +123,20 @@ def _own(subject: Subject) -> blame.Own:
 
 
 def longest_job_name(subject: Subject, entry: Entry) -> str:
-    """Name of the Job with the highest index."""
+    """The name of the Job with the highest index."""
     return job_name(subject.name, entry.rjob.name, entry.rjob.replicas - 1)
 
 
-def _label(rules: tuple[Rule, Rule], path: Path, text: str) -> Iterator[FieldError]:
+def _check_label(rules: tuple[Rule, Rule], path: Path, text: str) -> Iterator[FieldError]:
+    """Check that a text is a DNS label. `rules`: about its form, and about its length."""
     form, length = rules
     for complaint in dns1035_label(text):
         if complaint == TOO_LONG_LABEL:
             yield length.at(path, text, excess=byte_length(text) - MAX_LABEL)
         else:
-            yield form.at(path, text, complaint=complaint, example=_like(text))
+            yield form.at(path, text, complaint=complaint, example=_example(text))
 
 
-def _like(text: str) -> str:
+def _example(text: str) -> str:
     example = as_label(text)
     return f", such as {quote(example)}" if example else ""

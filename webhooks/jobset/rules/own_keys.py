@@ -1,4 +1,4 @@
-"""Labels and annotations without effect: misspelt keys of JobSet, Kueue's label on a template. Warnings only. Pure.
+"""Labels and annotations without effect: misspelled keys of JobSet, Kueue's label on a template. Warnings only. Pure.
 
 See docs/reference/validation.md#labels-and-annotations.
 """
@@ -15,7 +15,7 @@ from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.subject import Subject
 
 LONGEST_KEY = max(map(len, OUR_PREFIXES)) + MAX_LABEL
-"""At most this many characters of a key are valid: a longer key is an error of its own."""
+"""Characters of the longest valid key: another rule refuses a longer key."""
 
 UNKNOWN = Source("docs/reference/validation.md#labels-and-annotations").warning(
     "unknown-key",
@@ -30,7 +30,10 @@ QUEUE = Source("docs/reference/validation.md#labels-and-annotations").warning(
 
 
 def check_queue_label(js: Subject) -> Iterator[FieldError]:
-    """Kueue's queue label on a template, if the JobSet has no queue label: the set runs without a quota, or never."""
+    """Findings about Kueue's queue label on templates of a JobSet without a queue label.
+
+    Such a set runs without a quota, or never.
+    """
     if QUEUE_NAME in js.js.metadata.labels:
         return
     for entry in js.entries[:MAX_FINDINGS]:
@@ -41,7 +44,7 @@ def check_queue_label(js: Subject) -> Iterator[FieldError]:
 
 
 def check_unknown_keys(js: Subject) -> Iterator[FieldError]:
-    """Unknown keys with a prefix of JobSet, on the set, on Job templates and on pod templates."""
+    """Findings about unknown keys with a prefix of JobSet, on the set, on Job templates and on pod templates."""
     yield from islice(
         (UNKNOWN.at(path.at(key), guess=partial(_suggestion, key)) for path, key in _unknown_keys(js)), MAX_FINDINGS
     )
@@ -65,7 +68,7 @@ def _unknown_keys(js: Subject) -> Iterator[tuple[Path, str]]:
 
 
 def _suggestion(key: str) -> str:
-    """A fix for an unknown key: the most similar known key, compared without prefixes, which are alike."""
+    """A fix for an unknown key: the known key with the most similar name, whatever their prefixes."""
     name = key.rpartition("/")[2]
     for known_keys in (SET_BY_USERS, sorted(OUR_KEYS)):
         keys_by_name = {known_key.rpartition("/")[2]: known_key for known_key in known_keys}

@@ -1,4 +1,4 @@
-"""Numbers that every schema accepts and that contradict each other. Warnings only. Pure.
+"""Numbers that are valid, but contradict each other. Warnings only. Pure.
 
 See docs/reference/validation.md#own-numbers.
 """
@@ -15,14 +15,14 @@ from kube.model.jsontree import dig, items
 from kube.model.quantity import parse_quantity
 from webhooks.jobset.rules import MAX_FINDINGS, Source
 from webhooks.jobset.rules.failure import FAILURE
-from webhooks.jobset.rules.placement import by_affinity
+from webhooks.jobset.rules.placement import affinity_topology
 from webhooks.jobset.subject import Entry, Subject
 
 _TOPOLOGY, _CHIPS = "cloud.google.com/gke-tpu-topology", "google.com/tpu"
 _LARGEST_HOST = 8
-"""Chips of the largest node that is a whole slice: only a larger topology has certainly several nodes."""
+"""Chips of the largest slice that is one node: a larger topology certainly has several nodes."""
 _MAX_TERMS = 8
-"""Constraints and terms of a pod that are checked."""
+"""The most constraints, and the most terms, of a pod that are checked."""
 _NARROWING = ("matchLabelKeys", "mismatchLabelKeys", "namespaceSelector", "namespaces", "nodeAffinityPolicy")
 
 _DOCS = Source("docs/reference/validation.md#own-numbers")
@@ -62,13 +62,11 @@ def check_endless_containers(js: Subject) -> Iterator[FieldError]:
     policy = js.js.spec.success_policy
     if policy and (policy.operator == "Any" or policy.min_succeeded is not None):
         return
-    found = (
-        error for entry in js.targets(policy.target_replicated_jobs if policy else ()) for error in _endless(entry)
-    )
-    yield from islice(found, MAX_FINDINGS)
+    targets = js.targets(policy.target_replicated_jobs if policy else ())
+    yield from islice((error for entry in targets for error in _check_restart_policies(entry)), MAX_FINDINGS)
 
 
-def _endless(entry: Entry) -> Iterator[FieldError]:
+def _check_restart_policies(entry: Entry) -> Iterator[FieldError]:
     for path, container in entry.pod_path.at("spec", "containers").each(entry.job.template.spec.containers):
         if container.restart_policy == "Always" and entry.pod_count:
             yield NEVER_ENDS.at(path.at("restartPolicy"), container.restart_policy)
@@ -78,30 +76,31 @@ def _check_entry(js: Subject, entry: Entry) -> Iterator[FieldError]:
     if entry.job.active_deadline_seconds == 0 and entry.rjob.replicas:
         yield DEADLINE_ZERO.at(entry.job_path.at("activeDeadlineSeconds"), 0)
     if entry.pod_count:
-        yield from _apart(js, entry)
-        yield from _chips(js, entry)
+        yield from _check_terms(js, entry)
+        yield from _check_chips(js, entry)
 
 
-def _apart(js: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Findings about terms that keep pods of a Job out of its own domain."""
-    topology, pods = by_affinity(js, entry), pods_at_once(entry.job)
+def _check_terms(js: Subject, entry: Entry) -> Iterator[FieldError]:
+    """Findings about terms that keep pods of an exclusive Job out of the Job's domain."""
+    topology, pods = affinity_topology(js, entry), pods_at_once(entry.job)
     if topology is None or pods < 2:
         return
     spec, path = entry.rjob.pod_spec, entry.pod_path.at("spec")
     labels = {**entry.job.template.metadata.labels, JOBSET_NAME: js.name, REPLICATED_JOB_NAME: entry.rjob.name}
-    for field_path, term, most in (*_anti_affinity(spec, path), *_spread(spec, path)):
-        if most < pods and dig(term, "topologyKey") == topology and _selects(term, labels):
-            yield TERMS_APART.at(field_path, topology, pods=pods, key=topology, most=most)
+    for field_path, term, limit in (*_anti_affinity_terms(spec, path), *_spread_constraints(spec, path)):
+        if limit < pods and dig(term, "topologyKey") == topology and _selects(term, labels):
+            yield TERMS_APART.at(field_path, topology, pods=pods, key=topology, most=limit)
 
 
-def _anti_affinity(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:
+def _anti_affinity_terms(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:
+    """Path, term, and the most pods that the term allows in one domain."""
     parts = ("affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     for term in items(spec, *parts)[:_MAX_TERMS]:
-        yield path.at(*parts[:2]), term, 1  # the whole path would take the room of the fix
+        yield path.at(*parts[:2]), term, 1  # the whole path would leave no room for the fix
 
 
-def _spread(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:
-    """Findings about constraints that need several domains: in a single one, any number of pods fits."""
+def _spread_constraints(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:
+    """Path, constraint, and the most pods that the constraint allows in one domain while it needs several domains."""
     key = "topologySpreadConstraints"
     for field_path, term in path.at(key).each(items(spec, key)[:_MAX_TERMS]):
         skew, domains = dig(term, "maxSkew"), dig(term, "minDomains")
@@ -111,22 +110,25 @@ def _spread(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:
 
 
 def _selects(term: Any, labels: dict[str, Any]) -> bool:
-    """Whether a term that has only labels selects these pods."""
+    """Whether a term selects pods with these labels; False for a term that has more than labels."""
     selector = dig(term, "labelSelector")
-    wanted = dig(selector, "matchLabels")
-    narrowed = dig(selector, "matchExpressions") or any(dig(term, key) for key in _NARROWING)
-    if narrowed or not isinstance(wanted, dict) or not wanted:
+    match_labels = dig(selector, "matchLabels")
+    has_more = dig(selector, "matchExpressions") or any(dig(term, key) for key in _NARROWING)
+    if has_more or not isinstance(match_labels, dict) or not match_labels:
         return False
-    return all(labels.get(key) == value for key, value in wanted.items())
+    return all(labels.get(key) == value for key, value in match_labels.items())
 
 
-def _chips(js: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Findings about pods that do not fill TPU slices of several nodes; in exclusive placement, those of a Job."""
+def _check_chips(js: Subject, entry: Entry) -> Iterator[FieldError]:
+    """A finding about pods that do not fill TPU slices of several nodes.
+
+    With exclusive placement the pods of one Job have to fill them, else the pods of the ReplicatedJob.
+    """
     topology = dig(entry.rjob.pod_spec, "nodeSelector", _TOPOLOGY)
     sides = topology[:40].split("x") if isinstance(topology, str) else []
     if not sides or not all(side.isascii() and side.isdigit() for side in sides):
         return
-    pods = entry.pod_count if by_affinity(js, entry) is None else pods_at_once(entry.job)
+    pods = entry.pod_count if affinity_topology(js, entry) is None else pods_at_once(entry.job)
     chips, each = prod(map(int, sides)), _chips_of_pod(entry)
     if chips > _LARGEST_HOST and each and each * pods % chips:
         field_path = entry.pod_path.at("spec", "nodeSelector", _TOPOLOGY)
@@ -134,7 +136,7 @@ def _chips(js: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def _chips_of_pod(entry: Entry) -> int:
-    """Chips that the containers of a pod request; 0 if that is not a whole number."""
+    """Chips that the containers of a pod request; an invalid amount counts as 0."""
     count = 0
     for container in items(entry.rjob.pod_spec, "containers"):
         amount = parse_quantity(str(dig(container, "resources", "limits", _CHIPS) or 0)[:20])

@@ -1,10 +1,10 @@
-"""Exclusive placement: its annotations, and the levels on which they have to be.
+"""Exclusive placement: its annotations, and the levels (JobSet, Job template, pod template) that have them.
 
 See docs/reference/validation.md#exclusive-placement.
 
-The JobSet's and the Job template's annotations are put on the pods by the controller; those on the pod template are on
-the pods anyway. The node-selector annotation counts for the controller only beside an exclusive-topology annotation on
-the same level.
+The controller puts the annotations of the JobSet and of the Job template on the pods, which have the annotations of the
+pod template anyway. The node-selector annotation counts for the controller only beside an exclusive-topology annotation
+on the same level.
 """
 
 from collections.abc import Iterator
@@ -67,12 +67,12 @@ WITHOUT_WEBHOOKS = Source("manifests/README.md").warning(
 
 
 def check_jobset(subject: Subject) -> Iterator[FieldError]:
-    """Placement annotations of the JobSet itself."""
+    """Check the placement annotations of the JobSet itself."""
     annotations, namespace = subject.js.metadata.annotations, subject.js.metadata.namespace
-    topologies = (by_affinity(subject, entry) for entry in subject.entries)
+    topologies = (affinity_topology(subject, entry) for entry in subject.entries)
     topology = next((key for key in topologies if key is not None), None)
     if EXCLUSIVE_TOPOLOGY in annotations:
-        yield from _topology_key(_META, annotations)
+        yield from _check_topology(_META, annotations)
     elif NODE_SELECTOR_STRATEGY in annotations:
         yield _strategy_without_topology(_META, annotations, topology)
     if topology is not None and namespace in EXCLUDED_NAMESPACES:
@@ -80,31 +80,31 @@ def check_jobset(subject: Subject) -> Iterator[FieldError]:
 
 
 def check_replicated_job(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Placement of one ReplicatedJob, from the annotations of all three levels."""
+    """Check the placement of one ReplicatedJob, by the annotations of all three levels."""
     on_job = entry.template.metadata.annotations
     job_path = entry.path.at("template").at(*_META.parts)
-    topology = by_affinity(subject, entry)
+    topology = affinity_topology(subject, entry)
     if EXCLUSIVE_TOPOLOGY in on_job:
-        yield from _topology_key(job_path, on_job)
+        yield from _check_topology(job_path, on_job)
     elif NODE_SELECTOR_STRATEGY in on_job:
         yield _strategy_without_topology(job_path, on_job, topology)
     if NODE_SELECTOR_STRATEGY in placement_annotations(subject.js, entry.rjob):
-        yield from _selector_length(subject, entry)
+        yield from _check_selector_value(subject, entry)
     else:
-        yield from _on_pods(subject, entry, topology)
-        on_pod, indexed = entry.job.template.metadata.annotations, entry.job.completion_mode == "Indexed"
-        if topology is not None and not indexed and NODE_SELECTOR_STRATEGY not in on_pod:
+        yield from _check_pod_template(subject, entry, topology)
+        on_pod, is_indexed = entry.job.template.metadata.annotations, entry.job.completion_mode == "Indexed"
+        if topology is not None and not is_indexed and NODE_SELECTOR_STRATEGY not in on_pod:
             path = entry.job_path.at("completionMode")
             rule = NON_INDEXED if entry.rjob.replicas else NON_INDEXED_EMPTY
             yield rule.at(path, entry.job.completion_mode, topology=topology, key=EXCLUSIVE_TOPOLOGY)
 
 
-def by_affinity(subject: Subject, entry: Entry) -> str | None:
-    """The topology by which pods of a ReplicatedJob would be placed without the node-selector strategy, if any."""
-    by_controller = placement_annotations(subject.js, entry.rjob)
-    if NODE_SELECTOR_STRATEGY in by_controller:
+def affinity_topology(subject: Subject, entry: Entry) -> str | None:
+    """The topology by which affinity places the Jobs of a ReplicatedJob exclusively; None if it does not."""
+    annotations = placement_annotations(subject.js, entry.rjob)
+    if NODE_SELECTOR_STRATEGY in annotations:
         return None
-    return by_controller.get(EXCLUSIVE_TOPOLOGY, entry.job.template.metadata.annotations.get(EXCLUSIVE_TOPOLOGY))
+    return annotations.get(EXCLUSIVE_TOPOLOGY, entry.job.template.metadata.annotations.get(EXCLUSIVE_TOPOLOGY))
 
 
 def _strategy_without_topology(path: Path, annotations: dict[str, str], topology: str | None) -> FieldError:
@@ -117,24 +117,24 @@ def _strategy_without_topology(path: Path, annotations: dict[str, str], topology
     )
 
 
-def _on_pods(subject: Subject, entry: Entry, topology: str | None) -> Iterator[FieldError]:
-    """Placement annotations of a pod template, if the node-selector strategy is not in force."""
+def _check_pod_template(subject: Subject, entry: Entry, topology: str | None) -> Iterator[FieldError]:
+    """Check the placement annotations of a pod template, if the node-selector strategy is not in force."""
     on_pod, path = entry.job.template.metadata.annotations, entry.pod_path.at(*_META.parts)
     if EXCLUSIVE_TOPOLOGY in on_pod and NODE_SELECTOR_STRATEGY in on_pod:
         yield POD_TEMPLATE.at(path.at(NODE_SELECTOR_STRATEGY), on_pod[NODE_SELECTOR_STRATEGY])
     elif NODE_SELECTOR_STRATEGY in on_pod:
         yield _strategy_without_topology(path, on_pod, topology)
     elif EXCLUSIVE_TOPOLOGY in on_pod and EXCLUSIVE_TOPOLOGY not in placement_annotations(subject.js, entry.rjob):
-        yield from _topology_key(path, on_pod)
+        yield from _check_topology(path, on_pod)
 
 
-def _topology_key(path: Path, annotations: dict[str, str]) -> Iterator[FieldError]:
+def _check_topology(path: Path, annotations: dict[str, str]) -> Iterator[FieldError]:
     topology = annotations[EXCLUSIVE_TOPOLOGY]
     for complaint in qualified_name(topology):
         yield TOPOLOGY_KEY.at(path.at(EXCLUSIVE_TOPOLOGY), topology, complaint=complaint)
 
 
-def _selector_length(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+def _check_selector_value(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     value = namespaced_job(subject.js.metadata.namespace or "default", longest_job_name(subject, entry))
     excess = byte_length(value) - MAX_LABEL
     if entry.rjob.replicas and excess > 0:

@@ -24,7 +24,7 @@ from webhooks.jobset.subject import Container, Entry, Subject
 _FLAG = re.compile(r"--nnodes(?:=|[ \t]+)[\"']?(\d{1,9})(?![\w:.])", re.ASCII)
 _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 _OTHER_RANK = re.compile(r"(?i)hostname|(?<![a-z])job[-_](?:(?:global|group)[-_])?(?:index|name)|metadata\.name\b")
-"""Texts by which a program may find out the Job of its pod."""
+"""Texts by which a program may learn the Job of its pod."""
 
 _DOCS = Source("docs/reference/validation.md#ranks")
 NODES = _DOCS.warning(
@@ -43,46 +43,50 @@ RESTARTS_ALONE = _DOCS.warning(
 
 
 def check_ranks(js: Subject) -> Iterator[FieldError]:
-    """Numbers and indices that do not fit the pods, at most as many as an answer names."""
-    together = _Together(js)
-    found = (error for entry in js.entries for error in _check_entry(together, entry))
-    yield from islice(found, MAX_FINDINGS)
+    """Findings about numbers and indexes that do not fit the pods, at most as many as an answer lists."""
+    sizes = _GroupSizes(js)
+    findings = (error for entry in js.entries for error in _check_entry(sizes, entry))
+    yield from islice(findings, MAX_FINDINGS)
 
 
-class _Together:
-    """Possible sizes of a group of pods: those of a Job, of a ReplicatedJob, of several of these, of the set."""
+class _GroupSizes:
+    """Possible numbers of pods that work together: of a Job, of one or more ReplicatedJobs, of the set.
+
+    `node_numbers`: by index of a ReplicatedJob, the numbers of nodes in its commands, with their paths.
+    """
 
     def __init__(self, js: Subject) -> None:
         self.js = js
         told = {entry.index for entry in js.entries if not entry.rjob.spare_for and _is_told_nodes(entry)}
-        self.numbers = {
-            entry.index: list(_numbers(entry, follows_jobs=js.gates[elastic.GATE] and told == {entry.index}))
+        self.node_numbers = {
+            entry.index: list(_node_numbers(entry, follows_jobs=js.gates[elastic.GATE] and told == {entry.index}))
             for entry in js.entries
         }
-        self.counts = Counter(entry.pod_count for entry in js.entries)
-        self.of_those = sum(entry.pod_count for entry in js.entries if self.numbers[entry.index])
+        self._entries_by_pods = Counter(entry.pod_count for entry in js.entries)
+        self._pods_with_numbers = sum(entry.pod_count for entry in js.entries if self.node_numbers[entry.index])
 
     def has(self, entry: Entry, count: int) -> bool:
+        """Whether `count` pods, some of them of this ReplicatedJob, may work together."""
         own = entry.pod_count
-        with_another = self.counts[count - own] > (count == 2 * own)
-        return count in {pods_at_once(entry.job), own, self.of_those, self.js.pod_count} or with_another
+        is_sum_of_two = self._entries_by_pods[count - own] > (count == 2 * own)
+        return is_sum_of_two or count in {pods_at_once(entry.job), own, self._pods_with_numbers, self.js.pod_count}
 
 
-def _check_entry(together: _Together, entry: Entry) -> Iterator[FieldError]:
-    numbers = together.numbers[entry.index]
+def _check_entry(sizes: _GroupSizes, entry: Entry) -> Iterator[FieldError]:
+    numbers = sizes.node_numbers[entry.index]
     if len({count for _, count in numbers}) == 1:
         for text_path, count in numbers[:1]:
-            if count > 1 and entry.pod_count and not together.has(entry, count):
-                yield _wrong_number(together, entry, text_path, count)
+            if count > 1 and entry.pod_count and not sizes.has(entry, count):
+                yield _wrong_number(sizes, entry, text_path, count)
     if entry.rjob.replicas > 1 and entry.job.completions == 1 and entry.job.completion_mode != "NonIndexed":
-        yield from _zeros(entry)
-    yield from _restarts_alone(together, entry)
+        yield from _check_indexes(entry)
+    yield from _check_restarts(sizes, entry)
 
 
-def _wrong_number(together: _Together, entry: Entry, text_path: Path, count: int) -> FieldError:
-    of_job, of_entry = pods_at_once(entry.job), entry.pod_count
-    pods = f"{of_job} pods in a Job" + (f", {of_entry} in all its Jobs" if of_entry != of_job else "")
-    numbers = " or ".join(str(number) for number in dict.fromkeys((of_job, of_entry, together.js.pod_count)))
+def _wrong_number(sizes: _GroupSizes, entry: Entry, text_path: Path, count: int) -> FieldError:
+    job_pods, entry_pods = pods_at_once(entry.job), entry.pod_count
+    pods = f"{job_pods} pods in a Job" + (f", {entry_pods} in all its Jobs" if entry_pods != job_pods else "")
+    numbers = " or ".join(str(number) for number in dict.fromkeys((job_pods, entry_pods, sizes.js.pod_count)))
     return NODES.at(
         text_path, count, count=count, pods=pods, pods_of=f"{numbers}, or change parallelism and completions"
     )
@@ -96,24 +100,27 @@ def _is_told_nodes(entry: Entry) -> bool:
     )
 
 
-def _numbers(entry: Entry, *, follows_jobs: bool) -> Iterator[tuple[Path, int]]:
-    """Numbers of nodes as torchrun gets them; ranges are ignored. `follows_jobs`: with `elastic` it may be replaced."""
+def _node_numbers(entry: Entry, *, follows_jobs: bool) -> Iterator[tuple[Path, int]]:
+    """The numbers of nodes that torchrun gets, with their paths; ranges are ignored.
+
+    `follows_jobs`: the controller may replace the number by the present number of Jobs.
+    """
     for path, container in entry.each_container():
         for text_path, variable in path.at("env").each(container.env):
             number = variable.value if isinstance(variable.value, str) else ""
             if variable.name == NODES_VARIABLE and _NUMBER.fullmatch(number):
-                replaced = follows_jobs and pods_at_once(entry.job) == 1 and is_replaced(entry.rjob, number)
-                yield text_path.at("value"), entry.rjob.replicas if replaced else int(number)
+                follows = follows_jobs and pods_at_once(entry.job) == 1 and is_replaced(entry.rjob, number)
+                yield text_path.at("value"), entry.rjob.replicas if follows else int(number)
         texts = list(words(path, container))
         for text_path, text in texts:
-            yield from ((text_path, int(found[1])) for found in _FLAG.finditer(text))
+            yield from ((text_path, int(match[1])) for match in _FLAG.finditer(text))
         for (_, flag), (text_path, text) in pairwise(texts):
             if flag == "--nnodes" and _NUMBER.fullmatch(text):
                 yield text_path, int(text)
 
 
-def _zeros(entry: Entry) -> Iterator[FieldError]:
-    """The first use of the index in each container that does not use the index of its Job."""
+def _check_indexes(entry: Entry) -> Iterator[FieldError]:
+    """A finding for each container that uses the index of its pod, always 0, and nothing that names its Job."""
     if any(_OTHER_RANK.search(path) for path in _fields(entry)):
         return
     for path, container in entry.each_container():
@@ -133,7 +140,7 @@ def _uses_of_index(path: Path, container: Container, texts: list[tuple[Path, str
 
 
 def _fields(entry: Entry) -> Iterator[str]:
-    """Fields of the pod in variables or files of its containers."""
+    """Fields of the pod that its containers get as variables or files."""
     for _, container in entry.each_container():
         yield from (variable.field for variable in container.env)
     for _, volume in entry.each_volume():
@@ -141,11 +148,11 @@ def _fields(entry: Entry) -> Iterator[str]:
             yield str(item)
 
 
-def _restarts_alone(together: _Together, entry: Entry) -> Iterator[FieldError]:
-    """Findings about containers that restart in their pod, of pods that work together, before the set may restart."""
-    policy, job = together.js.failure_policy, entry.job
+def _check_restarts(sizes: _GroupSizes, entry: Entry) -> Iterator[FieldError]:
+    """A finding about pods that work together, if a failed container restarts alone before the set restarts."""
+    policy, job = sizes.js.failure_policy, entry.job
     if not policy.max_restarts or policy.restart_strategy == IN_PLACE or pods_at_once(job) < 2:
         return
     limit = job.backoff_limit or 0
-    if 0 < limit < MAX_INT32 and job.template.spec.restart_policy == "OnFailure" and together.numbers[entry.index]:
+    if 0 < limit < MAX_INT32 and job.template.spec.restart_policy == "OnFailure" and sizes.node_numbers[entry.index]:
         yield RESTARTS_ALONE.at(entry.job_path.at("backoffLimit"), limit, times=limit)

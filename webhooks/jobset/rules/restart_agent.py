@@ -1,4 +1,4 @@
-"""The agent that is put into the pods of a set that restarts in place (spec.failurePolicy.agent).
+"""The agent that the controller adds to the pods of a set that restarts in place (spec.failurePolicy.agent).
 
 See docs/reference/validation.md#agent-for-restarts-in-place.
 """
@@ -73,7 +73,7 @@ _DEFAULT_ACCOUNTS = (None, "", "default")
 
 
 def check_strategy(subject: Subject) -> Iterator[FieldError]:
-    """The agent is for restarts in place."""
+    """Check that a set with the agent restarts in place."""
     policy = subject.failure_policy
     if policy.agent is not None and policy.restart_strategy != "InPlaceRestart":
         yield NO_STRATEGY.at(_AGENT)
@@ -91,15 +91,15 @@ def check_pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         if container.name == NAME:
             yield NAME_TAKEN.at(item_path.at("name"), NAME, name=name)
     if agent.mode == "MainContainer":
-        yield from _main_container(entry)
+        yield from _check_main_container(entry)
     else:
-        yield from _sidecar(subject, entry, agent)
+        yield from _check_sidecar(subject, entry, agent)
 
 
 def check_rights(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Pods that restart in place need an agent, and the agent needs an account with rights."""
-    without = not subject.js.restarts_in_place or not subject.gates["InPlaceRestart"]
-    if without or entry.rjob.name in subject.without_agent:
+    """Check that pods that restart in place have an agent, and that the agent has an account with rights."""
+    restarts_in_place = subject.js.restarts_in_place and subject.gates["InPlaceRestart"]
+    if not restarts_in_place or entry.rjob.name in subject.without_agent:
         return
     pod, path, name = entry.job.template.spec, entry.pod_path.at("spec"), entry.rjob.name
     is_added = agent_of(subject.js) is not None
@@ -115,7 +115,7 @@ def check_rights(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def _may_have_agent(entry: Entry) -> bool:
-    """Whether a container may be an agent: it has the name of its pod as a variable or a file, or an agent's name."""
+    """Whether a container may be an agent: it gets the pod's name by a variable or a file, or is called an agent."""
     if any((volume.downward_api or volume.projected) is not None for _, volume in entry.each_volume()):
         return True
     containers = entry.job.template.spec.all_containers
@@ -130,7 +130,7 @@ def _names_agent(container: Container) -> bool:
 
 
 def check_watchdog(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """A watchdog needs an agent that starts the worker: one that is the command of the same container."""
+    """Check that a container with a watchdog runs its worker by an agent, as only this agent reads the variable."""
     for item_path, container in entry.each_container():
         index = next((i for i, variable in enumerate(container.env) if variable.name == WATCHDOG), None)
         if index is not None and not _names_agent(container) and (words := _why_unread(subject, entry, container)):
@@ -138,7 +138,7 @@ def check_watchdog(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def _why_unread(subject: Subject, entry: Entry, container: Container) -> tuple[str, str] | None:
-    """Why no agent reads the variables of this container, and the remedy."""
+    """Why no agent reads the variables of this container, and the remedy; None if an agent may read them."""
     agent = agent_of(subject.js)
     if agent is None or entry.rjob.name in subject.without_agent:
         if not container.command:
@@ -151,7 +151,7 @@ def _why_unread(subject: Subject, entry: Entry, container: Container) -> tuple[s
     return "it runs the first container only", "set the variable there"
 
 
-def _main_container(entry: Entry) -> Iterator[FieldError]:
+def _check_main_container(entry: Entry) -> Iterator[FieldError]:
     path, pod, name = entry.pod_path.at("spec"), entry.job.template.spec, entry.rjob.name
     for item_path, volume in entry.each_volume():
         if volume.name == NAME:
@@ -163,18 +163,18 @@ def _main_container(entry: Entry) -> Iterator[FieldError]:
             yield NOT_RESTARTED.at(path.at("restartPolicy"), "Never", name=name)
 
 
-def _sidecar(subject: Subject, entry: Entry, agent: RestartAgent) -> Iterator[FieldError]:
+def _check_sidecar(subject: Subject, entry: Entry, agent: RestartAgent) -> Iterator[FieldError]:
     pod, name = entry.job.template.spec, entry.rjob.name
     port = agent.probe_port or DEFAULT_PORT
     for container in pod.all_containers:
         if any(each.container_port == port for each in container.ports):
             yield PORT.at(_AGENT.at("probePort"), port, name=name, container=container.name)
-    if dependent := _who_waits(subject, entry):
-        yield NEVER_READY.at(_AGENT.at("mode"), agent.mode or "Sidecar", name=name, who=dependent)
+    if clause := _dependent_clause(subject, entry):
+        yield NEVER_READY.at(_AGENT.at("mode"), agent.mode or "Sidecar", name=name, who=clause)
 
 
-def _who_waits(subject: Subject, entry: Entry) -> str:
-    """The ReplicatedJobs that start only once this one is ready, as a clause; empty if there are none."""
+def _dependent_clause(subject: Subject, entry: Entry) -> str:
+    """A clause about a ReplicatedJob that starts only once this one is ready; empty if there is none."""
     startup = subject.js.spec.startup_policy
     if startup is not None and startup.startup_policy_order == "InOrder" and entry is not subject.entries[-1]:
         return "startupPolicy InOrder starts the next"

@@ -1,4 +1,8 @@
-"""spec.scheduling, level by level: feature gates, unions, names, and fields that exclude each other."""
+"""spec.scheduling, level by level: feature gates, unions, names, and fields that exclude each other.
+
+A level is the whole set, an entry of `replicatedJobs`, or the `job` of an entry. A line has the levels that apply to
+one pod, from the set down to the pod.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -104,7 +108,7 @@ CLAIM_NAME = Source("Kubernetes 1.37: PodGroup").error(
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The scheduling fields of one level: the whole set, an entry, or with `each_job` the Jobs of an entry."""
+    """The scheduling fields of one level, and the ReplicatedJobs that it is about."""
 
     path: Path
     targets: tuple[str, ...]
@@ -112,11 +116,10 @@ class Level:
     constraints: SchedulingConstraints | None
     mode: DisruptionMode | None
     claims: tuple[GroupResourceClaim, ...] = ()
-    each_job: bool = False
 
     @property
     def topology(self) -> str:
-        """The key; empty if there is none."""
+        """The key of the topology; empty if the level has none."""
         return self.constraints.topology[0].key if self.constraints is not None and self.constraints.topology else ""
 
     @property
@@ -125,67 +128,67 @@ class Level:
 
 
 def lines(subject: Subject) -> Iterator[tuple[Level, ...]]:
-    """The levels from the set down to the pods, for each entry, or the one of the set alone."""
+    """The line of each entry; without entries, the line that has only the level of the set."""
     spec = subject.js.spec.scheduling
     if spec is None:
         return
-    grouped = tuple(entry.rjob.name for entry in subject.entries if not entry.rjob.spare_for)
-    top = Level(SCHEDULING, grouped, spec.scheduling_policy, spec.scheduling_constraints, spec.disruption_mode)
+    names = tuple(entry.rjob.name for entry in subject.entries if not entry.rjob.spare_for)
+    top = Level(SCHEDULING, names, spec.scheduling_policy, spec.scheduling_constraints, spec.disruption_mode)
     for path, entry in ENTRIES.each(spec.replicated_jobs):
-        names = entry.target_replicated_jobs
-        below = [_level(path, names, entry)]
+        lower = [_level(path, entry.target_replicated_jobs, entry)]
         if entry.job is not None:
-            below.append(_level(path.at("job"), names, entry.job))
-        yield (top, *below)
+            lower.append(_level(path.at("job"), entry.target_replicated_jobs, entry.job))
+        yield (top, *lower)
     if not spec.replicated_jobs:
         yield (top,)
 
 
 def _level(path: Path, names: tuple[str, ...], level: EntryScheduling | JobScheduling) -> Level:
-    rules = (level.scheduling_policy, level.scheduling_constraints, level.disruption_mode)
-    return Level(path, names, *rules, level.resource_claims, each_job=isinstance(level, JobScheduling))
+    fields = (level.scheduling_policy, level.scheduling_constraints, level.disruption_mode)
+    return Level(path, names, *fields, level.resource_claims)
 
 
 def levels(subject: Subject) -> Iterator[Level]:
-    """Each level once, the top one first."""
+    """Each level once, the level of the set first."""
     for number, line in enumerate(lines(subject)):
         yield from line[1 if number else 0 :]
 
 
 def check_gates(subject: Subject) -> Iterator[FieldError]:
-    """Without its gates the field is refused; with only the first one it may have one level, as in the Go JobSet."""
+    """Check the feature gates: one for the field, and one for more than one level, which the Go JobSet has not."""
     spec = subject.js.spec.scheduling
     if spec is None or subject.gates[LEVELS_GATE]:
         return
-    found = list(_deeper_levels(subject))
+    level_findings = list(_deeper_levels(subject))
     if subject.gates[GATE]:
-        yield from found
+        yield from level_findings
     else:
-        wanted = f"{GATE}=true" + (f",{LEVELS_GATE}=true" if found else "")
-        yield NO_GATE.at(SCHEDULING, gates=wanted)
+        gates = f"{GATE}=true" + (f",{LEVELS_GATE}=true" if level_findings else "")
+        yield NO_GATE.at(SCHEDULING, gates=gates)
 
 
 def _deeper_levels(subject: Subject) -> Iterator[FieldError]:
-    found = False
-    for k, (top, *below) in enumerate(lines(subject)):
-        if below and top.has_policy and not k:
-            found = True
+    """Findings about levels that need groups of groups."""
+    has_findings = False
+    for k, (top, *lower) in enumerate(lines(subject)):
+        if lower and top.has_policy and not k:
+            has_findings = True
             yield LEVELS.at(ENTRIES, what="a level below the whole set", fix="say it on one of the levels")
-        if len(below) > 1:
-            if below[0].has_policy:
-                found = True
-                yield LEVELS.at(below[1].path, what="a level below the entry", fix="say it on one of the levels")
-            if len(below[1].targets) > 1:
-                found = True
+        if len(lower) > 1:
+            if lower[0].has_policy:
+                has_findings = True
+                yield LEVELS.at(lower[1].path, what="a level below the entry", fix="say it on one of the levels")
+            if len(lower[1].targets) > 1:
+                has_findings = True
                 fix = "give each ReplicatedJob an entry of its own"
-                yield LEVELS.at(below[1].path, what="job for several ReplicatedJobs", fix=fix)
-    if not found and subject.shape is not None and subject.shape.needs_composites:
+                yield LEVELS.at(lower[1].path, what="job for several ReplicatedJobs", fix=fix)
+    if not has_findings and subject.shape is not None and subject.shape.needs_composites:
         feature = "a constraint or mode of the whole set whose ReplicatedJobs do not start together"
         yield LEVELS.at(SCHEDULING, what=feature, fix="say it in an entry for each in replicatedJobs")
 
 
 def check_unions(subject: Subject) -> Iterator[FieldError]:
-    """The CRD's own rules, reported here, since the CRD would report them alone."""
+    """Check rules of the CRD, since the API server would report only these faults."""
     for level in levels(subject):
         if level.policy is not None and (level.policy.basic is None) == (level.policy.gang is None):
             yield _union(subject, POLICY_UNION, level.path.at(POLICY), level.policy.basic is None, ("basic", "gang"))
@@ -197,13 +200,14 @@ def check_unions(subject: Subject) -> Iterator[FieldError]:
                 yield _union(subject, SOURCE_UNION, claim_path, not claim.resource_claim_name, names)
 
 
-def _union(subject: Subject, rule: Rule, path: Path, none: bool, names: tuple[str, str]) -> FieldError:
-    fix = f"add {names[1]}, or {names[0]}" if none else f"remove {names[0]} or {names[1]}"
+def _union(subject: Subject, rule: Rule, path: Path, is_empty: bool, names: tuple[str, str]) -> FieldError:
+    """The finding about a value that has none (`is_empty`), or both, of two fields."""
+    fix = f"add {names[1]}, or {names[0]}" if is_empty else f"remove {names[0]} or {names[1]}"
     return rule.at(path, dig(subject.raw_spec, *path.parts[1:]), fix=fix)
 
 
 def check_names(subject: Subject) -> Iterator[FieldError]:
-    """Topology keys are label keys, and claims have valid names."""
+    """Check that topology keys are label keys, and that claims have valid names."""
     for level in levels(subject):
         if level.constraints is not None and not level.constraints.topology:
             yield TOPOLOGY_MISSING.at(level.path.at(*TOPOLOGY))
@@ -223,12 +227,13 @@ def check_names(subject: Subject) -> Iterator[FieldError]:
 
 
 def check_combinations(subject: Subject) -> Iterator[FieldError]:
-    """Fields of a level that exclude each other, or fields of the levels above."""
+    """Findings about fields of a level that exclude each other, or fields of the levels above."""
     for line in lines(subject):
-        *above, last = line
-        if last.policy is not None and last.policy.basic is not None and last.mode is not None and last.mode.all:
-            yield BASIC_ALL.at(last.path.at(MODE), {"all": {}})
-        if above and len(line) > 2 and line[1].claims:
+        lowest = line[-1]
+        is_basic = lowest.policy is not None and lowest.policy.basic is not None
+        if is_basic and lowest.mode is not None and lowest.mode.all:
+            yield BASIC_ALL.at(lowest.path.at(MODE), {"all": {}})
+        if len(line) > 2 and line[1].claims:
             yield CLAIMS_ABOVE_JOBS.at(line[1].path.at(CLAIMS))
         for upper, lower in _pairs(line):
             if upper.mode is not None and upper.mode.all and lower.mode is not None and lower.mode.single:
@@ -239,5 +244,5 @@ def check_combinations(subject: Subject) -> Iterator[FieldError]:
 
 
 def _pairs(line: tuple[Level, ...]) -> Iterator[tuple[Level, Level]]:
-    """Pairs of a level with a disruption mode and the next lower one that has one."""
+    """Pairs of a level with a disruption mode and the next lower level with a disruption mode."""
     return pairwise(level for level in line if level.mode is not None)

@@ -1,4 +1,4 @@
-"""The groups of spec.scheduling: their ReplicatedJobs, and minimum sizes that can be reached."""
+"""The groups of spec.scheduling: their ReplicatedJobs, their minimum sizes, and gangs that can start together."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from webhooks.jobset.rules.targets import unknown_targets
 from webhooks.jobset.subject import Subject
 
 MAX_TEMPLATES = 8
-"""Groups of one kind below another one, as templates: Kubernetes' limit for each list of a Workload."""
+"""The most templates of groups in a list of a Workload: a limit of Kubernetes."""
 _MAX_NAMES = 5
 _TARGETS = "targetReplicatedJobs"
 _COUNT = (POLICY, "gang", "minGroupCount")
@@ -81,84 +81,86 @@ TOO_MANY_JOBS = _SOURCE.error(
 
 
 def check_job_count(subject: Subject) -> Iterator[FieldError]:
-    """A set with spec.scheduling has at most MAX_JOBS Jobs."""
+    """Check that a set with spec.scheduling has at most MAX_JOBS Jobs."""
     count = grouped_jobs(subject.js)
     if subject.js.spec.scheduling is not None and count > MAX_JOBS:
         yield TOO_MANY_JOBS.at(SCHEDULING, count=count)
 
 
 def check_targets(subject: Subject) -> Iterator[FieldError]:
-    """Entries name existing ReplicatedJobs, each once; all of them if the whole set has no policy of its own."""
+    """Check that entries name existing ReplicatedJobs, each once, and all if the whole set has no policy of its own."""
     spec = subject.js.spec.scheduling
     if spec is None or not spec.replicated_jobs:
         return
-    first: dict[str, int] = {}
+    first_entries: dict[str, int] = {}
     for k, entry in enumerate(spec.replicated_jobs):
         path = ENTRIES.at(k, _TARGETS)
         if not entry.target_replicated_jobs:
             yield NO_TARGETS.at(path)
         yield from unknown_targets(subject, UNKNOWN_TARGET, entry.target_replicated_jobs, path)
         for target_path, name in path.each(entry.target_replicated_jobs):
-            if first.setdefault(name, k) != k:
-                yield TARGET_AGAIN.at(target_path, name, first=first[name])
-    whole = spec.scheduling_policy or spec.scheduling_constraints or spec.disruption_mode
-    missing = [rjob.name for rjob in subject.js.spec.replicated_jobs if not rjob.spare_for and rjob.name not in first]
-    if missing and not whole:
-        names = ", ".join(f'"{name}"' for name in missing[:_MAX_NAMES])
-        names += f" and {len(missing) - _MAX_NAMES} more" if len(missing) > _MAX_NAMES else ""
-        yield NOT_TARGETED.at(ENTRIES, names=names, first=missing[0])
+            if first_entries.setdefault(name, k) != k:
+                yield TARGET_AGAIN.at(target_path, name, first=first_entries[name])
+    set_has_policy = spec.scheduling_policy or spec.scheduling_constraints or spec.disruption_mode
+    workers = (rjob.name for rjob in subject.js.spec.replicated_jobs if not rjob.spare_for)
+    untargeted = [name for name in workers if name not in first_entries]
+    if untargeted and not set_has_policy:
+        names = ", ".join(f'"{name}"' for name in untargeted[:_MAX_NAMES])
+        names += f" and {len(untargeted) - _MAX_NAMES} more" if len(untargeted) > _MAX_NAMES else ""
+        yield NOT_TARGETED.at(ENTRIES, names=names, first=untargeted[0])
 
 
 def check_minimum_counts(subject: Subject) -> Iterator[FieldError]:
-    """Minimum counts of gangs do not exceed the number of their members."""
+    """Check that minimum counts of gangs do not exceed the number of their members."""
     spec = subject.js.spec.scheduling
     if spec is None:
         return
-    wanted = _count(spec.scheduling_policy)
-    if wanted is not None and not spec.replicated_jobs:
+    minimum = _minimum_groups(spec.scheduling_policy)
+    if minimum is not None and not spec.replicated_jobs:
         name = subject.names[0] if subject.names else "NAME"
         fix = f"add `replicatedJobs: [{{targetReplicatedJobs: [{name}], job: {{}}}}]` to count Jobs"
-        yield NOTHING_TO_COUNT.at(SCHEDULING.at(*_COUNT), wanted, owner="the set", fix=fix)
-    elif wanted is not None:
-        yield from _groups(SCHEDULING, wanted, _below_root(subject))
+        yield NOTHING_TO_COUNT.at(SCHEDULING.at(*_COUNT), minimum, owner="the set", fix=fix)
+    elif minimum is not None:
+        yield from _check_group_count(SCHEDULING, minimum, _groups_below_root(subject))
     for path, entry in ENTRIES.each(spec.replicated_jobs):
-        yield from _count_fits(subject, entry, path)
+        yield from _check_entry(subject, entry, path)
 
 
-def _count_fits(subject: Subject, entry: EntryScheduling, path: Path) -> Iterator[FieldError]:
-    wanted = _count(entry.scheduling_policy)
+def _check_entry(subject: Subject, entry: EntryScheduling, path: Path) -> Iterator[FieldError]:
+    """Check the minimum counts of an entry: of its Jobs, and of the pods of each Job."""
+    minimum = _minimum_groups(entry.scheduling_policy)
     rjobs = [subject.by_name[name].rjob for name in entry.target_replicated_jobs if name in subject.by_name]
-    if wanted is not None and entry.job is None:
+    if minimum is not None and entry.job is None:
         fix = "add `job: {}` to count Jobs"
-        yield NOTHING_TO_COUNT.at(path.at(*_COUNT), wanted, owner="the entry", fix=fix)
-    elif wanted is not None:
-        yield from _groups(path, wanted, sum(rjob.replicas for rjob in rjobs if pods_at_once(rjob)))
-    below = entry.job.scheduling_policy if entry.job is not None else None
-    pods = below.gang.min_count if below is not None and below.gang is not None else None
-    if pods is None:
+        yield NOTHING_TO_COUNT.at(path.at(*_COUNT), minimum, owner="the entry", fix=fix)
+    elif minimum is not None:
+        yield from _check_group_count(path, minimum, sum(rjob.replicas for rjob in rjobs if pods_at_once(rjob)))
+    job_policy = entry.job.scheduling_policy if entry.job is not None else None
+    minimum_pods = job_policy.gang.min_count if job_policy is not None and job_policy.gang is not None else None
+    if minimum_pods is None:
         return
     for rjob in rjobs:
         count = pods_at_once(rjob)
-        if 0 < count < pods:
+        if 0 < count < minimum_pods:
             words = f"{count} pod" if count == 1 else f"{count} pods"
             count_path = path.at("job", POLICY, "gang", "minCount")
-            yield TOO_MANY_PODS.at(count_path, pods, name=rjob.name, pods=words, count=count)
+            yield TOO_MANY_PODS.at(count_path, minimum_pods, name=rjob.name, pods=words, count=count)
             return
 
 
-def _count(policy: GroupsPolicy | None) -> int | None:
+def _minimum_groups(policy: GroupsPolicy | None) -> int | None:
     return None if policy is None or policy.gang is None else policy.gang.min_group_count
 
 
-def _groups(path: Path, wanted: int, existing: int) -> Iterator[FieldError]:
-    if 0 < existing < wanted:
-        yield TOO_MANY_GROUPS.at(path.at(*_COUNT), wanted, count=existing)
+def _check_group_count(path: Path, minimum: int, existing: int) -> Iterator[FieldError]:
+    if 0 < existing < minimum:
+        yield TOO_MANY_GROUPS.at(path.at(*_COUNT), minimum, count=existing)
 
 
-def _below_root(subject: Subject) -> int:
-    """Number of groups directly below the set's own; 0 if there is none."""
+def _groups_below_root(subject: Subject) -> int:
+    """The number of groups directly below the group of the set; 0 if the set has no group."""
     roots = subject.shape.roots if subject.shape is not None else ()
-    # There is a group for each Job, and a shape has only one Job.
+    # There is a group for each Job, but a shape has only one Job of each ReplicatedJob.
     return sum(
         subject.by_name[child.replicated_jobs[0]].rjob.replicas if child.template.startswith("job-") else 1
         for root in roots
@@ -167,20 +169,20 @@ def _below_root(subject: Subject) -> int:
 
 
 def check_stages(subject: Subject) -> Iterator[FieldError]:
-    """No gang has members that wait for each other: a gang is scheduled only once all its pods exist."""
+    """Check that no gang has members that wait for each other: a gang is scheduled only once all its pods exist."""
     for root in subject.shape.roots if subject.shape is not None else ():
-        yield from _apart(subject, root)
+        yield from _check_group(subject, root)
 
 
-def _apart(subject: Subject, group: Group) -> Iterator[FieldError]:
+def _check_group(subject: Subject, group: Group) -> Iterator[FieldError]:
     rjobs = (subject.by_name[name].rjob for name in group.replicated_jobs)
     members = frozenset(rjob.name for rjob in rjobs if rjob.replicas and pods_at_once(rjob))
-    waiting = _waiting(subject, members) if group.gang is not None and len(members) > 1 else None
-    if waiting is None:
+    pair = _waiting_pair(subject, members) if group.gang is not None and len(members) > 1 else None
+    if pair is None:
         for child in group.children:
-            yield from _apart(subject, child)
+            yield from _check_group(subject, child)
         return
-    earlier, later = waiting
+    earlier, later = pair
     path = _path_of(subject, group)
     if path == SCHEDULING:
         fix = (
@@ -193,53 +195,53 @@ def _apart(subject: Subject, group: Group) -> Iterator[FieldError]:
 
 
 def _path_of(subject: Subject, group: Group) -> Path:
-    """The path of the level that a group of several ReplicatedJobs comes from."""
+    """The path of the level from which a group of several ReplicatedJobs comes."""
     spec = subject.js.spec.scheduling
     entries = spec.replicated_jobs if spec is not None else ()
     if group.template == ROOT and (not entries or (spec is not None and spec.scheduling_policy is not None)):
         return SCHEDULING
     first = group.replicated_jobs[0]
-    found = (k for k, entry in enumerate(entries) if first in entry.target_replicated_jobs)
-    return next((ENTRIES.at(k) for k in found), SCHEDULING)
+    indexes = (k for k, entry in enumerate(entries) if first in entry.target_replicated_jobs)
+    return next((ENTRIES.at(k) for k in indexes), SCHEDULING)
 
 
-def _waiting(subject: Subject, members: frozenset[str]) -> tuple[str, str] | None:
+def _waiting_pair(subject: Subject, members: frozenset[str]) -> tuple[str, str] | None:
     """A pair of members of which the second starts only after the first; None if all can start together."""
     spec = subject.js.spec
     if is_ordered(spec):
         ordered = [name for name in subject.names if name in members]
         return (ordered[0], ordered[1]) if len(ordered) > 1 else None
-    number = {rjob.name: k for k, stage in enumerate(stages(spec)) for rjob in stage if rjob.name in members}
-    if len({*number.values()}) > 1:
-        earlier, *_ = number
-        return earlier, next(name for name in number if number[name] != number[earlier])
-    return _depending(subject.js.spec.replicated_jobs, members)
+    stage_of = {rjob.name: k for k, stage in enumerate(stages(spec)) for rjob in stage if rjob.name in members}
+    if len({*stage_of.values()}) > 1:
+        earlier, *_ = stage_of
+        return earlier, next(name for name in stage_of if stage_of[name] != stage_of[earlier])
+    return _dependent_pair(subject.js.spec.replicated_jobs, members)
 
 
-def _depending(rjobs: tuple[ReplicatedJob, ...], members: frozenset[str]) -> tuple[str, str] | None:
-    """Two members of which one waits for the other by dependsOn, directly or through other ReplicatedJobs."""
-    after: dict[str, str] = {}
+def _dependent_pair(rjobs: tuple[ReplicatedJob, ...], members: frozenset[str]) -> tuple[str, str] | None:
+    """A member, and a member that waits for it by dependsOn, directly or through other ReplicatedJobs."""
+    awaited_member: dict[str, str] = {}
     for rjob in rjobs:
         for item in rjob.depends_on or ():
-            earlier = item.name if item.name in members else after.get(item.name)
+            earlier = item.name if item.name in members else awaited_member.get(item.name)
             if earlier is not None and earlier != rjob.name:
-                after.setdefault(rjob.name, earlier)
-        if rjob.name in members and rjob.name in after:
-            return after[rjob.name], rjob.name
+                awaited_member.setdefault(rjob.name, earlier)
+        if rjob.name in members and rjob.name in awaited_member:
+            return awaited_member[rjob.name], rjob.name
     return None
 
 
 def check_template_counts(subject: Subject) -> Iterator[FieldError]:
-    """No list of group templates is longer than Kubernetes allows."""
-    wanted = subject.shape
-    if wanted is None:
+    """Check that no list of group templates is longer than Kubernetes allows."""
+    forest = subject.shape
+    if forest is None:
         return
-    yield from _few(wanted.roots, SCHEDULING)
-    for group in wanted.groups():
-        yield from _few(group.children, _path_of(subject, group))
+    yield from _check_templates(forest.roots, SCHEDULING)
+    for group in forest.groups():
+        yield from _check_templates(group.children, _path_of(subject, group))
 
 
-def _few(groups: tuple[Group, ...], path: Path) -> Iterator[FieldError]:
+def _check_templates(groups: tuple[Group, ...], path: Path) -> Iterator[FieldError]:
     for composite in (False, True):
         count = len({group.template for group in groups if group.composite is composite})
         if count > MAX_TEMPLATES:

@@ -1,4 +1,4 @@
-"""Fields of pod and Job templates that conflict with spec.scheduling."""
+"""Fields of pod and Job templates that conflict with spec.scheduling, and limits of other schedulers."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -9,7 +9,7 @@ from api.keys import EXCLUSIVE_TOPOLOGY, QUEUE_NAME
 from api.pod import DEFAULT_SCHEDULER
 from kube.model.field import SPEC, ErrorType, FieldError, Rule
 from webhooks.jobset.rules import Source
-from webhooks.jobset.rules.placement import by_affinity
+from webhooks.jobset.rules.placement import affinity_topology
 from webhooks.jobset.rules.scheduling import lines
 from webhooks.jobset.subject import Entry, Subject
 
@@ -61,7 +61,7 @@ KUEUE = Source("Kueue: topology-aware scheduling").warning(
     "keep one",
 )
 MAX_POD_SETS = 18
-"""Pod sets that Kueue's Workload takes (v1beta2): each ReplicatedJob is one."""
+"""The most pod sets of a Workload of Kueue (v1beta2): each ReplicatedJob is a pod set."""
 POD_SETS = Source("docs/reference/validation.md#kueue").warning(
     "kueue-pod-sets",
     "{count} ReplicatedJobs, and Kueue takes at most {most}: it makes no Workload, and the set stays suspended",
@@ -79,52 +79,55 @@ KAI_STAGES = Source("docs/reference/validation.md#kai-scheduler").warning(
 
 
 def check_templates(subject: Subject) -> Iterator[FieldError]:
-    """Fields of pod and Job templates that exclude spec.scheduling, or have no effect."""
-    grouped = subject.js.spec.scheduling is not None
+    """Findings about fields of pod and Job templates that exclude spec.scheduling, or have no effect."""
+    has_groups = subject.js.spec.scheduling is not None
     for entry in subject.entries:
-        path, pod, spec = entry.job_path.at("scheduling"), entry.rjob.pod_spec, entry.pod_path.at("spec")
+        path, pod, pod_path = entry.job_path.at("scheduling"), entry.rjob.pod_spec, entry.pod_path.at("spec")
         if entry.rjob.job_spec.get("scheduling") is not None:
-            yield JOB_SCHEDULING.at(path) if grouped else JOB_SCHEDULING_IGNORED.at(path)
-        if grouped and pod.get("schedulingGroup") is not None:
-            yield OWN_GROUP.at(spec.at("schedulingGroup"))
-        if grouped and pod.get("evictionResponders"):
-            yield EVICTION.at(spec.at("evictionResponders"))
+            yield JOB_SCHEDULING.at(path) if has_groups else JOB_SCHEDULING_IGNORED.at(path)
+        if has_groups and pod.get("schedulingGroup") is not None:
+            yield OWN_GROUP.at(pod_path.at("schedulingGroup"))
+        if has_groups and pod.get("evictionResponders"):
+            yield EVICTION.at(pod_path.at("evictionResponders"))
 
 
 def check_exclusive_placement(subject: Subject) -> Iterator[FieldError]:
-    """A follower is gated until its leader has a node; kube-scheduler tries no group that has a gated pod."""
+    """Check that no set with groups has exclusive placement by affinity.
+
+    Followers are gated until their leader has a node, and kube-scheduler tries no group that has a gated pod.
+    """
     for entry in subject.entries if subject.js.spec.scheduling is not None else ():
-        topology = by_affinity(subject, entry)
+        topology = affinity_topology(subject, entry)
         if topology is not None and pods_at_once(entry.rjob) > 1:
             words = {"topology": topology, "key": EXCLUSIVE_TOPOLOGY}
             yield EXCLUSIVE.at(entry.path.at("template"), entry.rjob.name, **words)
 
 
 def check_equal_fields(subject: Subject) -> Iterator[FieldError]:
-    """Priorities and schedulers must be the same for all pods of one group, or it is never scheduled."""
-    wanted = subject.shape
-    if wanted is None:
+    """Check that all pods of a group have the same priority and scheduler: else the group is never scheduled."""
+    forest = subject.shape
+    if forest is None:
         return
-    grouped = [subject.by_name[name] for root in wanted.roots for name in root.replicated_jobs]
-    yield from _alike(grouped, PRIORITY, "priorityClassName", "")
-    for root in wanted.roots:
+    entries = [subject.by_name[name] for root in forest.roots for name in root.replicated_jobs]
+    yield from _differences(entries, PRIORITY, "priorityClassName", "")
+    for root in forest.roots:
         entries = [subject.by_name[name] for name in root.replicated_jobs]
-        yield from _alike(entries, ONE_SCHEDULING, "schedulerName", DEFAULT_SCHEDULER)
-        yield from _alike(entries, ONE_SCHEDULING, "preemptionPolicy", "")
+        yield from _differences(entries, ONE_SCHEDULING, "schedulerName", DEFAULT_SCHEDULER)
+        yield from _differences(entries, ONE_SCHEDULING, "preemptionPolicy", "")
 
 
-def _alike(entries: list[Entry], rule: Rule, field: str, default: str) -> Iterator[FieldError]:
-    """Entries that differ from the first one."""
+def _differences(entries: list[Entry], rule: Rule, field: str, default: str) -> Iterator[FieldError]:
+    """A finding of `rule` for each entry whose field of the pod differs from the field of the first entry."""
     ordered = sorted(entries, key=lambda entry: entry.index)
     for entry in ordered[1:]:
-        first, own = (each.rjob.pod_spec.get(field) or default for each in (ordered[0], entry))
-        if own != first:
-            other, theirs = f'"{ordered[0].rjob.name}"', f'"{first}"' if first else "none"
-            yield rule.at(entry.pod_path.at("spec", field), own, field=field, other=other, theirs=theirs)
+        first_value, value = (each.rjob.pod_spec.get(field) or default for each in (ordered[0], entry))
+        if value != first_value:
+            words = {"other": f'"{ordered[0].rjob.name}"', "theirs": f'"{first_value}"' if first_value else "none"}
+            yield rule.at(entry.pod_path.at("spec", field), value, field=field, **words)
 
 
 def check_kueue_topology(subject: Subject) -> Iterator[FieldError]:
-    """Kueue's topology request and a topology constraint here both choose a domain for the same pods."""
+    """Findings about Kueue's topology request beside a topology constraint: both choose a domain for the same pods."""
     constrained = {name for line in lines(subject) for level in line if level.topology for name in level.targets}
     for entry in subject.entries:
         if entry.rjob.name in constrained and KUEUE_TOPOLOGY in entry.job.template.metadata.annotations:
@@ -132,34 +135,36 @@ def check_kueue_topology(subject: Subject) -> Iterator[FieldError]:
 
 
 def check_pod_set_count(subject: Subject) -> Iterator[FieldError]:
-    """Kueue never admits a set with more ReplicatedJobs than a Workload may have pod sets."""
+    """Check that a set in a queue has no more ReplicatedJobs than a Workload of Kueue may have pod sets."""
     count = len(subject.entries)
     if count > MAX_POD_SETS and subject.js.metadata.labels.get(QUEUE_NAME):
         yield POD_SETS.at(SPEC.at("replicatedJobs"), count=count, most=MAX_POD_SETS, label=QUEUE_NAME)
 
 
 def check_kai_stages(subject: Subject) -> Iterator[FieldError]:
-    """KAI Scheduler makes one gang of all ReplicatedJobs: it never begins if some of them wait for the others."""
-    placed = {entry.rjob.name: entry for entry in subject.entries if entry.rjob.pod_spec.get("schedulerName") == KAI}
-    if not placed or stages.is_ordered(subject.js.spec):
+    """Check that the gang that KAI Scheduler makes of all ReplicatedJobs can begin: none may wait for another."""
+    kai_entries = {
+        entry.rjob.name: entry for entry in subject.entries if entry.rjob.pod_spec.get("schedulerName") == KAI
+    }
+    if not kai_entries or stages.is_ordered(subject.js.spec):
         return
     count = len(subject.entries)
     value = subject.js.metadata.annotations.get(KAI_AT_ONCE, "")
-    wanted = min(int(value), count) if re.fullmatch("[0-9]{1,9}", value, re.ASCII) else count
-    at_once = count - _missing_at_first(subject, placed)
-    if at_once < wanted:
-        path = next(iter(placed.values())).pod_path.at("spec", "schedulerName")
-        yield KAI_STAGES.at(path, KAI, wanted=wanted, at_once=at_once, key=KAI_AT_ONCE)
+    gang_size = min(int(value), count) if re.fullmatch("[0-9]{1,9}", value, re.ASCII) else count
+    at_once = count - _missing_at_start(subject, kai_entries)
+    if at_once < gang_size:
+        path = next(iter(kai_entries.values())).pod_path.at("spec", "schedulerName")
+        yield KAI_STAGES.at(path, KAI, wanted=gang_size, at_once=at_once, key=KAI_AT_ONCE)
 
 
-def _missing_at_first(subject: Subject, placed: Collection[str]) -> int:
-    """ReplicatedJobs without pods for KAI at the start: they wait for others, or have another scheduler."""
-    missing, behind, next_stage_waits = 0, set[str](), False
+def _missing_at_start(subject: Subject, kai_names: Collection[str]) -> int:
+    """How many ReplicatedJobs have no pods for KAI at the start: they wait, or have another scheduler."""
+    missing, blocked, next_stage_waits = 0, set[str](), False
     for stage in stages.stages(subject.js.spec) or (subject.js.spec.replicated_jobs,):
         for rjob in (rjob for rjob in stage if rjob.replicas):
-            waits = next_stage_waits or any(item.name in behind for item in rjob.depends_on or ())
-            missing += waits or rjob.name not in placed
-            if waits or rjob.name in placed:
-                behind.add(rjob.name)
-        next_stage_waits = bool(behind)
+            waits = next_stage_waits or any(item.name in blocked for item in rjob.depends_on or ())
+            missing += waits or rjob.name not in kai_names
+            if waits or rjob.name in kai_names:
+                blocked.add(rjob.name)
+        next_stage_waits = bool(blocked)
     return missing

@@ -1,4 +1,4 @@
-"""The size of one JobSet: a larger one would take the controller's time from all others, or not fit into etcd. Pure.
+"""The size of one JobSet: a larger JobSet would take too much time of the controller, or not fit into etcd. Pure.
 
 See docs/reference/validation.md#size.
 """
@@ -33,20 +33,20 @@ STORED = _DOCS.warning(
     ErrorType.TOO_LONG,
 )
 NEAR = ETCD_LIMIT * 9 // 10
-"""Bytes from which a set is near the limit: other clients have entries in its managedFields, too."""
+"""Bytes from which a set is near the limit: further clients add entries to its managedFields."""
 
 
 def check_counts(js: Subject) -> Iterator[FieldError]:
-    """Whether the whole set is within the limits; a finding is about the ReplicatedJob with the most Jobs or pods."""
-    for rule, most, count in ((JOBS, js.limits.jobs, _jobs), (PODS, js.limits.pods, _pods)):
+    """Check the number of Jobs and pods of the set. A finding has the path of the largest ReplicatedJob."""
+    for rule, limit, count in ((JOBS, js.limits.jobs, _jobs), (PODS, js.limits.pods, _pods)):
         total = sum(map(count, js.entries))
-        if total > most:
+        if total > limit:
             largest = max(js.entries, key=count)
-            yield rule.at(largest.path.at("replicas"), most=most, count=total)
+            yield rule.at(largest.path.at("replicas"), most=limit, count=total)
 
 
 def check_stored_size(js: Subject) -> Iterator[FieldError]:
-    """Whether etcd has room for the set with its status. A warning, since its limit may have been raised."""
+    """A warning if the set with its status may not fit into etcd, whose limit may have been raised."""
     actions = (named.action for named in named_actions(js.failure_policy))
     alone = any(action.restarts_part and action.enabled(js.gates) for action in actions)
     total = js.size + largest_status(js.js, alone=alone)
@@ -59,5 +59,5 @@ def _jobs(entry: Entry) -> int:
 
 
 def _pods(entry: Entry) -> int:
-    """The pods of a ReplicatedJob at once; 0 for a number that `names.pod_count` refuses."""
+    """The pods of a ReplicatedJob at once; 0 for a number that `names.check_pod_count` refuses."""
     return entry.pod_count if entry.pod_count <= MAX_INT32 else 0

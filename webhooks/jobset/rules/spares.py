@@ -1,4 +1,4 @@
-"""Spares: groups that hold places for the pods of another group, and do not run the program. Pure.
+"""Spares: ReplicatedJobs that hold places for the pods of another ReplicatedJob, their target. Pure.
 
 See docs/reference/validation.md#spares.
 """
@@ -62,26 +62,26 @@ _COMPARED = (
 
 
 def check_gate(subject: Subject) -> Iterator[FieldError]:
-    """The field is set while its feature gate is off."""
+    """Findings about spareFor while its feature gate is off."""
     if not subject.gates[GATE]:
         for entry in _spares(subject):
             yield NO_GATE.at(entry.path.at("spareFor"))
 
 
 def check_groups(subject: Subject) -> Iterator[FieldError]:
-    """Each group of spares is for an existing group, which is not one of spares, and has a template that fits it."""
+    """Check that the target of each spare exists, is no spare itself, and has a template that the spare's fits."""
     entries = list(_spares(subject))
     if len(entries) > MAX_GROUPS:
         yield MANY.at(entries[MAX_GROUPS].path.at("spareFor"), entries[MAX_GROUPS].rjob.spare_for, most=MAX_GROUPS)
     for entry in entries[:MAX_GROUPS]:
-        yield from _group(subject, entry)
+        yield from _check_spare(subject, entry)
 
 
 def _spares(subject: Subject) -> Iterator[Entry]:
     return (entry for entry in subject.entries if entry.rjob.spare_for)
 
 
-def _group(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+def _check_spare(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     name, path = entry.rjob.spare_for, entry.path.at("spareFor")
     target = subject.by_name.get(name)
     if target is None:
@@ -100,10 +100,10 @@ def _group(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         yield PLACED.at(path, name, why="a label of nodes decides who gets it", instead=instead)
     elif placement != placement_annotations(js, entry.rjob):
         yield TEMPLATE.at(entry.path.at("template", "metadata", "annotations"), name=name)
-    wanted = spare_template(target.rjob.template, {} if placement else entry.rjob.template)
-    different = _difference(entry.path, entry.rjob.template, wanted)
-    if different is not None:
-        yield TEMPLATE.at(different, name=name)
+    target_template = spare_template(target.rjob.template, {} if placement else entry.rjob.template)
+    difference = _difference(entry.path, entry.rjob.template, target_template)
+    if difference is not None:
+        yield TEMPLATE.at(difference, name=name)
     if pods_at_once(entry.job) < 1:
         field = "completions" if entry.job.completions == 0 else "parallelism"
         instead = "let parallelism and completions be at least 1"
@@ -112,7 +112,10 @@ def _group(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def check_job_count(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Where a spare is for one Job, there is no spare without its Job. Workers that become fewer may leave some."""
+    """Check that there are no more spares than Jobs, if a spare is for one Job.
+
+    An update is checked only if the spares become more: workers that become fewer may leave spares without a Job.
+    """
     name, spec = entry.rjob.spare_for, subject.js.spec.scheduling
     target = subject.by_name.get(name)
     if target is None or spec is None or not spec.job_topology(name):
@@ -124,23 +127,26 @@ def check_job_count(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         yield PLACED.at(entry.path.at("replicas"), entry.rjob.replicas, why=reason, instead=instead)
 
 
-def _difference(path: Path, own: JSON, wanted: JSON) -> Path | None:
-    """The first path at which a template of spares differs from the pods that they replace; None if there is none."""
-    job = path.at("template", "spec")
+def _difference(path: Path, template: JSON, target_template: JSON) -> Path | None:
+    """The first path at which the template of a spare does not fit its target; None if it fits.
+
+    `path`: of the ReplicatedJob.
+    """
+    job_path = path.at("template", "spec")
     for field in ("parallelism", "completions"):
-        if dig(own, "spec", field) != dig(wanted, "spec", field):
-            return job.at(field)
-    pod, there, needed = job.at("template", "spec"), dig(own, *_POD), dig(wanted, *_POD)
+        if dig(template, "spec", field) != dig(target_template, "spec", field):
+            return job_path.at(field)
+    pod_path, pod, target_pod = job_path.at("template", "spec"), dig(template, *_POD), dig(target_template, *_POD)
     for field in _COMPARED:
-        if (dig(there, field) or None) != (dig(needed, field) or None):
-            return pod.at(field)
+        if (dig(pod, field) or None) != (dig(target_pod, field) or None):
+            return pod_path.at(field)
     for field in ("containers", "initContainers"):
-        shapes = [
+        containers, target_containers = (
             [(dig(c, "name"), dig(c, "image"), dig(c, "resources") or {}) for c in items(p, field)]
-            for p in (there, needed)
-        ]
-        if shapes[0] != shapes[1]:
-            return pod.at(field)
+            for p in (pod, target_pod)
+        )
+        if containers != target_containers:
+            return pod_path.at(field)
     return None
 
 
@@ -148,7 +154,7 @@ _POD = ("spec", "template", "spec")
 
 
 def check_scheduling_groups(subject: Subject) -> Iterator[FieldError]:
-    """No group has spares, and none keeps pods that spares stand in for where a spare cannot follow."""
+    """Check that no scheduling group has spares, or keeps pods of a target where a spare cannot replace them."""
     entries = list(islice(_spares(subject), MAX_GROUPS))
     spec, spares = subject.js.spec.scheduling, {entry.rjob.name for entry in entries}
     if spec is None or not spares:
@@ -159,15 +165,16 @@ def check_scheduling_groups(subject: Subject) -> Iterator[FieldError]:
     )
     for path, name in islice(((path, name) for path, name in targets if name in spares), MAX_FINDINGS):
         yield SPARE_REFERENCED.at(path, name, name=name)
-    sharing = {name: level for level in levels(subject) if level.claims for name in level.targets}
+    levels_with_claims = {name: level for level in levels(subject) if level.claims for name in level.targets}
     for entry in entries:
         name, path = entry.rjob.spare_for, entry.path.at("spareFor")
         if name not in subject.by_name:
             continue
         target = subject.by_name[name].rjob
-        if name in sharing:
+        if name in levels_with_claims:
             reason = "pods share devices, since the spare is in no group"
-            yield PLACED.at(path, name, why=reason, instead=f"remove resourceClaims of {sharing[name].path}")
+            instead = f"remove resourceClaims of {levels_with_claims[name].path}"
+            yield PLACED.at(path, name, why=reason, instead=instead)
         elif (spec.shared_topology(name) or spec.job_topology(name)) and _has_affinity(target):
             reason = "its affinity to the pods of the group, which keeps it in their domain, meets another one"
             yield PLACED.at(path, name, why=reason, instead=f"remove the required podAffinity of replicatedJob {name}")
@@ -177,17 +184,17 @@ def check_scheduling_groups(subject: Subject) -> Iterator[FieldError]:
 
 
 def _has_affinity(rjob: ReplicatedJob) -> bool:
-    """Whether its pods have required terms of podAffinity: kube-scheduler looks for one pod that all terms select."""
+    """Whether the pods have required terms of podAffinity: kube-scheduler looks for one pod that all terms select."""
     return bool(dig(rjob.pod_spec, "affinity", "podAffinity", REQUIRED))
 
 
 def _has_domains(placement: Mapping[str, str]) -> bool:
-    """Whether each Job is alone on a domain; `spare-placement` also refuses the node-selector strategy."""
+    """Whether affinity places each Job alone in a domain. The node-selector strategy is refused anyway."""
     return bool(placement) and NODE_SELECTOR_STRATEGY not in placement
 
 
 def check_references(subject: Subject) -> Iterator[FieldError]:
-    """No field that counts Jobs, or waits for them, names a spare; a spare does not wait for others."""
+    """Check that no field that counts Jobs, or waits for Jobs, names a spare, and that no spare waits."""
     spares = {entry.rjob.name for entry in _spares(subject)}
     if spares:
         for path, name in islice(((path, name) for path, name in _references(subject) if name in spares), MAX_FINDINGS):
@@ -195,7 +202,7 @@ def check_references(subject: Subject) -> Iterator[FieldError]:
 
 
 def _references(subject: Subject) -> Iterator[tuple[Path, str]]:
-    """Every reference to a ReplicatedJob, with its path. A ReplicatedJob that waits counts as a reference to itself."""
+    """The path and name of every reference to a ReplicatedJob. A ReplicatedJob that waits refers to itself, too."""
     spec, policy = subject.js.spec, subject.js.spec.success_policy
     rules = SPEC.at("failurePolicy", "rules")
     yield from SUCCESS_TARGETS.each(policy.target_replicated_jobs if policy is not None else ())

@@ -67,20 +67,20 @@ UNIT_ALONE = _UNIT.warning(
 
 
 def check_targets(subject: Subject) -> Iterator[FieldError]:
-    """Targets exist."""
+    """Check that the targets exist."""
     policy = subject.js.spec.success_policy
     yield from unknown_targets(subject, TARGET, policy.target_replicated_jobs if policy else (), TARGETS)
 
 
 def check_operator(subject: Subject) -> Iterator[FieldError]:
-    """The CRD's own rule, reported here too because the API server reports nothing else beside it."""
+    """Check a rule of the CRD, since the API server would report only this fault."""
     policy = subject.js.spec.success_policy
     if policy is not None and policy.min_succeeded is not None and policy.operator == "Any":
         yield WITH_ANY.at(POLICY.at("operator"), policy.operator)
 
 
 def check_min_succeeded(subject: Subject) -> Iterator[FieldError]:
-    """Findings about minSucceeded: a number or percentage, of Jobs or pods that can be counted and are enough."""
+    """Check that minSucceeded is a number or a percentage of Jobs or pods that can be counted and are enough."""
     policy = subject.js.spec.success_policy
     if policy is None or policy.min_succeeded is None:
         if policy is not None and policy.unit:
@@ -106,15 +106,15 @@ def units(policy: SuccessPolicy) -> str:
 
 
 def _correction(value: int | str) -> str:
-    """How to write the value that was probably meant; empty if the given one is valid."""
+    """How to write the value that the author probably meant; empty if the value is valid."""
     if isinstance(value, int):
         return "" if value >= 1 else "1 or more"
     if share.required_successes(SuccessPolicy(min_succeeded=value), 1) is not None:
         return ""
-    found = _NUMBER.fullmatch(value)
-    if found is None:
+    match = _NUMBER.fullmatch(value)
+    if match is None:
         return 'a number such as 12, or a share such as "80%"'
-    amount, percent = float(found[1]), found[2]
+    amount, percent = float(match[1]), match[2]
     if percent or 0 < amount < 1:
         return f'"{_between(1, round(amount if percent else 100 * amount), 100)}%"'
     number = max(int(amount), 1)
@@ -126,7 +126,7 @@ def _between(low: int, number: int, high: int) -> int:
 
 
 def check_reachability(subject: Subject) -> Iterator[FieldError]:
-    """A set whose targets have no Jobs, or Jobs without pods, waits forever."""
+    """Findings about a set that completes at once, or never: its targets have no Jobs, or Jobs without pods."""
     policy = subject.js.spec.success_policy
     names = policy.target_replicated_jobs if policy else ()
     if any(name not in subject.by_name for name in names):
@@ -138,10 +138,10 @@ def check_reachability(subject: Subject) -> Iterator[FieldError]:
     if not counted:
         yield NEVER_COMPLETES.at(TARGETS, why="no target has replicas", fix="raise them")
         return
-    idle = [entry for entry in counted if entry.job.never_completes]
-    busy = {entry.rjob.name for entry in counted if not entry.job.never_completes}
-    if idle and not completion(subject)(busy):
-        for entry in idle:
+    endless = [entry for entry in counted if entry.job.never_completes]
+    completing = {entry.rjob.name for entry in counted if not entry.job.never_completes}
+    if endless and not completion(subject)(completing):
+        for entry in endless:
             yield NEVER_COMPLETES.at(entry.job_path.at("parallelism"), why="no pod may run", fix="raise it")
 
 
@@ -152,25 +152,25 @@ def completion(subject: Subject) -> Callable[[Collection[str]], bool]:
         entry.rjob.name: entry for entry in subject.targets(policy.target_replicated_jobs) if entry.rjob.replicas
     }
     if policy.min_succeeded is None:
-        enough = 1 if policy.operator == "Any" else len(counted)
-        return lambda succeeded: len(counted.keys() & succeeded) >= max(enough, 1)
+        needed_count = 1 if policy.operator == "Any" else len(counted)
+        return lambda succeeded: len(counted.keys() & succeeded) >= max(needed_count, 1)
     total = total_of(subject, counted)
     needed = None if total is None else share.required_successes(policy, total)
     if needed is None:
         return lambda _: False
-    each = {name: _amount(entry.rjob, policy) for name, entry in counted.items()}
-    return lambda succeeded: sum(each[name] for name in each.keys() & succeeded) >= max(needed, 1)
+    amounts = {name: _amount(entry.rjob, policy) for name, entry in counted.items()}
+    return lambda succeeded: sum(amounts[name] for name in amounts.keys() & succeeded) >= max(needed, 1)
 
 
 def _amount(rjob: ReplicatedJob, policy: SuccessPolicy) -> int:
-    """Jobs or pods, as the policy counts, that a ReplicatedJob contributes when all its Jobs have succeeded."""
+    """How many Jobs or pods, whichever the policy counts, a ReplicatedJob contributes once all its Jobs succeeded."""
     return rjob.replicas * ((share.completions(rjob) or 0) if policy.unit == share.POD else 1)
 
 
 def total_of(subject: Subject, names: Iterable[str]) -> int | None:
-    """Jobs or pods that the named ReplicatedJobs (none: all) can contribute; None if that is unknown."""
+    """How many Jobs or pods the named ReplicatedJobs (no names: all) can contribute; None if this is unknown."""
     spec = subject.js.spec
-    of_these = msgspec.structs.replace(
+    policy = msgspec.structs.replace(
         spec.success_policy or SuccessPolicy(), target_replicated_jobs=tuple(dict.fromkeys(names))
     )
-    return share.total(msgspec.structs.replace(spec, success_policy=of_these))
+    return share.total(msgspec.structs.replace(spec, success_policy=policy))

@@ -27,14 +27,14 @@ VALUE = _DOCS.warning("suspension-option-value", "has no effect: only true has",
 
 
 def check_suspend(subject: Subject) -> Iterator[FieldError]:
-    """The field `suspend` of a set whose Jobs another controller suspends."""
+    """A finding about the field `suspend` of a set whose Jobs another controller suspends."""
     suspend = subject.js.spec.suspend
     if suspend is not None and is_left_to_others(subject.js, subject.gates):
         yield LEFT_TO_OTHERS.at(SPEC.at("suspend"), suspend, key=SKIP_SUSPEND)
 
 
 def check_annotations(subject: Subject) -> Iterator[FieldError]:
-    """Findings about those annotations without the gate, or with a value that has no effect."""
+    """Findings about annotations that have no effect, without the feature gate or by their value."""
     for key in (SKIP_SUSPEND, DELETE_ON_SUSPEND):
         value, path = subject.js.metadata.annotations.get(key), Path(("metadata", "annotations", key))
         if value is not None and value not in {"true", "false"}:

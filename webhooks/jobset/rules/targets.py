@@ -1,4 +1,4 @@
-"""Names of ReplicatedJobs in fields of the set: wrong ones, and the likely right ones. Pure."""
+"""Names of ReplicatedJobs in fields of the set: findings about unknown names, and suggestions. Pure."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -14,18 +14,19 @@ def unknown_targets(subject: Subject, rule: Rule, targets: Sequence[str], path: 
     """A finding of `rule` for each name of the list at `path` that no ReplicatedJob has."""
     for target_path, target in path.each(targets):
         if target not in subject.by_name:
-            known = partial(name_suggestion, subject, target)
-            yield rule.at(target_path, target, name=target, names_that_exist=known)
+            suggestion = partial(name_suggestion, subject, target)
+            yield rule.at(target_path, target, name=target, names_that_exist=suggestion)
 
 
 def name_suggestion(
-    subject: Subject, wanted: str, *, but: str = "", intro: str = "the ReplicatedJobs are", none: str = ""
+    subject: Subject, unknown: str, *, but: str = "", intro: str = "the ReplicatedJobs are", none: str = ""
 ) -> str:
-    """The ReplicatedJob that `wanted` may mean, other than `but`. `none`: the text if there are no others.
+    """The ReplicatedJob that the name `unknown` may mean, other than `but`; `none` if there is no other ReplicatedJob.
 
-    An invalid name of a ReplicatedJob is replaced by its correction.
+    Suggested names are valid: an invalid name of a ReplicatedJob is corrected.
     """
-    alternatives = ((name, job_part(name)) for name in subject.names if name != but)
-    if renamed := next((name for name, good in islice(alternatives, MAX_CANDIDATES) if good == wanted and wanted), ""):
-        return f"right once {quote(renamed)} is renamed to it"
-    return did_you_mean(wanted, (job_part(name) for name in subject.names if name != but), intro=intro) or none
+    names = list(islice(((name, job_part(name)) for name in subject.names if name != but), MAX_CANDIDATES))
+    misnamed = (name for name, valid_name in names if unknown and valid_name == unknown)
+    if name := next(misnamed, ""):
+        return f"right once {quote(name)} is renamed to it"
+    return did_you_mean(unknown, (valid_name for _, valid_name in names), intro=intro) or none

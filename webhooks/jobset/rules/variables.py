@@ -2,8 +2,8 @@
 
 See docs/reference/validation.md#variables.
 
-Kubernetes replaces `$(NAME)` in `command`, `args` and `env`, and only a shell replaces `$NAME`. Unknown variables are
-not replaced: every pod has the same text, whatever its index.
+Kubernetes replaces `$(NAME)` in `command`, `args` and `env`; only a shell replaces `$NAME`. A variable that is not
+replaced stays a text, which is the same in every pod.
 """
 
 import re
@@ -23,7 +23,7 @@ from webhooks.jobset.subject import Container, Entry, Subject
 INDEX = "JOB_COMPLETION_INDEX"
 """The variable that the Job controller adds after all others of an Indexed Job."""
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]{0,127})\)", re.ASCII)
-"""`$(NAME)`; before it `$$`, which stands for one `$`."""
+"""`$(NAME)`, or `$$`, which stands for one `$` and is skipped."""
 _OF_SHELL = re.compile(r"\$\$|\$(?:\{([A-Z_][A-Z0-9_]{0,127})\}|([A-Z_][A-Z0-9_]{0,127})(?!\w))", re.ASCII)
 _BLANK = re.compile(r"\s")
 _OWN_DOLLAR = frozenset(
@@ -33,7 +33,7 @@ _OWN_DOLLAR = frozenset(
         "watch", "xargs",
     }
 )  # fmt: skip
-"""Programs that read `$` themselves, or run a shell."""
+"""Programs that interpret `$` themselves, or run a shell."""
 _CODE = frozenset({"-c", "-e", "--eval", "--command"})
 """Flags that are followed by a program."""
 _INJECTED = re.compile(
@@ -58,25 +58,25 @@ def check_variables(js: Subject) -> Iterator[FieldError]:
 
 
 def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:
-    added = {REPLICAS_VARIABLE} if js.gates[elastic.GATE] and entry.rjob.elastic is not None else set[str]()
+    jobset_variables = {REPLICAS_VARIABLE} if js.gates[elastic.GATE] and entry.rjob.elastic is not None else set[str]()
     for path, container in entry.each_container():
         if container.env:
-            yield from _check_env(entry, path, container, added)
+            yield from _check_env(entry, path, container, jobset_variables)
         if container.command or container.args:
-            yield from _check_command(entry, path, container, added)
+            yield from _check_command(entry, path, container, jobset_variables)
 
 
-def _check_env(entry: Entry, path: Path, container: Container, added: set[str]) -> Iterator[FieldError]:
-    """Findings about values; a value may refer to earlier variables, and to those of `envFrom`.
+def _check_env(entry: Entry, path: Path, container: Container, jobset_variables: set[str]) -> Iterator[FieldError]:
+    """Findings about values of variables. A value may refer to earlier variables, and to those of `envFrom`.
 
-    `added`: variables that the JobSet adds after those of the template.
+    `jobset_variables`: variables that the JobSet adds after the variables of the template.
     """
-    before: set[str] = set()
+    earlier: set[str] = set()
     names = {variable.name for variable in container.env}
     for item_path, variable in path.at("env").each(container.env):
         text = variable.value if isinstance(variable.value, str) else ""
         for name in _references(text):
-            if name in before or (name != INDEX and container.env_from):
+            if name in earlier or (name != INDEX and container.env_from):
                 continue
             if name in names and name != variable.name:
                 reason, how = "it is defined further down", f"move {name} before this variable"
@@ -85,42 +85,42 @@ def _check_env(entry: Entry, path: Path, container: Container, added: set[str]) 
                 reason = "the Job controller adds it last"
                 how = f"use fieldRef metadata.annotations['{COMPLETION_INDEX}']"
                 yield DEFINED_LATER.at(item_path.at("value"), text, name=name, why=reason, how=how)
-            elif name in added:
+            elif name in jobset_variables:
                 reason, how = "the JobSet adds it last", f"use fieldRef {NUMBER_PATH}"
                 yield DEFINED_LATER.at(item_path.at("value"), text, name=name, why=reason, how=how)
             elif not _BLANK.search(text) and not _INJECTED.match(name):
-                yield _undefined_variable(item_path.at("value"), text, name, before)
-        before.add(variable.name)
+                yield _undefined_variable(item_path.at("value"), text, name, earlier)
+        earlier.add(variable.name)
 
 
-def _check_command(entry: Entry, path: Path, container: Container, added: set[str]) -> Iterator[FieldError]:
-    """Findings about words that no shell reads: `$(NAME)` is a variable there, and `$NAME` is text."""
+def _check_command(entry: Entry, path: Path, container: Container, jobset_variables: set[str]) -> Iterator[FieldError]:
+    """Findings about words that no shell reads: in them `$(NAME)` is a variable, and `$NAME` is text."""
     if is_run_by_shell(container):
         return
-    known = added | {variable.name for variable in container.env}
-    known |= {INDEX} if _is_indexed(entry) else set()
+    defined = jobset_variables | {variable.name for variable in container.env}
+    defined |= {INDEX} if _is_indexed(entry) else set()
     reads_dollar = not container.command or any(_program(word) in _OWN_DOLLAR for word in container.command)
-    last = ""
+    last_word = ""
     for item_path, word in words(path, container):
-        if "$" in word and not _BLANK.search(word) and last not in _CODE:
+        if "$" in word and not _BLANK.search(word) and last_word not in _CODE:
             for name in _references(word):
-                is_open = name in known or container.env_from or _INJECTED.match(name)
-                if not is_open and name.isupper():
-                    yield _undefined_variable(item_path, word, name, known)
+                may_be_defined = name in defined or container.env_from or _INJECTED.match(name)
+                if not may_be_defined and name.isupper():
+                    yield _undefined_variable(item_path, word, name, defined)
             name = "" if reads_dollar else _shell_name(word)
             if name:
                 yield UNEXPANDED.at(item_path, word, text=shorten(word, 40), name=name)
-        last = word
+        last_word = word
 
 
 def _references(text: str) -> Iterator[str]:
     """The names in `$(NAME)`, each once."""
-    return iter(dict.fromkeys(found[1] for found in _REFERENCE.finditer(text) if found[1]))
+    return iter(dict.fromkeys(match[1] for match in _REFERENCE.finditer(text) if match[1]))
 
 
 def _shell_name(word: str) -> str:
-    """The first name that a shell would replace; empty for none."""
-    return next((found[1] or found[2] for found in _OF_SHELL.finditer(word) if found[1] or found[2]), "")
+    """The first name that a shell would replace; empty if there is none."""
+    return next((match[1] or match[2] for match in _OF_SHELL.finditer(word) if match[1] or match[2]), "")
 
 
 def _program(word: object) -> str:
@@ -131,11 +131,11 @@ def _is_indexed(entry: Entry) -> bool:
     return entry.job.completion_mode != "NonIndexed"
 
 
-def _undefined_variable(path: Path, text: str, name: str, known: set[str]) -> FieldError:
-    return UNDEFINED.at(path, text, name=name, guess=partial(_suggestion, name, sorted(known)))
+def _undefined_variable(path: Path, text: str, name: str, defined: set[str]) -> FieldError:
+    return UNDEFINED.at(path, text, name=name, guess=partial(_suggestion, name, sorted(defined)))
 
 
-def _suggestion(name: str, known: list[str]) -> str:
-    close = nearest(name, (each for each in known if each != name))
-    meant = f"did you mean $({close})? Else define" if close else "define"
-    return f"{meant} {name} in env before its use, or write $$({name}) if the text is meant"
+def _suggestion(name: str, defined: list[str]) -> str:
+    similar_name = nearest(name, (each for each in defined if each != name))
+    beginning = f"did you mean $({similar_name})? Else define" if similar_name else "define"
+    return f"{beginning} {name} in env before its use, or write $$({name}) if the text is meant"

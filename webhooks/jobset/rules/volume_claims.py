@@ -1,6 +1,6 @@
 """Volume claim templates.
 
-See docs/reference/validation.md#volume-claims. Checks with the cluster are in webhooks/jobset/cluster.
+See docs/reference/validation.md#volume-claims. `webhooks/jobset/cluster` checks claims with the cluster.
 """
 
 from collections.abc import Iterator
@@ -41,16 +41,16 @@ UNMOUNTED = _DOCS.error(
 
 
 def check_namespaces(subject: Subject) -> Iterator[FieldError]:
-    """The CRD's own rule, reported here, since the CRD would report it alone."""
+    """Check a rule of the CRD, since the API server would report only this fault."""
     for claim in subject.claims:
         if claim.namespace:
             yield NAMESPACE.at(claim.path.at("metadata", "namespace"), claim.namespace)
 
 
 def check_volume_claims(subject: Subject) -> Iterator[FieldError]:
-    """Each claim template has a unique, valid and short name that no volume has, and is mounted by a container."""
+    """Check that each template has a unique, valid and short name that no volume has, and is mounted."""
     seen: set[str] = set()
-    clashing = {volume.name for entry in subject.entries for volume in entry.job.template.spec.volumes}
+    volume_names = {volume.name for entry in subject.entries for volume in entry.job.template.spec.volumes}
     for claim in subject.claims:
         path = claim.path.at("metadata", "name")
         if claim.name in seen:
@@ -58,16 +58,16 @@ def check_volume_claims(subject: Subject) -> Iterator[FieldError]:
         seen.add(claim.name)
         for complaint in dns1123_subdomain(claim.name):
             yield FORM.at(path, claim.name, complaint=complaint)
-        full = volume_claim_name(claim.name, subject.name)
-        if byte_length(full) > MAX_LABEL:
-            yield LENGTH.at(path, claim.name, claim=full, excess=byte_length(full) - MAX_LABEL)
-        if claim.name in clashing:
-            yield from _clashes(subject, claim)
+        full_name = volume_claim_name(claim.name, subject.name)
+        if byte_length(full_name) > MAX_LABEL:
+            yield LENGTH.at(path, claim.name, claim=full_name, excess=byte_length(full_name) - MAX_LABEL)
+        if claim.name in volume_names:
+            yield from _volume_conflicts(subject, claim)
         if claim.name not in subject.mounted_volumes:
             yield UNMOUNTED.at(path, claim.name, name=claim.name)
 
 
-def _clashes(subject: Subject, claim: Claim) -> Iterator[FieldError]:
+def _volume_conflicts(subject: Subject, claim: Claim) -> Iterator[FieldError]:
     for entry in subject.entries:
         for path, volume in entry.each_volume():
             if volume.name == claim.name:

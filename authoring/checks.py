@@ -1,7 +1,7 @@
 """Checks manifests that have not been sent with the engine of the webhook, for `validate` and `render`.
 
-Before that it does what the API server does before it calls a webhook: it checks type and metadata, finds unknown
-fields, and sets the defaults of the CRD. Pure.
+Before the engine, the checks of the API server before webhooks are made: type, metadata and unknown fields. The
+defaults of the CRD are set, too. Pure.
 """
 
 from collections.abc import Sequence
@@ -86,11 +86,11 @@ class Checks:
         findings = merge_faults(sent, self.engine.update(stored, sent.object))
         if not findings.errors:
             return findings
-        known = {
+        known_errors = {
             (error.rule, error.path) for error in (*findings.errors, *self.create(PreparedManifest(stored, ())).errors)
         }
         errors = self.create(sent).errors
-        return findings.with_findings(error for error in errors if (error.rule, error.path) not in known)
+        return findings.with_findings(error for error in errors if (error.rule, error.path) not in known_errors)
 
 
 def merge_faults(sent: PreparedManifest, findings: Findings) -> Findings:
@@ -139,9 +139,11 @@ def _name_to_blame(error: FieldError, obj: JSON) -> Path | None:
     """The path of the JobSet's name, if the name has to change to correct the error; else None."""
     if error.rule not in names.OF_JOBS:
         return None
-    own = own_name(dig(obj, "metadata", "name"), dig(obj, "metadata", "generateName"))
+    jobset_name = own_name(dig(obj, "metadata", "name"), dig(obj, "metadata", "generateName"))
     job = dig(obj, *error.path.parts)
-    return own.name_path if names.set_to_blame(error, own, job if isinstance(job, str) else "") else None
+    return (
+        jobset_name.name_path if names.set_to_blame(error, jobset_name, job if isinstance(job, str) else "") else None
+    )
 
 
 def _with_template_hint(error: FieldError) -> FieldError:

@@ -190,10 +190,10 @@ class Report:
     @property
     def inputs_text(self) -> str:
         """What was checked, as in `3 files, 5 JobSets, 2 policies`; only policies if no other files were read."""
-        others = (
+        other_text = (
             f" ({count_noun(self.other_objects, 'object')} of other kinds passed over)" if self.other_objects else ""
         )
-        jobsets = f"{count_noun(self.files, 'file')}, {count_noun(self.jobsets, 'JobSet')}{others}"
+        jobsets = f"{count_noun(self.files, 'file')}, {count_noun(self.jobsets, 'JobSet')}{other_text}"
         policies = "1 policy" if self.policies == 1 else f"{self.policies} policies"
         if not self.policies:
             return jobsets

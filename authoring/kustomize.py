@@ -12,7 +12,7 @@ _FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
 def with_hint(findings: Findings, file: str) -> Findings:
-    """The findings. In a folder of kustomize, those about missing fields say how to check the built manifest, too."""
+    """The findings. In a folder of kustomize, a finding about a missing field says how to check the built manifest."""
     if not any(error.rule is REQUIRED for error in findings.errors) or not Path(file).is_file():
         return findings
     folder = Path(file).parent

@@ -51,10 +51,10 @@ def with_placeholders_once(findings: Sequence[Finding], value: Any, files: set[s
     files.add(file)
     names = list(dict.fromkeys(name for _, finding_names in with_placeholders for name in finding_names))
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    how = (ENVSUBST if any("$" in name for name in names) else BY_HAND).format(file=shorten(file, 200))
+    fix = (ENVSUBST if any("$" in name for name in names) else BY_HAND).format(file=shorten(file, 200))
     are_warnings = all(finding.error.is_warning for finding, _ in with_placeholders)
     rule = replace(PLACEHOLDERS, severity=Severity.WARNING if are_warnings else Severity.ERROR)
-    error = rule.at(first.error.path, names=", ".join(names[:MAX_NAMES]) + more, how=how)
+    error = rule.at(first.error.path, names=", ".join(names[:MAX_NAMES]) + more, how=fix)
     return [*others, replace(first, error=replace(error, verbatim=error.detail))]
 
 

@@ -234,9 +234,11 @@ class ServerChecks:
                 server_errors = [
                     fault for fault in _refusal(error) if not (findings.errors and is_count_of_more(fault.verbatim))
                 ]
-        known = {WITH_RULE.sub("", text) for text in (*warning_texts(findings.warnings), *warning_texts(expected))}
+        known_warnings = {
+            WITH_RULE.sub("", text) for text in (*warning_texts(findings.warnings), *warning_texts(expected))
+        }
         texts = (text for text in dict.fromkeys(warnings) if not MORE_WARNINGS.fullmatch(text))
-        texts = (text for text in texts if WITH_RULE.sub("", text) not in known)
+        texts = (text for text in texts if WITH_RULE.sub("", text) not in known_warnings)
         new_warnings = [error for error in map(_warning_of, texts) if not _is_found_in_full(error, findings.warnings)]
         return [*server_errors, *new_warnings], is_by_manager
 

@@ -110,9 +110,9 @@ class Server:
         self.jobsets.clear()
         for wanted in round_.namespaces.values():
             await self._apply_namespace(wanted)
-        for (namespace, name), old in round_.olds.items():
-            body = _place_jobset(loaded.jobsets[old], namespace, name)
-            await self._create(JOBSETS, body, f"JobSet {old}", namespace)
+        for (namespace, name), old_jobset in round_.olds.items():
+            body = _place_jobset(loaded.jobsets[old_jobset], namespace, name)
+            await self._create(JOBSETS, body, f"JobSet {old_jobset}", namespace)
             self.jobsets.append((namespace, name))
         if not self.policies:
             for name, body in loaded.manifests.items():
@@ -157,8 +157,8 @@ class Server:
         body = _place_jobset(loaded.jobsets[test.jobset], namespace, test.jobset)
         for _ in range(TRIES):
             if test.old_jobset:
-                old = await self.client.get(JOBSETS, test.jobset, namespace=namespace)
-                identity = {key: old["metadata"][key] for key in ("resourceVersion", "uid")}
+                stored = await self.client.get(JOBSETS, test.jobset, namespace=namespace)
+                identity = {key: stored["metadata"][key] for key in ("resourceVersion", "uid")}
                 new = {**body, "metadata": {**body["metadata"], **identity}}
                 sent = await self._dry_run("PUT", JOBSETS.path(namespace, test.jobset), new)
             else:
@@ -306,7 +306,7 @@ def _with_audit(manifest: JSON) -> JSON:
 
 
 def _outside_probes(body: JSON) -> JSON:
-    """The body; that of a binding without the namespace of the probes."""
+    """The body of an object. A binding is changed so that it excludes the namespace of the probes."""
     if not body["kind"].endswith("Binding"):
         return body
     exclusion = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": [probes.NAME]}

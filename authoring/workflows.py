@@ -49,9 +49,9 @@ def _documents_in(document: Document, path: Path, text: str) -> Iterator[Documen
     span = document.location.nearest(path.parts)[0].span
     source = document.source
     block = _BLOCK.match(source.text, span.start)
-    reason, how = _TEMPLATED if "{{" in text else _QUOTED
+    reason, fix = _TEMPLATED if "{{" in text else _QUOTED
     if "{{" in text or block is None:
-        fault = Fault(span, UNCHECKED.at(path, why=reason, how=how))
+        fault = Fault(span, UNCHECKED.at(path, why=reason, how=fix))
         yield replace(document, value=None, faults=[fault], broken=True)
         return
     # The text keeps its indentation, and empty lines stand for the lines before it, so positions are those in the file.

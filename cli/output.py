@@ -22,7 +22,7 @@ _MIN_LINE = 30
 """A wrapped line has at least this many characters beside its indent."""
 
 
-class _Dumper(_DUMPER):  # type: ignore[misc]  # one of two bases, by how PyYAML was built
+class _Dumper(_DUMPER):  # type: ignore[misc]  # the base depends on how PyYAML was built
     """Writes block style, without anchors, and quotes each text that a YAML parser could take for another value."""
 
     def ignore_aliases(self, _: Any) -> bool:

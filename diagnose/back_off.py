@@ -10,7 +10,7 @@ from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.kubelet import how_it_failed, known_remedy
 from diagnose.remedies import logs_of
-from diagnose.survey import lacking
+from diagnose.survey import missing_pods
 from diagnose.times import seconds_since
 
 _PAUSE = "the Job controller makes the next pod after a pause: 10 s, doubled with each failure, at most 10 min"
@@ -22,7 +22,7 @@ def back_off(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     for child in case.unready_jobs(unexplained):
         uid = child.job.metadata.uid
         last = _last_failed(case, uid)
-        if last is None or not lacking(child.job):
+        if last is None or not missing_pods(child.job):
             continue
         ended = seconds_since(last.ended_at, case.facts.now)
         refusal_ages = (seconds_since(event.last, case.facts.now) for event in case.refusals(uid))
@@ -36,15 +36,15 @@ def back_off(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
             yield KeyedFinding(child.name, how, finding)
 
 
-def failures(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+def tolerated_failures(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """A note about Jobs that have all pods again after failures, of which backoffLimit allows only so many."""
-    jobs = [job for job in case.facts.jobs or () if job.status.failed and not (job.outcome or lacking(job))]
+    jobs = [job for job in case.facts.jobs or () if job.status.failed and not (job.outcome or missing_pods(job))]
     jobs = [job for job in jobs if job.metadata.name not in unexplained and job.spec.backoff_limit_per_index is None]
     if jobs:
         most_failed = max(jobs, key=lambda job: (job.status.failed, job.metadata.name))
         name, number, limit = most_failed.metadata.name, most_failed.status.failed, most_failed.spec.backoff_limit
-        more = f"; {pluralize(len(jobs) - 1, 'more Job', 'has', 'have')} failures, too" if len(jobs) > 1 else ""
-        message = f"Job {name}: {pluralize(number, 'failure')} so far, backoffLimit allows {limit}{more}"
+        other_jobs = f"; {pluralize(len(jobs) - 1, 'more Job', 'has', 'have')} failures, too" if len(jobs) > 1 else ""
+        message = f"Job {name}: {pluralize(number, 'failure')} so far, backoffLimit allows {limit}{other_jobs}"
         fix = f"{logs_of(case.facts.jobset, name)} shows what its pods wrote"
         yield Answer(Finding(Level.NOTE, "failures", message, fix=fix))
 

@@ -48,15 +48,15 @@ class Case:
     in_use: dict[tuple[bytes, str], Finding] = field(default_factory=dict)
 
     @property
-    def manager_missing(self) -> bool:
+    def is_manager_missing(self) -> bool:
         """Whether no manager runs, as far as is known.
 
         Without a holder of the lease a manager may still run without leader election. It does if the lease never had a
         holder, and the set has Jobs or a status.
         """
         lease, js = self.facts.lease, self.facts.jobset
-        runs_without = never_held(lease) and (bool(self.facts.jobs) or was_reconciled(js))
-        return unheld(lease, self.facts.now) and not runs_without
+        runs_without = was_never_held(lease) and (bool(self.facts.jobs) or was_reconciled(js))
+        return is_unheld(lease, self.facts.now) and not runs_without
 
     @property
     def recent_warnings(self) -> list[SeenEvent]:
@@ -120,7 +120,7 @@ class Case:
         return [*([self.leaders[uid]] if uid in self.leaders else []), *self.followers.get(uid, ())]
 
 
-def never_held(lease: SeenLease | None) -> bool:
+def was_never_held(lease: SeenLease | None) -> bool:
     """Whether no manager has ever taken the lease, as far as is known."""
     return lease is not None and not lease.spec.renew_time
 
@@ -130,7 +130,7 @@ def was_reconciled(js: JobSet) -> bool:
     return js.is_ours and bool(js.status.replicated_jobs_status or js.status.terminal_state)
 
 
-def unheld(lease: SeenLease | None, now: datetime) -> bool:
+def is_unheld(lease: SeenLease | None, now: datetime) -> bool:
     """Whether no manager holds the lease; False if unknown."""
     if lease is None:
         return False

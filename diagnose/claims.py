@@ -9,7 +9,7 @@ from api.paths import claim_templates
 from diagnose.case import Case
 from diagnose.facts import SeenClaim, SeenPod, SeenStorageClass
 from diagnose.finding import Finding, Level, join_names
-from diagnose.remedies import recreate
+from diagnose.remedies import recreation_command
 from kube.model.suggest import nearest
 
 _Classes = Sequence[SeenStorageClass] | None
@@ -23,7 +23,7 @@ _INSTALL = (
 )
 
 
-def unbound(case: Case, pod: SeenPod) -> Finding | None:
+def unbound_claim(case: Case, pod: SeenPod) -> Finding | None:
     """The finding about the first claim of the pod that is missing or not bound; None if no such claim is known.
 
     The `message` of the finding is a sentence about the claim.
@@ -76,15 +76,15 @@ class _Source:
             return f"look again in a moment: {self.maker} creates it"
         return f"create PersistentVolumeClaim {self.name}: kubectl get pvc {self.arguments} lists those there are"
 
-    def with_class(self, old: str | None, meant: str) -> str:
+    def with_class(self, class_name: str | None, meant: str) -> str:
         """How to replace the claim by a claim of another StorageClass.
 
-        `old`: the present class. `meant`: the class that the user likely meant; empty if unknown.
+        `class_name`: the present class. `meant`: the class that the user likely meant; empty if unknown.
         """
         if not self.path:
             return f"kubectl delete pvc {self.name} {self.arguments} and create it with another class"
-        if old and meant and not self.is_retained:
-            return recreate(self.js, f"storageClassName: {old}$", f"storageClassName: {meant}")
+        if class_name and meant and not self.is_retained:
+            return recreation_command(self.js, f"storageClassName: {class_name}$", f"storageClassName: {meant}")
         change = f"storageClassName: {meant}" if meant else "another storageClassName"
         drop = f" (delete the claim between both, which stays: kubectl delete pvc {self.name} {self.arguments})"
         return f"write {change} at {self.field_path} in a new JobSet{drop if self.is_retained else ''}"

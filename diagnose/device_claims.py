@@ -20,7 +20,7 @@ _RETRIED = "Kubernetes tries again by itself"
 @about_jobs
 def without_device_claim(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods that the scheduler ignores because their ResourceClaim, or the template of the claim, is missing."""
-    for child, pods in case.pods_where(unexplained, lambda pod: pod.unseen and bool(pod.spec.resource_claims)):
+    for child, pods in case.pods_where(unexplained, lambda pod: pod.is_unhandled and bool(pod.spec.resource_claims)):
         words, fix = _missing_claim(case, pods[0])
         if words:
             created = pods[0].metadata.creation_timestamp or ""

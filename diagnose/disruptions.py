@@ -40,7 +40,7 @@ def _restarts_containers(js: JobSet, job: str) -> bool:
     return rjob is not None and rjob.pod_spec.get("restartPolicy") == "OnFailure"
 
 
-def not_counted(js: JobSet, job: str, location: str = f" {IN_A_NEW}") -> str:
+def disruption_fix(js: JobSet, job: str, location: str = f" {IN_A_NEW}") -> str:
     """How to write a JobSet in which disrupted pods of this Job do not count against maxRestarts.
 
     Empty for a set with a rule whose action ignores maxRestarts. Kubernetes allows podFailurePolicy only with

@@ -11,7 +11,7 @@ from api.exclusive import topology_of
 from diagnose.case import Case
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level, join_names, pluralize
-from diagnose.taints import numbers, remedy
+from diagnose.taints import nodes_by_taint, taint_remedy
 from diagnose.wording import ANTI_AFFINITY
 
 KEPT_OUT = "kept-out"
@@ -55,7 +55,7 @@ def domain_findings(case: Case, leader: SeenPod, topology: str) -> tuple[Finding
     return (*findings, *_by_holders(case, leader, values, word))
 
 
-def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
+def excluded_by_jobs(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
     """The finding about exclusive Jobs that keep a pod without exclusive placement out of their domains, if any.
 
     `in_group`: the pod belongs to a group. The scheduler may report only the first placement of a group, without these
@@ -141,17 +141,19 @@ def _by_holders(case: Case, leader: SeenPod, domains: Mapping[str, str], word: s
         nodes = case.facts.node_offers if cause == "free" else None
         taints = {} if nodes is None else nodes.blocking_taints(leader.spec)
         if hinders := {name: taint for name, taint in taints.items() if domains.get(name) in holders}:
-            message += f"; {pluralize(len(hinders), 'node')} there could hold it but for taints: {numbers(hinders)}"
-            fix = f"{remedy(hinders)}; {fix}"
+            message += (
+                f"; {pluralize(len(hinders), 'node')} there could hold it but for taints: {nodes_by_taint(hinders)}"
+            )
+            fix = f"{taint_remedy(hinders)}; {fix}"
         yield Finding(Level.WAITS, cause, message, fix=fix or _preemption(leader))
 
 
 def _cause(leader: SeenPod, pods: Sequence[SeenPod]) -> tuple[str, Sequence[SeenPod]]:
     """Why a domain with these pods is not free, as a key of `_HOLDER_TEXTS`, and the pods that keep the leader out."""
-    if same := [pod for pod in pods if pod.priority == leader.priority]:
-        return "equal-priority", same
-    if above := [pod for pod in pods if pod.priority > leader.priority]:
-        return "higher-priority", above
+    if equals := [pod for pod in pods if pod.priority == leader.priority]:
+        return "equal-priority", equals
+    if higher := [pod for pod in pods if pod.priority > leader.priority]:
+        return "higher-priority", higher
     return "lower-priority" if pods else "free", pods
 
 

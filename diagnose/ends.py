@@ -8,7 +8,7 @@ from api.event import SeenEvent
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE, UNREACHABLE, policy_of
 from diagnose.answers import Answer, KeyedFinding, about_jobs
 from diagnose.case import Case
-from diagnose.disruptions import not_counted
+from diagnose.disruptions import disruption_fix
 from diagnose.facts import SeenPod
 from diagnose.finding import MAX_NAMES, Finding, Level
 from diagnose.nodes import SeenNode
@@ -54,7 +54,7 @@ def _note(word: str, event: SeenEvent) -> str:
     return f"{word}: {event.note.rstrip('. ')}" if event.note else word
 
 
-def ended_from_outside(case: Case, unexplained: frozenset[str]) -> list[Answer]:
+def disrupted_pods(case: Case, unexplained: frozenset[str]) -> list[Answer]:
     """Pods of unready Jobs that were preempted or evicted within the last hour: one finding for each reason."""
     events_by_words: dict[str, list[SeenEvent]] = {}
     pod_names: set[str] = set()
@@ -71,24 +71,24 @@ def ended_from_outside(case: Case, unexplained: frozenset[str]) -> list[Answer]:
 
 def _ended_pods(case: Case, words: str, events: list[SeenEvent]) -> Finding:
     first = events[0]
-    more = f" and {len(events) - 1} more were" if len(events) > 1 else " was"
+    predicate = f" and {len(events) - 1} more were" if len(events) > 1 else " was"
     fix = "a higher priorityClassName keeps pods from being preempted; kubectl get priorityclass lists those there are"
     names = {first.regarding.name.rsplit("-", parts)[0] for parts in (1, 2)}
     job = next((job for job in case.facts.jobs or () if job.metadata.name in names), None)
     if job is not None and job.spec.backoff_limit == 0:  # else its Job creates another pod, and no restart counts
-        fix = "; ".join(filter(None, [fix, not_counted(case.facts.jobset, job.metadata.name)]))
+        fix = "; ".join(filter(None, [fix, disruption_fix(case.facts.jobset, job.metadata.name)]))
     if first.reason != "Preempted":
         fix = f"kubectl describe pod -n {first.regarding.namespace} {first.regarding.name}; kubectl describe node NODE"
-    message = f"pod {first.regarding.name}{more} {words}"
+    message = f"pod {first.regarding.name}{predicate} {words}"
     return Finding(Level.WAITS, first.reason.lower(), message, fix=fix, since=first.first)
 
 
 @about_jobs
-def node_fails(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+def failed_nodes(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods with status Running on nodes that are gone, unreachable, out of service or not ready."""
     for child in case.unready_jobs(unexplained):
         for pod in case.pods_of(child):
-            if pod.silent and (node := pod.spec.node_name) in case.facts.nodes_by_name:
+            if pod.is_silent and (node := pod.spec.node_name) in case.facts.nodes_by_name:
                 state, since = _state(case.facts.nodes_by_name[node])
                 if state:
                     message = f"Job {child.name}: pod {pod.name} is on node {node}, {state}"
@@ -146,8 +146,8 @@ def _time_left(case: Case, since: str) -> float | None:
     return max(policy.after_seconds - waited, 0)
 
 
-def held_up(case: Case) -> tuple[Finding, ...]:
-    """Findings about pods of an earlier attempt that delay a restart: on nodes that do not end them, or slow to end."""
+def deletion_delays(case: Case) -> tuple[Finding, ...]:
+    """Findings about pods that delay a restart, as their node does not end them, or as they take long to end."""
     return (*_node_findings(case, case.facts.ending), *_ending(case, case.facts.ending))
 
 
@@ -196,7 +196,7 @@ def _overdue_fix(pod: SeenPod) -> str:
     )
 
 
-def held_by_earlier(case: Case, job: str) -> tuple[Finding, ...]:
+def earlier_deletion_delays(case: Case, job: str) -> tuple[Finding, ...]:
     """Findings about pods that delay the deletion of a Job of an earlier JobSet, whose failure policy is unknown."""
     owners = ((pod, pod.metadata.controller()) for pod in case.facts.earlier)
     pods = [pod for pod, owner in owners if owner is not None and owner.name == job]

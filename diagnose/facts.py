@@ -61,7 +61,7 @@ class TrackedPod(OwnedObject, frozen=True, kw_only=True):
 
 
 class SeenPod(DetailedPod, frozen=True, kw_only=True):
-    """A pod of some JobSet: its owner, its node, and why it does not run."""
+    """A pod of a JobSet with the fields about its owner, its node, and why it does not run."""
 
     spec: SeenSpec = SeenSpec()
 
@@ -89,22 +89,22 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
         return self.spec.priority or 0
 
     @property
-    def gated(self) -> bool:
+    def is_gated(self) -> bool:
         """Whether the pod has a scheduling gate."""
         return bool(self.spec.scheduling_gates) and not self.spec.node_name
 
     @property
     def scheduling_failure(self) -> PodCondition | None:
         """The condition in which the scheduler says why it found no node; None if there is none or the pod is gated."""
-        if self.spec.node_name or self.gated:
+        if self.spec.node_name or self.is_gated:
             return None
         scheduled = self.status.condition("PodScheduled")
         return scheduled if scheduled is not None and scheduled.status == "False" else None
 
     @property
-    def unseen(self) -> bool:
+    def is_unhandled(self) -> bool:
         """Whether the pod has neither a node nor a message of a scheduler, and no scheduling gate."""
-        waits = self.live and not self.spec.node_name and not self.gated
+        waits = self.live and not self.spec.node_name and not self.is_gated
         return waits and self.status.condition("PodScheduled") is None
 
     @property
@@ -137,13 +137,13 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
         return any(state.waiting or (state.terminated and state.terminated.exit_code) for state in states)
 
     @property
-    def silent(self) -> bool:
+    def is_silent(self) -> bool:
         """Whether the pod is Running and not ready, although all containers run: its node may be gone."""
         runs = self.status.phase == "Running" and bool(self.spec.node_name)
         return runs and not self.ready and not self.is_stopped
 
     @property
-    def initializing(self) -> str:
+    def running_init_container(self) -> str:
         """The name of the running init container; empty if no init container runs."""
         inits = (status for status in self.status.init_container_statuses if status.name not in self.spec.sidecars)
         current = next((status for status in inits if status.state.terminated is None), None)
@@ -238,7 +238,7 @@ class Facts:
     Most facts are read only if the set is in a state in which a finding may need them.
 
     - `jobs`: the Jobs that the JobSet owns.
-    - `foreign`: the owners of Jobs of others that have names of its missing Jobs, by name.
+    - `foreign`: the owners of Jobs that have names of its missing Jobs and belong to another object, by name.
     - `namespace`: the namespace of the set, read if Jobs that may start are missing, or are being deleted.
     - `leftover_pods`: names of pods of earlier attempts, by the name of their Job, which is gone.
     - `ending`: pods of earlier attempts that are being deleted on a node; pods that most likely stay come first.

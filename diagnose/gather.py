@@ -20,7 +20,7 @@ from api.selectors import one_of, other_attempts_selector
 from api.topology import NodeMetadata
 from controllers.resources import JOBSETS
 from diagnose import kueue, look_up
-from diagnose.case import unheld
+from diagnose.case import is_unheld
 from diagnose.facts import Facts, SeenGroups, SeenJob, SeenPod, TrackedPod
 from diagnose.jobset_causes import missing_defaults
 from diagnose.look_up import PLACED
@@ -28,7 +28,7 @@ from diagnose.manager_causes import all_completed
 from diagnose.misfits import lacking_resource
 from diagnose.nodes import Nodes, SeenNode
 from diagnose.states import failed_lately
-from diagnose.survey import Survey, lacking, survey_jobs
+from diagnose.survey import Survey, missing_pods, survey_jobs
 from diagnose.wording import ANTI_AFFINITY, CLAIMS, MISFIT
 from kube.client import Client
 from kube.errors import NotFound
@@ -95,7 +95,7 @@ class _Gatherer:
             await self._fill_about_waiting(survey)
         if not survey.waiting and not js.spec.suspend:
             facts.late_agents = await look_up.late_agents(self._read, js, {job.metadata.uid for job in jobs})
-        if unheld(facts.lease, facts.now):
+        if is_unheld(facts.lease, facts.now):
             facts.managers = await look_up.managers(self._read)
         if facts.pods is not None:
             facts.pods += await self._failed_pods(survey, jobs)
@@ -126,7 +126,7 @@ class _Gatherer:
             labels = one_of(keys.JOB_UID, [job.metadata.uid for job in ending_jobs[:MAX_EXAMPLES]])
             facts.ending += await look_up.deleted_pods(read, [labels])
         facts.nodes_by_name |= await look_up.nodes(read, facts.ending)
-        if any(lacking(child.job) for child in survey.unready):
+        if any(missing_pods(child.job) for child in survey.unready):
             facts.job_warnings = await self._warnings("regarding.kind=Job", {child.name for child in survey.unready})
         if survey.unready:
             await self._fill_about_pods(survey)
@@ -153,8 +153,8 @@ class _Gatherer:
         facts.claims = await look_up.claims(read, (pod for pod in failed if CLAIMS.search(messages[pod.metadata.uid])))
         if facts.claims:
             facts.storage_classes = await look_up.storage_classes(read)
-        facts.nodes_by_name |= await look_up.nodes(read, (pod for pod in pods if pod.silent))
-        unseen = [pod for pod in pods if pod.unseen and pod.spec.resource_claims]
+        facts.nodes_by_name |= await look_up.nodes(read, (pod for pod in pods if pod.is_silent))
+        unseen = [pod for pod in pods if pod.is_unhandled and pod.spec.resource_claims]
         facts.device_claims = await look_up.device_claims(read, unseen)
         unready = {pod.name for pod in pods if pod.live and pod.spec.node_name and not pod.ready}
         if unready := unready.union(pod.name for pod in unseen):
@@ -205,7 +205,7 @@ class _Gatherer:
         In several releases of Kubernetes 1.32 to 1.36, the Job controller does not count a failed pod while it waits
         before it creates the next one, if other pods are ready: the API server refuses the status that it writes.
         """
-        if not any(job.may_hide_failures and not lacking(job) for job in jobs):
+        if not any(job.may_hide_failures and not missing_pods(job) for job in jobs):
             return jobs
         with self._read.noting():  # `_pods` notes that the right is missing
             failed: ListOptions = {"label_selector": self._of_set, "field_selector": FAILED, "accept": METADATA_LIST}
@@ -270,7 +270,7 @@ class _Gatherer:
             leaders = self._read.all(PODS, SeenPod, label_selector=f"{self._of_set},{leads}")
             pods = [pod async for pod in leaders if pod.job_uid in uids]
             pods += [pod for pod in await self._page("Pending", pending) if pod.job_uid in uids]
-            explained = {pod.job_uid for pod in pods if pod.scheduling_failure or pod.trouble or pod.gated}
+            explained = {pod.job_uid for pod in pods if pod.scheduling_failure or pod.trouble or pod.is_gated}
             unexplained = [uid for child in survey.unready if (uid := child.job.metadata.uid) not in explained]
             for uid in unexplained[:MAX_EXAMPLES]:
                 running = await self._page("Running", f"{keys.JOB_UID}={uid}")
@@ -285,7 +285,7 @@ class _Gatherer:
 
     async def _failed_pods(self, survey: Survey, jobs: Sequence[SeenJob]) -> tuple[SeenPod, ...]:
         """Failed pods with an index above 0, of Jobs that are not ready and lack pods."""
-        uids = {job.metadata.uid for job in jobs if job.status.failed and lacking(job)}
+        uids = {job.metadata.uid for job in jobs if job.status.failed and missing_pods(job)}
         uids &= {child.job.metadata.uid for child in survey.unready}
         if not uids:
             return ()

@@ -13,14 +13,14 @@ from api.gangs import Group
 from api.stalled_trees import Member, Tree, required_members, why_stalled
 from diagnose.answers import Answer, KeyedFinding, merge_findings
 from diagnose.case import Case
-from diagnose.claims import unbound
-from diagnose.domains import KEPT_OUT, kept_out, noun
+from diagnose.claims import unbound_claim
+from diagnose.domains import KEPT_OUT, excluded_by_jobs, noun
 from diagnose.facts import SeenGroups, SeenPod
 from diagnose.finding import WAIT_FOR_PODS, Finding, Level, join_names, pluralize
 from diagnose.group_nodes import levels, paths, why_never
 from diagnose.misfits import misfit
 from diagnose.pod_causes import pods_are
-from diagnose.survey import lacking
+from diagnose.survey import missing_pods
 from diagnose.wording import NO_DOMAIN, is_about_group, shortfall, without_repetition
 from kube.model.meta import Condition, find
 
@@ -36,7 +36,7 @@ _DEFAULT_FIX = (
 _FAULTS = {"FeatureGateDisabled", "APIUnavailable", "CompositePodGroupUnavailable", "FieldDropped", "NameConflict"}
 
 
-def objects(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+def missing_groups(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """No Job starts, as groups cannot be created, or groups of an earlier attempt have to be deleted first."""
     condition = find(case.facts.jobset.status.conditions, keys.GROUPS_READY)
     if case.facts.jobs is None or condition is None or condition.status != "False" or condition.reason == "Suspended":
@@ -74,7 +74,7 @@ def tree_restarts(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
             yield Answer(Finding(Level.WAITS, "tree-restarts", message, fix=WAIT_FOR_PODS), waiting)
 
 
-def waits(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+def waiting_trees(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """Pods of a tree have no node. The findings say what each group waits for, or why the scheduler reports nothing.
 
     Jobs that lack pods are left to later causes.
@@ -88,7 +88,7 @@ def waits(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
         jobs_in_tree = {child.name for child in tree.unready} & unexplained
         if jobs_in_tree and tree.pods_without_node:
             findings.append(KeyedFinding(_title(root), tree.key(root), tree.root_finding))
-            explained |= jobs_in_tree - {child.name for child in tree.unready if lacking(child.job)}
+            explained |= jobs_in_tree - {child.name for child in tree.unready if missing_pods(child.job)}
     for position, (finding, _) in enumerate(merge_findings(findings, "group")):
         yield Answer(finding, frozenset() if position else frozenset(explained))
 
@@ -157,7 +157,7 @@ class _WaitingTree:
         level, because = Level.WAITS, tuple(self._ignored_groups())
         if self._is_unreported and not because:
             reason = why_stalled(self._tree)
-            level = Level.FAULT if reason.fault or self._case.manager_missing else Level.WAITS
+            level = Level.FAULT if reason.fault or self._case.is_manager_missing else Level.WAITS
             because = (Finding(level, reason.cause, reason.problem, fix=reason.fix),)
             return self._finding(self._root, because, cause="gang-waits")
         because += (*self._never, *self._below(self._root))
@@ -211,11 +211,11 @@ class _WaitingTree:
         """At most two findings about requirements of pods of a PodGroup that no node meets, with the pods of each."""
         by_message: dict[str, tuple[Finding, list[SeenPod]]] = {}
         for pod in () if group.composite else sorted(self._pods(group), key=lambda pod: pod.name):
-            problem = unbound(self._case, pod) or misfit(self._case, pod, in_group=True)
+            problem = unbound_claim(self._case, pod) or misfit(self._case, pod, in_group=True)
             exclusion = (
                 None
                 if problem is not None and problem.level is Level.FAULT
-                else kept_out(self._case, pod, in_group=True)
+                else excluded_by_jobs(self._case, pod, in_group=True)
             )
             for finding in filter(None, (exclusion, problem)):
                 # A tree that never fits does not fit after a wait either, so findings that only wait are left out.

@@ -81,7 +81,7 @@ def _too_small(path: Sequence[Group], nodes: Nodes, pods: Mapping[str, SeenSpec]
 def _too_much(path: Sequence[Group], nodes: Nodes, kinds: Iterable[tuple[SeenSpec, int]]) -> Finding | None:
     """The finding about a resource of which all pods together request more than any domain has; None without one."""
     for name, total in sum_requests((spec.requests(), number) for spec, number in kinds).items():
-        if (largest := nodes.most(name, levels(path))) < total:
+        if (largest := nodes.largest_amount(name, levels(path))) < total:
             comparison = f"need {format_amount(total, name)} in all, the largest {noun(path[-1].topology)} has"
             return _finding(path, f"its {pluralize(path[-1].pods, 'pod')} {comparison} {format_number(largest, name)}")
     return None

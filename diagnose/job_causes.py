@@ -19,12 +19,12 @@ from api.keys import (
 from controllers.planning.child_jobs import Child
 from diagnose.answers import Answer, KeyedFinding, about_jobs
 from diagnose.case import Case
-from diagnose.ends import held_by_earlier, held_up
+from diagnose.ends import deletion_delays, earlier_deletion_delays
 from diagnose.finding import WAIT_FOR_PODS, Finding, Level, join_names, pluralize
 from diagnose.manager_causes import RIGHTS, idle_manager
 from diagnose.quota import QuotaRefusal, quota_refusal, update_refusal
 from diagnose.remedies import refusal_remedy
-from diagnose.survey import lacking
+from diagnose.survey import missing_pods
 from diagnose.times import seconds_since
 from diagnose.wording import NO_RIGHT
 from kube.model.meta import Owner, find
@@ -44,9 +44,9 @@ def later_stage(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     survey = case.survey
     next_ones = survey.waiting_for_settled_jobs(_beginning(case))
     for name, reason in survey.stages.items():
-        missing = [position.name for position in survey.missing if position.replicated_job.name == name]
+        missing_jobs = [position.name for position in survey.missing if position.replicated_job.name == name]
         halted = [child.name for child in survey.halted if child.replicated_job == name]
-        if jobs := unexplained & {*missing, *halted}:
+        if jobs := unexplained & {*missing_jobs, *halted}:
             message = f"ReplicatedJob {name} ({pluralize(len(jobs), 'Job')}): waits for {reason}"
             finding = (
                 _waits_for_earlier_jobs(case, name, message) if name in next_ones else _behind_waiting(case, message)
@@ -103,7 +103,7 @@ def failed_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindin
         yield KeyedFinding(child.name, reason, Finding(Level.FAULT, "job-failed", message, fix=fix, since=since))
 
 
-def behind(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+def full_queue(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """Jobs that are created or resumed only after the Job controller has started earlier Jobs of the set."""
     survey = case.survey
     queued = [child.name for child in survey.unready if child.job.queued and not child.deleting]
@@ -120,7 +120,7 @@ def behind(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
         yield Answer(finding, waiting)
 
 
-def missing(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
+def missing_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """Jobs that do not exist: another Job has the name, they were refused, or they are about to be created."""
     names = [position.name for position in case.survey.missing if position.name in unexplained]
     for name in names:
@@ -133,7 +133,7 @@ def missing(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
 def _name_conflict(case: Case, name: str) -> Finding:
     owner = case.facts.foreign[name]
     if owner == Owner(KIND, case.facts.jobset.metadata.name):
-        findings = held_by_earlier(case, name)
+        findings = earlier_deletion_delays(case, name)
         message = f"Job {name}: cannot be created yet, the Job of an earlier JobSet of this name is still there"
         fix = "" if findings else "wait: it goes with the JobSet that it belongs to"
         return Finding(Level.WAITS, "name-taken", message, because=findings, fix=fix)
@@ -146,7 +146,7 @@ def _absent_jobs(case: Case, names: list[str]) -> Finding:
     refusal = next((event for event in case.recent_warnings if holds_back(event)), None)
     if refusal is not None:
         return _refused_jobs(case, refusal, len(names), message)
-    if case.manager_missing:
+    if case.is_manager_missing:
         return Finding(Level.WAITS, "missing", message, fix="a manager creates them")
     if idle := idle_manager(case):
         return Finding(Level.FAULT, "missing", message, because=(idle,))
@@ -166,9 +166,9 @@ def _refused_jobs(case: Case, refusal: SeenEvent, number: int, message: str) -> 
         return Finding(Level.FAULT, "missing", message, because=(because,), fix=fix)
     total = case.survey.total
     level, quota, fix = _quota(case, quota, number, total, "the manager")
-    each = f"{'' if quota.gone else 'each '}{quota.words()}{quota.never_fits(total, 'Jobs')}"
+    quota_text = f"{'' if quota.gone else 'each '}{quota.words()}{quota.never_fits(total, 'Jobs')}"
     warning = Finding(Level.NOTE, "warning", refusal.note)
-    because = Finding(level, "quota", each, because=(warning,), since=refusal.first)
+    because = Finding(level, "quota", quota_text, because=(warning,), since=refusal.first)
     return Finding(level, "missing", message, because=(because,), fix=fix)
 
 
@@ -219,7 +219,7 @@ def being_deleted(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """Jobs that are being deleted; the manager creates new Jobs when these Jobs are gone."""
     if names := [child.name for child in case.unready_jobs(unexplained) if child.deleting]:
         message = f"{pluralize(len(names), 'Job', 'is', 'are')} being deleted: {join_names(names)}"
-        delays = held_up(case)
+        delays = deletion_delays(case)
         finding = Finding(Level.WAITS, "job-deleted", message, delays, "" if delays else WAIT_FOR_PODS)
         yield Answer(finding, frozenset(names))
 
@@ -228,12 +228,12 @@ def being_deleted(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
 def without_pods(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Jobs that run and lack pods: admission has refused the pods, or the Job controller does not create them."""
     for child in case.unready_jobs(unexplained):
-        event, missing = next(iter(case.refusals(child.job.metadata.uid)), None), lacking(child.job)
-        if event is None and missing and not child.job.status.active:
+        event, lacking_pods = next(iter(case.refusals(child.job.metadata.uid)), None), missing_pods(child.job)
+        if event is None and lacking_pods and not child.job.status.active:
             yield _no_pods(case, child)
-        elif event is not None and missing and quota_refusal(event.note) is None:
+        elif event is not None and lacking_pods and quota_refusal(event.note) is None:
             pods = pluralize(pods_at_once(child.job.spec), "pod")
-            message = f"Job {child.name}: lacks {missing} of {pods}: {event.reason}: {event.note}"
+            message = f"Job {child.name}: lacks {lacking_pods} of {pods}: {event.reason}: {event.note}"
             fix = refusal_remedy(case.facts.jobset, event.note)
             finding = Finding(Level.FAULT, "pods-refused", message, fix=fix, since=event.first)
             yield KeyedFinding(child.name, event.note.replace(child.name, ""), finding)
@@ -248,7 +248,7 @@ def _no_pods(case: Case, child: Child) -> KeyedFinding:
         message = f"Job {child.name}: {number} not ended yet, and the next wait for that"
         force = f"kubectl delete pods {pods} --force"
         fix = f"kubectl get pods {pods} -o wide shows where; if a node is off for good: {force}"
-        delays = held_up(case)
+        delays = deletion_delays(case)
         return KeyedFinding(
             child.name, "ending", Finding(Level.WAITS, "pods-ending", message, delays, "" if delays else fix)
         )
@@ -263,18 +263,18 @@ def quota_refusals(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     refused: dict[tuple[str, str], list[_Refused]] = {}
     for child in case.unready_jobs(unexplained):
         event = next(iter(case.refusals(child.job.metadata.uid)), None)
-        if lacking(child.job) and event is not None and (quota := quota_refusal(event.note)):
+        if missing_pods(child.job) and event is not None and (quota := quota_refusal(event.note)):
             refused.setdefault((quota.quota, quota.resource), []).append((child, event, quota))
     for refused_jobs in refused.values():
         jobs = [child for child, _, _ in refused_jobs]
-        names, missing = [child.name for child in jobs], sum(lacking(child.job) for child in jobs)
+        names, lacking_pods = [child.name for child in jobs], sum(missing_pods(child.job) for child in jobs)
         subject = f"Job {names[0]}: lacks" if len(names) == 1 else f"{len(names)} Jobs ({join_names(names)}): lack"
-        subject += f" {missing} of {pluralize(sum(pods_at_once(child.job.spec) for child in jobs), 'pod')}"
+        subject += f" {lacking_pods} of {pluralize(sum(pods_at_once(child.job.spec) for child in jobs), 'pod')}"
         total = sum(case.survey.pods[name] for name in {child.replicated_job for child in jobs})
         _, event, refusal = refused_jobs[0]
-        level, quota, fix = _quota(case, refusal, missing, total, "the Job controller")
+        level, quota, fix = _quota(case, refusal, lacking_pods, total, "the Job controller")
         refusal_note = Finding(Level.NOTE, "refused", f"{event.reason}: {event.note}")
-        message = f"{subject}: {quota.words(missing)}{quota.never_fits(total, 'pods')}"
+        message = f"{subject}: {quota.words(lacking_pods)}{quota.never_fits(total, 'pods')}"
         yield Answer(Finding(level, "quota", message, (refusal_note,), fix, event.first), frozenset(names))
 
 

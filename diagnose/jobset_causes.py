@@ -14,15 +14,15 @@ from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import LOOKS
 from diagnose.answers import Answer
 from diagnose.case import LEASE_MARGIN, Case
-from diagnose.disruptions import disruption_in_history, not_counted
-from diagnose.ends import WAITS_FOR_NODE, held_up
+from diagnose.disruptions import disruption_fix, disruption_in_history
+from diagnose.ends import WAITS_FOR_NODE, deletion_delays
 from diagnose.facts import SeenPod
 from diagnose.finding import WAIT_FOR_PODS, Finding, Level, join_names, pluralize
 from diagnose.job_causes import holds_back
 from diagnose.kubelet import known_remedy
 from diagnose.kueue import workloads_of
-from diagnose.remedies import UNVERSIONED, logs_of, make_again
-from diagnose.restart_causes import attempt_finding, decisive_container, too_slow, why_it_failed
+from diagnose.remedies import UNVERSIONED, logs_of, recreation_commands
+from diagnose.restart_causes import attempt_finding, deadline_fix, decisive_container, why_it_failed
 from diagnose.states import State
 from diagnose.times import age, clock, seconds_since
 from kube.model.jsontree import dig
@@ -77,13 +77,13 @@ def _failure_remedy(js: JobSet, message: str) -> str:
     logs = f"{logs_of(js, last.failed_job if last else '')} shows what the failed pod wrote"
     if last and (remedy := known_remedy(why_it_failed(last), js.metadata.namespace, last.pod, last.node)):
         logs = f"{remedy}; {logs}"
-    if last and (slow := too_slow(js, last)):
-        return f"{slow}; {logs}; to run it again: {make_again(js)}"
+    if last and (slow := deadline_fix(js, last)):
+        return f"{slow}; {logs}; to run it again: {recreation_commands(js)}"
     retries = "" if max_restarts else "spec.failurePolicy.maxRestarts allows retries"
     if max_restarts and message.startswith("ReachedMaxRestarts"):
         retries = f"a spec.failurePolicy.maxRestarts above {max_restarts} allows more retries"
-    rule = not_counted(js, last.failed_job, "") if last and disruption_in_history(js, last) else ""
-    return "; ".join(filter(None, [logs, f"fix it and run it again: {make_again(js)}", retries, rule]))
+    rule = disruption_fix(js, last.failed_job, "") if last and disruption_in_history(js, last) else ""
+    return "; ".join(filter(None, [logs, f"fix it and run it again: {recreation_commands(js)}", retries, rule]))
 
 
 def deletion(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
@@ -96,7 +96,7 @@ def deletion(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
         number = "its Jobs" if jobs is None else pluralize(len(jobs), "Job")
         names = f" ({join_names([job.metadata.name for job in jobs])})" if jobs else ""
         message = f"{number}{names} and all pods of them have to go first"
-        delays = held_up(case)
+        delays = deletion_delays(case)
         because.append(Finding(Level.WAITS, "foreground-deletion", message, delays, "" if delays else WAIT_FOR_PODS))
     for name in meta.finalizers:
         if name != FOREGROUND:
@@ -169,7 +169,7 @@ def suspension(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     if ending := [job.metadata.name for job in case.facts.jobs or () if job.status.active > 0]:
         number = pluralize(len(ending), "Job", "still has", "still have")
         message = f"{number} pods that are ending: {join_names(ending)}"
-        because = (Finding(Level.NOTE, "ending", message, held_up(case)),)
+        because = (Finding(Level.NOTE, "ending", message, deletion_delays(case)),)
     message = "spec.suspend is true: its Jobs run no pods"
     fix = f"jobset resume {js.metadata.name} -n {js.metadata.namespace}"
     if queue:
@@ -246,7 +246,7 @@ def start_timeout(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
 
 
 def _pending(pod: SeenPod) -> bool:
-    return pod.status.phase == "Pending" and not pod.gated and pod.metadata.deletion_timestamp is None
+    return pod.status.phase == "Pending" and not pod.is_gated and pod.metadata.deletion_timestamp is None
 
 
 def avoided_nodes(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
@@ -340,7 +340,7 @@ def warnings(case: Case, _unexplained: frozenset[str]) -> list[Answer]:
     """Recent Warnings of the manager that no other cause explains, one for each reason."""
     is_blind = case.facts.jobs is None or (bool(case.survey.unready) and case.facts.pods is None)
     about_pods = set() if is_blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
-    about_nodes = {_WAITS_FOR_NODE} if any(delay.cause == WAITS_FOR_NODE for delay in held_up(case)) else set()
+    about_nodes = {_WAITS_FOR_NODE} if any(delay.cause == WAITS_FOR_NODE for delay in deletion_delays(case)) else set()
     obsolete = set() if is_blind or case.survey.waiting else _WHILE_WAITING
     about_halted_jobs = {keys.JOBS_SUSPENDED_AGAIN} if case.survey.halted else set()
     left_out = {keys.JOB_CREATION_FAILED, *about_pods, *about_nodes, *obsolete, *about_halted_jobs}

@@ -63,7 +63,7 @@ async def lease(read: Reader) -> SeenLease | None:
 
 
 async def webhooks(read: Reader) -> State | None:
-    """Whether the API server calls the mutating webhooks; None if that may not be read."""
+    """Whether the API server calls the mutating webhooks; None if their configuration may not be read."""
     with read.noting("webhooks: you may not get mutatingwebhookconfigurations, so whether they are off is not known"):
         stored = await read.get(MUTATING_WEBHOOK_CONFIGURATIONS, dict[str, Any], MUTATING_CONFIGURATION)
         return configuration_state(MUTATING_WEBHOOK_CONFIGURATIONS.kind, MUTATING_CONFIGURATION, stored).state
@@ -213,7 +213,7 @@ async def ends(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
 
 
 async def _with_preemptor(read: Reader, event: SeenEvent) -> SeenEvent:
-    """The event; that of a preemption with the name of the preempting pod, since its note only has UID and node."""
+    """The event. An event of a preemption gets the name of the preempting pod, as its note only has UID and node."""
     preemption = PREEMPTED.search(event.note)
     if preemption is None or event.related is not None:
         return event

@@ -1,4 +1,4 @@
-"""Causes about the manager: none runs, it does nothing, or it has not recorded the end of a set. Pure."""
+"""Causes about the manager: no manager runs, or it does nothing, or it has not recorded the end of a set. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +45,7 @@ RIGHTS = "kubectl apply --server-side --force-conflicts -k manifests/rbac gives 
 
 def no_manager(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """No manager runs, so nothing is created, restarted or placed."""
-    if not case.manager_missing or not unexplained:
+    if not case.is_manager_missing or not unexplained:
         return
     created = case.facts.jobset.metadata.creation_timestamp or ""
     yield Answer(missing_manager(case.facts.lease, case.facts.managers, case.facts.now, created))
@@ -53,7 +53,7 @@ def no_manager(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
 
 def unready_leader(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
     """The manager that holds the lease has reported that it is not ready."""
-    note = None if case.manager_missing or not unexplained else _readiness_note(case.facts.lease, case.facts.now)
+    note = None if case.is_manager_missing or not unexplained else _readiness_note(case.facts.lease, case.facts.now)
     if note is None:
         return
     name, reason, ago = note
@@ -65,7 +65,7 @@ def unready_leader(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
 def other_manager(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     """The set has fields that the Go JobSet does not store, and a status that this program has not written."""
     js = case.facts.jobset
-    if js.status.ready_jobs or not js.status.replicated_jobs_status or case.manager_missing:
+    if js.status.ready_jobs or not js.status.replicated_jobs_status or case.is_manager_missing:
         return
     spec = msgspec.to_builtins(js.spec)
     if fields := [".".join(parts) for parts, field in OWN_FIELDS.items() if _is_set(spec, {parts: field})]:
@@ -129,10 +129,10 @@ def _ask_manager(pod: str) -> str:
 
 
 def idle_manager(case: Case) -> Finding | None:
-    """The finding that a manager holds the lease, but the set has neither Jobs nor a status; None if it has."""
+    """The finding that the set has neither Jobs nor a status, although a manager holds the lease; None otherwise."""
     js, lease = case.facts.jobset, case.facts.lease
     waited = seconds_since(js.metadata.creation_timestamp or "", case.facts.now)
-    if lease is None or case.manager_missing or waited is None or waited < IDLE_SECONDS:
+    if lease is None or case.is_manager_missing or waited is None or waited < IDLE_SECONDS:
         return None
     if case.facts.jobs or js.status.restarts or js.status.replicated_jobs_status:
         return None
@@ -170,7 +170,7 @@ def unwritten_status(case: Case, _unexplained: frozenset[str]) -> Iterator[Answe
     if ago is None or ago < END_WRITE_SECONDS:
         return
     because: tuple[Finding, ...] = ()
-    if case.manager_missing:
+    if case.is_manager_missing:
         because = (missing_manager(case.facts.lease, case.facts.managers, case.facts.now, since),)
     completed = pluralize(survey.total, "Job", "has completed", "have completed")
     finding = Finding(

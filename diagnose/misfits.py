@@ -10,7 +10,7 @@ from diagnose.case import Case
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level, join_names
 from diagnose.nodes import Nodes, shape_of
-from diagnose.remedies import recreate
+from diagnose.remedies import recreation_command
 from diagnose.wording import FEATURES, MISFIT, insufficient
 from kube.model.requests import Amount
 
@@ -27,7 +27,7 @@ def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | Non
         return problem
     if condition is None or nodes is None or not (in_group or MISFIT.search(condition.message)):
         return None
-    in_use = nodes.why_none(pod.spec, recreate(case.facts.jobset, "{old}", "{new}"))
+    in_use = nodes.why_none(pod.spec, recreation_command(case.facts.jobset, "{old}", "{new}"))
     if in_use is None or in_use.level is Level.FAULT:
         return in_use
     is_insufficient = "Insufficient" in condition.message
@@ -90,12 +90,12 @@ def with_holders(case: Case, pod: SeenPod, in_use: Finding) -> Finding:
 
 
 def _with_holders(case: Case, nodes: Nodes, pod: SeenPod, resource: str, in_use: Finding) -> Finding:
-    takers, own = nodes.takers(pod.spec), case.facts.jobset.metadata
+    takers, own_meta = nodes.takers(pod.spec), case.facts.jobset.metadata
     amounts = defaultdict[str, Amount](int)
     for placed in case.facts.placed or ():
         if placed.spec.node_name in takers and (amount := placed.spec.requests().get(resource)):
             jobset = placed.metadata.namespace, placed.metadata.labels.jobset
-            amounts["this JobSet" if jobset == (own.namespace, own.name) else "/".join(jobset)] += amount
+            amounts["this JobSet" if jobset == (own_meta.namespace, own_meta.name) else "/".join(jobset)] += amount
     if not amounts:
         return in_use
     largest_first = sorted(amounts.items(), key=lambda item: (-item[1], item[0]))

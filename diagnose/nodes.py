@@ -11,13 +11,13 @@ from api.batch import LabelledIdentity
 from api.node_offers import device_meant, devices, format_amount, format_number, offers_of
 from diagnose.finding import MAX_NAMES, Finding, Level, join_names, pluralize
 from diagnose.needs import SeenSpec
-from diagnose.taints import Taint, hindering, kept_off, numbers, remedy
+from diagnose.taints import Taint, blocking_taint, nodes_by_taint, taint_remedy, tainted_nodes_text
 from kube.model.meta import JSON, Base
 from kube.model.requests import Amount, Amounts, exceeding_resources, sum_requests
 from kube.model.suggest import nearest
 
 _PODS = 110
-"""The limit of pods on a node that does not report one; the default of the kubelet."""
+"""The limit of pods on a node that reports no limit. It is the default of the kubelet."""
 
 
 FITS_NOWHERE = frozenset({"no-such-label", "no-such-resource", "too-large"})
@@ -57,8 +57,8 @@ class _Node(NamedTuple):
 
     def room(self, needs: Amounts) -> int:
         """How many pods that request `needs` fit on the node while the node is idle."""
-        numbers = (self.offers.get(name, 0) // amount for name, amount in needs.items())
-        return int(min([self.offers.get("pods", _PODS), *numbers]))
+        by_resource = (self.offers.get(name, 0) // amount for name, amount in needs.items())
+        return int(min([self.offers.get("pods", _PODS), *by_resource]))
 
 
 class Lack(NamedTuple):
@@ -140,8 +140,8 @@ class Nodes:
                 room[tuple(node.labels[key] for key in keys)] += node.room(needs)
         return max(room.values(), default=0)
 
-    def most(self, resource: str, keys: Sequence[str]) -> Amount:
-        """How much of a resource the domain with most of it has; a domain as in `largest`."""
+    def largest_amount(self, resource: str, keys: Sequence[str]) -> Amount:
+        """The largest amount of a resource that a domain has. A domain is the same as in `largest`."""
         key = resource, tuple(keys)
         if key not in self.memory:
             offered = defaultdict[tuple[str, ...], Amount](int)
@@ -149,8 +149,8 @@ class Nodes:
                 if node.labels.keys() >= set(keys):
                     offered[tuple(node.labels[key] for key in keys)] += node.offers.get(resource, 0)
             self.memory[key] = max(offered.values(), default=0)
-        most: Amount = self.memory[key]
-        return most
+        amount: Amount = self.memory[key]
+        return amount
 
     @_remember
     def too_many(self, spec: SeenSpec, wanted: int, running: int) -> Finding | None:
@@ -164,10 +164,10 @@ class Nodes:
             return None
         by_node = f" ({capacities[0]} per node)" if len(set(capacities)) == 1 else ""
         fit = f"only {sum(capacities)} {'fits' if sum(capacities) == 1 else 'fit'} on the nodes at once{by_node}"
-        own = f"; {pluralize(running, 'pod', 'of its own holds', 'of its own hold')} them now" if running else ""
+        own_pods = f"; {pluralize(running, 'pod', 'of its own holds', 'of its own hold')} them now" if running else ""
         hinders = self.blocking_taints(spec)
-        message = f"of the {wanted} pods of its ReplicatedJob {fit}{own}{kept_off(hinders)}"
-        fix = f"{remedy(hinders)}; or " if hinders else ""
+        message = f"of the {wanted} pods of its ReplicatedJob {fit}{own_pods}{tainted_nodes_text(hinders)}"
+        fix = f"{taint_remedy(hinders)}; or " if hinders else ""
         fix += "add nodes, or run fewer pods at once: lower replicas or parallelism in a new JobSet"
         fix += "; as it is, the others run when some of its pods have ended"
         return Finding(Level.FAULT, "too-many-at-once", message, fix=fix)
@@ -189,7 +189,7 @@ class Nodes:
         return {
             node.name: taint
             for node in self._nodes
-            if _is_chosen(spec, node) and node.takes(needs) and (taint := hindering(spec, node.taints)) is not None
+            if _is_chosen(spec, node) and node.takes(needs) and (taint := blocking_taint(spec, node.taints)) is not None
         }
 
     def too_little(self, needs: Amounts) -> Finding | None:
@@ -226,9 +226,9 @@ class Nodes:
 
     def _usage_finding(self, nodes_in_use: int, hinders: Mapping[str, Taint]) -> Finding:
         message = f"{nodes_in_use} of {pluralize(len(self._nodes), 'node')} could take it, and too little is free there"
-        message += kept_off(hinders)
+        message += tainted_nodes_text(hinders)
         passing = {name: taint for name, taint in hinders.items() if taint.passes}
-        fix = f"{remedy(passing)}; or " if passing else ""
+        fix = f"{taint_remedy(passing)}; or " if passing else ""
         fix += "wait for other pods to end, or add nodes; kubectl describe nodes shows what is allocated on each"
         return Finding(Level.WAITS, "in-use", message, fix=fix)
 
@@ -320,20 +320,19 @@ def _is_chosen(spec: SeenSpec, node: _Node) -> bool:
 
 def _may_use(spec: SeenSpec, node: _Node) -> bool:
     """Whether the pod chooses the node and tolerates its taints."""
-    return _is_chosen(spec, node) and hindering(spec, node.taints) is None
+    return _is_chosen(spec, node) and blocking_taint(spec, node.taints) is None
 
 
 def _keeps_out(spec: SeenSpec, node: _Node) -> bool:
     """Whether a taint keeps the pod out, other than taints that are about the state of the node."""
-    return hindering(spec, (taint for taint in node.taints if not taint.passes)) is not None
+    return blocking_taint(spec, (taint for taint in node.taints if not taint.passes)) is not None
 
 
 def _taint_finding(hinders: Mapping[str, Taint]) -> Finding:
     """The finding that every node with room for the pod has a taint that the pod does not tolerate."""
-    message = (
-        f"it does not tolerate the taints of {pluralize(len(hinders), 'node')} that could hold it: {numbers(hinders)}"
-    )
-    return Finding(Level.FAULT, "tainted", message, fix=remedy(hinders))
+    nodes = pluralize(len(hinders), "node")
+    message = f"it does not tolerate the taints of {nodes} that could hold it: {nodes_by_taint(hinders)}"
+    return Finding(Level.FAULT, "tainted", message, fix=taint_remedy(hinders))
 
 
 def _offers(resource: str) -> str:

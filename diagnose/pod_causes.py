@@ -12,14 +12,14 @@ from controllers.planning.child_jobs import Child
 from diagnose.answers import KeyedFinding, about_jobs
 from diagnose.back_off import failed_before, ready_count
 from diagnose.case import Case
-from diagnose.claims import unbound
-from diagnose.domains import GUIDE, article, domain_findings, domain_of_job, kept_out, noun
+from diagnose.claims import unbound_claim
+from diagnose.domains import GUIDE, article, domain_findings, domain_of_job, excluded_by_jobs, noun
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.kubelet import Reason, crash_loop, why_unready
 from diagnose.misfits import misfit
 from diagnose.nodes import FITS_NOWHERE
-from diagnose.remedies import logs_of, recreate, scheduling_remedy, unknown_scheduler
+from diagnose.remedies import logs_of, recreation_command, scheduling_remedy, unknown_scheduler
 from diagnose.times import seconds_since
 
 SCHEDULER_SECONDS = 30.0
@@ -83,7 +83,7 @@ def leader_without_domain(case: Case, unexplained: frozenset[str]) -> Iterator[K
 
 
 def _fault_of_node(case: Case, topology: str, leader: SeenPod) -> str:
-    """Why the leader's node has no domain; empty if it has one, or if this is not known."""
+    """Why the leader's node has no domain; empty if the node has a domain, or if this is not known."""
     node, nodes = leader.spec.node_name, case.facts.nodes
     if not node or nodes is None or topology in nodes.get(node, {}):
         return ""
@@ -95,7 +95,7 @@ def _fault_of_node(case: Case, topology: str, leader: SeenPod) -> str:
 @about_jobs
 def followers_wait(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Followers are gated although their leader does not wait for the scheduler."""
-    is_manager_missing = case.manager_missing
+    is_manager_missing = case.is_manager_missing
     for child in case.unready_jobs(unexplained):
         if number := _gated_followers(case, child):
             state, fix = _leader_state(case, child), "look again in a moment"
@@ -133,7 +133,7 @@ _GATES = {
 @about_jobs
 def gated_pods(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods with scheduling gates, but for the gate of followers."""
-    for child, pods in case.pods_where(unexplained, lambda pod: pod.gated):
+    for child, pods in case.pods_where(unexplained, lambda pod: pod.is_gated):
         gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
         fix = _GATES.get(gates, "the controller that the gate is named after has to lift it")
         message = f"Job {child.name}: {pods_are(pods)} held back by scheduling gate {gates}"
@@ -158,10 +158,10 @@ def _misfit(case: Case, pod: SeenPod) -> Finding | None:
 
     A fault comes before reasons that go away.
     """
-    if (claim_finding := unbound(case, pod)) is not None:
+    if (claim_finding := unbound_claim(case, pod)) is not None:
         return claim_finding
     problem = misfit(case, pod)
-    return problem if problem is not None and problem.level is Level.FAULT else kept_out(case, pod) or problem
+    return problem if problem is not None and problem.level is Level.FAULT else excluded_by_jobs(case, pod) or problem
 
 
 def _why_unscheduled(child: Child, pod: SeenPod, problem: Finding | None, message: str, scheduler: str) -> Finding:
@@ -178,13 +178,13 @@ def _why_unscheduled(child: Child, pod: SeenPod, problem: Finding | None, messag
 @about_jobs
 def nobody_schedules(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods without a message of their scheduler, which does not run or does not exist."""
-    for child, pods in case.pods_where(unexplained, lambda pod: pod.unseen):
+    for child, pods in case.pods_where(unexplained, lambda pod: pod.is_unhandled):
         scheduler, created = unknown_scheduler(pods[0]), pods[0].metadata.creation_timestamp or ""
         is_late = (seconds_since(created, case.facts.now) or 0) > SCHEDULER_SECONDS
         subject = "kube-scheduler has not looked at it"
         fix = "kubectl get pods -n kube-system -l component=kube-scheduler shows whether it runs"
         if scheduler:
-            recreation = recreate(
+            recreation = recreation_command(
                 case.facts.jobset, f"schedulerName: {scheduler}", f"schedulerName: {DEFAULT_SCHEDULER}"
             )
             subject, fix = f"no scheduler {scheduler} looks at it", f"start scheduler {scheduler}, or {recreation}"
@@ -214,7 +214,7 @@ def failing_containers(case: Case, unexplained: frozenset[str]) -> Iterator[Keye
 
 
 @about_jobs
-def unready(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
+def unready_jobs(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
     """Jobs that are not ready for no other cause: their pods start, or run and are not ready."""
     for child in case.unready_jobs(unexplained):
         pods = [pod for pod in case.pods_of(child) if pod.live and not pod.ready]
@@ -222,7 +222,7 @@ def unready(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFinding]:
         failed = failed_before(case, child)
         message, fix = f"Job {child.name}: {ready_count(child.job)}", ""
         if starting:
-            node, init = starting[0].spec.node_name, starting[0].initializing
+            node, init = starting[0].spec.node_name, starting[0].running_init_container
             location = f" on node {node}" if node else ", not looked at by the scheduler"
             message += f"; {pods_are(starting)} starting{location}" + (f": init container {init} runs" if init else "")
             logs = logs_of(case.facts.jobset, child.name, init)

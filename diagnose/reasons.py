@@ -22,7 +22,7 @@ from diagnose.answers import Answer, Cause
 from diagnose.case import Case, sort_facts
 from diagnose.facts import Facts
 from diagnose.finding import Finding, Level, pluralize
-from diagnose.remedies import IN_A_NEW, make_again
+from diagnose.remedies import IN_A_NEW, recreation_commands
 from diagnose.states import State
 
 CAUSES: tuple[Cause, ...] = (
@@ -47,21 +47,21 @@ CAUSES: tuple[Cause, ...] = (
     restart_causes.escalations,
     restart_causes.restarting,
     restart_causes.old_pods,
-    group_causes.objects,
+    group_causes.missing_groups,
     group_causes.tree_restarts,
     job_causes.failed_jobs,
     job_causes.later_stage,
-    job_causes.behind,
-    job_causes.missing,
+    job_causes.full_queue,
+    job_causes.missing_jobs,
     job_causes.halted_jobs,
     job_causes.being_deleted,
-    ends.ended_from_outside,
-    ends.node_fails,
+    ends.disrupted_pods,
+    ends.failed_nodes,
     back_off.back_off,
-    back_off.failures,
+    back_off.tolerated_failures,
     pod_causes.leader_waits,
     pod_causes.leader_without_domain,
-    group_causes.waits,
+    group_causes.waiting_trees,
     job_causes.quota_refusals,
     job_causes.without_pods,
     pod_causes.gated_pods,
@@ -70,7 +70,7 @@ CAUSES: tuple[Cause, ...] = (
     device_claims.without_device_claim,
     pod_causes.nobody_schedules,
     pod_causes.failing_containers,
-    pod_causes.unready,
+    pod_causes.unready_jobs,
     restart_causes.late_agents,
     jobset_causes.without_defaults,
     jobset_causes.warnings,
@@ -120,7 +120,7 @@ def explain(facts: Facts) -> Explanation:
             (finding.since for finding in findings if finding.since and finding.level is not Level.NOTE), default=""
         ),
     )
-    recreation = make_again(facts.jobset) if any(IN_A_NEW in finding.fix for finding in findings) else ""
+    recreation = recreation_commands(facts.jobset) if any(IN_A_NEW in finding.fix for finding in findings) else ""
     return Explanation(meta.namespace, meta.name, state, headline, root, facts.unseen, recreation)
 
 

@@ -146,7 +146,7 @@ _REFUSALS: dict[str, str] = {
 
 
 def find_fix(fixes: Mapping[str, str], message: str, **words: str) -> str:
-    """The fix of the first pattern that matches the message, filled in; empty if no pattern matches.
+    """The fix of the first pattern that matches the message; empty if no pattern matches.
 
     `words` fill the fix. `{name}` in a fix is the last group of its pattern, `{kind}` the first group.
     """
@@ -158,7 +158,7 @@ def find_fix(fixes: Mapping[str, str], message: str, **words: str) -> str:
 
 def refusal_remedy(js: JobSet, message: str) -> str:
     """The fix for refused pods of a set. `message`: the message of the API server."""
-    again, policy = make_again(js), set_by(js.metadata.annotations, "priorityClassName")
+    again, policy = recreation_commands(js), set_by(js.metadata.annotations, "priorityClassName")
     by_policy = f"policy {policy} has set it, where the author names none; " if policy else ""
     fix = find_fix(_REFUSALS, message, namespace=js.metadata.namespace, again=again, by_policy=by_policy)
     general_fix = "fix what the message names (quota, policy, webhook, service account)"
@@ -185,7 +185,7 @@ UNVERSIONED = "/^  resourceVersion:/d"
 """
 
 
-def recreate(js: JobSet, old: str, new: str) -> str:
+def recreation_command(js: JobSet, old: str, new: str) -> str:
     """The command that creates a set again with all matches of `old`, a regular expression, replaced by `new`."""
     name = f"{js.metadata.name} -n {js.metadata.namespace}"
     return f"kubectl get jobset {name} -o yaml | sed '{UNVERSIONED}; s#{old}#{new}#' | kubectl replace --force -f -"
@@ -195,7 +195,7 @@ IN_A_NEW = "in a new JobSet"
 """Part of a fix that changes a template. The explanation says once how to create a set with the change."""
 
 
-def make_again(js: JobSet) -> str:
+def recreation_commands(js: JobSet) -> str:
     """Commands that create a set again with a change. The templates of an existing set are immutable."""
     meta = js.metadata
     file = f"{meta.name}-new.yaml"  # the author may have a file with the name of the set

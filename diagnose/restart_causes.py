@@ -14,8 +14,8 @@ from controllers.planning.recovery import goodput
 from diagnose import states
 from diagnose.answers import Answer
 from diagnose.case import Case
-from diagnose.disruptions import disruption_in_history, not_counted, rjob_of
-from diagnose.ends import end_words, held_up
+from diagnose.disruptions import disruption_fix, disruption_in_history, rjob_of
+from diagnose.ends import deletion_delays, end_words
 from diagnose.finding import WAIT_FOR_PODS, Finding, Level, join_names, pluralize
 from diagnose.kubelet import known_remedy, meaning_of
 from diagnose.remedies import IN_A_NEW
@@ -67,7 +67,7 @@ def attempt_finding(js: JobSet, failed: FailedAttempt) -> Finding:
     return Finding(Level.NOTE, "attempt", message, since=failed.time)
 
 
-def too_slow(js: JobSet, failed: FailedAttempt) -> str:
+def deadline_fix(js: JobSet, failed: FailedAttempt) -> str:
     """The fix if the attempt ended as a Job was active for longer than its activeDeadlineSeconds; else empty."""
     rjob = rjob_of(js, failed.failed_job)
     seconds = None if rjob is None else rjob.job_spec.get("activeDeadlineSeconds")
@@ -139,7 +139,7 @@ def _restart_waits(
     if policy is not None and policy.restart_strategy == "BlockingRecreate":
         jobs = [position.name for position in case.survey.missing]
         wait = "none is created before all of those are gone (BlockingRecreate)"
-    delays, since = held_up(case), last.start_time if last else ""
+    delays, since = deletion_delays(case), last.start_time if last else ""
     message, fix = f"{finding.message}; {wait}", "" if delays else finding.fix
     finding = replace(finding, message=message, because=delays, fix=fix, since=since)
     return Answer(finding, unexplained.intersection(jobs), state=State.RESTARTING)
@@ -155,10 +155,10 @@ def keeps_failing(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
         return
     last = recent[-1]
     outside = _end_from_outside(case, last)
-    fix = not_counted(case.facts.jobset, last.failed_job) if outside else ""
+    fix = disruption_fix(case.facts.jobset, last.failed_job) if outside else ""
     location = "; ".join(filter(None, [_location_of(last) or last.message or last.reason, outside]))
     message = f"{_restarts(case, last)}; attempt {last.attempt}: {location}"
-    slow = too_slow(case.facts.jobset, last)
+    slow = deadline_fix(case.facts.jobset, last)
     fix = f"{slow} {IN_A_NEW}" if slow else fix
     if not states.keeps_failing(case.facts.jobset, case.facts.now):
         yield Answer(Finding(Level.NOTE, "restarted", message, fix=fix, since=last.time))

@@ -82,7 +82,7 @@ class Survey:
         return (*(position.name for position in self.missing), *(child.name for child in self._unsettled_jobs))
 
 
-def lacking(job: Job) -> int:
+def missing_pods(job: Job) -> int:
     """How many pods of a Job do not exist yet."""
     return max(pods_at_once(job.spec) - job.status.active - job.status.succeeded, 0)
 

@@ -34,33 +34,33 @@ class Taint(Base, frozen=True, kw_only=True):
         return self.key in _STATES
 
 
-def hindering(spec: SeenSpec, taints: Iterable[Taint]) -> Taint | None:
+def blocking_taint(spec: SeenSpec, taints: Iterable[Taint]) -> Taint | None:
     """The first taint of a node that keeps the pod out; None without one."""
     hindrances = (taint for taint in taints if taint.effect in _HINDERS)
     return next((taint for taint in hindrances if not spec.tolerates(taint.key, taint.value, taint.effect)), None)
 
 
-def numbers(hinders: Mapping[str, Taint]) -> str:
+def nodes_by_taint(hinders: Mapping[str, Taint]) -> str:
     """Taints with the number of nodes, the most common first, as in `cordoned (18), gpu=only:NoSchedule (2)`."""
     counts = Counter(map(str, hinders.values()))
     return join_names([f"{taint} ({number})" for taint, number in counts.most_common()])
 
 
-def kept_off(hinders: Mapping[str, Taint]) -> str:
+def tainted_nodes_text(hinders: Mapping[str, Taint]) -> str:
     """The end of a sentence on how many more nodes would hold a pod without these taints; empty without such nodes."""
     if not hinders:
         return ""
-    return f"; {pluralize(len(hinders), 'more node')} could hold it but for taints: {numbers(hinders)}"
+    return f"; {pluralize(len(hinders), 'more node')} could hold it but for taints: {nodes_by_taint(hinders)}"
 
 
-def remedy(hinders: Mapping[str, Taint]) -> str:
+def taint_remedy(hinders: Mapping[str, Taint]) -> str:
     """The fix for the most common of these taints. `hinders`: the taint that keeps a pod out, by node."""
     ((commonest, _),) = Counter(map(str, hinders.values())).most_common(1)
     nodes = [name for name, taint in hinders.items() if str(taint) == commonest]
     taint = hinders[nodes[0]]
     if taint.key == _CORDONED:
-        more = f"; kubectl get nodes shows the other {len(nodes) - MAX_NAMES} (SchedulingDisabled)"
-        return f"kubectl uncordon {' '.join(nodes[:MAX_NAMES])}" + (more if len(nodes) > MAX_NAMES else "")
+        more_nodes = f"; kubectl get nodes shows the other {len(nodes) - MAX_NAMES} (SchedulingDisabled)"
+        return f"kubectl uncordon {' '.join(nodes[:MAX_NAMES])}" + (more_nodes if len(nodes) > MAX_NAMES else "")
     if taint.passes:
         return f"kubectl get nodes; kubectl describe node {nodes[0]} says what is wrong with it"
     value = f"operator: Equal, value: {taint.value}" if taint.value else "operator: Exists"

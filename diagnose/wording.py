@@ -89,5 +89,5 @@ def exceeded_quota(message: str) -> tuple[str, str, Fraction, Fraction, Fraction
 
 
 def _amounts(text: str) -> Mapping[str, Fraction]:
-    parts = (part.partition("=") for part in text.split(","))
-    return {name: amount for name, _, value in parts if (amount := parse_quantity(value)) is not None}
+    pairs = (part.partition("=") for part in text.split(","))
+    return {name: amount for name, _, value in pairs if (amount := parse_quantity(value)) is not None}

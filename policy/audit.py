@@ -123,4 +123,4 @@ class Audit:
 def as_written(audit: PolicyAudit) -> dict[str, object]:
     """The audit as JSON with every field, so that a merge patch replaces an earlier audit completely."""
     fields = {name: getattr(audit, name) for name in PolicyAudit.__struct_fields__}
-    return {**fields, "first": [msgspec.to_builtins(each) for each in audit.first]}
+    return {**fields, "first": [msgspec.to_builtins(violation) for violation in audit.first]}

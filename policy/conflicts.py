@@ -71,13 +71,13 @@ def _path_of(default: Default) -> Path:
     return SPEC.at("defaults", *default.location)
 
 
-def _may_both_match(own: JobSetPolicy, other: JobSetPolicy) -> bool:
+def _may_both_match(policy: JobSetPolicy, other: JobSetPolicy) -> bool:
     """Whether a JobSet may match both policies. It may not if they require different values of one label."""
-    match, other_match = own.spec.match, other.spec.match
+    match, other_match = policy.spec.match, other.spec.match
     return _may_agree(match.namespace_selector, other_match.namespace_selector) and _may_agree(
         match.object_selector, other_match.object_selector
     )
 
 
-def _may_agree(own: Selector, other: Selector) -> bool:
-    return all(other.match_labels.get(key, value) == value for key, value in own.match_labels.items())
+def _may_agree(selector: Selector, other: Selector) -> bool:
+    return all(other.match_labels.get(key, value) == value for key, value in selector.match_labels.items())

@@ -85,7 +85,7 @@ def defaults_for(
     *,
     failed: Failed | None = None,
 ) -> list[tuple[JobSetPolicy, Default]]:
-    """The defaults that a new JobSet may get: one for each name, of the first policy by name that has one.
+    """The defaults that a new JobSet may get, one for each name. The first policy by name wins.
 
     Selectors match the labels that the author has written. `failed` is called with each policy that raises an exception
     and with the exception, and all other policies still count. Without `failed` the exception is raised.

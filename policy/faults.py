@@ -1,4 +1,4 @@
-"""Faults of a policy itself, beyond those that the schema of its CRD refuses. Pure.
+"""Finds faults of a policy that the schema of its CRD cannot find. Pure.
 
 The method `faults` of a record finds faults that only this record can have. This file finds all others.
 """

@@ -36,7 +36,7 @@ class Limit(Base, frozen=True, kw_only=True):
 
     @property
     def demands_more(self) -> bool:
-        """Whether the rule demands something besides the limit; then the limit may be absent."""
+        """Whether the rule demands something besides the limit. If it does, the limit may be absent."""
         return False
 
     def faults(self, path: Path) -> Iterator[FieldError]:
@@ -81,7 +81,7 @@ _WHOLE = re.compile(WHOLE_PATTERN, re.ASCII)
 
 
 def form_of(limit: Limit) -> str:
-    """What the text of a limit has to be: an amount for resources, a whole number for all else."""
+    """The form of the text of a limit, in words: an amount for a resource, otherwise a whole number."""
     return "an amount" if isinstance(limit, ResourceLimit) else "a whole number"
 
 
@@ -134,8 +134,8 @@ class Number(NamedTuple):
 def as_text(amount: Amount, limit: str) -> str:
     """An amount as a person writes it: a plain number if the limit is a plain number, else with a unit.
 
-    The unit is of the same kind as in `limit` (Gi or G), or of the other kind if that makes the text of a large amount
-    shorter: with a limit of 100G, 130Gi instead of 139586437120.
+    The unit is of the same kind as in `limit` (Gi or G). A large amount has a unit of the other kind if its text is
+    then shorter, such as 130Gi instead of 139586437120 for a limit of 100G.
     """
     if limit.isdecimal() and isinstance(amount, int):
         return str(amount)

@@ -19,7 +19,7 @@ NOTHING = Cel("[]")
 class Compiled:
     """One rule of a policy in CEL: findings about a JobSet, and numbers of the JobSet that have limits.
 
-    `variables`: variables that only this rule reads, with their names. A variable may read those before it.
+    `variables`: variables that only this rule reads, with their names. A variable may read earlier variables.
     """
 
     findings: Expression = lambda _: NOTHING

@@ -89,8 +89,8 @@ class Selector(Base, frozen=True, kw_only=True):
 
     def matches(self, labels: dict[str, str]) -> bool:
         """Whether an object with these labels is selected."""
-        same = all(labels.get(key) == value for key, value in self.match_labels.items())
-        return same and all(requirement.matches(labels) for requirement in self.match_expressions)
+        has_labels = all(labels.get(key) == value for key, value in self.match_labels.items())
+        return has_labels and all(requirement.matches(labels) for requirement in self.match_expressions)
 
     def faults(self, path: Path) -> Iterator[FieldError]:
         """Faults: more labels than a JobSet may have."""

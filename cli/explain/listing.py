@@ -11,7 +11,7 @@ from cli.messages import printable
 from cli.output import columns
 from controllers.resources import JOBSETS
 from diagnose import look_up
-from diagnose.case import never_held, unheld, was_reconciled
+from diagnose.case import is_unheld, was_never_held, was_reconciled
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.gather import gather_about
 from diagnose.manager_causes import UNMANAGED, missing_manager
@@ -48,7 +48,7 @@ class Listing:
         self._reconciled |= was_reconciled(js)
         now = wall_clock()
         since = age_of(explanation.root.since, now)
-        own, no_manager = _without_manager_finding(explanation)
+        without_finding, no_manager = _without_manager_finding(explanation)
         if no_manager is not None:
             self._unmanaged += 1
             self._no_manager = no_manager
@@ -57,7 +57,7 @@ class Listing:
             explanation.name,
             explanation.state.phrase,
             since or "-",
-            cause_line(own) or "-",
+            cause_line(without_finding) or "-",
         ))  # fmt: skip
         self.bodies.append(json_form(explanation, now))
         self._unseen |= dict.fromkeys(explanation.unseen)
@@ -71,9 +71,9 @@ class Listing:
             return
         read = Reader(client, keys.MANAGER_NAMESPACE)
         lease = await look_up.lease(read)
-        if self._reconciled and never_held(lease):
+        if self._reconciled and was_never_held(lease):
             self._no_manager = None
-        elif self._no_manager is None and unheld(lease, wall_clock()):
+        elif self._no_manager is None and is_unheld(lease, wall_clock()):
             self._no_manager = missing_manager(lease, await look_up.managers(read), wall_clock())
         self._unseen |= dict.fromkeys(read.unseen)
 

@@ -53,11 +53,11 @@ def add_init(commands: Commands) -> None:
     parser.set_defaults(handler=handle)
 
 
-def _between(least: int, most: int) -> Callable[[str], int]:
+def _between(minimum: int, maximum: int) -> Callable[[str], int]:
     def number(text: str) -> int:
         value = whole_number(text)
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"{value}: write a number from {least} to {most}")
+        if not minimum <= value <= maximum:
+            raise argparse.ArgumentTypeError(f"{value}: write a number from {minimum} to {maximum}")
         return value
 
     return number

@@ -1,4 +1,4 @@
-"""Runs `jobset logs`: writes the logs of a JobSet's pods, one after the other, so that memory is bounded."""
+"""Runs `jobset logs`: writes the logs of a JobSet's pods. It reads one log at a time, so that memory is bounded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -143,8 +143,8 @@ def _pods_of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options, reaso
         raise RefusedError(
             f"attempt {options.attempt} of {title(js)} has not begun: the latest is {js.status.restarts}"
         )
-    more = f"; jobset explain {js.metadata.name} -n {js.metadata.namespace} says more"
-    return pods_of_attempt(js, pods, options.job, options.attempt, reason, more)
+    hint = f"; jobset explain {js.metadata.name} -n {js.metadata.namespace} says more"
+    return pods_of_attempt(js, pods, options.job, options.attempt, reason, hint)
 
 
 def _refuse_unknown_job(js: JobSet, job: str) -> None:
@@ -181,9 +181,9 @@ async def _write(connection: session.Session, chosen: Sequence[Log], tail: int, 
             missing.append(unread_log(log.prefix, error.message or error.reason))
             continue
         has_written = True
-        parts = text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []
-        for part in parts:
-            write_line(log.prefix, part)
+        lines = text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []
+        for line in lines:
+            write_line(log.prefix, line)
         if len(text) >= MAX_BYTES:
             command = f"kubectl logs {log.pod} -c {log.container} -n {connection.namespace}"
             err.write(f"{log.prefix} is cut after {MAX_BYTES >> 20} MiB: {command} shows all\n")

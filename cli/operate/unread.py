@@ -38,8 +38,8 @@ def reasons(logs: Iterable[Unread]) -> Iterator[str]:
     for log in logs:
         causes.setdefault(log.cause, []).append(log)
     for same_cause in causes.values():
-        first, more = same_cause[0], len(same_cause) - 1
-        subject = f"{first.prefix} and {more} more have" if more else f"{first.prefix} has"
+        first, more_logs = same_cause[0], len(same_cause) - 1
+        subject = f"{first.prefix} and {more_logs} more have" if more_logs else f"{first.prefix} has"
         if not first.host:
             yield f"{subject} no log: {first.why}"
             continue

@@ -71,12 +71,12 @@ exit codes:
 
 def add_policy(commands: Commands) -> None:
     """Register the command `policy` with its subcommands."""
-    parts = add_group(commands, "policy", FLAGS)
-    _add_eval(parts)
-    _add_test(parts)
-    _add_scan(parts)
-    _add_which(parts)
-    _add_export(parts)
+    subcommands = add_group(commands, "policy", FLAGS)
+    _add_eval(subcommands)
+    _add_test(subcommands)
+    _add_scan(subcommands)
+    _add_which(subcommands)
+    _add_export(subcommands)
 
 
 def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:

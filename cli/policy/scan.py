@@ -182,10 +182,8 @@ def _write(result: ScanResult, output: str, out: TextIO) -> None:
         _table(("namespace", "jobset", "rule", *location_columns, "path", "message"), result.shown, out)
     if result.left_out:
         out.write(f"and {result.left_out} more\n")
-    more = result.refused - result.refused_now
-    out.write(
-        f"{result.refused_now} of {result.jobsets} JobSets would be refused now, {more} more if all policies denied\n"
-    )
+    counts_text = f"{result.refused_now} of {result.jobsets} JobSets would be refused now"
+    out.write(f"{counts_text}, {result.refused - result.refused_now} more if all policies denied\n")
 
 
 def _table(names: tuple[str, ...], rows: Sequence[Mapping[str, Any]], out: TextIO) -> None:

@@ -8,7 +8,7 @@ import yaml
 
 
 class Explanation(NamedTuple):
-    """Why a warning is given, and an example that gets it (`bad`) and one that does not (`good`), as YAML.
+    """Why a warning is given, and examples as YAML: `bad` gets the warning, `good` does not.
 
     `at`: the path of the examples in a JobSet. `since`: the first version with the rule.
     """

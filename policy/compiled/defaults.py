@@ -53,7 +53,7 @@ def _without(default: Default) -> str:
 
 
 def _absent(default: Default) -> str:
-    """CEL: true if the JobSet has no value for the default, for one of pods: in at least one template."""
+    """CEL: true if the JobSet, or for a default of pods at least one template, has no value for the default."""
     if default.of_pods:
         return f"variables.pods.exists(p, {_unset(default)})"
     *parents, key = default.parts

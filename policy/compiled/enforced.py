@@ -17,9 +17,10 @@ ENFORCED: Final = f"{GROUP}/enforced"
 def enforced_objects(
     policy: JobSetPolicy, policies: Sequence[JobSetPolicy], circumstances: Circumstances, gates: FeatureGates
 ) -> list[JSON]:
-    """The admission policies and bindings for a policy, which owns them; empty unless the API server enforces it.
+    """The admission policies and bindings for a JobSetPolicy; empty unless the API server enforces the policy.
 
-    Rules that only warn or record are not compiled, since the webhooks warn as well. `policies`: all in force.
+    The JobSetPolicy owns these objects. Rules that only warn or record are not compiled, since the webhooks warn.
+    `policies`: all policies in force.
     """
     if not policy.spec.is_enforced_by_api_server:
         return []

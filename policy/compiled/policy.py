@@ -68,8 +68,8 @@ def _rule(draft: _Draft, name: str, compiled: Compiled, say: Say, unless: str) -
 
     `unless`: the condition under which the rule does not count; empty without one.
     """
-    for own, shared in compiled.variables:
-        draft.both(own, shared(NEW), shared(OLD))
+    for variable, shared in compiled.variables:
+        draft.both(variable, shared(NEW), shared(OLD))
     lists = []
     findings = compiled.findings(NEW)
     if findings != NOTHING:
@@ -87,8 +87,8 @@ def _new_findings(now: Cel, before: Cel) -> Cel:
     Findings with the same key and message count as new only if there are more of them than before the update.
     """
     new, gone = f"{now}.filter(f, !(f in {before}))", f"{before}.filter(f, !(f in {now}))"
-    same = "g[0] == f[0] && g[2] == f[2]"
-    surplus = f"m.slice(0, i + 1).filter(g, {same}).size() > b.filter(g, {same}).size()"
+    has_same_key = "g[0] == f[0] && g[2] == f[2]"
+    surplus = f"m.slice(0, i + 1).filter(g, {has_same_key}).size() > b.filter(g, {has_same_key}).size()"
     return Cel(
         f"({before}.size() == 0 ? {now} : {now} == {before} ? [] :"
         f" [{new}].map(m, [{gone}].map(b, m.transformList(i, f, {surplus}, f))[0])[0])"

@@ -1,4 +1,4 @@
-"""The variables of an admission policy that several rules read. Each function returns the expression of one. Pure."""
+"""The variables of an admission policy that several rules read. Each function returns one expression. Pure."""
 
 from collections.abc import Mapping
 
@@ -18,8 +18,8 @@ def _changed_pods(root: Root) -> Cel:
     """A list of the pod specs by ReplicatedJob; an empty map if an update does not change the ReplicatedJob."""
     other = OLD if root == NEW else NEW
     jobs, other_jobs = root.variable("jobs"), other.variable("jobs")
-    same = f"oldObject != null && i < {other_jobs}.size() && j == {other_jobs}[i]"
-    return Cel(f"{jobs}.transformList(i, j, {same} ? dyn({{}}) : {root.variable('pods')}[i])")
+    is_unchanged = f"oldObject != null && i < {other_jobs}.size() && j == {other_jobs}[i]"
+    return Cel(f"{jobs}.transformList(i, j, {is_unchanged} ? dyn({{}}) : {root.variable('pods')}[i])")
 
 
 def _containers(root: Root) -> Cel:

@@ -27,9 +27,9 @@ LIMIT = sentence("requiredLimits", ErrorType.REQUIRED, "", "state how much {reso
 def find_required_requests(rule: RequiredResources, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Every container and init container has to state requests of certain resources.
 
-    A limit counts as the request, because the API server takes it for one. A request or limit of the pod as a whole
-    counts for all its containers. Defaults of a LimitRange are set on pods later, and do not count. The container of
-    `failurePolicy.agent` is not asked: it states what it needs by itself.
+    A limit counts as the request, because the API server sets the request to the limit. A request or limit of the pod
+    as a whole counts for all its containers. Defaults of a LimitRange are set on pods later, and do not count. The
+    container of `failurePolicy.agent` is exempt, because the manager sets its requests.
     """
     return _find_missing(rule, judged, REQUEST, "requests", "limits")
 
@@ -38,7 +38,7 @@ def find_required_limits(rule: RequiredResources, judged: JudgedJobSet, _: Names
     """Every container and init container has to state limits of certain resources.
 
     A limit of the pod as a whole counts for all its containers. Defaults of a LimitRange are set on pods later, and do
-    not count. The container of `failurePolicy.agent` is not asked: its author cannot state any.
+    not count. The container of `failurePolicy.agent` is exempt, because the author cannot set its limits.
     """
     return _find_missing(rule, judged, LIMIT, "limits")
 

@@ -76,8 +76,8 @@ def find_forbid(rule: tuple[str, ...], judged: JudgedJobSet, _: Namespace) -> It
     - `resourceClaims`: claims for devices, of pods and of their groups, and resources named
       `deviceclass.resource.kubernetes.io/CLASS`, for which kube-scheduler makes a claim.
 
-    All but the last are what the level Baseline of the Pod Security Standards forbids. Init containers are looked at as
-    well. Nothing here demands that a field is set: for the level Restricted use Pod Security Admission.
+    The level Baseline of the Pod Security Standards forbids all of these but `resourceClaims`. Init containers are
+    checked, too. The rule never requires that a field is set. For the level Restricted, use Pod Security Admission.
     """
     for name in rule:
         for template, used in zip(judged.templates, judged.each(_USED[name]), strict=True):

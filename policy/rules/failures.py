@@ -127,9 +127,10 @@ def _parts(limits: Mapping[Path, int]) -> list[str]:
 def find_max_restarts(rule: MaxRestarts, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
     """A set may be restarted only so often after failures: `spec.failurePolicy.maxRestarts`.
 
-    Some actions of failure policies restart without being counted. A rule that takes one, at once or as a step of
-    `then`, and has a `maxRestarts` of its own adds that number. Without one, a set that always fails never ends:
-    `forbidUnlimitedActions` refuses these actions in rules that have no `maxRestarts`, and in `nodeFailure`.
+    Restarts by some actions of failure policies are not counted. If a rule of a failure policy has such an action, also
+    as a step of `then`, and a `maxRestarts` of its own, this number is added. Without a `maxRestarts`, a set that
+    always fails never ends. So `forbidUnlimitedActions` refuses these actions in rules without a `maxRestarts`, and in
+    `nodeFailure`.
     """
     for number in restarts(rule, judged, namespace):
         yield from check_limit(number, RESTARTS_IN_ALL if number.parts() else RESTARTS, number.amount)
@@ -158,11 +159,11 @@ def backoffs(rule: BackoffLimit, judged: JudgedJobSet, namespace: Namespace) -> 
 
 
 def find_backoff_limit(rule: BackoffLimit, judged: JudgedJobSet, namespace: Namespace) -> Iterator[FieldError]:
-    """The Jobs of a set may start pods again only so often: `backoffLimit`, which is 6 for a Job without one.
+    """The Jobs of a set may start pods again only so often. `backoffLimit` is 6 for a Job without the field.
 
-    A Job with `backoffLimitPerIndex` and without `backoffLimit` is judged by the former. In a set that restarts as a
-    whole, a Job that retries single pods delays the restart. `zeroWithRestarts` demands 0 where `maxRestarts` of the
-    failure policy is larger than 0.
+    For a Job with `backoffLimitPerIndex` and without `backoffLimit`, `backoffLimitPerIndex` counts. In a set that
+    restarts as a whole, a Job that retries single pods delays the restart. `zeroWithRestarts` demands 0 if
+    `maxRestarts` of the failure policy is larger than 0.
     """
     highest, limit = max((value for _, value in judged.each(_backoff)), default=0), effective_limit(rule, namespace)
     if limit.amount is None or highest > limit.amount:
@@ -208,10 +209,10 @@ def _cel_limits(root: Root) -> Cel:
     """An expression for the limits of `_restart_limits`, a list of maps with the keys `path` and `n`, the limit."""
     in_step = f"a.?then.orValue([]).exists(s, s.?action.orValue('') in {_UNCOUNTED})"
     is_uncounted = f"(a.?action.orValue('') in {_UNCOUNTED} || {in_step})"
-    own = f"[{{'path': dyn('{_OF_SET}'), 'n': dyn([0, int({_cel_restarts(root)})].max())}}]"
+    of_set = f"[{{'path': dyn('{_OF_SET}'), 'n': dyn([0, int({_cel_restarts(root)})].max())}}]"
     path = "'spec.failurePolicy.rules[' + string(i) + '].maxRestarts'"
     of_rules = f"{{'path': dyn({path}), 'n': dyn([0, int(a.maxRestarts)].max())}}"
-    return Cel(f"{own} + {_cel_rules(root)}.transformList(i, a, has(a.maxRestarts) && {is_uncounted}, {of_rules})")
+    return Cel(f"{of_set} + {_cel_rules(root)}.transformList(i, a, has(a.maxRestarts) && {is_uncounted}, {of_rules})")
 
 
 _OF_SET = SPEC.at("failurePolicy", "maxRestarts")

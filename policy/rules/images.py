@@ -78,8 +78,8 @@ def find_image_registries(rule: ImageRegistries, judged: JudgedJobSet, _: Namesp
     An image without a registry comes from `docker.io`, and from `docker.io/library` if its name has one part. An entry
     allows what is below it: `registry.example.com/team` allows `registry.example.com/team/trainer`, and not
     `registry.example.com/team-b/trainer`. There are no wildcards. Images of init containers, of volumes and of
-    `failurePolicy.agent` are held to it, too. What stands before the first slash is a registry if it has a dot, a colon
-    or an upper-case letter, or is `localhost`, as for container runtimes.
+    `failurePolicy.agent` are checked, too. As for container runtimes, the text before the first slash is a registry if
+    it has a dot, a colon or an upper-case letter, or is `localhost`.
     """
     prefixes = tuple(f"{entry.rstrip('/')}/" for entry in rule.allowed)
     for path, image in each_image(judged):

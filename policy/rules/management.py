@@ -53,7 +53,7 @@ DNS = sentence("networkDNS", ErrorType.FORBIDDEN, "DNS names have to be {wanted}
 def find_network_dns(rule: str, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Pods of a set have to have DNS names (`Enabled`), or must not have any (`Disabled`).
 
-    The field is `spec.network.enableDNSHostnames`, which is true for a set that does not say it.
+    The field is `spec.network.enableDNSHostnames`, which is true by default.
     """
     wanted = rule == "Enabled"
     if judged.js.dns_enabled != wanted:

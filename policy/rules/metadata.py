@@ -34,7 +34,7 @@ QUEUE = sentence("requiredQueue", ErrorType.NOT_SUPPORTED, "this queue is not al
 def find_required_queue(rule: RequiredQueue, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """A JobSet has to name a queue by one of certain labels, so that a queueing system such as Kueue admits it.
 
-    `allowed` limits the queues that may be named; it holds for each of the labels that is there.
+    `allowed` limits the queues that may be named. The limit holds for each of these labels that the JobSet has.
     """
     labels, path = judged.js.metadata.labels, METADATA.at("labels")
     present_labels = [key for key in rule.labels if labels.get(key)]

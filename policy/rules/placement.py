@@ -52,7 +52,7 @@ def _cautions(rule: PriorityClasses, path: Path) -> Iterator[FieldError]:
 def find_priority_classes(rule: PriorityClasses, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Pods may name only certain priority classes.
 
-    Pods without one get the default of the cluster, and pass. With `required` they have to name one.
+    Pods without a priority class get the default of the cluster, and pass. With `required`, pods have to name a class.
     """
     for template in judged.templates:
         name, path = template.pod.get("priorityClassName"), template.at("priorityClassName")
@@ -91,8 +91,8 @@ TOPOLOGY = sentence("exclusiveTopologies", ErrorType.NOT_SUPPORTED, "this topolo
 def find_exclusive_topologies(rule: ExclusiveTopologies, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Exclusive placement may use only certain topologies, or has to be used.
 
-    The topology is that of the annotation `alpha.jobset.sigs.k8s.io/exclusive-topology` of the Job template, else of
-    the JobSet, else of the pod template. With `required` every ReplicatedJob needs one.
+    The annotation `alpha.jobset.sigs.k8s.io/exclusive-topology` names the topology. It counts on the Job template, else
+    on the JobSet, else on the pod template. With `required`, every ReplicatedJob needs a topology.
     """
     checked_paths: set[Path] = set()
     for template in judged.templates:
@@ -155,7 +155,7 @@ def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root
 
     jobs, set_annotation = root.variable("jobs"), f"{root.variable('annotations')}[?{_KEY}]"
     in_job = topology_findings(f"{of_job}.orValue('')", at_job)
-    own = Cel(f"{jobs}.transformList(i, j, {of_job}.hasValue(), {in_job}).flatten()")
+    of_jobs = Cel(f"{jobs}.transformList(i, j, {of_job}.hasValue(), {in_job}).flatten()")
     is_missing = f"{jobs}.exists(j, !{of_job}.hasValue())"
     in_set = topology_findings(f"{set_annotation}.orValue('')", at_set)
     of_set = f"({set_annotation}.hasValue() && {is_missing} ? {in_set} : [])"
@@ -165,7 +165,7 @@ def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root
         f"({set_annotation}.hasValue() ? [] : {jobs}.transformList(i, j, !{of_job}.hasValue(),"
         f" {pod_fields}.hasValue() ? {in_pod} : {nowhere}).flatten())"
     )
-    return concat_lists(own, Cel(of_set), Cel(of_pods_or_none))
+    return concat_lists(of_jobs, Cel(of_set), Cel(of_pods_or_none))
 
 
 PriorityClassesRule = Annotated[

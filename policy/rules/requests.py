@@ -130,8 +130,8 @@ class CelRequests:
         """A list of the requests of `holders`, rounded up to whole numbers; -1 for a request that cannot be counted."""
         scale, unit = (" * 1000.0", " + 'm'") if self.counts_thousandths else ("", "")
         near = f"int(q.asApproximateFloat(){scale} + 0.5)"
-        whole = f"[{near}].map(w, quantity(string(w){unit}).isLessThan(q) ? w + 1 : w)"
-        amount = f"[quantity(t)].map(q, {whole}[0])[0]"
+        rounded_up = f"[{near}].map(w, quantity(string(w){unit}).isLessThan(q) ? w + 1 : w)"
+        amount = f"[quantity(t)].map(q, {rounded_up}[0])[0]"
         return f"{holders}.map(c, string({stated}.orValue(dyn('')))).map(t, {_is_counted('t')} ? {amount} : -1)"
 
     def _sum(self, holders: str, stated: str) -> str:

@@ -55,8 +55,8 @@ def _known_resource(name: str) -> str:
 def find_allowed_resources(rule: tuple[str, ...], judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
     """Pods may request or limit only certain resources, each by its whole name.
 
-    So nothing that a cluster offers under another name goes around a limit, such as the devices of a DeviceClass with
-    an extendedResourceName. Claims for devices are not resources: `forbid` refuses them, `maxTotals` counts them.
+    So pods cannot evade a limit by another name for the same devices, such as the extendedResourceName of a
+    DeviceClass. Claims for devices are not resources. The rule `forbid` refuses claims, and `maxTotals` counts them.
     """
     for template in judged.templates:
         for path, name in _named_resources(template):

@@ -37,16 +37,16 @@ NODE_VALUE = sentence(
 
 
 def find_node_selectors(rule: NodeSelectors, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
-    """Pods may select nodes only by certain labels, and where these have `values`, only by those.
+    """Pods may select nodes only by certain labels, and only by certain values of a label that has `values`.
 
-    Node selectors and node affinity are looked at, required and preferred. Where a label has `values`, an affinity
-    has to select by `In`. A node may not be named, neither by `nodeName` nor by its field `metadata.name`. What
-    exclusive placement adds by itself is allowed.
+    The rule checks node selectors and node affinity, required and preferred. If a label has `values`, an affinity has
+    to select by `In`. A pod must not name a node, neither by `nodeName` nor by the field `metadata.name`. The node
+    selectors that exclusive placement adds are allowed.
 
-    Affinity to pods selects the nodes where these pods run, and anti-affinity to pods of other namespaces the nodes
-    where they do not run. So its `topologyKey` has to be an allowed label, too, and one without `values`, because a
-    `topologyKey` names no value. Anti-affinity within the namespace and topologySpreadConstraints only spread pods, so
-    they are allowed.
+    Affinity to pods selects the nodes where these pods run. Anti-affinity to pods of other namespaces selects the nodes
+    where these pods do not run. So their `topologyKey` has to be an allowed label without `values`, because a
+    `topologyKey` names no value. Anti-affinity within the namespace and topologySpreadConstraints are allowed, because
+    they only spread pods.
     """
     allowed = {label.key: label for label in rule.allowed}
     for template in judged.templates:

@@ -58,12 +58,12 @@ def _cel_jobs(root: Root) -> Cel:
     return Cel(f"{root.variable('jobs')}.map(j, {CEL_JOBS})")
 
 
-def cel_parts(template: str, *others: str) -> Cel:
+def cel_parts(template: str, *more_lists: str) -> Cel:
     """An expression for a text that joins the first `MAX_PARTS` parts.
 
-    `template`: CEL of the part about the ReplicatedJob `j` with the index `i`. `others`: CEL of lists of further parts.
+    `template`: CEL of the part about the ReplicatedJob `j` with the index `i`. `more_lists`: CEL of further parts.
     """
-    all_parts = " + ".join([f"variables.jobs.transformList(i, j, {template})", *others])
+    all_parts = " + ".join([f"variables.jobs.transformList(i, j, {template})", *more_lists])
     first = f"t.size() > {MAX_PARTS} ? t.slice(0, {MAX_PARTS}) + ['and others'] : t"
     return Cel(f"[{all_parts}].map(t, {first}).map(t, t.join('; '))[0]")
 

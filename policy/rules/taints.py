@@ -42,12 +42,12 @@ TOLERATION = sentence("tolerations", ErrorType.FORBIDDEN, "{what} may not be tol
 
 
 def find_tolerations(rule: Tolerations, judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
-    """Pods may tolerate only certain taints: by key and, if the policy has them, by values and effects.
+    """Pods may tolerate only taints with certain keys, and only certain values and effects if the policy names them.
 
-    A toleration without a key tolerates every taint, and is refused. One that has no effect tolerates all effects, and
-    `Exists` all values: both are refused where the policy names certain ones, and so is a comparison of numbers. The
-    toleration that exclusive placement adds is allowed. A pod with a `nodeName` is refused, as it bypasses the
-    scheduler, which checks taints.
+    A toleration without a key tolerates every taint, and is refused. A toleration without an effect tolerates all
+    effects, and is refused if the policy names effects. `Exists` tolerates all values, and is refused, like
+    comparisons of numbers, if the policy names values. The toleration that exclusive placement adds is allowed. A pod
+    with a `nodeName` is refused, as it bypasses the scheduler, which checks taints.
     """
     allowed = {entry.key: entry for entry in rule.allowed}
     for template in judged.templates:

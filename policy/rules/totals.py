@@ -46,15 +46,19 @@ def totals(rule: MaxTotals, judged: JudgedJobSet, namespace: Namespace) -> Itera
     """All pods of a set together may take only so much while all of them run: pods, and requests of any resource.
 
     A Job has as many pods as its parallelism, and no more than its completions. Stages and dependencies do not lower
-    the total. A pod's requests are those that kube-scheduler counts: of its containers and sidecars together, or of an
-    init container with the sidecars before it if that is more; resources of the pod as a whole in their place; and the
-    overhead of the pod. A limit without a request counts as the request. A resource without requests counts as 0. An
-    amount of a limited resource that cannot be counted is a violation: no quantity, a negative one, one above 1P, one
-    of more than 256 characters, or one with an exponent of more than three digits.
+    the total.
 
-    Claims for devices are counted, too: one for each pod and each group for which it is made from a template, one for
-    each pod that requests resources named `deviceclass.resource.kubernetes.io/CLASS`, and one for each that is named,
-    however many use it. Which devices a claim asks for is not in the JobSet.
+    The requests of a pod are counted as by kube-scheduler. They are the sum over its containers and sidecars, or the
+    request of an init container with all earlier sidecars if this is more. Resources of the pod as a whole replace this
+    amount. The overhead of the pod is added. A limit without a request counts as the request. A resource without
+    requests counts as 0. An amount of a limited resource that cannot be counted is a violation. This is a text that is
+    no quantity, a negative quantity, a quantity above 1P, a text of more than 256 characters, or an exponent of more
+    than three digits.
+
+    Claims for devices are counted, too. A claim from a template counts once for each pod or group that it is created
+    for. Resources named `deviceclass.resource.kubernetes.io/CLASS` count as one claim for each pod that requests them.
+    A claim that is used by its name counts once, however many pods use it. The JobSet does not say which devices a
+    claim requests.
     """
     if rule.pods is not None:
         find_path = partial(largest_replicas, judged, _pods)

@@ -153,8 +153,8 @@ def _differences(own: Verdict, answer: Answer, answered: Interpretation) -> Iter
         yield f"the JobSet gets the defaults {defaults or 'none'} there, and {own.defaults or 'none'} here"
 
 
-def _key(found: Finding) -> tuple[str, str, str, str, str]:
-    return found.action, found.policy, found.rule, found.path, shorten(found.complaint, MAX_AUDITED_TEXT)
+def _key(finding: Finding) -> tuple[str, str, str, str, str]:
+    return finding.action, finding.policy, finding.rule, finding.path, shorten(finding.complaint, MAX_AUDITED_TEXT)
 
 
 def _describe(key: tuple[str, str, str, str, str]) -> str:

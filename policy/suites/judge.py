@@ -46,7 +46,7 @@ NEEDS_GATE = failure(
 
 
 class AdmittedJobSet(NamedTuple):
-    """A JobSet after admission: the object with defaults, the same for rules (None if unreadable), and its faults."""
+    """A JobSet after admission: the object with defaults, its form for rules (None if unreadable), and its faults."""
 
     object: JSON
     jobset: JudgedJobSet | None

@@ -39,7 +39,7 @@ class Round:
     @property
     def olds(self) -> dict[tuple[str, str], str]:
         """The JobSets that have to be stored before policies are in force, by namespace and name."""
-        return {key: old for key, old in self.stored.items() if old}
+        return {key: old_jobset for key, old_jobset in self.stored.items() if old_jobset}
 
     def add(self, number: int, test: SuiteTest, *, timed: bool) -> bool:
         """Add a test if it agrees with the other tests. Returns whether it was added.

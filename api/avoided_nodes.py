@@ -1,4 +1,4 @@
-"""Nodes that failed a JobSet, and the terms that keep pods away from them (`failurePolicy.avoidNodes`). Pure.
+"""Keeps pods away from nodes that caused failures of a JobSet (`failurePolicy.avoidNodes`). Pure.
 
 See docs/concepts/avoid-nodes.md.
 """
@@ -17,13 +17,13 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def policy_of(js: JobSet) -> AvoidNodes | None:
-    """The set's policy about nodes that failed it; None if it has none."""
+    """The set's policy for nodes that caused failures; None if the set has no such policy."""
     policy = js.spec.failure_policy
     return policy.avoid_nodes if policy is not None else None
 
 
 def recent_failures(js: JobSet, now: str) -> tuple[FailedNode, ...]:
-    """The nodes whose failure still counts, by the time of their last failure."""
+    """The nodes whose failures still count, in the order of their last failure."""
     policy = policy_of(js)
     if policy is None:
         return ()
@@ -31,12 +31,12 @@ def recent_failures(js: JobSet, now: str) -> tuple[FailedNode, ...]:
 
 
 def nodes_to_avoid(js: JobSet, now: str) -> tuple[FailedNode, ...]:
-    """The nodes that the pods of new Jobs keep away from, with the time of their last failure."""
+    """The nodes that the pods of new Jobs keep away from, in the order of their last failure."""
     policy = policy_of(js)
     if policy is None:
         return ()
-    found = [node for node in recent_failures(js, now) if node.failures >= policy.after_failures]
-    return tuple(found[-policy.max_nodes :])
+    nodes = [node for node in recent_failures(js, now) if node.failures >= policy.after_failures]
+    return tuple(nodes[-policy.max_nodes :])
 
 
 def avoided_by(annotations: dict[str, str]) -> frozenset[str]:
@@ -45,25 +45,25 @@ def avoided_by(annotations: dict[str, str]) -> frozenset[str]:
 
 
 def away_from(job: JSON, nodes: Sequence[FailedNode]) -> JSON:
-    """The Job with an affinity against these nodes; in exclusive placement, against their domains."""
+    """The Job with a node affinity against these nodes and, in exclusive placement, against their domains."""
     if not nodes:
         return job
     meta, template = job["metadata"], job["spec"]["template"]
     affinity: JSON = template["spec"].get("affinity") or {}
-    of_nodes: JSON = affinity.get("nodeAffinity") or {}
-    required: JSON = of_nodes.get(_REQUIRED) or {}
+    node_affinity: JSON = affinity.get("nodeAffinity") or {}
+    required: JSON = node_affinity.get(_REQUIRED) or {}
     topology = topology_of(template["metadata"]["annotations"])
     domains = sorted({node.domain for node in nodes if node.domain and node.topology_key == topology})
-    # The API server takes one value for each requirement of a field. The names of nodes are those of their metadata:
+    # The API server accepts one value in a requirement for a field. The requirements use the field metadata.name, since
     # the label kubernetes.io/hostname may have another value.
     fields: list[JSON] = [{"key": "metadata.name", "operator": "NotIn", "values": [node.name]} for node in nodes]
     labels: list[JSON] = [{"key": topology, "operator": "NotIn", "values": domains}] if domains else []
-    terms = [_with(term, labels, fields) for term in required.get("nodeSelectorTerms") or [None]]
+    terms = [_with_requirements(term, labels, fields) for term in required.get("nodeSelectorTerms") or [None]]
     spec = {
         **template["spec"],
         "affinity": {
             **affinity,
-            "nodeAffinity": {**of_nodes, _REQUIRED: {**required, "nodeSelectorTerms": terms}},
+            "nodeAffinity": {**node_affinity, _REQUIRED: {**required, "nodeSelectorTerms": terms}},
         },
     }
     names = ",".join(node.name for node in nodes)
@@ -74,17 +74,17 @@ def away_from(job: JSON, nodes: Sequence[FailedNode]) -> JSON:
     }
 
 
-def _with(term: JSON | None, labels: list[JSON], fields: list[JSON]) -> JSON:
-    """The node selector term with these requirements added. None: the pods have no terms.
+def _with_requirements(term: JSON | None, labels: list[JSON], fields: list[JSON]) -> JSON:
+    """The node selector term with these requirements added; a new term if `term` is None.
 
-    Terms are alternatives. One without requirements matches no node, so it stays as it is.
+    Terms are alternatives. A term without requirements matches no node, so it is not changed.
     """
-    have = {} if term is None else term
-    if term is not None and not (have.get("matchExpressions") or have.get("matchFields")):
-        return have
-    expressions = [*(have.get("matchExpressions") or []), *labels]
+    if term is not None and not (term.get("matchExpressions") or term.get("matchFields")):
+        return term
+    old_term = term or {}
+    expressions = [*(old_term.get("matchExpressions") or []), *labels]
     return {
-        **have,
+        **old_term,
         **({"matchExpressions": expressions} if expressions else {}),
-        "matchFields": [*(have.get("matchFields") or []), *fields],
+        "matchFields": [*(old_term.get("matchFields") or []), *fields],
     }

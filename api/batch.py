@@ -1,7 +1,7 @@
-"""The part of batch/v1 Job, core/v1 Service and PersistentVolumeClaim that decisions read.
+"""The fields of batch/v1 Job, core/v1 Service and PersistentVolumeClaim that decisions read.
 
-The containers of a Job are never looked at after creation, so they are not kept: a cached Job is small, and no write
-goes through these records (they are patched field by field).
+The containers of a Job are never read after its creation, so they are not cached, and a cached Job is small. No object
+is written from these records: patches name single fields.
 """
 
 import functools
@@ -64,7 +64,7 @@ class PodTemplate(Base, frozen=True, kw_only=True):
 
 
 class JobSpec(Base, frozen=True, kw_only=True):
-    """batch/v1 JobSpec, the fields that are compared or counted."""
+    """The fields of batch/v1 JobSpec that are compared or counted."""
 
     parallelism: int | None = None
     completions: int | None = None
@@ -74,7 +74,7 @@ class JobSpec(Base, frozen=True, kw_only=True):
 
 
 class JobSize(Protocol):
-    """A Job's spec or its template: how many pods it runs and how many have to succeed. None = unset."""
+    """The spec of a Job, or a ReplicatedJob: how many pods run and how many have to succeed. None: not set."""
 
     @property
     def parallelism(self) -> int | None: ...
@@ -84,13 +84,13 @@ class JobSize(Protocol):
 
 
 def pods_at_once(job: JobSize) -> int:
-    """Pods that one Job has at once: its parallelism (1 where it is unset), and no more than have to succeed."""
+    """How many pods one Job has at the same time: its parallelism (default 1), but not more than have to succeed."""
     parallelism = 1 if job.parallelism is None else job.parallelism
     return parallelism if job.completions is None else min(parallelism, job.completions)
 
 
 def job_ready(job: "Job") -> bool:
-    """Whether every pod that the Job wants at once is ready or has succeeded."""
+    """Whether all pods that the Job has at the same time are ready or have succeeded."""
     return job.status.succeeded + (job.status.ready or 0) >= pods_at_once(job.spec)
 
 
@@ -110,8 +110,8 @@ class JobStatus(Base, frozen=True, kw_only=True):
             force_setattr(self, "start_time", sys.intern(self.start_time))
 
 
-class _With(Mapping[str, str]):
-    """A view of a shared map with a few more keys. It stores only those."""
+class _ExtendedMap(Mapping[str, str]):
+    """A shared map with a few more keys, of which only the latter are stored here."""
 
     __slots__ = ("_own", "_texts")
 
@@ -130,17 +130,17 @@ class _With(Mapping[str, str]):
         return len(self._texts) + len(self._own)
 
 
-def _like(texts: dict[str, str], known: dict[str, str]) -> Mapping[str, str]:
-    """The texts, without a second copy of the known ones if they contain all of these."""
-    own = texts.items() - known.items()
-    if len(texts) - len(own) != len(known):
+def _share_map(texts: dict[str, str], base: dict[str, str]) -> Mapping[str, str]:
+    """A map equal to `texts`, which shares the entries of `base` if `texts` has all of them."""
+    own = texts.items() - base.items()
+    if len(texts) - len(own) != len(base):
         return share_texts(texts)
-    return _With(known, _map_of(tuple(sorted(own)))) if own else known
+    return _ExtendedMap(base, _map_of(tuple(sorted(own)))) if own else base
 
 
 @functools.lru_cache(maxsize=256)
 def _map_of(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """One shared map for many Jobs: in most cases, the label of their priority."""
+    """One map that many Jobs share. In most cases it has the label of their priority."""
     return share_texts(dict(items))
 
 
@@ -152,15 +152,15 @@ class Job(Base, frozen=True, kw_only=True):
     status: JobStatus = JobStatus()
 
     def __post_init__(self) -> None:
-        """Share equal maps and texts between Jobs and within one: they take most of a Job's memory."""
+        """Share equal maps and texts between Jobs and within a Job, since they take most of its memory."""
         template, meta = self.spec.template.metadata, self.metadata
         labels = {key: value for key, value in template.labels.items() if key not in JOB_CONTROLLER_LABELS}
-        force_setattr(template, "labels", _like(labels, meta.labels))
-        force_setattr(template, "annotations", _like(template.annotations, meta.annotations))
+        force_setattr(template, "labels", _share_map(labels, meta.labels))
+        force_setattr(template, "annotations", _share_map(template.annotations, meta.annotations))
 
     @property
     def outcome(self) -> str | None:
-        """`Complete` or `Failed`, the first in list order that is True; None while it is not done."""
+        """`Complete` or `Failed`, whichever condition is the first that is True; None while the Job is unfinished."""
         for condition in self.status.conditions:
             if condition.status == "True" and condition.type in {JOB_COMPLETE, JOB_FAILED}:
                 return condition.type
@@ -168,25 +168,25 @@ class Job(Base, frozen=True, kw_only=True):
 
     @property
     def queued(self) -> bool:
-        """Whether it may run and the Job controller of Kubernetes has not taken it up yet."""
+        """Whether the Job may run, and the Job controller of Kubernetes has not taken it up yet."""
         spec, status = self.spec, self.status
         if status.start_time is not None and not status.conditions:
-            return False  # most Jobs have no conditions, and every plan reads this of every Job
+            return False  # for speed: most Jobs have no conditions, and every plan reads this of every Job
         if spec.suspend or spec.managed_by not in {None, JOB_CONTROLLER} or self.outcome is not None:
             return False
-        fresh = status.start_time is None and not status.active
-        return fresh or is_true(status.conditions, JOB_SUSPENDED)
+        is_new = status.start_time is None and not status.active
+        return is_new or is_true(status.conditions, JOB_SUSPENDED)
 
     @property
     def doomed(self) -> bool:
-        """Whether it is bound to fail, or has, whatever its pods still do (FailureTarget=True)."""
+        """Whether the Job is bound to fail or has failed, even if pods still run (FailureTarget=True)."""
         return is_true(self.status.conditions, JOB_FAILURE_TARGET)
 
     @property
     def failure(self) -> Condition | None:
-        """The condition Failed=True; else FailureTarget=True, which has the same reason and is set earlier."""
-        true = {condition.type: condition for condition in self.status.conditions if condition.status == "True"}
-        return true.get(JOB_FAILED) or true.get(JOB_FAILURE_TARGET)
+        """The condition Failed if it is True, else FailureTarget, which has the same reason and is set earlier."""
+        by_type = {condition.type: condition for condition in self.status.conditions if condition.status == "True"}
+        return by_type.get(JOB_FAILED) or by_type.get(JOB_FAILURE_TARGET)
 
 
 class OwnedObject(Base, frozen=True, kw_only=True):
@@ -202,7 +202,7 @@ class LabelledIdentity(Identity, frozen=True, kw_only=True):
 
 
 class Claim(Base, frozen=True, kw_only=True):
-    """A volume claim as it is cached. One that is retained has no owner, only a label that names its JobSet."""
+    """A volume claim as it is cached. A retained claim has no owner, only a label with the name of its JobSet."""
 
     metadata: LabelledIdentity
 

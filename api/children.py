@@ -1,9 +1,9 @@
-"""The objects a JobSet creates, as JSON bodies ready to be sent.
+"""Builds the JSON bodies of the objects that a JobSet creates. Pure.
 
 See docs/reference/names-and-labels.md.
 
-Pure: the same JobSet gives the same bytes, whether the controller, a dry run or an offline tool asks. Parts of the
-template that do not change are shared with the JobSet, not copied: bodies are to be serialised, never edited.
+The controller, dry runs and offline tools get the same bytes for the same JobSet. Parts of a template that do not
+change are shared with the JobSet, not copied, so callers must not edit a body.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from api.suspension import is_left_to_others
 from kube.model.meta import JSON
 
 NO_UID = "00000000-0000-0000-0000-000000000000"
-"""Stands for the uid of a JobSet that is not stored yet: an owner reference must have one."""
+"""Stands for the UID of a JobSet that is not stored yet, since an owner reference must have a UID."""
 
 
 def owner_reference(js: JobSet) -> JSON:
@@ -40,11 +40,9 @@ def owner_reference(js: JobSet) -> JSON:
 def job_labels(
     js: JobSet, jobs: JobRange, position: JobPosition, *, global_replicas: int, job_restart_attempt: int | None
 ) -> dict[str, str]:
-    """The keys that go on the Job and its pods, as labels and as annotations alike.
+    """The keys and values that the Job and its pods get both as labels and as annotations.
 
-    See docs/reference/names-and-labels.md#labels-and-annotations.
-
-    `job_restart_attempt` None: its key is absent.
+    See docs/reference/names-and-labels.md#labels-and-annotations. If `job_restart_attempt` is None, its key is absent.
     """
     rjob = position.replicated_job
     labels = {
@@ -70,20 +68,21 @@ def job_labels(
 
 
 def placement_annotations(js: JobSet, rjob: ReplicatedJob) -> dict[str, str]:
-    """The exclusive-placement annotations in force for a ReplicatedJob: its own have precedence over the JobSet's.
+    """The annotations of exclusive placement for a ReplicatedJob. Its own take precedence over those of the JobSet.
 
     See docs/reference/names-and-labels.md#annotations-alone. The node-selector key counts only at a level that also
     has the exclusive key, so the two strategies never mix.
     """
-    out: dict[str, str] = {}
-    for source in (js.metadata.annotations, rjob.annotations):
-        if keys.EXCLUSIVE_TOPOLOGY in source:
-            out.update({k: source[k] for k in (keys.EXCLUSIVE_TOPOLOGY, keys.NODE_SELECTOR_STRATEGY) if k in source})
-    return out
+    placement: dict[str, str] = {}
+    for annotations in (js.metadata.annotations, rjob.annotations):
+        if keys.EXCLUSIVE_TOPOLOGY in annotations:
+            both_keys = (keys.EXCLUSIVE_TOPOLOGY, keys.NODE_SELECTOR_STRATEGY)
+            placement.update({key: annotations[key] for key in both_keys if key in annotations})
+    return placement
 
 
 class Counters(NamedTuple):
-    """Counts of one Job: its own restarts, and the attempts of its set; None for a Job of a new JobSet."""
+    """Counts for one Job: its own restarts, and the execution attempts of its set; None for a Job of a new JobSet."""
 
     job_restarts: int | None = None
     execution_attempts: int | None = None
@@ -101,11 +100,11 @@ def build_job(
     gates: FeatureGates = DEFAULT_GATES,
     counted: Counters = NOTHING_COUNTED,
 ) -> JSON:
-    """Body of one child Job (docs/reference/names-and-labels.md#jobs), for a new JobSet by default.
+    """The body of one child Job (docs/reference/names-and-labels.md#jobs); without `counted`, of a new JobSet.
 
-    This is the one place where feature gates change it: the controller, dry runs of admission and `jobset render` call
-    it. With the gate RestartJob off, a Job keeps the counter of restarts that it already has. A Job that belongs to a
-    group is built by `job_in_group` from it.
+    The controller, dry runs of admission and `jobset render` call it. Feature gates change Jobs only here. With the
+    gate RestartJob off, a Job keeps the counter of restarts that it already has. For a Job in a scheduling group,
+    `job_in_group` changes the result.
     """
     restarts, attempt = counted
     if gates["RestartJob"] and restarts is None:
@@ -140,12 +139,12 @@ def build_job(
 
 
 def _is_suspended(js: JobSet, rjob: ReplicatedJob, gates: FeatureGates) -> bool:
-    """Whether a new Job is suspended. Where another controller suspends Jobs, the template decides."""
+    """Whether a new Job is suspended. If another controller suspends the Jobs, the template decides."""
     return bool(js.spec.suspend) or (is_left_to_others(js, gates) and rjob.job_spec.get("suspend") is True)
 
 
 def job_in_group(job: JSON, template: str, name: str) -> JSON:
-    """The Job, whose pods kube-scheduler takes as members of the PodGroup `name`, which was made from `template`."""
+    """The Job with pods that are members of the PodGroup `name`, which was made from `template`."""
     meta, spec = job["metadata"], job["spec"]
     pods = spec["template"]
     return {
@@ -159,9 +158,9 @@ def job_in_group(job: JSON, template: str, name: str) -> JSON:
 
 
 def with_priority(job: JSON, priorities: Priorities) -> JSON:
-    """The Job with the label of their priority in its pod template, so that its pods need no webhook for it.
+    """The Job with a label in its pod template that has the pods' priority, so that no webhook has to add the label.
 
-    Exclusive placement keeps pods of one priority apart by that label; the node-selector strategy does not need it.
+    By that label, exclusive placement keeps Jobs of one priority apart. The node-selector strategy does not need it.
     """
     template = job["spec"]["template"]
     meta, priority = template["metadata"], priorities.priority_of(template["spec"])
@@ -172,10 +171,10 @@ def with_priority(job: JSON, priorities: Priorities) -> JSON:
 
 
 def built_pod(js: JobSet, rjob: ReplicatedJob) -> JSON:
-    """Spec of the pods of a ReplicatedJob: that of its template, with what the JobSet adds to each of them.
+    """The pod spec of a ReplicatedJob: the template's pod spec, with what the JobSet adds to each pod.
 
-    Additions to a list follow the template's own entries. Rules of policies judge this. What a gate or another
-    ReplicatedJob decides comes later: variables with the number of Jobs, and the affinity of spares.
+    Additions to a list follow the template's own entries. Rules of policies check this spec. What depends on a gate or
+    on another ReplicatedJob is added later: variables with the number of Jobs, and the affinity of spares.
     """
     spec: JSON = rjob.pod_spec
     if js.dns_enabled:
@@ -187,14 +186,14 @@ def built_pod(js: JobSet, rjob: ReplicatedJob) -> JSON:
 
 
 def pod_template(js: JobSet, position: JobPosition, labels: dict[str, str], annotations: dict[str, str]) -> JSON:
-    """Pod template of one child Job: the user's, with our keys, and what the JobSet adds to the pods."""
+    """The pod template of one child Job: the user's template, with our keys and what the JobSet adds to pods."""
     template: JSON = position.replicated_job.job_spec.get("template") or {}
     meta: JSON = template.get("metadata") or {}
     spec = built_pod(js, position.replicated_job)
     if keys.NODE_SELECTOR_STRATEGY in annotations:
-        own = namespaced_job(js.metadata.namespace, position.name)
+        node_label = namespaced_job(js.metadata.namespace, position.name)
         toleration = {"key": keys.NO_SCHEDULE_TAINT, "operator": "Exists", "effect": "NoSchedule"}
-        selector = {**(spec.get("nodeSelector") or {}), keys.NAMESPACED_JOB: own}
+        selector = {**(spec.get("nodeSelector") or {}), keys.NAMESPACED_JOB: node_label}
         spec = {**spec, "nodeSelector": selector, "tolerations": [*(spec.get("tolerations") or []), toleration]}
     return {
         **template,
@@ -208,7 +207,7 @@ def pod_template(js: JobSet, position: JobPosition, labels: dict[str, str], anno
 
 
 def mounted_names(pod_spec: JSON) -> set[str]:
-    """Names of the volumes that any container or init container mounts."""
+    """The names of the volumes that a container or init container mounts."""
     containers = [*(pod_spec.get("containers") or []), *(pod_spec.get("initContainers") or [])]
     return {mount["name"] for container in containers for mount in container.get("volumeMounts") or []}
 
@@ -227,7 +226,7 @@ def _claim_volumes(js: JobSet, pod_spec: JSON) -> list[JSON]:
 
 
 def build_service(js: JobSet) -> JSON:
-    """Body of the Service that gives the pods their DNS names (docs/reference/names-and-labels.md#headless-service)."""
+    """The body of the headless Service, for DNS names of pods (docs/reference/names-and-labels.md#headless-service)."""
     network = js.spec.network
     publish = network is None or network.publish_not_ready_addresses is not False
     return {
@@ -247,9 +246,9 @@ def build_service(js: JobSet) -> JSON:
 
 
 def build_volume_claim(js: JobSet, policy: VolumeClaimPolicy, template: JSON) -> JSON:
-    """Body of one volume claim (docs/reference/names-and-labels.md#volume-claims).
+    """The body of one volume claim (docs/reference/names-and-labels.md#volume-claims).
 
-    A claim that is retained has no owner, so that it outlives the JobSet.
+    A retained claim has no owner, so that it outlives the JobSet.
     """
     source: JSON = template["metadata"]
     meta: JSON = {

@@ -1,4 +1,4 @@
-"""The rule by which conditions change (docs/reference/status.md#conditions), as a pure function."""
+"""Changes conditions of a status (docs/reference/status.md#conditions). Pure."""
 
 import msgspec
 
@@ -9,25 +9,25 @@ _EXCLUSIVE = {STARTUP_IN_PROGRESS: STARTUP_COMPLETED, STARTUP_COMPLETED: STARTUP
 
 
 def set_condition(conditions: tuple[Condition, ...], new: Condition, *, always: bool = False) -> tuple[Condition, ...]:
-    """Merge `new` (with `last_transition_time` = now) into the list.
+    """The conditions with `new`, whose `last_transition_time` is now.
 
-    A condition that does not exist yet is added only when it is True, or if `always`. A change of reason or message
-    alone keeps the transition time. The two startup conditions exclude each other: when one becomes True the other's
-    status is flipped.
+    A condition that does not exist yet is added only if it is True, or if `always`. A change of reason or message alone
+    keeps the transition time. The two startup conditions exclude each other: when one becomes True, the other becomes
+    False.
     """
-    out: list[Condition] = []
-    found = False
+    changed: list[Condition] = []
+    exists = False
     for old in conditions:
         if old.type == new.type:
-            found = True
-            out.append(_merge(old, new))
+            exists = True
+            changed.append(_merge(old, new))
         elif new.status == "True" and old.status == "True" and _EXCLUSIVE.get(new.type) == old.type:
-            out.append(msgspec.structs.replace(old, status="False", last_transition_time=new.last_transition_time))
+            changed.append(msgspec.structs.replace(old, status="False", last_transition_time=new.last_transition_time))
         else:
-            out.append(old)
-    if not found and (always or new.status == "True"):
-        out.append(new)
-    return tuple(out)
+            changed.append(old)
+    if not exists and (always or new.status == "True"):
+        changed.append(new)
+    return tuple(changed)
 
 
 def _merge(old: Condition, new: Condition) -> Condition:

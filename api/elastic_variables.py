@@ -1,4 +1,4 @@
-"""Variables by which the pods of elastic ReplicatedJobs learn how many Jobs there are. Pure.
+"""Sets the variables by which containers of elastic ReplicatedJobs learn how many Jobs there are. Pure.
 
 See docs/concepts/elastic.md#how-workers-learn-the-number.
 """
@@ -15,16 +15,16 @@ REPLICAS_VARIABLE: Final = "JOBSET_REPLICAS"
 NODES_VARIABLE: Final = "PET_NNODES"
 """The variable in which torchrun reads the number of nodes."""
 NUMBER_PATH: Final = f"metadata.labels['{keys.REPLICATED_JOB_REPLICAS}']"
-"""The label with the number. A resume sets labels of a Job's template, and could not set values of variables."""
+"""The field path of the label with the number. A resume can set labels of a Job's template, but no variables."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _LISTS: Final = ("containers", "initContainers")
 
 
 def with_replicas(rjob: ReplicatedJob, pod: JSON, names_reading_node_count: frozenset[str]) -> JSON:
-    """The pod spec of an elastic ReplicatedJob, in which each container has the number of Jobs.
+    """The pod spec of an elastic ReplicatedJob, in which each container has a variable with the number of Jobs.
 
-    `names_reading_node_count`: names of all ReplicatedJobs of the set that `may_read_node_count`.
+    `names_reading_node_count`: names of all ReplicatedJobs of the set for which `may_read_node_count` is true.
     """
     counts_jobs = pods_at_once(rjob) == 1 and names_reading_node_count <= {rjob.name}
     lists = {
@@ -34,17 +34,17 @@ def with_replicas(rjob: ReplicatedJob, pod: JSON, names_reading_node_count: froz
 
 
 def may_read_node_count(rjob: ReplicatedJob) -> bool:
-    """Whether a ReplicatedJob, which is no group of spares, may be a part of a training with torchrun."""
-    containers = [each for key in _LISTS for each in rjob.pod_spec.get(key) or []]
-    variables = (variable.get("name") for each in containers for variable in each.get("env") or [])
-    words = (word for each in containers for key in ("command", "args") for word in each.get(key) or [])
+    """Whether a ReplicatedJob may take part in a training with torchrun, which reads the number of nodes."""
+    containers = [container for key in _LISTS for container in rjob.pod_spec.get(key) or []]
+    variables = (variable.get("name") for container in containers for variable in container.get("env") or [])
+    words = (word for container in containers for key in ("command", "args") for word in container.get(key) or [])
     return not rjob.spare_for and (NODES_VARIABLE in variables or any("--nnodes" in word for word in words))
 
 
 def is_replaced(rjob: ReplicatedJob, value: Any) -> bool:
-    """Whether a number of nodes in the template is within the bounds of `elastic`, so that it is a number of Jobs.
+    """Whether the number of nodes in a template is replaced: it is within the bounds of `elastic`, so it counts Jobs.
 
-    1 is not: it is also that of Jobs that train apart from each other.
+    1 is not replaced, since Jobs that train independently of each other also have 1 node.
     """
     bounds = rjob.elastic
     if bounds is None or not isinstance(value, str) or _NUMBER.fullmatch(value) is None:
@@ -53,9 +53,10 @@ def is_replaced(rjob: ReplicatedJob, value: Any) -> bool:
 
 
 def _container_with_replicas(rjob: ReplicatedJob, container: JSON, counts_jobs: bool) -> JSON:
-    """The container with the variables. Those of the template stay, except for a number of nodes that is replaced.
+    """The container with the variables. Variables of the template stay, except for a number of nodes that is replaced.
 
-    `counts_jobs`: a number of nodes is that of Jobs, as each Job has one pod and no other ReplicatedJob takes part.
+    `counts_jobs`: the number of nodes is the number of Jobs, since each Job has one pod and no other ReplicatedJob
+    takes part.
     """
     source: JSON = {"valueFrom": {"fieldRef": {"fieldPath": NUMBER_PATH}}}
     env: list[JSON] = [

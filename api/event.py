@@ -1,4 +1,4 @@
-"""Events as they are read."""
+"""The fields of Events that this program reads."""
 
 from kube.model.meta import Base
 
@@ -30,11 +30,11 @@ class SeenEvent(Base, frozen=True, kw_only=True):
 
     @property
     def first(self) -> str:
-        """When it happened first, as RFC 3339; empty if the event does not say."""
+        """When the event first happened, RFC 3339; empty if it does not say."""
         return self.event_time or self.deprecated_first_timestamp or ""
 
     @property
     def last(self) -> str:
-        """When it happened last, as RFC 3339; empty if the event does not say."""
-        seen = self.series.last_observed_time if self.series else ""
-        return seen or self.event_time or self.deprecated_last_timestamp or ""
+        """When the event last happened, RFC 3339; empty if it does not say."""
+        series_time = self.series.last_observed_time if self.series else ""
+        return series_time or self.event_time or self.deprecated_last_timestamp or ""

@@ -1,7 +1,8 @@
-"""Exclusive placement: each child Job alone on one topology domain (docs/reference/pod-webhooks.md). Pure.
+"""Exclusive placement: each child Job has a topology domain of its own (docs/reference/pod-webhooks.md). Pure.
 
-The pod with completion index 0 leads: it looks for a domain that no other Job of its priority has. The others follow it
-by a node selector. All of this is about the affinity strategy; the node-selector strategy does not change pods.
+The leader, which is the pod with completion index 0, looks for a domain that no other Job of its priority has. The
+other pods of the Job follow the leader by a node selector. This module is about the affinity strategy; the
+node-selector strategy does not change pods.
 """
 
 import enum
@@ -14,34 +15,34 @@ from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 
 MAX_READ = 1000
-"""ReplicatedJobs of a JobSet, as its user writes it, in which `is_exclusive` looks for the annotation."""
+"""`is_exclusive` looks for the annotation in at most this many ReplicatedJobs of a manifest."""
 
 EXCLUDED_NAMESPACES = ("kube-system", keys.MANAGER_NAMESPACE)
-"""Namespaces whose pods reach neither webhooks nor policies: what runs there must not depend on us."""
+"""Namespaces whose pods no webhook or policy reviews, since pods there must not depend on this program."""
 WITHOUT_INDEX = (
     "create the JobSet again with completionMode: Indexed and completions for this ReplicatedJob, or without the"
     f" annotation {keys.EXCLUSIVE_TOPOLOGY}"
 )
-"""The fix for pods without a completion index, as webhooks and policies say it."""
+"""The fix for pods without a completion index, in messages of webhooks and policies."""
 MADE_BY_HAND = (
     f"the Job of a JobSet gives it to its pods: take the annotation {keys.EXCLUSIVE_TOPOLOGY} off pods that you make"
     " yourself"
 )
-"""The fix for pods without what only a Job gives them, as webhooks and policies say it."""
+"""The fix for pods without labels that only a Job gives them, in messages of webhooks and policies."""
 
 
 class TermForm(enum.Enum):
-    """How the leader's anti-affinity is written. Both mean the same to the scheduler."""
+    """The form of the leader's anti-affinity. Both forms mean the same to kube-scheduler."""
 
     LABEL_KEYS = "LabelKeys"
-    """With matchLabelKeys and mismatchLabelKeys, which the API server writes out (GA in Kubernetes 1.33)."""
+    """matchLabelKeys and mismatchLabelKeys, which the API server turns into expressions (GA in Kubernetes 1.33)."""
     EXPRESSIONS = "Expressions"
-    """Written out by us, as the Go JobSet does."""
+    """Expressions, as in the Go JobSet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Where a Job is: the value of the topology label of its leader's node."""
+    """The domain of a Job. `value`: the value of the topology label of its leader's node."""
 
     value: str
     leader: str
@@ -50,9 +51,9 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class NoDomain:
-    """Why a Job's domain is not known: a sentence without a full stop.
+    """Why a Job's domain is not known, as a sentence without a full stop.
 
-    `leader` is empty when there is none, and `node` until it is bound.
+    `leader` is empty if there is no leader, and `node` is empty if the leader is not bound.
     """
 
     why: str
@@ -68,14 +69,17 @@ def topology_of(annotations: Mapping[str, str]) -> str | None:
 
 
 def is_exclusive(obj: JSON) -> bool:
-    """Whether a JobSet, as its user writes it, asks for exclusive Jobs, or a pod or its Job for one domain."""
+    """Whether the manifest of a JobSet, Job or pod has the annotation of exclusive placement."""
     templates = (dig(rjob, "template") for rjob in items(obj, "spec", "replicatedJobs")[:MAX_READ])
-    levels = (dig(each, "metadata", "annotations") for each in (obj, *templates))
-    return any(dig(each, keys.EXCLUSIVE_TOPOLOGY) and not dig(each, keys.NODE_SELECTOR_STRATEGY) for each in levels)
+    levels = (dig(annotations, "metadata", "annotations") for annotations in (obj, *templates))
+    return any(
+        dig(annotations, keys.EXCLUSIVE_TOPOLOGY) and not dig(annotations, keys.NODE_SELECTOR_STRATEGY)
+        for annotations in levels
+    )
 
 
 def leads(annotations: Mapping[str, str]) -> bool:
-    """Whether a pod with these annotations is its Job's leader."""
+    """Whether a pod with these annotations is the leader of its Job."""
     return annotations.get(keys.COMPLETION_INDEX) == "0"
 
 
@@ -85,16 +89,16 @@ def priority_label(priority: int) -> str:
 
 
 def affinity_term(topology: str, job_key: str) -> JSON:
-    """Pod affinity of a leader: to the pods of its own Job, so that a new one comes back to its followers."""
+    """Pod affinity of a leader to the pods of its own Job, so that a new leader comes back to its followers."""
     selector = {"matchExpressions": [{"key": keys.JOB_KEY, "operator": "In", "values": [job_key]}]}
     return {"labelSelector": selector, "topologyKey": topology, "namespaceSelector": {}}
 
 
 def anti_affinity_term(topology: str, job_key: str, priority: str | None, form: TermForm) -> JSON:
-    """Pod anti-affinity of a leader: against the pods of other Jobs of its priority, in all namespaces.
+    """Pod anti-affinity of a leader against the pods of other Jobs of its priority, in all namespaces.
 
-    `priority` is the value of the pod's priority label; without it (no Priority admission) the term excludes Jobs of
-    every priority.
+    `priority` is the value of the pod's priority label. If it is None, as without Priority admission, the term excludes
+    Jobs of every priority.
     """
     term: JSON = {"topologyKey": topology, "namespaceSelector": {}}
     exists = {"key": keys.JOB_KEY, "operator": "Exists"}
@@ -104,20 +108,20 @@ def anti_affinity_term(topology: str, job_key: str, priority: str | None, form: 
         term["mismatchLabelKeys"] = [keys.JOB_KEY]
         return term
     not_own = {"key": keys.JOB_KEY, "operator": "NotIn", "values": [job_key]}
-    same = [] if priority is None else [{"key": keys.PRIORITY, "operator": "In", "values": [priority]}]
-    term["labelSelector"] = {"matchExpressions": [exists, not_own, *same]}
+    same_priority = [] if priority is None else [{"key": keys.PRIORITY, "operator": "In", "values": [priority]}]
+    term["labelSelector"] = {"matchExpressions": [exists, not_own, *same_priority]}
     return term
 
 
 def valid_leader(leaders: Iterable[Leader]) -> Leader | None:
-    """The leader pod of a Job, from all that carry its UID: the one alive, of the newest attempt."""
+    """The valid leader among the leader pods of a Job: it is live, and of the newest attempt."""
     return _newest(leader for leader in leaders if leader.live)
 
 
 def former_leader(leaders: Iterable[Leader]) -> Leader | None:
     """The leader pod that has succeeded.
 
-    Its Job creates no other one, so followers that are created again use its domain.
+    The Job creates no other leader, so followers that are created again use the domain of this one.
     """
     return _newest(leader for leader in leaders if leader.succeeded)
 

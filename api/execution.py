@@ -1,4 +1,4 @@
-"""The execution policy: in which order the ReplicatedJobs of a set start. As api/policies.py."""
+"""The execution policy: in which order the ReplicatedJobs of a set start. CRD records, as in api/policies.py."""
 
 from typing import Annotated
 

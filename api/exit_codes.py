@@ -1,7 +1,6 @@
-"""Meanings of the exit codes of containers: the table of the training operators, as rules of a podFailurePolicy.
+"""Compiles an `exitCodePolicy` into the `podFailurePolicy` of the child Jobs, which the Job controller applies. Pure.
 
-An `exitCodePolicy` is compiled into the `podFailurePolicy` of the child Jobs, so that the Job controller acts on it
-without us. Pure.
+By default, the meanings of exit codes are those of the Kubeflow training operators.
 """
 
 from typing import Final
@@ -10,36 +9,36 @@ from api.policies import ExitCodePolicy
 from kube.model.meta import JSON
 
 PERMANENT: Final = (1, 2, 126, 127, 128, 139)
-"""A retry cannot help: general errors, wrong use of a command, not executable, not found, wrong argument of exit,
-SIGSEGV."""
+"""Exit codes for which a retry cannot help: general errors, wrong use of a command, not executable, not found, wrong
+argument of exit, SIGSEGV."""
 
 RETRYABLE: Final = (130, 137, 138, 143)
-"""A retry may help: SIGINT, SIGKILL, SIGUSR1 (for programs that ask for a retry), SIGTERM."""
+"""Exit codes for which a retry may help: SIGINT, SIGKILL, SIGUSR1 (for programs that ask for a retry), SIGTERM."""
 
 
 def meanings(policy: ExitCodePolicy) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(permanent, retryable) codes, each ascending and without duplicates. If both are empty: the tables above."""
+    """The (permanent, retryable) codes, each ascending and without duplicates; the defaults if the policy has none."""
     if not policy.permanent and not policy.retryable:
         return PERMANENT, RETRYABLE
     return tuple(sorted({*policy.permanent})), tuple(sorted({*policy.retryable}))
 
 
 def pod_failure_rules(job_spec: JSON, policy: ExitCodePolicy | None) -> list[JSON]:
-    """The rules of a child Job's podFailurePolicy: those of its template as they are, then those of the policy.
+    """The rules of a child Job's podFailurePolicy: the rules of its template, then the rules of the policy.
 
-    At most two are added: FailJob for permanent codes, Ignore (the pod is created again and not counted) for retryable
-    ones. `job_spec` is the template's (batch/v1 JobSpec); the first rule that matches any container of a pod wins.
-    Permanent codes come first: when the program ends with one, sidecars are ended with 143.
+    At most two rules are added: FailJob for permanent codes, and Ignore (the pod is created again and not counted) for
+    retryable codes. `job_spec` is that of the template (batch/v1 JobSpec). The first rule that matches any container of
+    a pod decides. Permanent codes come first: when the program ends with such a code, sidecars are ended with 143.
     """
-    own: list[JSON] = (job_spec.get("podFailurePolicy") or {}).get("rules") or []
+    template_rules: list[JSON] = (job_spec.get("podFailurePolicy") or {}).get("rules") or []
     if policy is None:
-        return own
+        return template_rules
     permanent, retryable = meanings(policy)
-    named: JSON = {"containerName": policy.container_name} if policy.container_name else {}
+    container: JSON = {"containerName": policy.container_name} if policy.container_name else {}
     return [
-        *own,
+        *template_rules,
         *(
-            {"action": action, "onExitCodes": {**named, "operator": "In", "values": list(codes)}}
+            {"action": action, "onExitCodes": {**container, "operator": "In", "values": list(codes)}}
             for action, codes in (("FailJob", permanent), ("Ignore", retryable))
             if codes
         ),
@@ -47,7 +46,7 @@ def pod_failure_rules(job_spec: JSON, policy: ExitCodePolicy | None) -> list[JSO
 
 
 def job_spec_with(job_spec: JSON, policy: ExitCodePolicy | None) -> JSON:
-    """The template's Job spec with the policy compiled into it; the same object if there is no policy."""
+    """The Job spec of the template with the policy compiled into it; the same object if there is no policy."""
     if policy is None:
         return job_spec
     rules = pod_failure_rules(job_spec, policy)

@@ -1,4 +1,4 @@
-"""The one table of the actions of a failure policy (KEP-262, KEP-467; RestartReplicatedJob is ours)."""
+"""The table of the actions of a failure policy (KEP-262, KEP-467; RestartReplicatedJob is only in this program)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ class FailureAction:
     """One action.
 
     - `scope`: what is recreated; with NOTHING the set fails.
-    - `counted`: whether a restart by it counts towards maxRestarts of the set.
-    - `gate`: the feature gate that it needs, empty for none.
-    - `words`: what it does, for the API reference.
-    - `since_go`: whether the Go JobSet has it, too.
+    - `counted`: whether a restart by the action counts towards maxRestarts of the set.
+    - `gate`: the feature gate that the action needs, empty for none.
+    - `words`: what the action does, for the API reference.
+    - `since_go`: whether the Go JobSet also has the action.
     """
 
     name: str
@@ -36,26 +36,26 @@ class FailureAction:
 
     @property
     def reach(self) -> int:
-        """Rank by the number of Jobs it ends: higher if it recreates more, highest for FailJobSet."""
+        """A rank of the action: the more Jobs it ends, the higher; highest for FailJobSet."""
         return (Scope.JOB, Scope.REPLICATED_JOB, Scope.JOBSET, Scope.NOTHING).index(self.scope)
 
     @property
     def restarts_part(self) -> bool:
-        """Whether it recreates some Jobs and leaves the rest of the set alone."""
+        """Whether the action recreates some Jobs and leaves the rest of the set alone."""
         return self.scope in {Scope.JOB, Scope.REPLICATED_JOB}
 
     @property
     def is_uncounted_restart(self) -> bool:
-        """Whether it restarts Jobs without limit by maxRestarts of the set."""
+        """Whether the action restarts Jobs, and maxRestarts of the set does not limit it."""
         return self.scope is not Scope.NOTHING and not self.counted
 
     @property
     def counted_name(self) -> str:
-        """The action of the same scope that counts towards maxRestarts."""
+        """The name of the action of the same scope that counts towards maxRestarts."""
         return self.name.removesuffix("AndIgnoreMaxRestarts")
 
     def enabled(self, gates: FeatureGates) -> bool:
-        """Whether it needs no feature gate, or that gate is on."""
+        """Whether the action needs no feature gate, or its gate is on."""
         return not self.gate or gates[self.gate]
 
 
@@ -85,8 +85,7 @@ RESTART_REPLICATED_JOB = FailureAction(
     since_go=False,
 )
 MAX_REPLICAS_TO_RESTART = 1024
-"""Jobs of a ReplicatedJob whose Jobs may be restarted one by one: the status counts their restarts in a list of this
-length."""
+"""How many Jobs a ReplicatedJob may have if Jobs are restarted alone, since the status has a counter for each Job."""
 
 ACTIONS: Mapping[str, FailureAction] = {
     action.name: action
@@ -99,16 +98,16 @@ ACTIONS: Mapping[str, FailureAction] = {
         RESTART_REPLICATED_JOB,
     )
 }
-"""By name."""
+"""The actions by name."""
 
 
 def action_of(name: str) -> FailureAction:
-    """The action of that name. The default, RestartJobSet, for an unknown name, which the schema refuses."""
+    """The action with this name. Unknown names, which the schema refuses, mean the default, RestartJobSet."""
     return ACTIONS.get(name, RESTART_JOBSET)
 
 
 def describe_actions() -> str:
-    """All of them, one sentence each."""
+    """A description of all actions, one sentence for each."""
     gates = {action.name: f" (feature gate {action.gate})" if action.gate else "" for action in ACTIONS.values()}
-    ours = {action.name: "" if action.since_go else "; not in the Go JobSet" for action in ACTIONS.values()}
-    return " ".join(f"{name}{gates[name]}: {action.words}{ours[name]}." for name, action in ACTIONS.items())
+    notes = {action.name: "" if action.since_go else "; not in the Go JobSet" for action in ACTIONS.values()}
+    return " ".join(f"{name}{gates[name]}: {action.words}{notes[name]}." for name, action in ACTIONS.items())

@@ -1,4 +1,4 @@
-"""Feature gates: names, stages, defaults, and the reading of `A=true,B=false`.
+"""Feature gates: names, stages, defaults, and the parser of `A=true,B=false`.
 
 See docs/reference/manager.md#feature-gates.
 """
@@ -12,7 +12,7 @@ from kube.model.suggest import nearest
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One feature: its stage (Alpha, Beta, GA), its default, and whether it may be changed."""
+    """One feature gate: its stage (Alpha, Beta, GA), its default, and whether it is locked to the default."""
 
     stage: str
     default: bool
@@ -51,7 +51,7 @@ class FeatureGateError(ValueError):
 
 
 def gate_faults(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Names that are unknown, values that are not truth values, and locked gates that are changed: name and message."""
+    """Name and message of each fault: unknown names, values that are not true or false, and changed locked gates."""
     names = [*GATES, *STAGES]
     for name, value in settings.items():
         gate = GATES.get(name)
@@ -71,8 +71,8 @@ class FeatureGates(dict[str, bool]):
 
     def __init__(self, settings: Mapping[str, bool] | None = None) -> None:
         settings = settings or {}
-        if found := [message for _, message in gate_faults(settings)]:
-            raise FeatureGateError("; ".join(found))
+        if messages := [message for _, message in gate_faults(settings)]:
+            raise FeatureGateError("; ".join(messages))
         stages = {STAGES[name]: value for name, value in settings.items() if name in STAGES}
         super().__init__({name: stages.get(gate.stage, gate.default) for name, gate in GATES.items()})
         self.update({name: value for name, value in settings.items() if name in GATES})
@@ -85,7 +85,7 @@ DEFAULT_GATES = FeatureGates()
 
 
 def parse_feature_gates(text: str) -> dict[str, bool]:
-    """Read `A=true,B=false`; an empty text is not a setting. Raises `FeatureGateError` with all that is malformed."""
+    """Parse `A=true,B=false`; an empty text has no settings. Raises `FeatureGateError` with all malformed settings."""
     settings: dict[str, bool] = {}
     malformed: list[str] = []
     for item in filter(None, (part.strip() for part in text.split(","))):

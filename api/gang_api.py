@@ -1,6 +1,7 @@
-"""The parts of the scheduling API that the groups of a set need, and how to make a cluster serve them. Pure.
+"""Finds the parts of the scheduling API that the groups of a set need and the API server does not serve. Pure.
 
-The controller and admission look up what is served, and report what is missing with these messages.
+The controller and admission look up what is served, and report with these messages what is missing and how to make a
+cluster serve it.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ PROBE: JSON = {
 class Served:
     """What the API server serves for groups; None: not known yet. `enabled`: the manager's feature gate is on.
 
-    `version`: of the API server; looked up only if it serves no groups.
+    `version`: the version of the API server, which is looked up only if it serves no groups.
     """
 
     enabled: bool = True
@@ -44,8 +45,8 @@ class Served:
         """What is served, in words for the log."""
         kinds = {"Workloads and PodGroups": self.groups, "CompositePodGroups": self.composites}
         kinds["topology constraints of PodGroups"] = self.topology
-        words = {True: "served", False: "not served", None: "not known yet"}
-        return ", ".join(f"{kind}: {words[there]}" for kind, there in kinds.items())
+        texts = {True: "served", False: "not served", None: "not known yet"}
+        return ", ".join(f"{kind}: {texts[is_served]}" for kind, is_served in kinds.items())
 
 
 NOT_KNOWN = Served()
@@ -53,9 +54,10 @@ NOT_KNOWN = Served()
 
 @dataclass(frozen=True, slots=True)
 class MissingApi:
-    """What is missing: the reason of the condition, a sentence, and the flags of the control plane that turn it on.
+    """What is missing, and how to turn it on. `reason`: the reason of the condition. `problem`: a sentence.
 
-    `gates` are those of the control plane, `versions` those of scheduling.k8s.io that kube-apiserver has to serve.
+    `gates`: feature gates of the control plane. `versions`: versions of scheduling.k8s.io that kube-apiserver has to
+    serve.
     """
 
     reason: str
@@ -65,7 +67,7 @@ class MissingApi:
 
     @property
     def message(self) -> str:
-        """The missing part and the fix, as a sentence without a full stop."""
+        """The problem and the fix, as a sentence without a full stop."""
         if not self.gates:
             return self.problem
         fix = (
@@ -112,20 +114,20 @@ def lacking(wanted: Forest, served: Served) -> MissingApi | None:
         needs.append((served.composites, NO_COMPOSITES))
     elif any(group.topology for group in wanted.groups()):
         needs.append((served.topology, NO_TOPOLOGY))
-    for there, shortfall in needs:
-        if not there:
+    for is_served, missing in needs:
+        if not is_served:
             too_old = GANGS.shortfall(served.version)
-            return UNKNOWN if there is None else MissingApi(shortfall.reason, too_old) if too_old else shortfall
+            return UNKNOWN if is_served is None else MissingApi(missing.reason, too_old) if too_old else missing
     return None
 
 
-def keeps_topology(tried: JSON) -> bool:
-    """Whether the answer to the dry run of `PROBE` still has its constraint."""
-    return bool((tried.get("spec") or {}).get("schedulingConstraints"))
+def keeps_topology(dry_run_result: JSON) -> bool:
+    """Whether the result of the dry run of `PROBE` still has its topology constraint."""
+    return bool((dry_run_result.get("spec") or {}).get("schedulingConstraints"))
 
 
 def missing_fields(kind: str, name: str, fields: Sequence[str]) -> MissingApi:
-    """A group was stored without some of its fields, because a feature gate is off."""
+    """What is missing if a group was stored without some of its fields, because a feature gate is off."""
     claims = ",DynamicResourceAllocation=true,DRAWorkloadResourceClaims=true" if "resourceClaims" in fields else ""
     problem = f"the API server has stored {kind} {name} without {', '.join(fields)}"
     return MissingApi("FieldDropped", problem, NO_COMPOSITES.gates + claims)

@@ -1,4 +1,4 @@
-"""The Workload, CompositePodGroups and PodGroups of a JobSet (Kubernetes 1.37): building and comparison. Pure."""
+"""Builds and compares the Workload, CompositePodGroups and PodGroups of a JobSet (Kubernetes 1.37). Pure."""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,17 +14,17 @@ BETA = "scheduling.k8s.io/v1beta1"
 ALPHA = "scheduling.k8s.io/v1alpha3"
 
 RULES = ("parentCompositePodGroupName", "schedulingConstraints", "resourceClaims", "schedulingPolicy")
-"""Fields of a group or template that an API server may leave out."""
+"""Fields of a group or template that an API server may drop."""
 
 TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
-"""Lists of templates in a Workload or a template; each template may have the fields of `RULES` and such lists."""
+"""Lists of templates in a Workload or a template. Each template may have the fields of `RULES` and these lists."""
 
 NEVER_ADDED = ("schedulingConstraints", "resourceClaims", *TEMPLATES)
-"""Fields that no API server fills in by itself."""
+"""Fields that no API server sets by itself."""
 
 
 def build_workload(js: JobSet, forest: Forest) -> JSON:
-    """The Workload: the templates of all groups. All Jobs of a ReplicatedJob share one template."""
+    """The Workload, with the templates of all groups. All Jobs of a ReplicatedJob share one template."""
     return {
         "apiVersion": BETA,
         "kind": WORKLOAD,
@@ -37,29 +37,29 @@ def build_workload(js: JobSet, forest: Forest) -> JSON:
 
 
 def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang: int | None) -> JSON:
-    """A CompositePodGroup or PodGroup. `parent`: name of the composite above it, empty for a root.
+    """The body of a CompositePodGroup or PodGroup. `parent`: name of the composite above it, empty for a root.
 
-    `gang`: how many members have to fit together now, which may be fewer than at first.
+    `gang`: how many members are placed together now, which may be fewer than at first.
     """
-    above: JSON = {"parentCompositePodGroupName": parent} if parent else {}
+    parent_field: JSON = {"parentCompositePodGroupName": parent} if parent else {}
     return {
         "apiVersion": ALPHA if group.composite else BETA,
         "kind": group.kind,
         "metadata": _meta(js, group.name, group),
         "spec": {
-            **above,
+            **parent_field,
             "workloadRef": {"workloadName": forest.workload, "templateName": group.template},
             **_rules(group, forest, gang),
         },
     }
 
 
-def same(found: StoredGroup, group: Group, parent: str) -> bool:
-    """Whether a stored group equals the wanted one, except for its count and its priority.
+def same(stored: StoredGroup, group: Group, parent: str) -> bool:
+    """Whether a stored group equals the wanted group, except for its count and its priority.
 
-    A missing disruption mode is not a difference: an API server drops fields that it does not know.
+    A missing disruption mode is not a difference, since an API server drops fields that it does not know.
     """
-    spec = found.spec
+    spec = stored.spec
     topology = spec.scheduling_constraints.topology if spec.scheduling_constraints else ()
     mode = spec.disruption_mode
     return (
@@ -74,9 +74,9 @@ def same(found: StoredGroup, group: Group, parent: str) -> bool:
 
 
 def holds(stored: object, sent: object) -> bool:
-    """Whether a stored value contains everything that is sent. Other fields may be defaults of the API server.
+    """Whether a stored value has everything that is sent. Further fields may be defaults of the API server.
 
-    But a field of `NEVER_ADDED` that is stored and not sent is a difference: it was sent earlier.
+    A field of `NEVER_ADDED` that is stored and not sent is a difference, since it was sent earlier.
     """
     if isinstance(sent, dict):
         return (
@@ -90,12 +90,12 @@ def holds(stored: object, sent: object) -> bool:
 
 
 def dropped_fields(body: JSON, stored: Mapping[str, object]) -> list[str]:
-    """Fields of a body that the API server has not stored. It drops them silently while a feature gate is off."""
+    """The fields of a body that the API server has dropped, which it does silently while a feature gate is off."""
     return [*dict.fromkeys(_dropped_template_fields(body["spec"], stored.get("spec")))]
 
 
 def _dropped_template_fields(sent: JSON, stored: object) -> Iterator[str]:
-    """Fields missing from one level of templates and from the levels below it."""
+    """The fields that are missing from one level of templates and from the levels below it."""
     stored_fields = stored if isinstance(stored, Mapping) else {}
     yield from (name for name in (*RULES, *TEMPLATES) if sent.get(name) and not stored_fields.get(name))
     for name in TEMPLATES:
@@ -108,10 +108,10 @@ def _templates(groups: tuple[Group, ...], forest: Forest) -> JSON:
     """The lists of templates of one level, each template once."""
     lists: dict[str, dict[str, JSON]] = {"podGroupTemplates": {}, "compositePodGroupTemplates": {}}
     for group in groups:
-        into = lists["compositePodGroupTemplates" if group.composite else "podGroupTemplates"]
-        if group.template not in into:
-            into[group.template] = _template(group, forest)
-    return {name: list(templates.values()) for name, templates in lists.items() if templates}
+        templates = lists["compositePodGroupTemplates" if group.composite else "podGroupTemplates"]
+        if group.template not in templates:
+            templates[group.template] = _template(group, forest)
+    return {name: list(by_name.values()) for name, by_name in lists.items() if by_name}
 
 
 def _template(group: Group, forest: Forest) -> JSON:

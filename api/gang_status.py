@@ -1,10 +1,10 @@
-"""Workload, PodGroup and CompositePodGroup as they are cached: what decisions compare (scheduling.k8s.io, 1.37)."""
+"""The fields of cached Workloads, PodGroups and CompositePodGroups that decisions read (scheduling.k8s.io, 1.37)."""
 
 from api.scheduling import GangOfPods, JobScheduling, PodsPolicy
 from kube.model.meta import JSON, Base, Condition, ObjectMeta
 
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
-"""Condition of a PodGroup. True: it was scheduled once. False: it could not be scheduled, but may be bound by now."""
+"""Condition of a PodGroup. True: the group was scheduled once. False: it could not be scheduled, but may be by now."""
 
 
 class StoredGang(GangOfPods, frozen=True, kw_only=True):

@@ -1,8 +1,9 @@
-"""The tree of groups that `spec.scheduling` asks for: a pure function of the JobSet. All readers of the field use it.
+"""Builds the trees of groups that `spec.scheduling` asks for. All readers of that field use it. Pure.
 
-Three levels of the spec become at most two levels of CompositePodGroups above PodGroups. A node exists where the user
-said something, or where Kubernetes needs one. Admission counts on this tree, `jobset render` draws it, and the
-controller creates it. Pods are counted as they can exist at once: never more than a Job has completions.
+The three levels of the spec become at most two levels of CompositePodGroups above PodGroups. There is a group for each
+level with fields of the user, and where Kubernetes needs one. Admission checks these trees, `jobset render` draws them,
+and the controller creates them. Pods are counted as they can exist at the same time, never more than a Job has
+completions.
 """
 
 import hashlib
@@ -33,18 +34,19 @@ WORKLOAD, COMPOSITE, POD_GROUP = "Workload", "CompositePodGroup", "PodGroup"
 
 ROOT = "jobset"
 MAX_JOBS = 10_000
-"""Jobs of a set that may have groups: each plan looks at every group."""
+"""A set with more Jobs gets no groups, since each plan reads every group."""
 _NAME_LIMIT = 63
 _HASH = 10
 _PREFIX = _NAME_LIMIT - _HASH - 1
 
 
 class Group(msgspec.Struct, frozen=True):
-    """One node: a PodGroup if it has Jobs, else a CompositePodGroup with `children`.
+    """One node of a tree: a PodGroup if it has Jobs, else a CompositePodGroup with `children`.
 
-    - `template`: name in the Workload; the PodGroups of one ReplicatedJob's Jobs share one. `name`: of the object.
-    - `gang`: members that have to fit together, pods of a PodGroup or children of a composite; None: basic.
-    - `jobs`: names of the Jobs whose pods belong to it, with the pods that each has at once.
+    - `name`: the name of the object. `template`: the name of its template in the Workload. The PodGroups of all Jobs of
+      one ReplicatedJob share a template.
+    - `gang`: how many members, pods of a PodGroup or children of a composite, are placed together; None: basic policy.
+    - `jobs`: (name, pods) of the Jobs whose pods belong to the group; how many pods a Job has at the same time.
     - `topology`: node label key. `mode`: disruption mode, `all` or `single`; empty if the spec has none.
     """
 
@@ -68,17 +70,17 @@ class Group(msgspec.Struct, frozen=True):
 
     @property
     def pods(self) -> int:
-        """Pods below it."""
+        """How many pods the group has, with all groups below it."""
         return sum(pods for _, pods in self.jobs) + sum(child.pods for child in self.children)
 
     def walk(self) -> Iterator["Group"]:
-        """It and all below it, parents first."""
+        """The group and all groups below it, parents first."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def with_parents(self, parent: str = "") -> Iterator[tuple["Group", str]]:
-        """It and all below it, parents first, each with the name of the group above it; a root has none."""
+        """The group and all groups below it, parents first, each with the name of its parent; empty for a root."""
         yield self, parent
         for child in self.children:
             yield from child.with_parents(self.name)
@@ -86,13 +88,13 @@ class Group(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """All trees of a set. `priority_class` is that of the pods; `workload` the name of the Workload."""
+    """All trees of a set. `workload`: the name of the Workload. `priority_class`: the priority class of the pods."""
 
     workload: str
     roots: tuple[Group, ...]
     priority_class: str = ""
     _groups_by_job: dict[str, tuple[Group, Group]] = field(init=False, default_factory=dict, repr=False, compare=False)
-    """PodGroup and root of each Job."""
+    """PodGroup and root group by name of the Job."""
 
     def __post_init__(self) -> None:
         for root in self.roots:
@@ -102,17 +104,17 @@ class Forest:
                     self._groups_by_job[job] = group_and_root
 
     def of_job(self, name: str) -> Group | None:
-        """The PodGroup of a Job; None for a Job that is in none."""
+        """The PodGroup of a Job; None if the Job is in no group."""
         group_and_root = self._groups_by_job.get(name)
         return None if group_and_root is None else group_and_root[0]
 
     def root_of_job(self, name: str) -> Group | None:
-        """The root above the PodGroup of a Job, or that PodGroup itself; None for a Job that is in none."""
+        """The root group of the tree that a Job is in; None if the Job is in no group."""
         group_and_root = self._groups_by_job.get(name)
         return None if group_and_root is None else group_and_root[1]
 
     def groups(self) -> Iterator[Group]:
-        """Every group, parents first."""
+        """All groups of all trees, parents first."""
         for root in self.roots:
             yield from root.walk()
 
@@ -122,19 +124,19 @@ class Forest:
 
 
 def sequenced(spec: JobSetSpec) -> bool:
-    """Whether some ReplicatedJobs start after others."""
+    """Whether some ReplicatedJobs start after other ReplicatedJobs."""
     return is_ordered(spec) or staged(spec) or any(rjob.depends_on for rjob in spec.replicated_jobs)
 
 
 def grouped_jobs(js: JobSet) -> int:
-    """Number of Jobs that need groups: all but spares. More than `MAX_JOBS` get none."""
+    """How many Jobs need groups. Spares do not."""
     return sum(max(rjob.replicas, 0) for rjob in js.spec.replicated_jobs if not rjob.spare_for)
 
 
 def forest(js: JobSet) -> Forest | None:
-    """The trees; None where the set has no `spec.scheduling`, or too many Jobs.
+    """The trees of groups; None if the set has no `spec.scheduling`, or too many Jobs.
 
-    ReplicatedJobs without pods get no group, nor do spares: a gang never waits for them.
+    ReplicatedJobs without pods and spares get no group, so that no gang waits for them.
     """
     if js.spec.scheduling is None or grouped_jobs(js) > MAX_JOBS:
         return None
@@ -142,7 +144,7 @@ def forest(js: JobSet) -> Forest | None:
 
 
 def shape(js: JobSet) -> Forest | None:
-    """The trees as if every ReplicatedJob had one Job, for callers that do not count Jobs; always small."""
+    """The trees as if every ReplicatedJob had one Job, which are small, for callers that do not count Jobs."""
     if js.spec.scheduling is None:
         return None
     rjobs = tuple(replace(rjob, replicas=min(rjob.replicas, 1)) for rjob in js.spec.replicated_jobs)
@@ -169,15 +171,15 @@ class _Compiler:
         )
 
     def _whole_set(self) -> tuple[Group, ...]:
-        """Level 1 alone: one PodGroup, or one for each ReplicatedJob where they do not start together."""
+        """The trees of a spec without entries: one PodGroup, or one for each ReplicatedJob if they start in order."""
         spec, rjobs = self._spec, self._js.spec.replicated_jobs
         if not sequenced(self._js.spec) or spec.scheduling_policy is not None:
             group = self._pod_group(ROOT, rjobs, _is_gang(spec.scheduling_policy))
             return _some(
                 None if group is None else _with_constraints(group, spec.scheduling_constraints, spec.disruption_mode)
             )
-        parts = [self._pod_group(f"rj-{rjob.name}", (rjob,), gang=True) for rjob in rjobs]
-        groups = tuple(group for group in parts if group is not None)
+        groups_or_none = (self._pod_group(f"rj-{rjob.name}", (rjob,), gang=True) for rjob in rjobs)
+        groups = tuple(group for group in groups_or_none if group is not None)
         if spec.scheduling_constraints is None and spec.disruption_mode is None:
             return groups
         return _some(self._composite(ROOT, groups, None, spec.scheduling_constraints, spec.disruption_mode))
@@ -189,7 +191,7 @@ class _Compiler:
         roots = [root for entry in spec.replicated_jobs for root in self._entry(entry)]
         if len({root.composite for root in roots}) < 2:
             return tuple(roots)
-        # All roots of a Workload are of one kind: a PodGroup beside composites gets a composite of its own.
+        # All roots of a Workload must be of one kind, so a PodGroup beside composites gets a composite of its own.
         return tuple(root if root.composite else self._wrapper(root) for root in roots)
 
     def _groups_below_root(self) -> tuple[Group, ...]:
@@ -210,7 +212,7 @@ class _Compiler:
         return _some(self._composite(ROOT, tuple(children), policy, spec.scheduling_constraints, spec.disruption_mode))
 
     def _merged_levels(self) -> tuple[Group, ...] | None:
-        """Levels 1 and 2 as one composite, if one entry has all Jobs and no field is set on both levels."""
+        """The set and its only entry as one composite; None if the entry has not all Jobs, or both set one field."""
         spec = self._spec
         if len(spec.replicated_jobs) != 1:
             return None
@@ -227,15 +229,15 @@ class _Compiler:
         return _some(self._composite(ROOT, jobs, policy or GANG, constraints, mode))
 
     def _entry(self, entry: EntryScheduling, *, below_root: bool = False) -> tuple[Group, ...]:
-        """The groups of an entry: one PodGroup, one for each Job, or a composite of those."""
+        """The groups of an entry: one PodGroup, a PodGroup for each Job, or a composite of the latter."""
         rjobs = tuple(self._rjobs[name] for name in entry.target_replicated_jobs if name in self._rjobs)
         template = self._entry_template(entry.target_replicated_jobs)
         if entry.job is None:
             group = self._pod_group(template, rjobs, _is_gang(entry.scheduling_policy))
             if group is None:
                 return ()
-            dressed = _with_constraints(group, entry.scheduling_constraints, entry.disruption_mode)
-            return (replace(dressed, claims=entry.resource_claims),)
+            group = _with_constraints(group, entry.scheduling_constraints, entry.disruption_mode)
+            return (replace(group, claims=entry.resource_claims),)
         jobs = tuple(self._jobs(entry, entry.job))
         has_fields = entry.scheduling_policy or entry.scheduling_constraints or entry.disruption_mode
         if not (has_fields or below_root):
@@ -244,7 +246,7 @@ class _Compiler:
         return _some(self._composite(template, jobs, policy, entry.scheduling_constraints, entry.disruption_mode))
 
     def _jobs(self, entry: EntryScheduling, job: JobScheduling) -> Iterator[Group]:
-        """One PodGroup for each Job of the entry; those of one ReplicatedJob have one template."""
+        """One PodGroup for each Job of the entry. The PodGroups of one ReplicatedJob share a template."""
         for target in entry.target_replicated_jobs:
             rjob = self._rjobs.get(target)
             pods = 0 if rjob is None else pods_at_once(rjob)
@@ -264,7 +266,7 @@ class _Compiler:
                 yield replace(group, name=name, jobs=((f"{prefix}{index}", pods),))
 
     def _pod_group(self, template: str, rjobs: tuple[ReplicatedJob, ...], gang: bool) -> Group | None:
-        """One PodGroup for all pods of some ReplicatedJobs."""
+        """One PodGroup for all pods of these ReplicatedJobs; None if they have no pods."""
         sized = [(job_name_prefix(self._js.metadata.name, rjob.name), rjob, pods_at_once(rjob)) for rjob in rjobs]
         jobs = tuple(
             (f"{prefix}{index}", pods) for prefix, rjob, pods in sized for index in range(rjob.replicas if pods else 0)
@@ -289,12 +291,12 @@ class _Compiler:
     ) -> Group | None:
         if not children:
             return None
-        wanted = policy.gang.min_group_count if policy is not None and policy.gang is not None else None
-        gang = policy is not None and _is_gang(policy)
+        min_groups = policy.gang.min_group_count if policy is not None and policy.gang is not None else None
+        is_gang = policy is not None and _is_gang(policy)
         group = Group(
             template=template,
             name=self._object_name(template, COMPOSITE),
-            gang=(len(children) if wanted is None else wanted) if gang else None,
+            gang=(len(children) if min_groups is None else min_groups) if is_gang else None,
             children=children,
             replicated_jobs=tuple(dict.fromkeys(name for child in children for name in child.replicated_jobs)),
         )
@@ -315,7 +317,7 @@ class _Compiler:
         return f"rj-{targets[0]}" if len(targets) == 1 else _label(f"rj-{'-'.join(targets)}", hashed=True)
 
     def _object_name(self, role: str, kind: str) -> str:
-        """The name of a group's object, unique among groups, kinds, and earlier JobSets of this name."""
+        """The name of the object of a group. It is unique among groups, kinds, and earlier JobSets of the same name."""
         name = self._js.metadata.name
         prefix = f"{name}-{role}" if role else name
         return f"{prefix[:_PREFIX].rstrip('-.')}-{_digest(f'{kind}/{self._identity}/{role}')}"
@@ -326,7 +328,7 @@ def _digest(text: str) -> str:
 
 
 def _label(text: str, *, hashed: bool = False) -> str:
-    """A text as a DNS label; with a hash if it is too long, or if another text could give the same label."""
+    """A text as a DNS label, which ends with a hash if the text is too long, or if `hashed`."""
     return f"{text[:_PREFIX].rstrip('-')}-{_digest(text)}" if hashed or len(text) > _NAME_LIMIT else text
 
 
@@ -339,11 +341,11 @@ def _is_gang(policy: GroupsPolicy | None) -> bool:
 
 
 def _min_count(policy: PodsPolicy | None, pods: int) -> int | None:
-    """Pods of a Job that have to fit together; None where its policy is basic."""
+    """How many pods of a Job are placed together; None if its policy is basic."""
     if policy is not None and policy.basic is not None:
         return None
-    wanted = policy.gang.min_count if policy is not None and policy.gang is not None else None
-    return pods if wanted is None else wanted
+    min_count = policy.gang.min_count if policy is not None and policy.gang is not None else None
+    return pods if min_count is None else min_count
 
 
 def _with_constraints(group: Group, constraints: SchedulingConstraints | None, mode: DisruptionMode | None) -> Group:
@@ -353,12 +355,15 @@ def _with_constraints(group: Group, constraints: SchedulingConstraints | None, m
 
 
 def _inherit(group: Group, mode: str) -> Group:
-    """Copy the disruption mode `all` to the groups below that set none, so that each object states its mode."""
-    own = group.mode or mode
-    passed = "all" if own == "all" else ""
-    if own == group.mode and not group.children:
+    """Copy the disruption mode `all` to groups below that have no mode, so that each object states its mode.
+
+    `mode`: the mode that the group inherits.
+    """
+    own_mode = group.mode or mode
+    child_mode = "all" if own_mode == "all" else ""
+    if own_mode == group.mode and not group.children:
         return group
-    return replace(group, mode=own, children=tuple(_inherit(child, passed) for child in group.children))
+    return replace(group, mode=own_mode, children=tuple(_inherit(child, child_mode) for child in group.children))
 
 
 def _some(group: Group | None) -> tuple[Group, ...]:

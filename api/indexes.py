@@ -79,8 +79,8 @@ class Indexes(AbstractSet[int]):
 
     def also(self, indexes: Iterable[int]) -> "Indexes":
         """The union with these indexes."""
-        new = [index for index in indexes if index not in self]
-        return Indexes(chain(self.intervals, ((index, index + 1) for index in new))) if new else self
+        new_indexes = [index for index in indexes if index not in self]
+        return Indexes(chain(self.intervals, ((i, i + 1) for i in new_indexes))) if new_indexes else self
 
     def missing(self, limit: int) -> Iterator[int]:
         """The indexes below `limit` that are not in this set, ascending.
@@ -92,7 +92,7 @@ class Indexes(AbstractSet[int]):
 
 
 def _gaps(edges: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Gaps between intervals: `edges` are in turn the end of an interval and the start of the next."""
+    """The gaps between intervals. `edges`: the end of an interval and the start of the next, in turn."""
     return (gap for position, gap in enumerate(pairwise(edges)) if position % 2 == 0)
 
 
@@ -100,7 +100,7 @@ _NONE = Indexes()
 
 
 def longest_text(texts: int) -> int:
-    """With this number of texts, the bytes above which one is written as a bitmap, if the bitmap is shorter."""
+    """How many bytes each of so many texts may have before it is written as a bitmap, if the bitmap is shorter."""
     return min(LONG, LONG_TOGETHER // max(texts, 1))
 
 
@@ -115,7 +115,10 @@ def parse_indexes(text: str, limit: int) -> Indexes:
 
 
 def format_indexes(indexes: Indexes, long: int = LONG) -> str:
-    """The text: intervals for three or more neighbours. Above `long` bytes it is a bitmap, if the bitmap is shorter."""
+    """The text of these indexes, with intervals for three or more neighbors.
+
+    A text of more than `long` bytes becomes a bitmap, if the bitmap is shorter.
+    """
     text = ",".join(_texts(indexes))
     if len(text) <= long:
         return text

@@ -2,9 +2,9 @@
 
 See docs/reference/api.md.
 
-These records are the one source of the fields: the decoder reads JobSets into them and `make generate` turns their
-descriptions and schema keywords into the CRD. Pod and volume-claim templates stay raw JSON and are passed through.
-"Default (CRD)" is set by the API server from the schema, "default (webhook)" by our mutating webhook.
+These records define the fields: the decoder reads JobSets into them, and `make generate` turns their descriptions and
+schema keywords into the CRD. Pod and volume-claim templates stay raw JSON and are passed through. The API server sets a
+"default (CRD)" from the schema, and our mutating webhook sets a "default (webhook)".
 """
 
 from typing import Annotated
@@ -144,12 +144,12 @@ class ReplicatedJob(Base, frozen=True, kw_only=True):
 
     @property
     def parallelism(self) -> int | None:
-        """Pods that may run at once in one Job; None = unset, which Kubernetes reads as 1."""
+        """How many pods of one Job may run at the same time; None: not set, which means 1."""
         return self.job_spec.get("parallelism")
 
     @property
     def completions(self) -> int | None:
-        """Pods that have to succeed in one Job; None = unset."""
+        """How many pods of one Job have to succeed; None: not set."""
         return self.job_spec.get("completions")
 
     @property
@@ -328,12 +328,12 @@ class JobSet(Base, frozen=True, kw_only=True):
 
     @property
     def is_ours(self) -> bool:
-        """Whether this controller manages it, and not another one that `spec.managedBy` names."""
+        """Whether this controller manages the JobSet, and not another controller that `spec.managedBy` names."""
         return self.spec.managed_by in {None, CONTROLLER_NAME}
 
     @property
     def restarts_in_place(self) -> bool:
-        """Whether its workers start again in the pods that they have, as its failure policy says."""
+        """Whether the failure policy restarts workers in their pods (restartStrategy InPlaceRestart)."""
         policy = self.spec.failure_policy
         return policy is not None and policy.restart_strategy == "InPlaceRestart"
 
@@ -342,10 +342,10 @@ class JobSet(Base, frozen=True, kw_only=True):
         """The JobSet with its current number of Jobs: `replicas`, or the number in the status if that is smaller."""
         if not self.status.reduced_replicas:
             return self
-        fewer = {entry.name: entry.replicas for entry in self.status.reduced_replicas}
+        reduced_sizes = {entry.name: entry.replicas for entry in self.status.reduced_replicas}
         rjobs = tuple(
-            msgspec.structs.replace(rjob, replicas=fewer[rjob.name])
-            if fewer.get(rjob.name, rjob.replicas) < rjob.replicas
+            msgspec.structs.replace(rjob, replicas=reduced_sizes[rjob.name])
+            if reduced_sizes.get(rjob.name, rjob.replicas) < rjob.replicas
             else rjob
             for rjob in self.spec.replicated_jobs
         )
@@ -353,5 +353,5 @@ class JobSet(Base, frozen=True, kw_only=True):
 
     @property
     def dns_enabled(self) -> bool:
-        """Whether there is a headless Service: network present and enableDNSHostnames true."""
+        """Whether the set has a headless Service: `network` is set, and `enableDNSHostnames` is true."""
         return self.spec.network is not None and bool(self.spec.network.enable_dns_hostnames)

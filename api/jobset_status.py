@@ -1,6 +1,6 @@
 """The status of a JobSet: counts, attempts and restarts. See docs/reference/api.md.
 
-Records only, turned into the CRD like those of api/jobset.py.
+This module has records only, which `make generate` turns into the CRD like those of api/jobset.py.
 """
 
 from typing import Annotated
@@ -244,7 +244,7 @@ class Recovery(Base, frozen=True, kw_only=True):
 
 
 MAX_PROMISED = 64
-"""Pods that one failure may reserve places of a group of spares for. Other pods get places once they find no node."""
+"""At most this many pods are promised places of a group of spares. Other pods get places once they find no node."""
 
 
 class SpareStatus(Base, frozen=True, kw_only=True):

@@ -1,8 +1,7 @@
-"""Where each Job stands in its set: indices across ReplicatedJobs and groups.
+"""Positions of Jobs in their set: indexes across ReplicatedJobs and groups.
 
-See docs/reference/names-and-labels.md#indices.
-
-One pass over the ReplicatedJobs gives every offset, so that the positions of N Jobs cost O(N).
+See docs/reference/names-and-labels.md#indices. One pass over the ReplicatedJobs computes all offsets, so the positions
+of N Jobs take O(N).
 """
 
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ class JobPosition:
 
 @dataclass(frozen=True, slots=True)
 class JobRange:
-    """The Jobs of one ReplicatedJob: where they begin in the set and in their group."""
+    """The Jobs of one ReplicatedJob, with the index of its first Job in the set and in its group."""
 
     replicated_job: ReplicatedJob
     global_offset: int
@@ -45,37 +44,38 @@ class JobRange:
         )
 
     def positions(self, jobset: str) -> Iterator[JobPosition]:
-        """Its Jobs by ascending index."""
+        """The positions of all Jobs of the ReplicatedJob by ascending index."""
         return (self.position(jobset, index) for index in range(self.replicated_job.replicas))
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The Jobs of a set, by ReplicatedJob in list order."""
+    """The Jobs of a set, one range for each ReplicatedJob in the order of the spec."""
 
     ranges: tuple[JobRange, ...]
     global_replicas: int
 
     def by_name(self) -> dict[str, JobRange]:
-        """By the name of the ReplicatedJob."""
+        """The ranges by name of the ReplicatedJob."""
         return {jobs.replicated_job.name: jobs for jobs in self.ranges}
 
     @cached_property
     def names_reading_node_count(self) -> frozenset[str]:
-        """Names of the ReplicatedJobs that may be parts of a training with torchrun. All templates are read, once."""
+        """Names of the ReplicatedJobs that may take part in a training with torchrun. Templates are read once."""
         return frozenset(jobs.replicated_job.name for jobs in self.ranges if may_read_node_count(jobs.replicated_job))
 
 
 def layout_of(js: JobSet) -> Layout:
-    """Offsets of every ReplicatedJob."""
-    totals: dict[str, int] = {}
+    """The layout of the Jobs of a set."""
+    group_replicas: dict[str, int] = {}
     for rjob in js.spec.replicated_jobs:
-        totals[rjob.group_name] = totals.get(rjob.group_name, 0) + rjob.replicas
+        group_replicas[rjob.group_name] = group_replicas.get(rjob.group_name, 0) + rjob.replicas
     ranges: list[JobRange] = []
-    before: dict[str, int] = {}
+    group_offsets: dict[str, int] = {}
     offset = 0
     for rjob in js.spec.replicated_jobs:
-        ranges.append(JobRange(rjob, offset, before.get(rjob.group_name, 0), totals[rjob.group_name]))
-        before[rjob.group_name] = before.get(rjob.group_name, 0) + rjob.replicas
+        group_offset = group_offsets.get(rjob.group_name, 0)
+        ranges.append(JobRange(rjob, offset, group_offset, group_replicas[rjob.group_name]))
+        group_offsets[rjob.group_name] = group_offset + rjob.replicas
         offset += rjob.replicas
     return Layout(tuple(ranges), offset)

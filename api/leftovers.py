@@ -1,7 +1,7 @@
 """Leftover pods: pods of earlier attempts, which have to end before their Job is created again. Pure.
 
-Any user who may create pods can write the labels and the owner of one. So a pod counts only as long as it can do harm:
-it says that a Job of the set by its name controls it, and it can still run.
+Any user who may create pods can write the labels and the owner reference of a pod. So a pod counts only if its owner
+reference names a Job of the set, and only as long as it can still run.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from api.owners import owning_job
 from kube.model.meta import Base, Identity
 
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
-"""Field selector of pods that may run. The kubelet reports an end only when no container runs any more."""
+"""Field selector of pods that may run. The kubelet reports the end of a pod only when no container runs any more."""
 
 
 class PodMeta(Identity, frozen=True, kw_only=True):
@@ -25,20 +25,20 @@ class PodMeta(Identity, frozen=True, kw_only=True):
     def only_finalized(self) -> bool:
         """Whether only a finalizer keeps the API server from removing the pod.
 
-        This is the case when the kubelet has ended the containers, if there never were any, or if the deletion was
+        This is the case if the kubelet has ended the containers, if the pod never had any, or if the deletion was
         forced.
         """
         return self.deletion_timestamp is not None and self.deletion_grace_period_seconds == 0
 
 
 class LeftoverPod(Base, frozen=True, kw_only=True):
-    """A pod that may be left over, of which only metadata was sent."""
+    """A pod that may be left over, of which only the metadata was requested."""
 
     metadata: PodMeta
 
 
 def job_waiting_for(js: JobSet) -> Callable[[LeftoverPod], str]:
-    """Gives the name of the Job that waits until a pod is gone; empty if none has to."""
+    """A function that returns the name of the Job that has to wait until a pod is gone; empty if no Job has to."""
     is_job = job_names(js)
 
     def job(pod: LeftoverPod) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from kube.model.meta import Base, doc
 
 MAX_LEFT_NODES: Final = 32
-"""Nodes with one of its taints that a set remembers. If there are more, it does not move in place."""
+"""The status names at most this many nodes in maintenance. If there are more, a set does not move in place."""
 
 
 class MaintenanceNotice(Base, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""All actions that a failure policy names, each with its limit. Pure."""
+"""Lists the actions that a failure policy names, each with its limit of restarts. Pure."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,9 +11,9 @@ _POLICY = SPEC.at("failurePolicy")
 
 
 class NamedAction(NamedTuple):
-    """An action, and where it is named. `within`: the rule, or the other part of the policy, that names it.
+    """An action, and the path of the field that names it. `within`: the path of the rule, or of `nodeFailure`.
 
-    `limit`: how many restarts it allows; None if it has no limit of its own.
+    `limit`: how many restarts by the action are allowed; None if the action has no limit of its own.
     """
 
     path: Path

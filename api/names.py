@@ -1,4 +1,4 @@
-"""Names of everything a JobSet creates, and the hash that identifies a Job (docs/reference/names-and-labels.md)."""
+"""Names of all objects that a JobSet creates, and the key of a Job (docs/reference/names-and-labels.md)."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -7,17 +7,17 @@ from api.jobset import JobSet
 
 
 def job_name_prefix(jobset: str, replicated_job: str) -> str:
-    """What the names of all Jobs of a ReplicatedJob begin with; their index follows."""
+    """The prefix of the names of all Jobs of a ReplicatedJob. The index of the Job follows it."""
     return f"{jobset}-{replicated_job}-"
 
 
 def job_name(jobset: str, replicated_job: str, job_index: int) -> str:
-    """`<jobset>-<replicated job>-<index>`."""
+    """The name of a Job: `<jobset>-<replicated job>-<index>`."""
     return f"{job_name_prefix(jobset, replicated_job)}{job_index}"
 
 
 def job_names(js: JobSet) -> Callable[[str], bool]:
-    """Whether a name is that of a Job of this set, with any index: the set may have had more Jobs."""
+    """A predicate for names of Jobs of this set. Any index counts, as the set may have had more Jobs."""
     prefixes = {job_name_prefix(js.metadata.name, rjob.name) for rjob in js.spec.replicated_jobs}
 
     def is_job(name: str) -> bool:
@@ -28,17 +28,17 @@ def job_names(js: JobSet) -> Callable[[str], bool]:
 
 
 def pod_base_name(jobset: str, replicated_job: str, job_index: int, completion_index: int) -> str:
-    """Pod name without its random suffix; also the pod's host name."""
+    """The name of a pod without its random suffix, which is also the pod's host name."""
     return f"{job_name(jobset, replicated_job, job_index)}-{completion_index}"
 
 
 def subdomain(js: JobSet) -> str:
-    """Name of the headless Service: `network.subdomain`, else the JobSet's name."""
+    """The name of the headless Service: `network.subdomain`, else the JobSet's name."""
     return (js.spec.network.subdomain if js.spec.network else "") or js.metadata.name
 
 
 def coordinator_endpoint(js: JobSet) -> str | None:
-    """DNS name of the coordinator pod within the namespace; None without a coordinator."""
+    """The DNS name of the coordinator pod within the namespace; None without a coordinator."""
     pod = js.spec.coordinator
     if pod is None:
         return None
@@ -46,7 +46,7 @@ def coordinator_endpoint(js: JobSet) -> str | None:
 
 
 def volume_claim_name(template: str, jobset: str) -> str:
-    """`<template>-<jobset>`: the template comes first."""
+    """The name of a volume claim: `<template>-<jobset>`."""
     return f"{template}-{jobset}"
 
 
@@ -58,10 +58,10 @@ def volume_claim_names(js: JobSet) -> Iterator[str]:
 
 
 def job_key(namespace: str, job: str) -> str:
-    """Lower-case hex SHA-1 of `<namespace>/<job>`: clients recompute it, so the algorithm is API."""
+    """The lower-case hex SHA-1 of `<namespace>/<job>`. Clients compute it, too, so the algorithm is part of the API."""
     return hashlib.sha1(f"{namespace}/{job}".encode(), usedforsecurity=False).hexdigest()
 
 
 def namespaced_job(namespace: str, job: str) -> str:
-    """Value of the node label of the node-selector strategy."""
+    """The value of the node label of the node-selector strategy."""
     return f"{namespace}_{job}"

@@ -1,4 +1,4 @@
-"""What nodes offer to pods: amounts by resource, and the device that a mistyped name may have been meant for. Pure."""
+"""Amounts of resources that nodes offer, and suggestions for mistyped names of devices. Pure."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +12,7 @@ _HUGE_PAGES = "hugepages-"
 
 
 def offers_of(allocatable: Any) -> Amounts:
-    """Amounts above 0 of a node's `status.allocatable`: a device plugin that has stopped leaves a 0."""
+    """The amounts above 0 in a node's `status.allocatable`. A device plugin that has stopped leaves a 0."""
     return {name: amount for name, amount in amounts(allocatable).items() if amount > 0}
 
 
@@ -22,16 +22,16 @@ def devices(offered: Iterable[str]) -> list[str]:
 
 
 def device_meant(missing: str, offered: Iterable[str]) -> str:
-    """The device that was likely meant by a name that no node offers; empty when none is close."""
+    """The device whose name is closest to `missing`, a name that no node offers; empty if none is close."""
     return nearest(missing, devices(offered))
 
 
 def format_number(amount: Amount, resource: str) -> str:
-    """`16`, `500m`, `2Ti`: the amount of a resource without its name."""
+    """The amount of a resource without its name, such as `16`, `500m` or `2Ti`."""
     return format_amount(amount, resource).partition(" ")[0]
 
 
 def format_amount(amount: Amount, resource: str) -> str:
-    """`16 nvidia.com/gpu`, `500m cpu`, `2Ti memory`."""
+    """The amount and name of a resource, such as `16 nvidia.com/gpu`, `500m cpu` or `2Ti memory`."""
     binary = resource in {"memory", "ephemeral-storage"} or resource.startswith(_HUGE_PAGES)
     return f"{with_unit(amount, 'Gi' if binary and not amount % 1024 else '')} {resource}"

@@ -1,7 +1,7 @@
 """Nodes and the pods on them, for sets with `failurePolicy.nodeFailure` or `maintenance`.
 
-There may be tens of thousands of each, so a few hundred bytes are kept of each one; texts that many have are stored
-once. Each record is its own metadata: it has the fields by which a store knows an object. No object is written from
+There may be tens of thousands of each, so a record has only a few hundred bytes, and equal texts are stored once. Each
+record is its own metadata, since it has the fields by which a store identifies an object. No object is written from
 these records.
 """
 
@@ -45,7 +45,10 @@ class DetailedNode(Base, frozen=True, kw_only=True):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A node. `taints`: those that count as a failure; `others`: all others. Key and time (RFC 3339 or "") of each."""
+    """A node with its taints, as key and time (RFC 3339 or ""). `taints`: the taints that count as a failure.
+
+    `others`: all other taints, if they are cached.
+    """
 
     name: str
     uid: str
@@ -62,18 +65,18 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self
 
 
-def node_with(keys: frozenset[str], *, others: bool = False) -> Callable[[DetailedNode], Node]:
-    """A transform that keeps, of a node's taints, those with these keys: each once, with its earliest time.
+def node_with(keys: frozenset[str], *, keep_others: bool = False) -> Callable[[DetailedNode], Node]:
+    """A transform that keeps the taints with these keys of a node, each key once and with its earliest time.
 
-    `others`: all other taints are kept as well, in a separate field.
+    `keep_others`: also keep all other taints, in a separate field.
     """
 
     def to_node(node: DetailedNode) -> Node:
         times: dict[str, str] = {}
         for taint in node.spec.taints:
-            if others or taint.key in keys:
-                known = [time for time in (times.get(taint.key), taint.time_added) if time]
-                times[intern(taint.key)] = min(known, default="")
+            if keep_others or taint.key in keys:
+                known_times = [time for time in (times.get(taint.key), taint.time_added) if time]
+                times[intern(taint.key)] = min(known_times, default="")
         meta, taints = node.metadata, sorted(times.items())
         return Node(
             name=meta.name,
@@ -87,7 +90,7 @@ def node_with(keys: frozenset[str], *, others: bool = False) -> Callable[[Detail
 
 
 class JobPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod that a Job controls. `jobset`, `jobset_uid`: labels that any user may write. `node`: "" without one."""
+    """A pod that a Job controls. `jobset`, `jobset_uid`: labels that any user may write. `node`: "" if not bound."""
 
     namespace: str
     name: str
@@ -105,7 +108,7 @@ class JobPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def job_pod_fields(pod: DetailedPod, owner: OwnerReference) -> dict[str, Any]:
-    """The fields of a `JobPod` that the Job controls."""
+    """The fields of the `JobPod` of a pod. `owner`: the owner reference to the Job that controls the pod."""
     meta = pod.metadata
     return {
         "namespace": intern(meta.namespace),
@@ -122,15 +125,15 @@ def job_pod_fields(pod: DetailedPod, owner: OwnerReference) -> dict[str, Any]:
 
 EVICTION = "EvictionByEvictionAPI"
 TAINT_EVICTION = "DeletionByTaintManager"
-"""Reasons of the condition DisruptionTarget: somebody evicts the pod by the Eviction API, or it does not tolerate a
-taint NoExecute."""
+"""Reasons of the condition DisruptionTarget: a client has evicted the pod by the Eviction API, or the pod does not
+tolerate a taint NoExecute."""
 
 
 class BoundPod(JobPod, frozen=True, kw_only=True, gc=False):
-    """A pod with a node. The last fields are as in `PodOnTaintedNode`; a leader has no domain.
+    """A pod that is bound to a node. Other fields are as in `PodOnTaintedNode`; a leader has no domain.
 
-    `disruption`: if it is being deleted and has not succeeded, one of these two reasons; else empty. `tracked`: it has
-    the finalizer of the Job controller.
+    `disruption`: `EVICTION` or `TAINT_EVICTION` if the pod is being deleted for that reason and has not succeeded; else
+    empty. `tracked`: the pod has the finalizer of the Job controller.
     """
 
     job: str
@@ -143,7 +146,7 @@ class BoundPod(JobPod, frozen=True, kw_only=True, gc=False):
 
 
 def bound_pod(pod: DetailedPod) -> BoundPod | None:
-    """The cached record of a pod. None without a node or a Job, or if it has ended and is not being deleted."""
+    """The cached record of a pod; None if it has no node or Job, or if it has ended and is not being deleted."""
     meta, owner = pod.metadata, owning_job(pod.metadata)
     deleting, ended = meta.deletion_timestamp is not None, pod.status.phase in {"Succeeded", "Failed"}
     if not pod.spec.node_name or owner is None or (ended and not deleting):

@@ -1,4 +1,4 @@
-"""The fields of the spec that the Go JobSet does not have. A client that is built on its types forgets them. Pure."""
+"""The fields of the spec that the Go JobSet does not have, and that clients with its types drop. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,10 @@ def _is_set(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DroppedField:
-    """A field that the Go JobSet does not know. `acts`: whether this value changes what the set does."""
+    """A field that the Go JobSet does not know.
+
+    `happens`: what happens without the field. `acts`: whether a value of the field changes what the set does.
+    """
 
     happens: str
     remedy: str
@@ -98,29 +101,29 @@ OWN_FIELDS: Fields = {
         _IMMUTABLE,
     ),
 }
-"""By the path below `spec`; `*` stands for each item of a list whose items have names."""
+"""The fields by path below `spec`; `*` stands for each item of a list whose items have names."""
 
 
 def own_locations(spec: Any, fields: Fields = OWN_FIELDS) -> Iterator[tuple[str, Path, DroppedField, Any]]:
-    """The paths of these fields in a spec: a readable name, the path, the field, and its value, None if absent.
+    """The locations of these fields in a spec: a readable name, the path, the field, and its value, None if absent.
 
     The readable name has names of items instead of indexes, as in `replicatedJobs[workers].exitCodePolicy`.
     """
-    for parts, field in fields.items():
-        for name, path, value in _locations(spec, parts, SPEC, ""):
+    for keys, field in fields.items():
+        for name, path, value in _locations(spec, keys, SPEC, ""):
             yield name, path, field, value
 
 
-def _locations(node: Any, parts: tuple[str, ...], path: Path, name: str) -> Iterator[tuple[str, Path, Any]]:
-    """The values that `parts` lead to from a node, if the object that holds the field exists."""
-    first, rest = parts[0], parts[1:]
+def _locations(node: Any, keys: tuple[str, ...], path: Path, name: str) -> Iterator[tuple[str, Path, Any]]:
+    """Name, path and value of the fields that `keys` lead to from a node, if the object that has the field exists."""
+    first, rest = keys[0], keys[1:]
     if first == "*":
         for i, item in enumerate(node if isinstance(node, list | tuple) else ()):
             if not isinstance(item, dict):
                 continue
-            own = item.get("name")
-            # The mutating webhook names rules without a name so.
-            label = own if isinstance(own, str) and own else f"failurePolicyRule{i}"
+            item_name = item.get("name")
+            # The mutating webhook gives this name to rules without a name.
+            label = item_name if isinstance(item_name, str) and item_name else f"failurePolicyRule{i}"
             yield from _locations(item, rest, path.at(i), f"{name}[{label}]")
     elif isinstance(node, dict):
         name = f"{name}.{first}" if name else first

@@ -1,6 +1,6 @@
-"""Who controls an object. Pure.
+"""Finds the owner that controls an object. Pure.
 
-An owner is in the namespace of the object: a UID of an object in another namespace refers to nothing. So callers
+An owner is in the namespace of the object, and a UID of an object in another namespace refers to nothing. So callers
 compare UIDs of one namespace only.
 """
 
@@ -20,12 +20,12 @@ T = TypeVar("T", bound=_Object)
 
 
 def owning_jobset(meta: Identity) -> OwnerReference | None:
-    """The owner reference to the JobSet that controls an object; None if none does."""
+    """The owner reference to the JobSet that controls an object; None if no JobSet does."""
     return _controller(meta, keys.KIND, keys.API_VERSION)
 
 
 def owning_job(meta: Identity) -> OwnerReference | None:
-    """The Job that controls the object; None if none does."""
+    """The owner reference to the Job that controls an object; None if no Job does."""
     return _controller(meta, "Job", "batch/v1")
 
 
@@ -35,6 +35,6 @@ def _controller(meta: Identity, kind: str, api_version: str) -> OwnerReference |
 
 
 def pods_of(jobs: Iterable[_Object], pods: Iterable[T]) -> list[T]:
-    """The pods that one of these Jobs controls. The labels by which pods are listed can be written by any user."""
+    """The pods that one of these Jobs controls. Labels of a pod do not prove that, since any user can write them."""
     uids = {job.metadata.uid for job in jobs}
     return [pod for pod in pods if (owner := owning_job(pod.metadata)) is not None and owner.uid in uids]

@@ -1,6 +1,6 @@
-"""JobSets as caches keep them: with templates as text, which takes a fifth of the memory of a tree.
+"""Packs JobSets for caches: their templates become JSON text, which takes a fifth of the memory of a tree. Pure.
 
-Plans read templates, and are made of one JobSet at a time: `unpack` gives it with trees. Pure.
+Only plans read templates, for one JobSet at a time, which `unpack` decodes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from kube.model.meta import JSON
 
 
 class PackedTree(Mapping[str, Any]):
-    """A JSON object as its text. It can be read like a dict, but slowly: each access decodes the whole text."""
+    """A JSON object that is stored as its text. It can be read like a dict, but each access decodes the whole text."""
 
     __slots__ = ("_text",)
 
@@ -23,8 +23,8 @@ class PackedTree(Mapping[str, Any]):
 
     def tree(self) -> JSON:
         """A new copy of the object."""
-        found: JSON = msgspec.json.decode(self._text)
-        return found
+        decoded: JSON = msgspec.json.decode(self._text)
+        return decoded
 
     def __getitem__(self, key: str) -> Any:
         return self.tree()[key]
@@ -37,13 +37,13 @@ class PackedTree(Mapping[str, Any]):
 
 
 def pack(js: JobSet) -> JobSet:
-    """The JobSet for a cache."""
+    """The JobSet with its Job templates as text."""
     jobs = tuple(replace(rjob, template=PackedTree(rjob.template)) for rjob in js.spec.replicated_jobs)
     return replace(js, spec=replace(js.spec, replicated_jobs=jobs))
 
 
 def unpack(js: JobSet) -> JobSet:
-    """The JobSet with its templates decoded; one that is not packed is returned as it is."""
+    """The JobSet with its Job templates decoded; the same object if it is not packed."""
     if not any(isinstance(rjob.template, PackedTree) for rjob in js.spec.replicated_jobs):
         return js
     jobs = tuple(

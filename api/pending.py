@@ -1,4 +1,4 @@
-"""Why a pod does not run or does not stay up, in the words of the kubelet and the scheduler."""
+"""Finds out why a pod does not run or keeps failing, from messages of the kubelet and kube-scheduler."""
 
 import re
 from typing import NamedTuple
@@ -8,17 +8,17 @@ from kube.model.field import shorten
 
 CRASH_LOOP = "CrashLoopBackOff"
 MAX_WORDS = 400
-"""Characters of a message of a container or the kubelet: tenants choose how long it is."""
+"""At most this many characters of a message of a container or the kubelet, since tenants choose how long it is."""
 _NO_NODE_FITS = re.compile(r"0/[0-9]+ nodes are available: ")
-"""How messages of kube-scheduler begin."""
+"""The beginning of messages of kube-scheduler."""
 _STARTING = {"", "ContainerCreating", "PodInitializing"}
 """Reasons of a waiting container that are not problems."""
 RESTARTED_BY_POD = "RestartingAllContainers"
-"""Reason of a container that ended because all containers of its pod restart: no failure of its own."""
+"""Reason of a container that ended because all containers of its pod restart. It is not a failure of that container."""
 
 
 class Trouble(NamedTuple):
-    """What keeps a container from running. `end`: how its last run ended, in words; empty if it has not run."""
+    """Why a container does not run. `end`: how its last run ended, in words; empty if it has not run."""
 
     container: str
     reason: str
@@ -33,18 +33,18 @@ class Trouble(NamedTuple):
         return f"container {self.container}: {self.reason}{times}{end}{message}"
 
 
-def clean_words(text: str, most: int = MAX_WORDS) -> str:
-    """A message of a kubelet or a container as one line, without control characters, cut if it is long."""
-    return shorten(" ".join("".join(char if char.isprintable() else " " for char in text).split()), most)
+def clean_words(text: str, limit: int = MAX_WORDS) -> str:
+    """A message of a kubelet or a container as one line, without control characters, of at most `limit` characters."""
+    return shorten(" ".join("".join(char if char.isprintable() else " " for char in text).split()), limit)
 
 
 def exit_words(ended: Terminated) -> str:
-    """`exit code 137 (OOMKilled)`."""
+    """How a container ended, such as `exit code 137 (OOMKilled)`."""
     return f"exit code {ended.exit_code} ({ended.reason or 'no reason'})"
 
 
 def trouble(container: ContainerStatus) -> Trouble | None:
-    """What keeps a container from running or from staying up; None while nothing does.
+    """Why a container does not run or keeps failing; None if it runs, starts or has succeeded.
 
     During a crash loop the state is mostly `terminated`, or `running` in the next run, and seldom CrashLoopBackOff.
     """
@@ -62,26 +62,28 @@ def trouble(container: ContainerStatus) -> Trouble | None:
 
 
 def first_trouble(pod: DetailedPod) -> Trouble | None:
-    """What keeps one of its containers from running, init containers first; None while nothing does."""
+    """The first trouble of a container of the pod, init containers first; None if no container has any."""
     containers = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    return next((found for container in containers if (found := trouble(container))), None)
+    return next(filter(None, map(trouble, containers)), None)
 
 
 def why_pending(pod: DetailedPod) -> str:
     """Why a pod of phase Pending does not run yet; never empty."""
     scheduled = pod.status.condition("PodScheduled")
     if not pod.spec.node_name:
-        parts = [scheduled.reason, scheduled.message] if scheduled is not None else []
-        return ": ".join(filter(None, parts)) or "the scheduler has said nothing about it"
+        reason_and_message = [scheduled.reason, scheduled.message] if scheduled is not None else []
+        return ": ".join(filter(None, reason_and_message)) or "the scheduler has said nothing about it"
     containers = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     starting = next((c for c in containers if c.state.waiting is not None and c.state.waiting.reason), None)
-    word = "" if starting is None or starting.state.waiting is None else starting.state.waiting.reason
-    slow = f"container {starting.name}: {word}" if starting is not None else "the kubelet has said nothing about it"
-    return f"{first_trouble(pod) or slow} (node {pod.spec.node_name})"
+    reason = "" if starting is None or starting.state.waiting is None else starting.state.waiting.reason
+    progress = (
+        f"container {starting.name}: {reason}" if starting is not None else "the kubelet has said nothing about it"
+    )
+    return f"{first_trouble(pod) or progress} (node {pod.spec.node_name})"
 
 
 def is_unschedulable(pod: DetailedPod) -> bool:
-    """Whether the scheduler has said that it finds no node for a pod."""
+    """Whether the scheduler has reported that it finds no node for a pod."""
     scheduled = pod.status.condition("PodScheduled")
     return (
         not pod.spec.node_name
@@ -92,12 +94,11 @@ def is_unschedulable(pod: DetailedPod) -> bool:
 
 
 def may_lack_a_node(pod: DetailedPod) -> bool:
-    """Whether a pod has no node, and might find one with another node affinity.
+    """Whether a pod has no node, and might find a node with another node affinity.
 
-    kube-scheduler counts the nodes by the first requirement that they fail.
-
-    Messages of other schedulers are not understood: this is then True for any pod without a node.
+    The message of kube-scheduler says which requirements the nodes fail first. Messages of other schedulers are not
+    understood, so any pod without a node then counts.
     """
     scheduled = pod.status.condition("PodScheduled")
-    words = scheduled.message if scheduled is not None else ""
-    return not pod.spec.node_name and (not _NO_NODE_FITS.match(words) or "affinity/selector" in words)
+    message = scheduled.message if scheduled is not None else ""
+    return not pod.spec.node_name and (not _NO_NODE_FITS.match(message) or "affinity/selector" in message)

@@ -1,8 +1,8 @@
-"""Placeholders: Jobs that hold room for those that a smaller set goes without. See docs/concepts/elastic.md.
+"""Placeholders: Jobs that wait for room in place of the missing Jobs of a set. See docs/concepts/elastic.md.
 
-A placeholder has the name and the pods of the Job whose place it holds, with a process that waits instead of the
-program. Its label says that it belongs to the earlier attempt. So a controller that does not know placeholders deletes
-it with the Jobs of that attempt, and so does every restart.
+A placeholder has the name and the pods of the missing Job, but its containers only wait. Its label says that it belongs
+to the previous attempt. So every restart deletes it with the Jobs of that attempt, and so does a controller that does
+not know placeholders.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from kube.model.jsontree import items
 from kube.model.meta import JSON, MAX_INT32
 
 MAX_PLACEHOLDERS: Final = 50
-"""Placeholders of one ReplicatedJob at a time."""
+"""At most this many placeholders exist for one ReplicatedJob at a time."""
 
 _NOTHING: Final = ("sh", "-c", ":")
 _JOB_FIELDS: Final = ("parallelism", "completions", "completionMode")
@@ -30,14 +30,16 @@ _PROGRAM_FIELDS: Final = frozenset(
 
 
 def places(js: JobSet) -> Mapping[str, range]:
-    """The indexes that a smaller set may have placeholders for, by ReplicatedJob. `js`: the set with all its Jobs."""
-    wanted = {rjob.name: rjob.replicas for rjob in js.spec.replicated_jobs}
-    found = ((entry.name, entry.replicas) for entry in js.status.reduced_replicas)
-    return {name: range(size, min(wanted.get(name, 0), size + MAX_PLACEHOLDERS)) for name, size in found}
+    """By ReplicatedJob, the indexes of the missing Jobs that may have placeholders. `js`: the set with all its Jobs."""
+    full_sizes = {rjob.name: rjob.replicas for rjob in js.spec.replicated_jobs}
+    return {
+        entry.name: range(entry.replicas, min(full_sizes.get(entry.name, 0), entry.replicas + MAX_PLACEHOLDERS))
+        for entry in js.status.reduced_replicas
+    }
 
 
 def placeholders_of(js: JobSet, jobs: Iterable[Job]) -> tuple[Job, ...]:
-    """The Jobs of the set that are placeholders of the current attempt; other placeholders are of earlier attempts."""
+    """The placeholders among the Jobs of the set that were created in the current attempt."""
     if not js.status.reduced_replicas or js.spec.suspend or js.status.terminal_state:
         return ()
     attempt = str(js.status.restarts - 1)
@@ -50,7 +52,7 @@ def placeholders_of(js: JobSet, jobs: Iterable[Job]) -> tuple[Job, ...]:
 
 
 def _is_at(job: Job, attempt: str, job_position: tuple[str, str] | None) -> bool:
-    """Whether the labels are those of a placeholder of that attempt, at that ReplicatedJob and index."""
+    """Whether the Job has the labels of a placeholder of this attempt, at this ReplicatedJob and index."""
     labels = job.metadata.labels
     position = labels.get(keys.REPLICATED_JOB_NAME), labels.get(keys.JOB_INDEX)
     return (
@@ -61,16 +63,16 @@ def _is_at(job: Job, attempt: str, job_position: tuple[str, str] | None) -> bool
 
 
 def as_placeholder(job: JSON) -> JSON:
-    """The Job as a placeholder: its pods request the same resources and pull the same images.
+    """The placeholder of a Job. Its pods request the same resources and pull the same images.
 
-    They only run a shell that sleeps, so the Job neither fails nor completes.
+    The pods only run a shell that sleeps, so the placeholder neither fails nor completes.
     """
     meta, spec = job["metadata"], job["spec"]
-    pods, mark = spec["template"], {keys.PLACEHOLDER: "true"}
-    labels = {**(pods["metadata"].get("labels") or {}), **mark}
+    pods, placeholder_label = spec["template"], {keys.PLACEHOLDER: "true"}
+    labels = {**(pods["metadata"].get("labels") or {}), **placeholder_label}
     return {
         **job,
-        "metadata": {**meta, "labels": {**meta["labels"], **mark}},
+        "metadata": {**meta, "labels": {**meta["labels"], **placeholder_label}},
         "spec": {
             **{key: spec[key] for key in _JOB_FIELDS if spec.get(key) is not None},
             "backoffLimit": MAX_INT32,
@@ -80,22 +82,22 @@ def as_placeholder(job: JSON) -> JSON:
 
 
 def _holding(pod: JSON) -> JSON:
-    """The pod spec with all that kube-scheduler looks at, and all images."""
-    before: list[JSON] = []
+    """The pod spec with all images and all fields that kube-scheduler reads, and with commands that only wait."""
+    init_containers: list[JSON] = []
     agent: JSON | None = None
-    for each in items(pod, "initContainers"):
-        is_sidecar = each.get("restartPolicy") == "Always"
-        if each.get("name") == AGENT and is_sidecar:
-            agent = each
-        elif each.get("name") == AGENT:
-            before.append(each)  # it copies itself: its image may have no shell
+    for container in items(pod, "initContainers"):
+        is_sidecar = container.get("restartPolicy") == "Always"
+        if container.get("name") == AGENT and is_sidecar:
+            agent = container
+        elif container.get("name") == AGENT:
+            init_containers.append(container)  # its own command stays, since its image may have no shell
         else:
-            holding = _with_command(each, HOLD if is_sidecar else _NOTHING)
-            before.append({**holding, "restartPolicy": "Always"} if is_sidecar else holding)
+            holding = _with_command(container, HOLD if is_sidecar else _NOTHING)
+            init_containers.append({**holding, "restartPolicy": "Always"} if is_sidecar else holding)
     held_pod = {
         **{key: value for key, value in pod.items() if key not in {"activeDeadlineSeconds", "initContainers"}},
-        **({"initContainers": before} if before else {}),
-        "containers": [_with_command(each, HOLD) for each in items(pod, "containers")],
+        **({"initContainers": init_containers} if init_containers else {}),
+        "containers": [_with_command(container, HOLD) for container in items(pod, "containers")],
         "restartPolicy": "OnFailure",
         "terminationGracePeriodSeconds": 1,
     }

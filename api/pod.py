@@ -1,10 +1,10 @@
-"""core/v1 Pods as they are read. Each record has the fields that decisions read; all others are dropped on decode.
+"""Records of core/v1 Pods. They have the fields that decisions read; the decoder drops all other fields.
 
-- `Pod` is cached, all pods of all JobSets (gate InPlaceRestart): a few hundred bytes, whatever the pod carries.
-- `DetailedPod` is looked up, judged and forgotten; of `PodMetadata` only the metadata was sent.
-- `api.topology` makes its own, smaller records of these, and caches them.
+- `Pod` is cached for all pods of all JobSets (gate InPlaceRestart), and takes a few hundred bytes.
+- `DetailedPod` is read when a decision needs it, and not cached. `PodMetadata` is a pod without spec and status.
+- `api.topology`, `api.nodes` and `api.spare_pods` make smaller records of these for caches.
 
-Nothing is written through these records. Pods that are about to be stored are read by `webhooks.pod.subject`.
+No pod is written from these records. `webhooks.pod.subject` reads pods that are about to be stored.
 """
 
 import msgspec
@@ -14,13 +14,12 @@ from kube.model.meta import Base, Identity
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
-
 LONGEST_REPORT = 1024
-"""Characters that are cached of an annotation of a pod, which may have 256 KiB."""
+"""At most this many characters of an annotation, which may have 256 KiB, are cached."""
 
 
 class Reports(Base, frozen=True, kw_only=True):
-    """The annotations of a cached pod that are read: what its in-place restart agent reported. None = absent."""
+    """The annotations by which the agent for restarts in place reports. None: absent."""
 
     in_place_restart_attempt: str | None = msgspec.field(name=keys.IN_PLACE_RESTART_ATTEMPT, default=None)
     in_place_restart_failure: str | None = msgspec.field(name=keys.IN_PLACE_RESTART_FAILURE, default=None)
@@ -28,7 +27,7 @@ class Reports(Base, frozen=True, kw_only=True):
 
 
 class CachedPodMeta(Identity, frozen=True, kw_only=True):
-    """Identity of a cached pod and what its agent reported."""
+    """The metadata of a cached pod, with what its agent reports."""
 
     deletion_timestamp: str | None = None
     annotations: Reports = Reports()
@@ -78,38 +77,38 @@ class Pod(Base, frozen=True, kw_only=True):
 
     @property
     def job_uid(self) -> str:
-        """UID of the Job that controls it; empty without one."""
+        """The UID of the Job that controls the pod; empty if no Job does."""
         ref = self.metadata.controller()
         return ref.uid if ref is not None and ref.kind == "Job" else ""
 
     @property
     def counts(self) -> bool:
-        """Whether what its agent reports counts: it neither has failed nor is being deleted."""
+        """Whether the reports of the pod's agent count: the pod has not failed and is not being deleted."""
         return self.status.phase != "Failed" and self.metadata.deletion_timestamp is None
 
     @property
     def restarts(self) -> int:
-        """The highest restart count of its containers, init containers (sidecars) included."""
+        """The highest restart count of the pod's containers, including init containers (sidecars)."""
         status = self.status
         return max((c.restart_count for c in (*status.init_container_statuses, *status.container_statuses)), default=0)
 
 
 def with_short_reports(pod: Pod) -> Pod:
-    """The pod with annotations of a length that can be kept of very many."""
+    """The pod with each annotation cut to `LONGEST_REPORT` characters."""
     reports = pod.metadata.annotations
-    long = {
+    cut_reports = {
         name: text[:LONGEST_REPORT]
         for name, text in msgspec.structs.asdict(reports).items()
         if text is not None and len(text) > LONGEST_REPORT
     }
-    if not long:
+    if not cut_reports:
         return pod
-    short = msgspec.structs.replace(reports, **long)
-    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=short))
+    annotations = msgspec.structs.replace(reports, **cut_reports)
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=annotations))
 
 
 class PodLabels(Base, frozen=True, kw_only=True):
-    """The labels that are read; empty = absent. All but `job_uid` are ours."""
+    """The labels that are read; empty: absent."""
 
     jobset: str = msgspec.field(name=keys.JOBSET_NAME, default="")
     jobset_uid: str = msgspec.field(name=keys.JOBSET_UID, default="")
@@ -122,9 +121,9 @@ class PodLabels(Base, frozen=True, kw_only=True):
 
 
 class PodAnnotations(Base, frozen=True, kw_only=True):
-    """The annotations that are read. None = absent.
+    """The annotations that are read. None: absent.
 
-    `index_failures`: how often the pod's index had failed before it, where a Job counts that.
+    `index_failures`: how often the pod's completion index had failed before, if the Job counts that.
     """
 
     jobset: str | None = msgspec.field(name=keys.JOBSET_NAME, default=None)
@@ -135,7 +134,7 @@ class PodAnnotations(Base, frozen=True, kw_only=True):
 
 
 class PodMeta(Identity, frozen=True, kw_only=True):
-    """Metadata of a pod that is looked at. Times are RFC 3339."""
+    """The metadata of a pod that is read. Times are RFC 3339."""
 
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
@@ -146,18 +145,18 @@ class PodMeta(Identity, frozen=True, kw_only=True):
 
     @property
     def topology(self) -> str | None:
-        """As `api.exclusive.topology_of`."""
-        ours = self.annotations
-        return None if ours.jobset is None or ours.node_selector is not None else ours.topology
+        """The topology key of the pod's exclusive placement, as in `api.exclusive.topology_of`."""
+        annotations = self.annotations
+        return None if annotations.jobset is None or annotations.node_selector is not None else annotations.topology
 
     @property
     def leads(self) -> bool:
-        """As `api.exclusive.leads`."""
+        """Whether the pod is the leader of its Job, as in `api.exclusive.leads`."""
         return self.annotations.index == "0"
 
 
 class PodMetadata(Base, frozen=True, kw_only=True):
-    """A pod of which only metadata was sent."""
+    """A pod of which only the metadata was requested."""
 
     metadata: PodMeta
 
@@ -175,7 +174,7 @@ class AffinityTerm(Base, frozen=True, kw_only=True):
 
 
 class PodAffinity(Base, frozen=True, kw_only=True):
-    """core/v1 PodAffinity: the terms that must hold."""
+    """The required terms of core/v1 PodAffinity."""
 
     required: tuple[AffinityTerm, ...] = msgspec.field(
         name="requiredDuringSchedulingIgnoredDuringExecution", default=()
@@ -189,7 +188,7 @@ class Affinity(Base, frozen=True, kw_only=True):
 
 
 class PodSpec(Base, frozen=True, kw_only=True):
-    """core/v1 PodSpec: how the pod is scheduled. `node_name` is empty until it is bound."""
+    """The fields of core/v1 PodSpec for scheduling. `node_name` is empty until the pod is bound."""
 
     node_name: str = ""
     node_selector: dict[str, str] = {}
@@ -208,7 +207,7 @@ class Waiting(Base, frozen=True, kw_only=True):
 
 
 class Terminated(Base, frozen=True, kw_only=True):
-    """core/v1 ContainerStateTerminated. `finished_at` is RFC 3339; `message` may be of the container itself."""
+    """core/v1 ContainerStateTerminated. `finished_at` is RFC 3339. The container itself may have written `message`."""
 
     exit_code: int = 0
     reason: str = ""
@@ -217,14 +216,14 @@ class Terminated(Base, frozen=True, kw_only=True):
 
 
 class ContainerState(Base, frozen=True, kw_only=True):
-    """core/v1 ContainerState; neither = running, or waiting without a reason."""
+    """core/v1 ContainerState. If both are None, the container runs, or waits without a reason."""
 
     waiting: Waiting | None = None
     terminated: Terminated | None = None
 
 
 class ContainerStatus(Base, frozen=True, kw_only=True):
-    """core/v1 ContainerStatus. `last_state` says how the run before this one ended."""
+    """core/v1 ContainerStatus. `last_state` says how the previous run ended."""
 
     name: str = ""
     ready: bool = False
@@ -244,7 +243,7 @@ class PodCondition(Base, frozen=True, kw_only=True):
 
     @property
     def since(self) -> str:
-        """When the status last changed, RFC 3339; empty if it has no time."""
+        """When the status last changed, RFC 3339; empty if that is absent."""
         return self.last_transition_time or ""
 
 
@@ -261,36 +260,36 @@ class PodStatus(Base, frozen=True, kw_only=True):
     container_statuses: tuple[ContainerStatus, ...] = ()
 
     def condition(self, kind: str) -> PodCondition | None:
-        """The condition of that type, whatever its status."""
+        """The condition of this type, whatever its status; None if it is absent."""
         return next((c for c in self.conditions if c.type == kind), None)
 
 
 class DetailedPod(PodMetadata, frozen=True, kw_only=True):
-    """A pod as it is looked up. Never cached."""
+    """A pod as it is read when a decision needs it. Never cached."""
 
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
     @property
     def live(self) -> bool:
-        """Neither ended nor being deleted."""
+        """Whether the pod has neither ended nor is being deleted."""
         return self.metadata.deletion_timestamp is None and self.status.phase not in {"Succeeded", "Failed"}
 
     @property
     def domain(self) -> str:
-        """The domain to which its node selector ties it in exclusive placement; empty for a leader."""
+        """The domain that the pod's node selector selects in exclusive placement; empty for a leader."""
         return self.spec.node_selector.get(self.metadata.topology or "", "")
 
     @property
     def awaits_leader(self) -> bool:
-        """Whether it has our scheduling gate, and so cannot be misplaced."""
+        """Whether the pod has the scheduling gate of exclusive placement, so that it cannot be misplaced."""
         return any(gate.name == keys.PLACEMENT_GATE for gate in self.spec.scheduling_gates)
 
     @property
     def follows(self) -> bool:
-        """Whether it is a follower of an exclusive Job that is neither ended nor ending."""
+        """Whether the pod is a live follower of a Job with exclusive placement."""
         return self.live and self.metadata.topology is not None and not self.metadata.leads
 
     def finds_leader_by_itself(self, topology: str) -> bool:
-        """Whether an affinity ties it to its leader's domain, as admission policies without a manager write it."""
+        """Whether the pod has an affinity to its leader's domain, which admission policies without a manager add."""
         return any(term.topology_key == topology for term in self.spec.affinity.pod_affinity.required)

@@ -1,8 +1,8 @@
-"""The policies of a JobSet: what an exit code means, when it has succeeded, when it fails.
+"""The policies of a JobSet: what an exit code means, when the set has succeeded, and when it fails.
 
-Records of `jobset.x-k8s.io/v1alpha2` (docs/reference/api.md#spec-fields), read and turned into the CRD like those of
-api/jobset.py. Fields that the Go JobSet does not have are marked; all of them are optional, and a JobSet without them
-behaves as it would there.
+Records of `jobset.x-k8s.io/v1alpha2` (docs/reference/api.md#spec-fields), which `make generate` turns into the CRD like
+those of api/jobset.py. Fields that the Go JobSet does not have are marked. All of them are optional, and a JobSet
+without them behaves as with the Go JobSet.
 """
 
 from typing import Annotated, Final
@@ -18,7 +18,7 @@ SET: Final = {"x-kubernetes-list-type": "set"}
 INT32: Final = {"format": "int32"}
 INT64: Final = {"format": "int64"}
 MAX_FAILED_NODES: Final = 32
-"""Nodes that a set remembers, and may keep away from."""
+"""The status names at most this many nodes that caused failures."""
 PodReason = Annotated[str, doc("A reason.", maxLength=256)]
 ExitCode = Annotated[int, doc("An exit code other than 0, which is not a failure.", minimum=1, **INT32)]
 
@@ -182,7 +182,7 @@ class FailurePolicyRule(Base, frozen=True, kw_only=True):
 
     @property
     def is_about_pods(self) -> bool:
-        """Whether it matches by the failed pod that decided about the Job."""
+        """Whether the rule matches by the decisive pod of a Job (onExitCodes, onPodReasons)."""
         return self.on_exit_codes is not None or bool(self.on_pod_reasons)
 
 

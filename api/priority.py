@@ -1,4 +1,4 @@
-"""Which priority the pods of a template will have, as the API server's Priority admission resolves it. Pure."""
+"""Finds the priority of the pods of a template, as the API server's Priority admission does. Pure."""
 
 from collections.abc import Iterable
 
@@ -17,14 +17,14 @@ class Priorities:
     """The priority classes of a cluster."""
 
     def __init__(self, classes: Iterable[PriorityClass]) -> None:
-        found = tuple(classes)
-        self._values = {item.metadata.name: item.value for item in found}
-        self._default = min((item.value for item in found if item.global_default), default=0)
+        all_classes = tuple(classes)
+        self._values = {item.metadata.name: item.value for item in all_classes}
+        self._default = min((item.value for item in all_classes if item.global_default), default=0)
 
     def priority_of(self, pod_spec: JSON) -> int | None:
-        """The priority of a pod with this spec; None when it names a class that does not exist.
+        """The priority of a pod with this spec; None if the spec names a class that does not exist.
 
-        Without a class it is that of the global default with the lowest value, or 0.
+        A pod without a class has the priority of the global default class with the lowest value, or 0.
         """
         name = pod_spec.get("priorityClassName")
         return self._values.get(name) if name else self._default

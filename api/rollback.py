@@ -1,6 +1,7 @@
-"""What changes for a JobSet or a pod when the Go JobSet takes over: fields that it drops, gates it never lifts. Pure.
+"""Finds what changes for a JobSet or a pod when the Go JobSet takes over. Pure.
 
-See docs/downgrade.md.
+The Go JobSet drops fields that it does not know, and never removes scheduling gates of this program. See
+docs/downgrade.md.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +22,7 @@ _GO_ACTIONS = frozenset(name for name, action in ACTIONS.items() if action.since
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """One thing that changes for an object: at which path, what would happen, and what to do."""
+    """One change for an object: the path of the cause, what would happen, and what to do about it."""
 
     kind: str
     namespace: str
@@ -32,7 +33,7 @@ class Concern:
 
 
 def _is_true(value: Any) -> bool:
-    """Whether an annotation has the one value that turns it on."""
+    """Whether an annotation is turned on."""
     return bool(value == "true")
 
 
@@ -59,7 +60,7 @@ DROPPED_FIELDS = {**OWN_FIELDS, ("failurePolicy", "rules", "*", "action"): _ACTI
 
 
 def spec_concerns(js: JSON) -> Iterator[Concern]:
-    """What changes because of its spec and annotations; nothing for a set that no Go manager would run."""
+    """What changes because of the spec and the annotations of a JobSet; nothing if no Go manager would run it."""
     if not _runs(js):
         return
     meta, spec = js["metadata"], dig(js, "spec")
@@ -73,12 +74,12 @@ def spec_concerns(js: JSON) -> Iterator[Concern]:
 
 
 def has_completed_jobs(js: JSON) -> bool:
-    """Whether `completed_job_concerns` needs to know which Jobs exist."""
+    """Whether the status names completed Jobs, so that `completed_job_concerns` needs to know which Jobs exist."""
     return _runs(js) and any(True for _ in _completed_jobs(js))
 
 
 def completed_job_concerns(js: JSON, jobs: AbstractSet[str]) -> Iterator[Concern]:
-    """Completed Jobs that only the status remembers: the Go JobSet looks at Jobs. `jobs`: names of those that exist."""
+    """Completed Jobs that only the status records. The Go JobSet runs them again. `jobs`: names of existing Jobs."""
     meta = js["metadata"]
     for path, rjob, indexes in _completed_jobs(js):
         deleted = [name for index in indexes if (name := job_name(meta["name"], rjob, index)) not in jobs]
@@ -88,7 +89,7 @@ def completed_job_concerns(js: JSON, jobs: AbstractSet[str]) -> Iterator[Concern
 
 
 def pod_concerns(pod: JSON) -> Iterator[Concern]:
-    """A pod that waits for this manager to lift its gate. A pod that is being deleted does not need it."""
+    """The concern that a pod waits for this manager to remove its gate; nothing if it is being deleted."""
     gates = [gate.get("name") for gate in dig(pod, "spec", "schedulingGates") or ()]
     ours = next((position for position, gate in enumerate(gates) if gate in OUR_GATES), None)
     if ours is not None and "deletionTimestamp" not in pod["metadata"]:
@@ -99,9 +100,9 @@ def pod_concerns(pod: JSON) -> Iterator[Concern]:
 
 
 def _runs(js: JSON) -> bool:
-    """Whether a Go manager would reconcile it: it has not ended, is not being deleted, and has no other manager."""
-    ours = dig(js, "spec", "managedBy") in {None, CONTROLLER_NAME}
-    return ours and not dig(js, "status", "terminalState") and "deletionTimestamp" not in js["metadata"]
+    """Whether a Go manager would reconcile the set: it is unfinished, not being deleted, and has no other manager."""
+    is_ours = dig(js, "spec", "managedBy") in {None, CONTROLLER_NAME}
+    return is_ours and not dig(js, "status", "terminalState") and "deletionTimestamp" not in js["metadata"]
 
 
 def _completed_jobs(js: JSON) -> Iterator[tuple[str, str, Indexes]]:

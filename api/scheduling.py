@@ -165,16 +165,16 @@ class Scheduling(Base, frozen=True, kw_only=True):
     ] = ()
 
     def shared_topology(self, name: str) -> tuple[str, ...]:
-        """Keys of the node labels of which all Jobs of that ReplicatedJob share one value, the widest first.
+        """The keys of the topologies in which all Jobs of ReplicatedJob `name` share one domain, the widest first.
 
-        A constraint on `job` is for each Job alone, so it is not among them.
+        A constraint on `job` is for each Job alone, so its key is not among them.
         """
         entries = (entry for entry in self.replicated_jobs if name in entry.target_replicated_jobs)
         levels = (self.scheduling_constraints, *(entry.scheduling_constraints for entry in entries))
         return tuple(constraint.key for level in levels if level is not None for constraint in level.topology)
 
     def job_topology(self, name: str) -> tuple[str, ...]:
-        """Keys of the node labels of which only the pods of one Job of that ReplicatedJob share a value."""
+        """The keys of the topologies in which each Job of ReplicatedJob `name` has a domain of its own."""
         jobs = (entry.job for entry in self.replicated_jobs if name in entry.target_replicated_jobs)
         levels = (job.scheduling_constraints for job in jobs if job is not None)
         return tuple(constraint.key for level in levels if level is not None for constraint in level.topology)

@@ -1,4 +1,4 @@
-"""Label selectors as texts, for lists and watches. Pure; values are taken to be valid label values."""
+"""Builds label selectors for lists and watches, from valid label values. Pure."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ from api.jobset import JobSet
 
 
 def one_of(key: str, values: Sequence[str]) -> str:
-    """Objects whose label has one of these values."""
+    """The selector of objects whose label `key` has one of these values."""
     return f"{key}={values[0]}" if len(values) == 1 else f"{key} in ({','.join(values)})"
 
 
 def other_attempts_selector(js: JobSet) -> str:
-    """Children of a JobSet, and their pods, that are not of its current attempt."""
+    """The selector of Jobs of a JobSet, and their pods, that are not of its current attempt."""
     return f"{keys.JOBSET_UID}={js.metadata.uid},{keys.RESTART_ATTEMPT} notin ({js.status.restarts})"

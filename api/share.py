@@ -1,7 +1,4 @@
-"""How many Jobs or pods make a set succeed (`spec.successPolicy.minSucceeded`). Only this file reads the number.
-
-Pure.
-"""
+"""How many Jobs or pods have to succeed (`spec.successPolicy.minSucceeded`). No other module reads the number. Pure."""
 
 import re
 
@@ -13,35 +10,35 @@ _PERCENT = re.compile(r"(100|[1-9][0-9]?)%", re.ASCII)
 
 
 def targets(spec: JobSetSpec) -> tuple[ReplicatedJob, ...]:
-    """The ReplicatedJobs that the success policy counts: those it names, or all but the spares."""
+    """The ReplicatedJobs that the success policy names; all except spares if it names none."""
     names = frozenset(spec.success_policy.target_replicated_jobs if spec.success_policy else ())
     return tuple(rjob for rjob in spec.replicated_jobs if (rjob.name in names if names else not rjob.spare_for))
 
 
 def completions(rjob: ReplicatedJob) -> int | None:
-    """Pods of one Job that have to succeed; None if the Job sets none: then one success is enough."""
+    """How many pods of one Job have to succeed; None if the Job sets no number, so that one success is enough."""
     if rjob.completions is None:
         return 1 if rjob.parallelism is None else None
     return rjob.completions
 
 
 def total(spec: JobSetSpec) -> int | None:
-    """Jobs, or with unit Pod completions, of the targets; None where the number of pods is not known."""
+    """How many Jobs, or with unit Pod how many completions, the targets have; None if that is not known."""
     if spec.success_policy is None or spec.success_policy.unit != POD:
         return sum(rjob.replicas for rjob in targets(spec))
     pods = 0
     for rjob in targets(spec):
-        each = completions(rjob)
-        if each is None:
+        pods_per_job = completions(rjob)
+        if pods_per_job is None:
             return None
-        pods += rjob.replicas * each
+        pods += rjob.replicas * pods_per_job
     return pods
 
 
 def required_successes(policy: SuccessPolicy, total: int) -> int | None:
-    """How many of `total` have to succeed, shares rounded up; None if it is neither number nor percentage."""
-    wanted = policy.min_succeeded
-    if isinstance(wanted, str):
-        share = _PERCENT.fullmatch(wanted)
-        return -(-total * int(share[1]) // 100) if share else None
-    return wanted
+    """How many of `total` have to succeed. Percentages are rounded up; None if minSucceeded is absent or invalid."""
+    minimum = policy.min_succeeded
+    if isinstance(minimum, str):
+        percentage = _PERCENT.fullmatch(minimum)
+        return -(-total * int(percentage[1]) // 100) if percentage else None
+    return minimum

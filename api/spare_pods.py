@@ -1,7 +1,7 @@
-"""Pods of ReplicatedJobs that have spares, and the spare pods: the fields that decide who gets a place.
+"""Records of the pods that need places, and of the spare pods that have places (docs/concepts/spares.md).
 
-A few hundred bytes are kept of each, while a pod has no node or a spare holds its place. These records are never
-written.
+A record takes a few hundred bytes, and exists while a pod has no node, or a spare pod is ready. No object is written
+from these records.
 """
 
 from sys import intern
@@ -14,12 +14,12 @@ from api.pod import DetailedPod
 
 
 class PoolPod(JobPod, frozen=True, kw_only=True, gc=False):
-    """A pod that has no node, or a spare that is ready on one. Any user may have written its labels.
+    """A pod that has no node, or a spare pod that is ready on a node. Any user may have written its labels.
 
-    `group`: its ReplicatedJob; `pool`: the one for which places are held. `nominated`: the node to which it is.
-    `gated`: whether it waits to be given a place. `unschedulable`: whether kube-scheduler finds no node for it.
-
-    In exclusive placement, else empty or False: `job_key`, whether it `leads` its Job, or `awaits_leader` at its gate.
+    - `group`: the pod's ReplicatedJob. `pool`: the ReplicatedJob for which the spares hold places.
+    - `nominated`: the node to which the pod is nominated. `gated`: a scheduling gate holds the pod back until it gets a
+      place. `unschedulable`: kube-scheduler finds no node for the pod.
+    - `job_key`, `leads`, `awaits_leader` (at its scheduling gate): empty or False without exclusive placement.
     """
 
     group: str
@@ -37,16 +37,16 @@ class PoolPod(JobPod, frozen=True, kw_only=True, gc=False):
 
 
 def pool_pod(pod: DetailedPod) -> PoolPod | None:
-    """The cached record of a pod of a pool; None for other pods.
+    """The cached record of a pod; None for a pod that neither needs nor has a place.
 
-    A spare counts while it is ready: the node controller sets the pods of a failed node to not ready.
+    A spare pod has a place while it is ready. The node controller sets the pods of a failed node to not ready.
     """
     meta, spec, owner = pod.metadata, pod.spec, owning_job(pod.metadata)
     labels = meta.labels
-    is_spare, exclusive = labels.replicated_job != labels.spares, meta.topology is not None
+    is_spare, is_exclusive = labels.replicated_job != labels.spares, meta.topology is not None
     ready = pod.status.condition("Ready")
-    holds = bool(spec.node_name) and ready is not None and ready.status == "True"
-    if owner is None or not pod.live or (not holds if is_spare else spec.node_name):
+    has_place = bool(spec.node_name) and ready is not None and ready.status == "True"
+    if owner is None or not pod.live or (not has_place if is_spare else spec.node_name):
         return None
     return PoolPod(
         **job_pod_fields(pod, owner),
@@ -55,7 +55,7 @@ def pool_pod(pod: DetailedPod) -> PoolPod | None:
         nominated=pod.status.nominated_node_name,
         gated=any(gate.name == keys.SPARE_GATE for gate in spec.scheduling_gates),
         unschedulable=is_unschedulable(pod),
-        job_key=intern(labels.job_key) if exclusive else "",
-        leads=exclusive and meta.leads,
-        awaits_leader=exclusive and pod.awaits_leader,
+        job_key=intern(labels.job_key) if is_exclusive else "",
+        leads=is_exclusive and meta.leads,
+        awaits_leader=is_exclusive and pod.awaits_leader,
     )

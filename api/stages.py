@@ -1,9 +1,9 @@
-"""Which ReplicatedJobs make a stage (`spec.executionPolicy`): the only place that interprets the order. Pure."""
+"""Groups ReplicatedJobs into stages (`spec.executionPolicy`). Only this module interprets the order. Pure."""
 
 from api.jobset import JobSetSpec, ReplicatedJob
 
 _MAX_NAMES = 3
-"""ReplicatedJobs of a stage that are named; the rest is counted."""
+"""At most this many ReplicatedJobs of a stage are named. The rest is counted."""
 
 Stage = tuple[ReplicatedJob, ...]
 """ReplicatedJobs that start together."""
@@ -20,22 +20,20 @@ def is_ordered(spec: JobSetSpec) -> bool:
 
 
 def stages(spec: JobSetSpec) -> tuple[Stage, ...]:
-    """The stages in order; none when the set is not staged.
+    """The stages in order; empty if the set is not staged.
 
-    The first `sequentialReplicatedJobs` entries are a stage each, those after them one stage together.
+    Each of the first `sequentialReplicatedJobs` entries is a stage of its own, and the later entries are one stage.
     """
     policy = spec.execution_policy
     if policy is None or not staged(spec):
         return ()
     rjobs = spec.replicated_jobs
-    first_stage_size = (
-        len(rjobs) if policy.sequential_replicated_jobs is None else max(policy.sequential_replicated_jobs, 1)
-    )
-    single = tuple((rjob,) for rjob in rjobs[:first_stage_size])
-    return (*single, rjobs[first_stage_size:]) if rjobs[first_stage_size:] else single
+    sequential = len(rjobs) if policy.sequential_replicated_jobs is None else max(policy.sequential_replicated_jobs, 1)
+    single = tuple((rjob,) for rjob in rjobs[:sequential])
+    return (*single, rjobs[sequential:]) if rjobs[sequential:] else single
 
 
 def stage_name(stage: Stage) -> str:
-    """Its ReplicatedJobs, in words."""
+    """The names of the ReplicatedJobs in a stage, as a text."""
     names = ", ".join(rjob.name for rjob in stage[:_MAX_NAMES])
     return f"{names} and {len(stage) - _MAX_NAMES} more" if len(stage) > _MAX_NAMES else names

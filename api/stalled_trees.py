@@ -1,7 +1,7 @@
-"""Why kube-scheduler reports nothing about a tree of groups: a pure function of the tree and the pods that are known.
+"""Finds out why kube-scheduler reports nothing about a tree of groups. Pure.
 
-The scheduler does not try a tree that lacks a group or required pods, or that has a gated pod: its pods get no
-condition (Kubernetes 1.37). Causes are checked in the scheduler's order.
+The scheduler does not try a tree that lacks a group or required pods, or that has a gated pod, and the pods of such a
+tree get no condition (Kubernetes 1.37). Causes are checked in the scheduler's order.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -13,14 +13,14 @@ from api.gangs import Group
 from api.pod import DEFAULT_SCHEDULER
 
 MAX_NAMES = 3
-"""Objects that a message names; the others are counted."""
+"""At most this many objects are named in a message. The rest is counted."""
 
 GATES = NO_COMPOSITES.gates
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A living pod that has no node. `gates`: names of its scheduling gates."""
+    """A live pod that has no node. `gates`: names of its scheduling gates."""
 
     name: str
     gates: tuple[str, ...] = ()
@@ -30,11 +30,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """One root with all groups and pods below it, as far as they are known.
+    """One root with all groups and pods below it.
 
-    - `there`: groups that exist, by name. `priority` is that of the root, None where it is not known.
-    - `released`: ReplicatedJobs that may start: groups of others are not expected.
-    - `pods`: how many living pods each Job has, by its name. `waiting`: those without a node, as far as they are known.
+    - `there`: groups that exist, by name. `priority`: the priority of the root; None: not known.
+    - `released`: ReplicatedJobs that may start. Groups of other ReplicatedJobs need not exist.
+    - `pods`: how many live pods each Job has, by name of the Job. `waiting`: the known pods without a node.
     """
 
     root: Group
@@ -47,7 +47,10 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class StallCause:
-    """A likely cause: its id for programs, the words, the fix. `fault`: whether it has to be corrected by hand."""
+    """A likely cause. `cause`: its id for programs. `problem`: what is wrong. `fix`: what to do about it.
+
+    `fault`: whether the user has to correct it.
+    """
 
     cause: str
     problem: str
@@ -64,12 +67,12 @@ UNKNOWN = StallCause(
 
 
 def why_stalled(tree: Tree) -> StallCause:
-    """The first cause that applies; `UNKNOWN` if none does."""
+    """The first cause that applies; `UNKNOWN` if no cause does."""
     return _missing(tree) or _gate(tree) or _short(tree) or _priority(tree) or _scheduler(tree) or UNKNOWN
 
 
 def released_groups(tree: Tree) -> Iterator[Group]:
-    """The groups of the tree, without those of stages that are not released."""
+    """The groups of the tree that have a ReplicatedJob that may start."""
     return (group for group in tree.root.walk() if not set(tree.released).isdisjoint(group.replicated_jobs))
 
 
@@ -97,7 +100,7 @@ def _gate(tree: Tree) -> StallCause | None:
 
 
 def _short(tree: Tree) -> StallCause | None:
-    """Whether fewer pods exist than the scheduler requires before it tries."""
+    """The cause that fewer pods exist than the scheduler requires before it tries."""
     if _ready(tree, tree.root):
         return None
     short = [group for group in released_groups(tree) if not group.composite and not _ready(tree, group)]
@@ -150,14 +153,14 @@ def _scheduler(tree: Tree) -> StallCause | None:
 
 
 def required_members(tree: Tree, group: Group) -> int:
-    """How many members have to fit together, as stored; 1 for a basic group."""
+    """How many members are placed together, according to the stored group; 1 for a basic group."""
     stored = tree.there.get(group.name)
     gang = None if stored is None else stored.spec.scheduling_policy.gang
     return gang.count if gang is not None else group.gang or 1
 
 
 def _ready(tree: Tree, group: Group) -> bool:
-    """Whether enough of its pods exist for the scheduler to try."""
+    """Whether enough pods of the group exist for the scheduler to try."""
     if group.composite:
         return sum(_ready(tree, child) for child in group.children) >= required_members(tree, group)
     return _pods(tree, group) >= required_members(tree, group)

@@ -1,4 +1,4 @@
-"""How large the status of a JobSet may become. Pure.
+"""Estimates how large the status of a JobSet may become. Pure.
 
 etcd stores an object with its status, so a JobSet may become too large for etcd after its admission, when Jobs have
 completed, failed or been restarted.
@@ -12,7 +12,7 @@ ETCD_LIMIT = 1_572_864
 """Bytes of the largest object that etcd stores unless it is configured otherwise (--max-request-bytes)."""
 
 HISTORY = 80 * 1024
-"""Bytes of all that does not grow with the spec: conditions, attempts, recoveries, failed nodes."""
+"""Bytes of the fields that do not grow with the spec: conditions, attempts, recoveries, failed nodes."""
 
 LEFT_NODES = 36 * 1024
 """Bytes of the nodes that a set with `failurePolicy.maintenance` leaves."""
@@ -21,41 +21,41 @@ RULE = 768
 """Bytes for each rule of the failure policy: how often it was applied, and its step."""
 
 ENTRY = 350
-"""Bytes for each ReplicatedJob beside names and numbers: its counts, and what managedFields say of them."""
+"""Bytes for each ReplicatedJob, without names and digits: its counts, and their managedFields."""
 
 NUMBERS = 6
-"""Counts of Jobs in an entry."""
+"""How many counts of Jobs an entry has."""
 
 RESTARTS = 6
-"""Bytes for each Job that may be restarted alone: its entries of two digits in two lists. The Go JobSet has the same
-lists."""
+"""Bytes for each Job that may be restarted alone: its numbers of two digits in two lists, as in the Go JobSet."""
 
 REDUCED = 320
-"""Bytes for an elastic ReplicatedJob beside its name: how many Jobs it has, since when, and its placeholders."""
+"""Bytes for an elastic ReplicatedJob, without its name: how many Jobs it has, since when, and its placeholders."""
 
 SPARES = 6 * 1024
-"""Bytes for a group of spares beside its name: its counts, and the pods that are promised places."""
+"""Bytes for a group of spares, without its name: its counts, and the pods that are promised places."""
 
 LISTS = 120
-"""Bytes for the names of these two lists."""
+"""Bytes for the names of the two lists of `RESTARTS`."""
 
 
 def largest_status(js: JobSet, *, alone: bool) -> int:
-    """Bytes of the JSON of the status at its largest, including its managedFields.
+    """At most this many bytes the JSON of the status may have, including its managedFields.
 
     `alone`: whether some Jobs may be restarted alone.
     """
     policy = js.spec.failure_policy
-    once = HISTORY + (LEFT_NODES if policy is not None and policy.maintenance is not None else 0)
+    fixed_size = HISTORY + (LEFT_NODES if policy is not None and policy.maintenance is not None else 0)
     rules = policy.rules if policy is not None else ()
-    long = longest_text(len(js.spec.replicated_jobs))
-    return once + len(rules) * RULE + sum(_entry(rjob, long, alone) for rjob in js.spec.replicated_jobs)
+    text_limit = longest_text(len(js.spec.replicated_jobs))
+    entries = sum(_entry_size(rjob, text_limit, alone) for rjob in js.spec.replicated_jobs)
+    return fixed_size + len(rules) * RULE + entries
 
 
-def _entry(rjob: ReplicatedJob, long: int, alone: bool) -> int:
-    """Bytes of one ReplicatedJob. `long`: completed indexes of this many bytes or more are written as a bitmap."""
+def _entry_size(rjob: ReplicatedJob, text_limit: int, alone: bool) -> int:
+    """At most this many bytes are about one ReplicatedJob. Indexes longer than `text_limit` become a bitmap."""
     digits = len(str(rjob.replicas))
-    indexes = min(rjob.replicas * (digits + 1), max(long, rjob.replicas // 6 + 16))
+    indexes = min(rjob.replicas * (digits + 1), max(text_limit, rjob.replicas // 6 + 16))
     restarts = LISTS + RESTARTS * min(rjob.replicas, MAX_REPLICAS_TO_RESTART) if alone else 0
     reduced = REDUCED + len(rjob.name) if rjob.elastic is not None else 0
     spares = SPARES + 2 * len(rjob.name) if rjob.spare_for else 0

@@ -11,7 +11,7 @@ GATE = "JobSetSuspensionOptions"
 
 
 def is_left_to_others(js: JobSet, gates: FeatureGates) -> bool:
-    """Whether another controller suspends and resumes the Jobs one by one; this one never resumes them."""
+    """Whether another controller suspends and resumes the Jobs one by one. This controller then never resumes them."""
     return gates[GATE] and js.metadata.annotations.get(keys.SKIP_SUSPEND) == "true"
 
 

@@ -1,12 +1,13 @@
-"""What a container says about its end. Pure."""
+"""The termination messages of containers. Pure."""
 
 from typing import Final
 
 MAX_BYTES: Final = 1024
+"""At most this many bytes of a message are kept."""
 
 
 def end_of_message(message: str) -> str:
-    """The last bytes of a termination message, at most `MAX_BYTES`, without control characters but for line ends."""
+    """The last `MAX_BYTES` of a termination message, without control characters except line breaks."""
     if not message:
         return ""
     end = message[-MAX_BYTES:].replace("\t", " ")

@@ -1,7 +1,7 @@
-"""The pods and nodes that exclusive placement looks at, each kept in under 1 KiB.
+"""Records of the pods and nodes that exclusive placement reads. Each takes less than 1 KiB.
 
-What repeats from pod to pod is stored once. Each record doubles as its own metadata: it has the fields by which a
-store knows an object. Nothing is written through these records.
+Texts that many pods have are stored once. Each record is its own metadata, since it has the fields by which a store
+identifies an object. No object is written from these records.
 """
 
 from collections.abc import Callable
@@ -14,23 +14,23 @@ from api.pod import DetailedPod, PodMeta, PodMetadata, PodStatus
 from kube.model.meta import Base
 
 LONGEST_REASON = 160
-"""Characters that are cached of the scheduler's reason; the most frequent causes come first in it."""
+"""At most this many characters of the scheduler's reason are cached. It names the most frequent causes first."""
 
 
 @lru_cache(maxsize=4096)
 def _shared_text(text: str) -> str:
-    """One copy of a text that many pods carry. Not `sys.intern`, which keeps texts for ever on some Pythons."""
+    """One copy of a text that many pods have. On some Pythons, `sys.intern` would keep texts forever."""
     return text
 
 
 @lru_cache(maxsize=1024)
 def _shared_keys(keys: frozenset[str]) -> frozenset[str]:
-    """One copy of the keys that many nodes have: few have labels that no other has."""
+    """One copy of a set of label keys, since most nodes have the same keys."""
     return keys
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Identity of a pod, with `job` and `job_uid` of its controlling owner."""
+    """Identity of a pod. `job` and `job_uid`: name and UID of the Job that controls it. `topology`: the label key."""
 
     namespace: str
     name: str
@@ -47,11 +47,11 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Leader(_Record, frozen=True, kw_only=True, gc=False):
-    """The leader pod of an exclusive Job.
+    """The leader pod of a Job with exclusive placement.
 
-    `created` and `since` are RFC 3339: when it was made, and since when the scheduler has found no node (empty: not
-    reported); `reason` is the scheduler's. `node` is empty until the pod is bound. `live`: neither ended nor ending;
-    `succeeded`: ended well, and not deleted.
+    - `created`: when it was created, RFC 3339. `node`: empty until the pod is bound.
+    - `since`, `reason`: since when (RFC 3339) and why the scheduler finds no node; empty: not reported.
+    - `live`: it has neither ended nor is being deleted. `succeeded`: it has succeeded, and is not being deleted.
     """
 
     attempt: int
@@ -69,18 +69,18 @@ class Leader(_Record, frozen=True, kw_only=True, gc=False):
 
     @property
     def uid(self) -> str:
-        """The name, which identifies a leader: it ends with random characters, and nothing is written to leaders."""
+        """The name, which ends with random characters. The real UID is not kept: nothing is written to leaders."""
         return self.name
 
 
 class Follower(_Record, frozen=True, kw_only=True, gc=False):
-    """A follower that has our scheduling gate."""
+    """A follower that has the scheduling gate of exclusive placement."""
 
     uid: str
 
 
 def leader(pod: DetailedPod) -> Leader | None:
-    """The cached record of a pod with completion index 0; None unless its Job is placed exclusively, by affinity."""
+    """The cached record of a leader; None for a pod that is not the leader of a Job placed exclusively by affinity."""
     meta, topology = pod.metadata, pod.metadata.topology
     if topology is None or not meta.leads:
         return None
@@ -121,7 +121,7 @@ def _jobset_labels(meta: PodMeta, topology: str) -> dict[str, str]:
 
 
 def _unscheduled_reason(status: PodStatus) -> tuple[str, str]:
-    """The scheduler's reason and since when, of a pod for which it has found no node."""
+    """The scheduler's reason why it finds no node for a pod, and since when; both empty if it does not say so."""
     scheduled = status.condition("PodScheduled")
     if scheduled is None or scheduled.status != "False":
         return "", ""
@@ -136,15 +136,15 @@ class _NodeMeta(Base, frozen=True, kw_only=True):
 
 
 class NodeMetadata(Base, frozen=True, kw_only=True):
-    """A node of which only metadata was sent."""
+    """A node of which only the metadata was requested."""
 
     metadata: _NodeMeta
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A node with the labels that were asked for: `values` in the order of `asked`, None for an absent label.
+    """A node with some of its labels. `asked`: the keys of labels that are kept. `carries`: the keys of all labels.
 
-    `carries`: the keys of all of its labels.
+    `values`: the values of the labels in the order of `asked`; None for an absent label.
     """
 
     name: str
@@ -159,7 +159,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def uid(self) -> str:
-        """The name: nodes are identified by name here, since nothing is written to them."""
+        """The name. The real UID is not kept: nothing is written to nodes."""
         return self.name
 
     @property
@@ -167,27 +167,27 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self
 
     def label(self, key: str) -> str | None:
-        """The value of a label; None if the node does not carry it, or it was not asked for."""
+        """The value of a label; None if the node does not have the label, or the label is not kept."""
         return self.values[self.asked.index(key)] if key in self.asked else None
 
 
 def node_keeping(kept_keys: Callable[[], tuple[str, ...]]) -> Callable[[NodeMetadata], Node]:
-    """A transform that keeps, of a node's labels, those with the keys that are asked for at that moment."""
+    """A transform that keeps the labels of a node whose keys `kept_keys` returns at that time."""
 
     def to_node(node: NodeMetadata) -> Node:
-        meta, wanted = node.metadata, kept_keys()
+        meta, asked = node.metadata, kept_keys()
         return Node(
             name=meta.name,
             resource_version=meta.resource_version,
             carries=_shared_keys(frozenset(meta.labels)),
-            asked=wanted,
-            values=tuple(_label(meta, key) for key in wanted),
+            asked=asked,
+            values=tuple(_label(meta, key) for key in asked),
         )
 
     return to_node
 
 
 def _label(meta: _NodeMeta, key: str) -> str | None:
-    """One copy of each value; most nodes carry their own name as a label."""
+    """The value of a label, of which one copy is kept. Most nodes have their own name as a label."""
     value = meta.labels.get(key)
     return meta.name if value == meta.name else value and _shared_text(value)

@@ -59,13 +59,13 @@ class StalledTrees:
 def stalled_trees(observed: Observed) -> StalledTrees:
     """The stalled trees according to the caches: their PodGroups never had a condition."""
     js, known = observed.jobset, observed.groups
-    wanted = forest(js)
-    if wanted is None or known is None or not _is_waiting(js):
+    trees_of_set = forest(js)
+    if trees_of_set is None or known is None or not _is_waiting(js):
         return StalledTrees()
     groups_by_name = {group.metadata.name: group for group in (*known.pod_groups, *known.composites)}
     jobs = {job.metadata.name: job for job in observed.jobs}
     trees, ignored, wait = [], None, None
-    for root in wanted.roots:
+    for root in trees_of_set.roots:
         pod_groups = [group for group in root.walk() if not group.composite]
         tree_jobs = {
             name: jobs[name] for group in pod_groups for name, _ in group.jobs if _is_in(group, jobs.get(name))

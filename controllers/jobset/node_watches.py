@@ -46,7 +46,7 @@ class NodeWatches:
         """
         self._client = client
         self._jobsets = jobsets
-        self._to_cached = node_with(frozenset((*ALWAYS, *taints)), others=all_taints)
+        self._to_cached = node_with(frozenset((*ALWAYS, *taints)), keep_others=all_taints)
         self.nodes: Informer[Node] = Informer(
             client,
             NODES,

@@ -61,8 +61,8 @@ def _is_misplaced(pod: DetailedPod, domain: Domain, topology: str, label: NodeLa
         return actual is not None and actual != domain.value
     if pod.awaits_leader:
         return False
-    wanted = pod.spec.node_selector.get(topology)
-    return wanted != domain.value and (wanted is not None or not pod.finds_leader_by_itself(topology))
+    selected = pod.spec.node_selector.get(topology)
+    return selected != domain.value and (selected is not None or not pod.finds_leader_by_itself(topology))
 
 
 def pending_note(leaders: list[Leader]) -> str:

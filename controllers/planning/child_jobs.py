@@ -52,8 +52,8 @@ class Child(msgspec.Struct, frozen=True):
 def as_failed(child: Child, reason: str, message: str, now: str) -> Child:
     """A copy of the Job that has the condition Failed."""
     failure = Condition(type=keys.JOB_FAILED, status="True", reason=reason, message=message, last_transition_time=now)
-    others = (condition for condition in child.job.status.conditions if condition.type != keys.JOB_FAILED)
-    status = msgspec.structs.replace(child.job.status, conditions=(*others, failure))
+    other_conditions = (condition for condition in child.job.status.conditions if condition.type != keys.JOB_FAILED)
+    status = msgspec.structs.replace(child.job.status, conditions=(*other_conditions, failure))
     return msgspec.structs.replace(child, job=msgspec.structs.replace(child.job, status=status))
 
 

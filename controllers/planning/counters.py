@@ -55,9 +55,9 @@ def all_ready(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> bool:
 
 def with_ready_jobs(js: JobSet, status: JobSetStatus) -> JobSetStatus:
     """Add `readyJobs` to a status that is about to be written. A change of `readyJobs` alone does not cause a write."""
-    done = sum([entry.ready + entry.succeeded for entry in status.replicated_jobs_status])
-    wanted = sum([r.replicas for r in js.spec.replicated_jobs])
-    return msgspec.structs.replace(status, ready_jobs=f"{done}/{wanted}")
+    ready_jobs = sum([entry.ready + entry.succeeded for entry in status.replicated_jobs_status])
+    all_jobs = sum([r.replicas for r in js.spec.replicated_jobs])
+    return msgspec.structs.replace(status, ready_jobs=f"{ready_jobs}/{all_jobs}")
 
 
 def pods(js: JobSet) -> int:
@@ -76,16 +76,16 @@ def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int
     seconds.
     """
     js = observed.jobset
-    old, since_last_write = js.status, observed.since_status_write
+    stored, since_last_write = js.status, observed.since_status_write
     related_changes_delay = 0.0 if observed.counts_waited is None else _RELATED_CHANGES_SECONDS - observed.counts_waited
-    if not old.replicated_jobs_status:
+    if not stored.replicated_jobs_status:
         at_once = js.spec.suspend or related_changes_delay <= _NEGLIGIBLE_DELAY or _milestones(js, new, jobs)
-        return 0 if at_once or not _only_begins(old, new) else related_changes_delay
-    if (old.conditions, old.restarts) != (new.conditions, new.restarts):
+        return 0 if at_once or not _only_begins(stored, new) else related_changes_delay
+    if (stored.conditions, stored.restarts) != (new.conditions, new.restarts):
         return 0
-    if _without_counts(old) != _without_counts(new):
+    if _without_counts(stored) != _without_counts(new):
         return 0
-    if since_last_write is None or _milestones(js, new, jobs) - _milestones(js, old, jobs):
+    if since_last_write is None or _milestones(js, new, jobs) - _milestones(js, stored, jobs):
         return 0
     interval = min(max(jobs / _JOBS_PER_SECOND_OF_DELAY, _SHORTEST_DELAY), _LONGEST_DELAY)
     interval = max(interval, min(agents / _AGENTS_PER_SECOND_OF_DELAY, _LONGEST_DELAY_WITH_AGENTS))

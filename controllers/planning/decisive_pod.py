@@ -105,10 +105,10 @@ def candidates(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> tupl
     again.
     """
     deleting = [pod for pod in pods if pod.deleting]
-    first_failures = (_first_failed(some) for some in (pods, deleting, without_victims(job, pods)))
+    first_failures = (_first_failed(subset) for subset in (pods, deleting, without_victims(job, pods)))
     refused = sorted((pod for pod in pods if pod.why and not pod.ends), key=_end_order)[:1]
-    kept = (*_up_to_decisive(job, rjob, pods), *(pod for pod, _ in filter(None, first_failures)), *refused)
-    return tuple({pod.name: pod for pod in kept}.values())
+    candidate_pods = (*_up_to_decisive(job, rjob, pods), *(pod for pod, _ in filter(None, first_failures)), *refused)
+    return tuple({pod.name: pod for pod in candidate_pods}.values())
 
 
 def candidates_of(js: JobSet, jobs: Iterable[Job]) -> Callable[[str, Sequence[FailedPod]], Sequence[FailedPod]]:
@@ -154,8 +154,8 @@ def _up_to_decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) ->
 def container_of(job: Job, pod: FailedPod, name: str) -> Ended | None:
     """The failed container of a pod: the one that the Job's message names, else `name`, else the first that failed."""
     match = _failure_match(job)
-    wanted = (match["container"] if match else "") or name
-    return next((end for end in pod.ends if end.container == wanted), None) or _first(pod.ends)
+    container_name = (match["container"] if match else "") or name
+    return next((end for end in pod.ends if end.container == container_name), None) or _first(pod.ends)
 
 
 def matches_pod(rule: FailurePolicyRule, pod: FailedPod) -> bool:

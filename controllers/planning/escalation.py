@@ -21,7 +21,7 @@ GATE = "JobSetFailureEscalation"
 
 def actions_of(rule: FailurePolicyRule) -> list[FailureAction]:
     """The actions of the rule, by step."""
-    return [action_of(rule.action), *(action_of(each.action) for each in rule.then)]
+    return [action_of(rule.action), *(action_of(entry.action) for entry in rule.then)]
 
 
 def step_of(rule: FailurePolicyRule, stored: Sequence[RuleStep], now: str) -> int:

@@ -79,15 +79,15 @@ def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, to_blame: Mappi
     if not to_blame:
         return
     js = msgspec.structs.replace(ctx.js, status=draft.status)
-    before = {node.name for node in nodes_to_avoid(js, ctx.now)}
+    avoided_before = {node.name for node in nodes_to_avoid(js, ctx.now)}
     nodes = {node.name: node for node in recent_failures(js, ctx.now)}
     for name, blame in sorted(to_blame.items()):
         old = nodes.pop(name, FailedNode(name=name))
         nodes[name] = old if old.last_time == ctx.now else _failed_again(old, blame, policy, ctx.now)
     draft.update(failed_nodes=tuple(nodes.values())[-MAX_FAILED_NODES:])
-    after = nodes_to_avoid(msgspec.structs.replace(js, status=draft.status), ctx.now)
-    for node in after:
-        if node.name not in before:
+    avoided_now = nodes_to_avoid(msgspec.structs.replace(js, status=draft.status), ctx.now)
+    for node in avoided_now:
+        if node.name not in avoided_before:
             location = f" and its domain {node.domain}" if node.domain else ""
             note = f"pods of Jobs that are created from now on keep away from node {node.name}{location}: {node.reason}"
             draft.event("Normal", "AvoidsNode", note)

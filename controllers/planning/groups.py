@@ -100,13 +100,13 @@ def decide(
     if js.spec.scheduling is not None and grouped_jobs(js) > MAX_JOBS:
         message = f"no Job is created: a JobSet with spec.scheduling may have {MAX_JOBS} Jobs, split it"
         return GroupPlan(None, state=(False, "TooManyJobs", message), startable=frozenset(), settled=False)
-    wanted = forest(js)
-    if known is None or wanted is None:
-        return GroupPlan(wanted, () if known is None else OwnedGroups.from_known(known).removals(workload=True))
-    unavailable = _why_unavailable(wanted, known)
+    wanted_forest = forest(js)
+    if known is None or wanted_forest is None:
+        return GroupPlan(wanted_forest, () if known is None else OwnedGroups.from_known(known).removals(workload=True))
+    unavailable = _why_unavailable(wanted_forest, known)
     if unavailable is not None:
-        return _without_api(js, wanted, *unavailable, required=known.required)
-    ctx = group_context(js, wanted, OwnedGroups.from_known(known), children, leftovers)
+        return _without_api(js, wanted_forest, *unavailable, required=known.required)
+    ctx = group_context(js, wanted_forest, OwnedGroups.from_known(known), children, leftovers)
     if js.spec.suspend:
         return _free_groups(ctx)
     if any(_is_ungrouped(ctx, child) for child in ctx.active.values()):
@@ -120,22 +120,22 @@ def release_groups(known: KnownGroups | None) -> tuple[Action, ...]:
     return () if known is None else OwnedGroups.from_known(known).removals(workload=False)
 
 
-def _why_unavailable(wanted: Forest, known: KnownGroups) -> tuple[str, str] | None:
+def _why_unavailable(wanted_forest: Forest, known: KnownGroups) -> tuple[str, str] | None:
     """Reason and message if groups cannot be created, else None."""
     if known.error is not None:
         return known.error
-    missing = lacking(wanted, known.served)
+    missing = lacking(wanted_forest, known.served)
     return (missing.reason, missing.message) if missing else None
 
 
-def _without_api(js: JobSet, wanted: Forest, reason: str, message: str, *, required: bool) -> GroupPlan:
+def _without_api(js: JobSet, wanted_forest: Forest, reason: str, message: str, *, required: bool) -> GroupPlan:
     """The plan if the API server lacks something: Jobs wait or, if groups are not `required`, run without groups."""
     if reason == "Discovering" and any(c.type == keys.GROUPS_READY for c in js.status.conditions):
         # The manager has just started. In a moment it knows whether the stored condition is still true.
-        return GroupPlan(wanted, startable=frozenset(), settled=False)
+        return GroupPlan(wanted_forest, startable=frozenset(), settled=False)
     if required or reason in {"Discovering", "NameConflict"}:
         state = False, reason, f"no Job is created: {message}"
-        return GroupPlan(wanted, state=state, startable=frozenset(), settled=reason != "Discovering")
+        return GroupPlan(wanted_forest, state=state, startable=frozenset(), settled=reason != "Discovering")
     message = f"{message}. The Jobs run without groups, as scheduling.whenUnavailable is Ignore"
     return GroupPlan(None, state=(False, reason, message))
 

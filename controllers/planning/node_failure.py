@@ -99,10 +99,10 @@ def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: 
 
 def _has_all_pods(job: Job) -> bool:
     """Whether the Job has all pods that it wants now. Pods that are being deleted are not active."""
-    wanted = pods_at_once(job.spec)
+    wanted_pods = pods_at_once(job.spec)
     if job.spec.completions is not None:
-        wanted = min(wanted, job.spec.completions - job.status.succeeded)
-    return not job.doomed and job.status.active >= wanted
+        wanted_pods = min(wanted_pods, job.spec.completions - job.status.succeeded)
+    return not job.doomed and job.status.active >= wanted_pods
 
 
 def _is_replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodOnTaintedNode) -> bool:

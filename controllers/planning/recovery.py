@@ -33,22 +33,23 @@ def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
         return status if status.recovery is None else replace(status, recovery=None)
     if status.execution_attempts is None or stored.terminal_state:
         return status
-    old = stored.recovery or Recovery()
+    old_times = stored.recovery or Recovery()
     runs, begins = _runs(ctx, status), status.execution_attempts != stored.execution_attempts
     restarts = _restarts(stored, status) and not _is_planned(stored, status)
     failed = _failed_at(ctx) if restarts or status.terminal_state == keys.FAILED else ""
-    is_same = old.running == runs and old.since and status.spares == stored.spares
+    is_same = old_times.running == runs and old_times.since and status.spares == stored.spares
     is_same = is_same and not (begins or restarts or status.terminal_state or ctx.js.spec.suspend)
-    new = old if is_same else _count_seconds(old, failed, now, sum(entry.ready for entry in stored.spares))
+    new = old_times if is_same else _count_seconds(old_times, failed, now, sum(entry.ready for entry in stored.spares))
     if not is_same:
         is_counting = not (ctx.js.spec.suspend or status.terminal_state)
-        since = old.since if elapsed_seconds(now, old.since) else now  # the clock of another process was ahead
+        # The clock of another process may have been ahead.
+        since = old_times.since if elapsed_seconds(now, old_times.since) else now
         new = replace(new, running=runs, since=since if is_counting else "")
     was_over = _is_over(new)
     if not (was_over or ctx.js.spec.suspend):
         new = replace(new, attempts=(*new.attempts[:-1], _with_progress(ctx, new.attempts[-1], runs=runs)))
     if begins or (restarts and was_over):
-        since = failed or _lost_since(old, now) if restarts else _started_at(ctx)
+        since = failed or _lost_since(old_times, now) if restarts else _started_at(ctx)
         new = _begin(new, status.execution_attempts, since, now, restarts=restarts)
         if runs and not restarts:
             new = replace(new, attempts=(*new.attempts[:-1], _with_progress(ctx, new.attempts[-1], runs=runs)))
@@ -95,8 +96,8 @@ def _restarts(old: JobSetStatus, new: JobSetStatus) -> bool:
 
 def _is_planned(old: JobSetStatus, new: JobSetStatus) -> bool:
     """Whether the restart moves the set off nodes in maintenance, or changes its size. It then counts as a start."""
-    last = new.last_restart
-    return last is not None and last.reason in {MAINTENANCE, REDUCED, RESIZED, RESTORED} and new.restarts > old.restarts
+    restart, reasons = new.last_restart, {MAINTENANCE, REDUCED, RESIZED, RESTORED}
+    return restart is not None and restart.reason in reasons and new.restarts > old.restarts
 
 
 def _single_restarts(status: JobSetStatus) -> int:
@@ -118,27 +119,27 @@ def _failures(ctx: Context) -> Iterator[str]:
     yield from (failed.since for failed in failed_by_pods(ctx).values())
 
 
-def _count_seconds(old: Recovery, failed: str, now: str, spares: int) -> Recovery:
+def _count_seconds(times: Recovery, failed: str, now: str, spares: int) -> Recovery:
     """The times, to which the seconds until now are added. `spares`: how many spares were ready.
 
     All seconds after the time of a failure are lost, even before the failure was noticed.
     """
-    until_now = elapsed_seconds(old.since, now)
-    until_failure = min(elapsed_seconds(old.since, failed), until_now) if failed else until_now
-    newly_running = until_failure if old.running else 0
-    running, lost = old.running_seconds + newly_running, old.lost_seconds + until_now - newly_running
-    attempts = old.attempts
+    until_now = elapsed_seconds(times.since, now)
+    until_failure = min(elapsed_seconds(times.since, failed), until_now) if failed else until_now
+    newly_running = until_failure if times.running else 0
+    running, lost = times.running_seconds + newly_running, times.lost_seconds + until_now - newly_running
+    attempts = times.attempts
     if attempts:
         last = attempts[-1]
         attempts = (*attempts[:-1], replace(last, running_seconds=last.running_seconds + newly_running))
-    spare = old.spare_seconds + until_now * spares
-    new = replace(old, running_seconds=running, lost_seconds=lost, spare_seconds=spare, attempts=attempts)
+    spare = times.spare_seconds + until_now * spares
+    new = replace(times, running_seconds=running, lost_seconds=lost, spare_seconds=spare, attempts=attempts)
     return replace(new, goodput=goodput(running, lost))
 
 
-def _lost_since(old: Recovery, now: str) -> str:
+def _lost_since(times: Recovery, now: str) -> str:
     """Since when the set has not run, if no failure is known."""
-    return now if old.running or not old.since else old.since
+    return now if times.running or not times.since else times.since
 
 
 def _started_at(ctx: Context) -> str:

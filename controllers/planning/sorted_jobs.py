@@ -57,11 +57,11 @@ class SortedJobs:
         differences = _differences(self._jobs, jobs)
         if differences is None:
             return None
-        before, after = differences
-        if not before and not after:
+        old_jobs, new_jobs = differences
+        if not old_jobs and not new_jobs:
             return last_sorted
         return _replace_jobs(
-            last_sorted, sort_jobs(js, before, layout, gates), sort_jobs(js, after, layout, gates), layout
+            last_sorted, sort_jobs(js, old_jobs, layout, gates), sort_jobs(js, new_jobs, layout, gates), layout
         )
 
 

@@ -74,9 +74,11 @@ def spare_counts(observed: Observed, js: JobSet, children: ChildJobs) -> tuple[S
     for spares in observed.spares:
         name, indexes = spares.group.name, Indexes() if is_over else wanted_indexes(js, children, spares.group)
         ready = sum(index in indexes and holds_room(job) for index, job in by_index(js.metadata.name, spares).items())
-        old = stored.get(name, SpareStatus(name=name))
-        promised, missing = () if is_over else old.promised_to, len(indexes) - ready
-        entries.append(SpareStatus(name=name, ready=ready, missing=missing, used=old.used, promised_to=promised))
+        stored_entry = stored.get(name, SpareStatus(name=name))
+        promised, missing = () if is_over else stored_entry.promised_to, len(indexes) - ready
+        entries.append(
+            SpareStatus(name=name, ready=ready, missing=missing, used=stored_entry.used, promised_to=promised)
+        )
     return tuple(entries)
 
 

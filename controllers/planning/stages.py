@@ -59,8 +59,8 @@ class Stages:
         counts = self._counts.get(name)
         if counts is None:
             return False
-        done = counts.ready + counts.succeeded - self._tally(name).halting
-        return counts.started or done == self._replicas[name] or name in self._passed
+        ready_or_succeeded = counts.ready + counts.succeeded - self._tally(name).halting
+        return counts.started or ready_or_succeeded == self._replicas[name] or name in self._passed
 
     def may_start(self, rjob: ReplicatedJob) -> bool:
         """Whether the ReplicatedJob runs already, or its stage is released, or its dependencies are met."""

@@ -42,13 +42,13 @@ KINDS = {
 }
 
 
-def summary(js: JobSet, decided: Plan) -> str:
+def summary(js: JobSet, plan: Plan) -> str:
     """A line such as `create 4 Jobs; Suspended=False (ResumeJobs: jobset is resumed)`; "" if only counts change."""
-    changes = [_actions(decided.actions), *_conditions(js, decided), *_restarts(js, decided)]
-    parts = [change for change in changes if change]
-    condition_messages = {condition.message for condition in _changed_conditions(js, decided)}
-    parts += [f"{event.reason}: {event.note}" for event in decided.events if event.note not in condition_messages]
-    line = "; ".join(parts)
+    changes = [_actions(plan.actions), *_conditions(js, plan), *_restarts(js, plan)]
+    texts = [change for change in changes if change]
+    condition_messages = {condition.message for condition in _changed_conditions(js, plan)}
+    texts += [f"{event.reason}: {event.note}" for event in plan.events if event.note not in condition_messages]
+    line = "; ".join(texts)
     return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}..."
 
 
@@ -71,19 +71,23 @@ def _kind(action: Action) -> tuple[str, str]:
     return KINDS[type(action)]
 
 
-def _conditions(js: JobSet, decided: Plan) -> Iterator[str]:
-    for condition in _changed_conditions(js, decided):
+def _conditions(js: JobSet, plan: Plan) -> Iterator[str]:
+    for condition in _changed_conditions(js, plan):
         yield f"{condition.type}={condition.status} ({condition.reason}: {condition.message})"
 
 
-def _changed_conditions(js: JobSet, decided: Plan) -> list[Condition]:
+def _changed_conditions(js: JobSet, plan: Plan) -> list[Condition]:
     """Conditions of the new status that the stored one does not have, or has with another status or reason."""
-    if decided.status is None:
+    if plan.status is None:
         return []
-    before = {(each.type, each.status, each.reason) for each in js.status.conditions}
-    return [each for each in decided.status.conditions if (each.type, each.status, each.reason) not in before]
+    stored = {(condition.type, condition.status, condition.reason) for condition in js.status.conditions}
+    return [
+        condition
+        for condition in plan.status.conditions
+        if (condition.type, condition.status, condition.reason) not in stored
+    ]
 
 
-def _restarts(js: JobSet, decided: Plan) -> Iterator[str]:
-    if decided.status is not None and decided.status.restarts != js.status.restarts:
-        yield f"restart {decided.status.restarts}"
+def _restarts(js: JobSet, plan: Plan) -> Iterator[str]:
+    if plan.status is not None and plan.status.restarts != js.status.restarts:
+        yield f"restart {plan.status.restarts}"

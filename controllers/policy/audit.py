@@ -74,7 +74,7 @@ class PolicyAudits:
         last_start = -self._every
         audited_policies: tuple[tuple[str, int], ...] = ()
         while True:
-            policies = tuple((each.metadata.uid, each.metadata.generation) for each in self._source.in_force)
+            policies = tuple((policy.metadata.uid, policy.metadata.generation) for policy in self._source.in_force)
             pause = self._every if policies == audited_policies else min(AUDIT_AFTER_CHANGE, self._every)
             if policies and asyncio.get_running_loop().time() - last_start >= pause:
                 last_start, audited_policies = asyncio.get_running_loop().time(), policies

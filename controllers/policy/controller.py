@@ -142,7 +142,7 @@ class PolicyReconciler:
 
     async def _policy(self, name: str) -> None:
         policies = self.source.in_force
-        policy = next((each for each in policies if each.metadata.name == name), None)
+        policy = next((policy for policy in policies if policy.metadata.name == name), None)
         if policy is None:
             return
         stored = await self._client.get(JOBSET_POLICIES, name, type=StoredPolicy)
@@ -152,7 +152,7 @@ class PolicyReconciler:
             return
         written_status = {
             "observedGeneration": status.observed_generation,
-            "conditions": [msgspec.to_builtins(each) for each in status.conditions],
+            "conditions": [msgspec.to_builtins(condition) for condition in status.conditions],
         }
         body = {"metadata": {"resourceVersion": stored.metadata.resource_version}, "status": written_status}
         await self._client.patch(JOBSET_POLICIES, name, body, subresource="status")

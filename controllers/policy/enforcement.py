@@ -132,7 +132,7 @@ class Enforcement:
     ) -> bool:
         """Apply the objects of all policies, and delete all other objects. A policy that fails keeps its objects."""
         circumstances = Circumstances(self._trusted, exceptions, self._now())
-        wanted: set[Key] = set()
+        wanted_keys: set[Key] = set()
         failed: set[str] = set()
         states: dict[str, EnforcementState] = {}
         try:
@@ -148,7 +148,7 @@ class Enforcement:
             name = policy.metadata.name
             try:
                 bodies = list(enforced_objects(policy, policies, circumstances, self._gates))
-                wanted.update(map(_key, bodies))
+                wanted_keys.update(map(_key, bodies))
                 for body in bodies:
                     await self._store(body, self._stored, reapply=reapply)
                 states[name] = APPLIED if bodies else NOTHING
@@ -159,7 +159,7 @@ class Enforcement:
         self._set_states(
             {each.metadata.name: states[each.metadata.name] for each in policies if each.spec.is_enforced_by_api_server}
         )
-        for key in [key for key in self._stored if key not in wanted and key[1] not in failed]:
+        for key in [key for key in self._stored if key not in wanted_keys and key[1] not in failed]:
             try:
                 await self._remove(key)
             except (KubeError, TimeoutError) as error:

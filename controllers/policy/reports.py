@@ -43,8 +43,8 @@ class PolicyReports:
     async def _write(self, audit: Audit) -> None:
         policies = {policy.metadata.name: policy for policy in audit.policies}
         stored = {
-            (each.metadata.namespace, each.metadata.name): each.metadata
-            async for each in self._client.pages(
+            (stored_report.metadata.namespace, stored_report.metadata.name): stored_report.metadata
+            async for stored_report in self._client.pages(
                 REPORTS, type=StoredMeta, label_selector=f"{REPORT_LABEL}=true", accept=METADATA_LIST
             )
         }

@@ -15,7 +15,7 @@ def create_claims(ctx: Context) -> Partial:
     if not ctx.creates or not ctx.js.spec.volume_claim_policies:
         return NOTHING
     mounted = ctx.stages.mounted_volumes()
-    wanted = [
+    wanted_claims = [
         (volume_claim_name(template["metadata"]["name"], ctx.js.metadata.name), policy, template)
         for policy in ctx.js.spec.volume_claim_policies
         for template in policy.templates
@@ -24,7 +24,7 @@ def create_claims(ctx: Context) -> Partial:
     return Partial(
         actions=tuple(
             CreateClaim(name, build_volume_claim(ctx.js, policy, template))
-            for name, policy, template in wanted
+            for name, policy, template in wanted_claims
             if name not in ctx.observed.claims
         )
     )

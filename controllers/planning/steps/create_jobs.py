@@ -121,14 +121,14 @@ def _warn_of_unreadable(ctx: Context, draft: StatusDraft, names_by_index: _JobNa
 
 def _wanted_names(ctx: Context, names: Collection[str]) -> _JobNames:
     """Those of the names that the set wants for its own Jobs."""
-    wanted: dict[str, dict[int, str]] = {}
+    names_by_index: dict[str, dict[int, str]] = {}
     rjobs = {job_name_prefix(ctx.js.metadata.name, rjob.name): rjob for rjob in ctx.js.spec.replicated_jobs if names}
     for name in names:
         *_, text = name.rpartition("-")
         rjob, index = rjobs.get(name.removesuffix(text)), integer(text)
         if rjob is not None and index is not None and 0 <= index < rjob.replicas and text == str(index):
-            wanted.setdefault(rjob.name, {})[index] = name
-    return wanted
+            names_by_index.setdefault(rjob.name, {})[index] = name
+    return names_by_index
 
 
 def _report_order(draft: StatusDraft, *, is_complete: bool) -> None:

@@ -23,5 +23,5 @@ def _surplus(ctx: Context, spares: Spares) -> list[Job]:
     """The Jobs of spares whose index is not wanted, or whose label or name does not fit."""
     jobs = by_index(ctx.js.metadata.name, spares)
     indexes = wanted_indexes(ctx.js, ctx.children, spares.group)
-    wanted = {job.metadata.uid for index, job in jobs.items() if index in indexes}
-    return [job for job in spares.jobs if job.metadata.uid not in wanted]
+    wanted_uids = {job.metadata.uid for index, job in jobs.items() if index in indexes}
+    return [job for job in spares.jobs if job.metadata.uid not in wanted_uids]

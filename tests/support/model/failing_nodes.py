@@ -18,7 +18,7 @@ from dev.simulator.api_server import ApiServer
 NS = "ns"
 DRAIN = "drain"
 """The taint by which model sets leave a node."""
-node_record = node_with(frozenset(ALWAYS), others=True)
+node_record = node_with(frozenset(ALWAYS), keep_others=True)
 
 
 def node_of(content: dict[str, Any]) -> Node:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from dev import local
-from dev.bench import managers, once, plots, report, run, runs, show
+from dev.bench import managers, once, report, run, runs, show
 from dev.bench.ending import unwound_by_sigterm
 from dev.bench.output import command_line, machine, names_among, positive, print_result, revision
 from dev.cluster.errors import DevclusterError
@@ -36,6 +36,8 @@ def main() -> int:
     except (DevclusterError, local.LocalError) as error:
         print(error, file=sys.stderr)
         return 1
+    from dev.bench import plots  # noqa: PLC0415 (matplotlib, which no measurement needs)
+
     for path in plots.draw(results, options.again.parent if options.again else options.out):
         say(f"drawn: {path}")
     print_result(options.output, results, lambda results: show.show(results, calls=options.calls))

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from dev.bench import plots, report
+from dev.bench import report
 from dev.cluster.progress import say
 from kube.model.meta import JSON
 
@@ -80,6 +80,8 @@ def main() -> int:
             parser.error(f"{wanted} is of another scale than 1 or of other managers: it cannot be compared")
         day = time.strftime("%Y-%m-%d", time.localtime(wanted.stat().st_mtime))
         add(FILE, line(results, day))
+    from dev.bench import plots  # noqa: PLC0415 (matplotlib, which only pictures need)
+
     say(f"drawn: {plots.draw_ratios(ratios(read(FILE)), PICTURES)}")
     return 0
 

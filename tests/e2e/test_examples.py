@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 def jobset_in(path: Path) -> str:
     """The name of the JobSet that a file has; "" if it has none, as policies."""
-    documents = filter(None, yaml.safe_load_all(path.read_text(encoding="utf-8")))
+    documents = filter(None, yaml.load_all(path.read_text(encoding="utf-8"), yaml.CSafeLoader))
     return next((body["metadata"]["name"] for body in documents if body["kind"] == "JobSet"), "")
 
 

@@ -75,7 +75,9 @@ def _of_job_controller(key: str) -> bool:
     return key.removeprefix("batch.kubernetes.io/") in {"controller-uid", "job-name"}
 
 
-@pytest.mark.parametrize("body", [yaml.safe_load(EXAMPLE.read_text()), EVERYTHING], ids=["training", "everything"])
+@pytest.mark.parametrize(
+    "body", [yaml.load(EXAMPLE.read_text(), yaml.CSafeLoader), EVERYTHING], ids=["training", "everything"]
+)
 def test_rendered_children_are_those_that_are_created(sets, body):
     name = body["metadata"]["name"]
     sets.apply(body)

@@ -12,7 +12,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
 # The parser of PyYAML reads the key `on` as true.
-WORKFLOW: dict[Any, Any] = yaml.safe_load(TEXT)
+WORKFLOW: dict[Any, Any] = yaml.load(TEXT, yaml.CSafeLoader)
 JOBS = WORKFLOW["jobs"]
 STEPS = [(name, step) for name, job in JOBS.items() for step in job["steps"]]
 SCRIPTS = [step["run"] for _, step in STEPS if "run" in step]

@@ -6,7 +6,7 @@ import json
 import pytest
 from rich.console import Console
 
-from dev.bench import goals, output, plots, report, show
+from dev.bench import goals, output, report, show
 from dev.bench.goals import Goal
 from dev.bench.report import Spread
 
@@ -241,6 +241,8 @@ def test_everything_is_printed_with_what_failed(monkeypatch):
 
 
 def test_pictures_are_drawn_the_same_each_time(tmp_path):
+    from dev.bench import plots  # noqa: PLC0415 (matplotlib, which few tests need)
+
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         paths = plots.draw(whole(), tmp_path / folder)
@@ -252,4 +254,6 @@ def test_pictures_are_drawn_the_same_each_time(tmp_path):
 
 
 def test_nothing_is_drawn_of_nothing(tmp_path):
+    from dev.bench import plots  # noqa: PLC0415 (matplotlib, which few tests need)
+
     assert plots.draw(results(), tmp_path) == []

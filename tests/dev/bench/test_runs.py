@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from dev.bench import plots, runs
+from dev.bench import runs
 from tests.dev.bench.test_report import FLOOR, OURS, phase, results, turn
 
 
@@ -44,6 +44,8 @@ def test_lines_are_added_in_order(tmp_path):
 
 
 def test_the_picture_in_the_docs_is_that_of_all_runs(tmp_path):
+    from dev.bench import plots  # noqa: PLC0415 (matplotlib, which few tests need)
+
     kept = runs.ratios(runs.read(runs.FILE))
     assert kept
     drawn = plots.draw_ratios(kept, tmp_path)

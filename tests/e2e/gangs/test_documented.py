@@ -19,8 +19,11 @@ from tests.support.pages.files import ROOT, yaml_blocks
 
 JSON = dict[str, Any]
 LABELS = {"example.com/superslice": SUPERSLICE, "example.com/cube": CUBE, "topology.kubernetes.io/zone": ZONE}
-PAGE = [yaml.safe_load(text) for text in yaml_blocks(ROOT / "docs/concepts/gang-patterns.md")]
-EXAMPLES = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "examples/gangs").glob("*.yaml"))}
+PAGE = [yaml.load(text, yaml.CSafeLoader) for text in yaml_blocks(ROOT / "docs/concepts/gang-patterns.md")]
+EXAMPLES = {
+    path.stem: yaml.load(path.read_text(), yaml.CSafeLoader)
+    for path in sorted((ROOT / "examples/gangs").glob("*.yaml"))
+}
 TOO_LARGE = "tpu-slices"
 """It needs 256 nodes: test_superslices.py has that shape of that size."""
 SMALL = [*PAGE, *(body for name, body in EXAMPLES.items() if name != TOO_LARGE)]

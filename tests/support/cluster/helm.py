@@ -13,8 +13,8 @@ import yaml
 from manifests import files
 
 CHART = files.ROOT.parent / files.CHART
-GO_USER: dict[str, Any] = yaml.safe_load(
-    (Path(__file__).parents[2] / "manifests/data/go-chart-values.yaml").read_text()
+GO_USER: dict[str, Any] = yaml.load(
+    (Path(__file__).parents[2] / "manifests/data/go-chart-values.yaml").read_text(), yaml.CSafeLoader
 )
 """The values of a user of the Go project's chart."""
 

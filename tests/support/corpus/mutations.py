@@ -22,7 +22,9 @@ VALUES = (
 )  # fmt: skip
 
 
-_TRAINING: JSON = yaml.safe_load((Path(__file__).parents[2] / "manifests" / "data" / "training.yaml").read_text())
+_TRAINING: JSON = yaml.load(
+    (Path(__file__).parents[2] / "manifests" / "data" / "training.yaml").read_text(), yaml.CSafeLoader
+)
 
 
 def training() -> JSON:

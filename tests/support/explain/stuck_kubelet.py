@@ -9,7 +9,7 @@ from diagnose.facts import Facts
 from tests.support.explain.objects import event, facts, lease, made, pod_of
 from tests.support.explain.stuck import JSON, POD, TABLE, Stuck, a_set, started
 
-SITUATIONS: list[JSON] = yaml.safe_load(Path(__file__).with_name("kubelet.yaml").read_text("utf-8"))
+SITUATIONS: list[JSON] = yaml.load(Path(__file__).with_name("kubelet.yaml").read_text("utf-8"), yaml.CSafeLoader)
 
 
 def status_of(situation: JSON) -> JSON:

@@ -251,13 +251,10 @@ def _write_state(plan: Plan) -> None:
     layout.record.write_text(plan.as_json())
     for folder in (layout.pki, layout.config, layout.logs, layout.etcd):
         folder.mkdir(mode=0o700)
-    authority, etcd_authority = pki.new_authority("kubernetes"), pki.new_authority("etcd")
+    authority = pki.new_authority("kubernetes")
     pairs = {
         "ca": authority,
-        "etcd-ca": etcd_authority,
         "serving": pki.issue_serving(authority, "kube-apiserver"),
-        "etcd": pki.issue_serving(etcd_authority, "etcd"),
-        "etcd-client": pki.issue_client(etcd_authority, "kube-apiserver"),
         KUBELET_CLIENT: pki.issue_client(authority, KUBELET_CLIENT, ["system:masters"]),
         **{name: pki.issue_client(authority, user, groups) for name, (user, groups) in CLIENTS.items()},
     }

@@ -80,7 +80,7 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def cluster(layout: Layout) -> Cluster:
-    ports = dict.fromkeys(("etcd", "etcd-peer", "kube-apiserver"), 1)
+    ports = dict.fromkeys(("etcd", "kube-apiserver"), 1)
     return Cluster(Plan(ClusterSpec(name="demo", profile="api"), layout, Path("/nowhere"), ports))
 
 

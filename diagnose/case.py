@@ -31,7 +31,7 @@ class Case:
     - `leaders`: pods with index 0; `followers`: other live pods; `failed`: failed pods that are not being deleted.
     - `pod_warnings`: Warnings that kubelets still repeat, by the name of the pod.
     - `forest`: the groups of spec.scheduling; None without groups, or if the Jobs are not known.
-    - `shortage`: a finding about a resource of which the set requests more than all nodes have; None if unknown, too.
+    - `shortage`: the finding about a resource of which the set requests more than all nodes have, if it is known.
     - `in_use`: a cache of findings about nodes in use, by the shape of a pod and the name of the resource.
     """
 
@@ -69,12 +69,12 @@ class Case:
             event
             for event in self.facts.warnings
             if not (self.facts.service_made and event.reason == SERVICE_CREATION_FAILED)
-            and (event.regarding.uid == uid or (not event.regarding.uid and self._newer(event)))
+            and (event.regarding.uid == uid or (not event.regarding.uid and self._is_newer_than_set(event)))
             and (age := seconds_since(event.last, self.facts.now)) is not None
             and age <= RECENT
         ]
 
-    def without_effect(self, gate: str) -> bool:
+    def has_gate_warning(self, gate: str) -> bool:
         """Whether the manager has warned that this feature gate, which a field of the set needs, is off."""
         return any(event.reason == "FeatureGateDisabled" and gate in event.note for event in self.recent_warnings)
 
@@ -84,10 +84,14 @@ class Case:
 
         Events that are older than the JobSet are left out: they are about pods of an earlier JobSet of this name.
         """
-        return [event for event in self.facts.ends if not event.note.startswith("Cancelling") and self._newer(event)]
+        return [
+            event
+            for event in self.facts.ends
+            if not event.note.startswith("Cancelling") and self._is_newer_than_set(event)
+        ]
 
-    def _newer(self, event: SeenEvent) -> bool:
-        """Whether the event last happened after the JobSet was created."""
+    def _is_newer_than_set(self, event: SeenEvent) -> bool:
+        """Whether the event last happened after the creation of the JobSet; True if this is not known."""
         jobset_age = seconds_since(self.facts.jobset.metadata.creation_timestamp or "", self.facts.now)
         event_age = seconds_since(event.last, self.facts.now)
         return jobset_age is None or event_age is None or event_age <= jobset_age

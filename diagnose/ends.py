@@ -30,6 +30,7 @@ _STATES = {
     OUT_OF_SERVICE: "out of service",
     "node.kubernetes.io/not-ready": "not ready",
 }
+"""Keys of taints on nodes that have failed, and the fault in words."""
 
 
 def end_words(event: SeenEvent) -> str:
@@ -89,16 +90,16 @@ def failed_nodes(case: Case, unexplained: frozenset[str]) -> Iterator[KeyedFindi
     for child in case.unready_jobs(unexplained):
         for pod in case.pods_of(child):
             if pod.is_silent and (node := pod.spec.node_name) in case.facts.nodes_by_name:
-                state, since = _state(case.facts.nodes_by_name[node])
+                state, since = _node_fault(case.facts.nodes_by_name[node])
                 if state:
                     message = f"Job {child.name}: pod {pod.name} is on node {node}, {state}"
-                    fix = f"if the node is off for good: {_end_pods_on(case, node)}"
-                    finding = Finding(Level.FAULT, "node-failed", message, _handling(case, since), fix, since)
+                    fix = f"if the node is off for good: {_pod_deletion_command(case, node)}"
+                    finding = Finding(Level.FAULT, "node-failed", message, _policy_findings(case, since), fix, since)
                     yield KeyedFinding(child.name, (node, state), finding)
                     break
 
 
-def _state(node: SeenNode | None) -> tuple[str, str]:
+def _node_fault(node: SeenNode | None) -> tuple[str, str]:
     """The fault of a node, as a relative clause, and since when; both empty if the node has no fault."""
     if node is None:
         return "which does not exist any more", ""
@@ -106,7 +107,7 @@ def _state(node: SeenNode | None) -> tuple[str, str]:
     return next(((f"which is {word}", times[key]) for key, word in _STATES.items() if key in times), ("", ""))
 
 
-def _end_pods_on(case: Case, node: str) -> str:
+def _pod_deletion_command(case: Case, node: str) -> str:
     """The command that deletes all pods of the set on a node."""
     meta = case.facts.jobset.metadata
     return (
@@ -115,14 +116,14 @@ def _end_pods_on(case: Case, node: str) -> str:
     )
 
 
-def _handling(case: Case, since: str) -> tuple[Finding, ...]:
+def _policy_findings(case: Case, since: str) -> tuple[Finding, ...]:
     """The finding about what the failure policy does about a node that has failed at `since`."""
     policy, fix = policy_of(case.facts.jobset), ""
     seconds_left = _time_left(case, since)
     limit = f"spec.failurePolicy.nodeFailure.afterSeconds is {policy.after_seconds if policy else 0}"
     if policy is None:
         message = "spec.failurePolicy.nodeFailure is not set: nothing is done about it"
-    elif case.without_effect(GATE):
+    elif case.has_gate_warning(GATE):
         message, fix = f"nothing is done about it: the manager runs without the feature gate {GATE}", _WITH_GATE
     elif seconds_left is None:
         message, fix = f"no manager has acted on it: {limit}", _WITH_GATE
@@ -148,10 +149,10 @@ def _time_left(case: Case, since: str) -> float | None:
 
 def deletion_delays(case: Case) -> tuple[Finding, ...]:
     """Findings about pods that delay a restart, as their node does not end them, or as they take long to end."""
-    return (*_node_findings(case, case.facts.ending), *_ending(case, case.facts.ending))
+    return (*_node_findings(case, case.facts.ending), *_ending_pod_findings(case, case.facts.ending))
 
 
-def _ending(case: Case, pods: Iterable[SeenPod]) -> Iterator[Finding]:
+def _ending_pod_findings(case: Case, pods: Iterable[SeenPod]) -> Iterator[Finding]:
     """Up to two findings about pods that working nodes end: the overdue pods, and the pods that still have time."""
     nodes, now = case.facts.nodes_by_name, case.facts.now
     on_nodes = [pod for pod in pods if (name := pod.spec.node_name) not in nodes or _may_end(case, nodes[name], pod)]
@@ -162,7 +163,7 @@ def _ending(case: Case, pods: Iterable[SeenPod]) -> Iterator[Finding]:
             continue
         pod = min(group, key=lambda pod: (-seconds_over[pod.name], pod.name))
         is_single, meta = len(group) == 1, pod.metadata
-        subject = f"pod {pod.name} on node {pod.spec.node_name} is" if is_single else _several(group, pod)
+        subject = f"pod {pod.name} on node {pod.spec.node_name} is" if is_single else _several_pods_are(group, pod)
         grace = f"{'its' if is_single else 'the'} grace period of {meta.deletion_grace_period_seconds or 0} s"
         holders = [name for name in meta.finalizers if not name.startswith(_OF_JOBS)]
         if group is not overdue:
@@ -178,10 +179,11 @@ def _ending(case: Case, pods: Iterable[SeenPod]) -> Iterator[Finding]:
 
 
 def _may_end(case: Case, node: SeenNode | None, pod: SeenPod) -> bool:
-    return node is not None and not _taint(case, node, pod)[0]
+    """Whether the node may still end the pod."""
+    return node is not None and not _blocking_taint(case, node, pod)[0]
 
 
-def _several(pods: list[SeenPod], first: SeenPod) -> str:
+def _several_pods_are(pods: list[SeenPod], first: SeenPod) -> str:
     nodes = {pod.spec.node_name for pod in pods}
     location = "there" if len(nodes) == 1 else f"on {len(nodes)} nodes"
     return f"pod {first.name} on node {first.spec.node_name} and {len(pods) - 1} more {location} are"
@@ -228,7 +230,7 @@ def _held_by_node(case: Case, name: str, node: SeenNode | None, pods: list[SeenP
         state, since = "which does not exist any more", ""
         fix = f"wait: Kubernetes deletes such pods within two minutes; or {force}"
     else:
-        taint, since = _taint(case, node, pods[0])
+        taint, since = _blocking_taint(case, node, pods[0])
         if not taint:
             return None
         state = f"which has the taint {taint}"
@@ -242,15 +244,15 @@ def _held_by_node(case: Case, name: str, node: SeenNode | None, pods: list[SeenP
     return Finding(level, WAITS_FOR_NODE, message, because=because, fix=fix, since=since)
 
 
-def _taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]:
+def _blocking_taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]:
     """The key of the taint for which the node does not end the pod, and since when it is there; both may be empty.
 
     The kubelet of a node that is not ready, or that has any other taint with the effect NoExecute, may still end pods.
     So these taints count only once the grace period of the pod is over.
     """
-    overdue = (seconds_since(pod.metadata.deletion_timestamp or "", case.facts.now) or 0) > 0
+    is_overdue = (seconds_since(pod.metadata.deletion_timestamp or "", case.facts.now) or 0) > 0
     times = {taint.key: taint.time_added or "" for taint in node.spec.taints}
-    evicts = [taint.key for taint in node.spec.taints if taint.effect == "NoExecute" and overdue]
+    evicts = [taint.key for taint in node.spec.taints if taint.effect == "NoExecute" and is_overdue]
     return next(((key, times[key]) for key in (OUT_OF_SERVICE, UNREACHABLE, *evicts) if key in times), ("", ""))
 
 
@@ -260,7 +262,7 @@ def _forced_deletion(case: Case, since: str) -> tuple[Level, tuple[Finding, ...]
     field, level, fix = "spec.failurePolicy.nodeFailure.forceDeletePods", Level.FAULT, ""
     if policy is None or not policy.force_delete_pods:
         message = f"{field} is not set: the manager does not delete it"
-    elif case.without_effect(GATE):
+    elif case.has_gate_warning(GATE):
         message, fix = f"the manager does not delete it: it runs without the feature gate {GATE}", _WITH_GATE
     elif seconds_left is None:
         message, fix = f"no manager has deleted it: {field} is true", _WITH_GATE

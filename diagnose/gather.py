@@ -140,39 +140,38 @@ class _Gatherer:
         facts.pods = await self._pods(survey)
         facts.gated = await self._gated_followers() if topologies else {}
         pods = facts.pods or ()
-        messages = {pod.metadata.uid: failure.message for pod in pods if (failure := pod.scheduling_failure)}
-        failed = [pod for pod in pods if pod.metadata.uid in messages]
+        unscheduled = [(pod, failure.message) for pod in pods if (failure := pod.scheduling_failure)]
         # For a pod in a group, the scheduler may only report that the group does not fit.
-        grouped = js.spec.scheduling is not None
-        misfits = [pod for pod in failed if grouped or MISFIT.search(messages[pod.metadata.uid])]
+        has_groups = js.spec.scheduling is not None
+        misfits = [pod for pod, message in unscheduled if has_groups or MISFIT.search(message)]
         if misfits:
-            levels = {group.topology for group in wanted.groups()} if (wanted := shape(js)) is not None else set()
+            levels = {group.topology for group in trees.groups()} if (trees := shape(js)) is not None else set()
             facts.node_offers = offers = await self._offers(misfits, topologies | levels)
             if offers is not None and any(lacking_resource(pod) and offers.takers(pod.spec) for pod in misfits):
                 facts.placed = await look_up.pods_in_use(read)
-        facts.claims = await look_up.claims(read, (pod for pod in failed if CLAIMS.search(messages[pod.metadata.uid])))
+        facts.claims = await look_up.claims(read, (pod for pod, message in unscheduled if CLAIMS.search(message)))
         if facts.claims:
             facts.storage_classes = await look_up.storage_classes(read)
         facts.nodes_by_name |= await look_up.nodes(read, (pod for pod in pods if pod.is_silent))
-        unseen = [pod for pod in pods if pod.is_unhandled and pod.spec.resource_claims]
-        facts.device_claims = await look_up.device_claims(read, unseen)
+        unhandled = [pod for pod in pods if pod.is_unhandled and pod.spec.resource_claims]
+        facts.device_claims = await look_up.device_claims(read, unhandled)
         unready = {pod.name for pod in pods if pod.live and pod.spec.node_name and not pod.ready}
-        if unready := unready.union(pod.name for pod in unseen):
+        if unready := unready.union(pod.name for pod in unhandled):
             facts.pod_warnings = await self._warnings("regarding.kind=Pod", unready, FEW_PAGES)
         leaders = [pod for pod in pods if pod.metadata.topology in topologies and pod.metadata.leads]
-        waiting = [pod for pod in leaders if pod.metadata.uid in messages]
-        if waiting or any(pod.job_uid in facts.gated for pod in leaders):
+        waiting_leaders = [pod for pod in leaders if pod.scheduling_failure]
+        if waiting_leaders or any(pod.job_uid in facts.gated for pod in leaders):
             offers = facts.node_offers
             facts.nodes = offers.labels(topologies) if offers else await self._nodes(topologies)
-        if waiting or any(grouped or ANTI_AFFINITY.search(messages[pod.metadata.uid]) for pod in failed):
-            facts.holders = await self._holders(waiting)
-        if grouped:
+        if waiting_leaders or any(has_groups or ANTI_AFFINITY.search(message) for _, message in unscheduled):
+            facts.holders = await self._holders(waiting_leaders)
+        if has_groups:
             facts.groups = await self._groups()
 
     async def _groups(self) -> SeenGroups | None:
-        """The groups that the set owns, and how many of its pods have a node; None without the rights."""
-        wanted = forest(self._js)
-        kinds = [POD_GROUPS, *([COMPOSITE_POD_GROUPS] if wanted is not None and wanted.needs_composites else [])]
+        """The groups that the set owns, and how many of its pods have a node; None if they may not be listed."""
+        trees = forest(self._js)
+        kinds = [POD_GROUPS, *([COMPOSITE_POD_GROUPS] if trees is not None and trees.needs_composites else [])]
         stored: dict[str, StoredGroup] = {}
         for resource in kinds:
             note = f"groups: you may not list {resource.plural}.{resource.group} in namespace {self._namespace}"
@@ -193,6 +192,7 @@ class _Gatherer:
         return None
 
     async def _jobs(self) -> tuple[SeenJob, ...] | None:
+        """The Jobs that the set owns; None if they may not be listed."""
         with self._read.noting(f"Jobs and pods: you may not list jobs in namespace {self._namespace}"):
             jobs = self._read.all(JOBS, SeenJob, label_selector=self._of_set)
             own_jobs = tuple([job async for job in jobs if job.metadata.controlled_by(self._js.metadata.uid)])
@@ -261,7 +261,7 @@ class _Gatherer:
     async def _pods(self, survey: Survey) -> tuple[SeenPod, ...] | None:
         """Leaders and pending pods of the Jobs that are not ready, and more pods of a few of these Jobs.
 
-        The latter are running pods that are not ready, of Jobs for which no other pod says why they wait.
+        These are running pods that are not ready, of Jobs for which no other pod says why they wait.
         """
         uids = {child.job.metadata.uid for child in survey.unready}
         leads, awaits = f"{keys.COMPLETION_INDEX}=0", keys.AWAITS_LEADER

@@ -53,10 +53,10 @@ def missing_groups(case: Case, unexplained: frozenset[str]) -> Iterator[Answer]:
 
 def _run_without_groups(case: Case) -> bool:
     """Whether Jobs run without their groups, since scheduling.whenUnavailable is or was Ignore."""
-    wanted = case.forest
+    trees = case.forest
     running = (job for job in case.facts.jobs or () if not job.spec.suspend and job.outcome is None)
-    return wanted is not None and any(
-        wanted.of_job(job.metadata.name) is not None and not job.spec.template.spec.pod_group for job in running
+    return trees is not None and any(
+        trees.of_job(job.metadata.name) is not None and not job.spec.template.spec.pod_group for job in running
     )
 
 
@@ -132,7 +132,7 @@ class _WaitingTree:
         self._jobs = {job.metadata.name: job for job in case.facts.jobs or () if job.metadata.name in leaves}
         self._path = {path[-1].name: path for path in paths(root)}
         self._tree = self._as_tree()
-        self._never = self._why_never()
+        self._permanent_findings = self._find_permanent()
 
     @property
     def pods_without_node(self) -> list[SeenPod]:
@@ -148,9 +148,9 @@ class _WaitingTree:
         if group is self._root and self._is_unreported:
             return group.template, self._bound_pods(group), why_stalled(self._tree).cause
         below = tuple(self.key(child) for child in group.children)
-        problem = tuple(problem.message for problem, _ in self._misfits(group))
-        of_tree = tuple(problem.message for problem in self._never) if group is self._root else ()
-        return group.template, self._bound_pods(group), self._words(group), problem, of_tree, below
+        problems = tuple(problem.message for problem, _ in self._misfits(group))
+        tree_problems = tuple(problem.message for problem in self._permanent_findings) if group is self._root else ()
+        return group.template, self._bound_pods(group), self._messages(group), problems, tree_problems, below
 
     def root_finding(self) -> Finding:
         """The finding about the root, with findings about the groups below it."""
@@ -160,15 +160,15 @@ class _WaitingTree:
             level = Level.FAULT if reason.fault or self._case.is_manager_missing else Level.WAITS
             because = (Finding(level, reason.cause, reason.problem, fix=reason.fix),)
             return self._finding(self._root, because, cause="gang-waits")
-        because += (*self._never, *self._below(self._root))
-        blocked = any(finding.worst_level is Level.FAULT for finding in because)
-        fix = "" if blocked else self._fix()
+        because += (*self._permanent_findings, *self._below(self._root))
+        has_fault = any(finding.worst_level is Level.FAULT for finding in because)
+        fix = "" if has_fault else self._room_fix()
         return self._finding(self._root, because, cause="gang-waits", fix=fix)
 
     def _finding(self, group: Group, because: tuple[Finding, ...], *, cause: str, fix: str = "") -> Finding:
         jobs = f", {_job_names(group)}" if group.jobs else ""
         message = f"{_title(group)}{jobs}: {self._bound_pods(group)} of {pluralize(group.pods, 'pod')} bound"
-        rule = _rule(group, required_members(self._tree, group))
+        rule = _rule_text(group, required_members(self._tree, group))
         moments = [pod.scheduling_failure.since for pod in self._pods(group) if pod.scheduling_failure]
         return Finding(
             Level.WAITS,
@@ -194,12 +194,12 @@ class _WaitingTree:
 
     def _scheduler_findings(self, group: Group) -> list[Finding]:
         findings = []
-        group_message, pod_messages = self._words(group)
+        group_message, pod_messages = self._messages(group)
         for text in filter(None, (group_message, *pod_messages)):
             level, fix = Level.WAITS, ""
-            if text == NO_DOMAIN and not self._never and (labels := levels(self._path[group.name])):
-                level, fix = Level.FAULT, self._no_domain(labels)
-            message = f"the scheduler says: {text}{self._level(group, text)}"
+            if text == NO_DOMAIN and not self._permanent_findings and (labels := levels(self._path[group.name])):
+                level, fix = Level.FAULT, self._no_domain_fix(labels)
+            message = f"the scheduler says: {text}{self._lacking_level(group, text)}"
             findings.append(Finding(level, "scheduler-said", message, fix=fix))
         for problem, pods in self._misfits(group):
             message = f"{pods_are(pods)} not scheduled: {problem.message}"
@@ -219,18 +219,18 @@ class _WaitingTree:
             )
             for finding in filter(None, (exclusion, problem)):
                 # A tree that never fits does not fit after a wait either, so findings that only wait are left out.
-                if finding.level is Level.FAULT or not self._never:
+                if finding.level is Level.FAULT or not self._permanent_findings:
                     by_message.setdefault(finding.message, (finding, []))[1].append(pod)
         return list(by_message.values())[:2]
 
-    def _why_never(self) -> list[Finding]:
+    def _find_permanent(self) -> list[Finding]:
         """Findings about why the tree never fits on the nodes; empty if the scheduler has not tried to place it."""
         nodes = self._case.facts.node_offers
         if nodes is None or self._is_unreported:
             return []
         return why_never(self._root, nodes, {job: pods[0].spec for job, pods in self._waiting_pods.items() if pods})
 
-    def _no_domain(self, labels: list[str]) -> str:
+    def _no_domain_fix(self, labels: list[str]) -> str:
         """The fix if no domain is possible, and no label is known to be missing. `labels`: keys of the levels."""
         if self._case.facts.node_offers is not None:
             return f"kubectl get nodes -L {','.join(labels)} shows the domains: none has a node that its pods may use"
@@ -240,7 +240,7 @@ class _WaitingTree:
             f" kubectl label node NODE {wanted}, or choose another topology in a new JobSet"
         )
 
-    def _words(self, group: Group) -> tuple[str, tuple[str, ...]]:
+    def _messages(self, group: Group) -> tuple[str, tuple[str, ...]]:
         """The scheduler's messages about a PodGroup and about its pods, without repetitions."""
         condition = self._condition(group)
         message = without_repetition(condition.message) if condition is not None and condition.status == "False" else ""
@@ -252,7 +252,7 @@ class _WaitingTree:
         )
         return message, tuple(pod_messages)[:2]
 
-    def _level(self, group: Group, text: str) -> str:
+    def _lacking_level(self, group: Group, text: str) -> str:
         """A clause about the group on the path that lacks members, and how many have room.
 
         Empty unless exactly one group needs the number that the scheduler names in `text`.
@@ -308,7 +308,7 @@ class _WaitingTree:
             priority=None if root is None else root.spec.priority,
         )
 
-    def _fix(self) -> str:
+    def _room_fix(self) -> str:
         key = self._root.topology
         location = f" in one {noun(key)}" if key else ""
         return (
@@ -330,7 +330,8 @@ def _job_names(group: Group) -> str:
     return f"Job {names[0]}" if len(names) == 1 else pluralize(len(names), "Job")
 
 
-def _rule(group: Group, wanted: int) -> str:
+def _rule_text(group: Group, wanted: int) -> str:
+    """How many members of a group have to fit at once. `wanted`: the number of members that the gang needs."""
     members = len(group.children) if group.composite else group.pods
     word = "group" if group.composite else "pod"
     location = f", in one {noun(group.topology)}" if group.topology else ""

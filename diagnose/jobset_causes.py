@@ -208,7 +208,7 @@ def active_deadline(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer
     """A note on how long the set may still run, or that its deadline has no effect."""
     js, now = case.facts.jobset, case.facts.now
     seconds = js.spec.active_deadline_seconds
-    if seconds is None or not js.status.replicated_jobs_status or case.without_effect(finished.GATE):
+    if seconds is None or not js.status.replicated_jobs_status or case.has_gate_warning(finished.GATE):
         return
     start = js.status.start_time
     seconds_left = finished.time_left(seconds, start, now.isoformat())
@@ -230,7 +230,7 @@ def start_timeout(case: Case, _unexplained: frozenset[str]) -> Iterator[Answer]:
     pods = [] if seconds is None else case.facts.pods or ()
     pod_ages = ((pod, seconds_since(pod.metadata.creation_timestamp or "", now)) for pod in pods if _pending(pod))
     oldest = max(((pod, waited) for pod, waited in pod_ages if waited is not None), key=itemgetter(1), default=None)
-    if seconds is None or oldest is None or case.without_effect(START_TIMEOUT_GATE):
+    if seconds is None or oldest is None or case.has_gate_warning(START_TIMEOUT_GATE):
         return
     pod, waited = oldest
     limit, fix = f"spec.failurePolicy.startTimeoutSeconds is {seconds}", ""

@@ -25,6 +25,7 @@ from diagnose.times import seconds_since
 SCHEDULER_SECONDS = 30.0
 """Seconds after which a pod without any message of a scheduler is a fault."""
 _PLACED = "the leader is placed"
+"""The state of a leader with a node, for messages about its followers."""
 
 
 @about_jobs
@@ -42,12 +43,13 @@ def _domain_of_followers(case: Case, child: Child, topology: str) -> str:
 
 
 def _leader_waits(case: Case, child: Child, leader: SeenPod, condition: PodCondition) -> Finding:
+    """The finding about a leader without a node, for the Job `child`."""
     topology, gated = leader.metadata.topology or "", _gated_followers(case, child)
     problem = misfit(case, leader)
     waiting_text = f"; {pluralize(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
-    word, home = noun(topology), _domain_of_followers(case, child, topology)
+    word, followers_domain = noun(topology), _domain_of_followers(case, child, topology)
     fits_nowhere = problem is not None and problem.cause in FITS_NOWHERE
-    holders = () if home or fits_nowhere else domain_findings(case, leader, topology)
+    holders = () if followers_domain or fits_nowhere else domain_findings(case, leader, topology)
     if fits_nowhere and gated:
         holders = (_pods_for_autoscaler(gated, topology),)
     pod = Finding(
@@ -57,7 +59,7 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod, condition: PodCondi
         because=(*([problem] if problem else []), *holders),
         since=condition.since,
     )
-    room = f"room in {home}" if home else f"{article(word)} {word} of its own"
+    room = f"room in {followers_domain}" if followers_domain else f"{article(word)} {word} of its own"
     return Finding(Level.WAITS, "leader-waits", f"Job {child.name}: waits for {room}", because=(pod,))
 
 

@@ -38,6 +38,7 @@ class Root:
     suffix: str
 
     def variable(self, name: str) -> Cel:
+        """The variable of this name about the JobSet."""
         return Cel(f"variables.{name}{self.suffix}")
 
 

@@ -30,8 +30,8 @@ class Limit(Base, frozen=True, kw_only=True):
     ] = ""
 
     @property
-    def most(self) -> int | str | None:
-        """The limit of the policy itself: `max`, or the number that a limit of another form stands for."""
+    def stated_limit(self) -> int | str | None:
+        """The limit in the policy: `max`, or the number that a `max` of another form stands for."""
         return self.max
 
     @property
@@ -45,7 +45,7 @@ class Limit(Base, frozen=True, kw_only=True):
             rule, max_path = AMOUNT if isinstance(self, ResourceLimit) else COUNT, path.at("max")
             if str(self.max).startswith("-"):
                 yield rule.at(max_path, self.max, what="a limit is not negative")
-            elif self.most is None or read_limit(self, self.most) is None:
+            elif self.stated_limit is None or read_limit(self, self.stated_limit) is None:
                 yield rule.at(max_path, self.max, what=f"{render_value(self.max)} is not {form_of(self)}")
         elif not (self.from_namespace_label or self.from_namespace_annotation or self.demands_more):
             yield NO_LIMIT.at(path)
@@ -61,10 +61,13 @@ class ResourceLimit(Limit, frozen=True, kw_only=True):
 
 
 class LimitInForce(NamedTuple):
-    """A limit that is in force. `amount` None: there is no limit, or it is unreadable.
+    """A limit that is in force.
 
-    `text`: the limit as written; `source`: where the limit is written, if not in the policy. `unreadable`: `text`, from
-    the namespace, is not a valid limit; `form` says what it should be, such as "a whole number".
+    - `amount`: None if there is no limit, or if the limit is unreadable.
+    - `text`: the text of the limit.
+    - `source`: where the text is written in the namespace; empty for a limit in the policy.
+    - `unreadable`: whether `text`, which is from the namespace, is not a valid limit.
+    - `form`: the valid form of the text, such as "a whole number".
     """
 
     amount: Amount | None
@@ -93,7 +96,7 @@ def read_limit(limit: Limit, text: int | str) -> Amount | None:
 
 
 def effective_limit(limit: Limit, namespace: Namespace) -> LimitInForce:
-    """The limit for this namespace: from the label of the namespace, else from the annotation, else `limit.most`."""
+    """The limit in this namespace: of its label, else of its annotation, else the limit in the policy."""
     sources: tuple[tuple[str, str, Mapping[str, str]], ...] = (
         ("label", limit.from_namespace_label, namespace.labels),
         ("annotation", limit.from_namespace_annotation, namespace.annotations),
@@ -103,7 +106,9 @@ def effective_limit(limit: Limit, namespace: Namespace) -> LimitInForce:
             amount = read_limit(limit, text)
             source = f"{kind} {key} of the namespace"
             return LimitInForce(amount, text, source, amount is None, form_of(limit))
-    return NO_BOUND if limit.most is None else LimitInForce(amount_of(limit.most), str(limit.most))
+    return (
+        NO_BOUND if limit.stated_limit is None else LimitInForce(amount_of(limit.stated_limit), str(limit.stated_limit))
+    )
 
 
 class Number(NamedTuple):
@@ -173,8 +178,10 @@ def check_limit(number: Number, exceeded: Rule, value: Any = None) -> Iterator[F
     """The finding that a number exceeds its limit, or that the namespace has a limit that cannot be read."""
     limit = number.limit
     if limit.unreadable:
-        bad = BAD_LIMIT.at(number.find_path(), what=number.name, text=limit.text, source=limit.source, form=limit.form)
-        yield _limit_error(number, bad)
+        error = BAD_LIMIT.at(
+            number.find_path(), what=number.name, text=limit.text, source=limit.source, form=limit.form
+        )
+        yield _limit_error(number, error)
     elif number.exceeds:
         source = f" by {limit.source}" if limit.source else ""
         words = {"amount": number.amount_text, "what": number.name, "limit": limit.text, "source": source}
@@ -183,19 +190,20 @@ def check_limit(number: Number, exceeded: Rule, value: Any = None) -> Iterator[F
 
 
 LARGEST_NUMBER: Final = 2 * 10**18
-"""A number of this size exceeds every limit; sums and products are capped at it, so that they never overflow."""
+"""A number of this size exceeds every limit. Sums and products are capped at this size, so that they never overflow."""
 _PLAIN_AMOUNT = Cel("string(n.amount)")
 _NO_WORDS = Cel("''")
 
 
 @dataclass(frozen=True, slots=True)
 class CelNumbers:
-    """Numbers of a JobSet that have the same limit.
+    """Numbers of a JobSet that have the same limit, in CEL.
 
-    `numbers`: a CEL list of maps, each with `amount` (an int), `what` the number counts, and `of`, the name of the
-    ReplicatedJob, empty for the whole set. `at`: the path of a finding about the item `n` of the list. `unit`: the
-    suffix of the amount as a quantity. `amount_text`: `n.amount` in words. `parts`: the summands of the amount, in
-    words.
+    - `numbers`: a list of maps, each with `amount` (an int), `what` (the name of the number), and `of` (the name of the
+      ReplicatedJob, empty for the whole set).
+    - `at`: the path of a finding about the item `n` of the list.
+    - `unit`: the suffix of the amount as a quantity.
+    - `amount_text`: the text of `n.amount`. `parts`: a text with the summands of the amount.
     """
 
     limit: Limit
@@ -208,13 +216,13 @@ class CelNumbers:
 
 
 def single_number(amount: str, name: str) -> Cel:
-    """A CEL list with one number of the whole JobSet, as `CelNumbers.numbers` has it."""
+    """A CEL list with one number of the whole JobSet, in the form of `CelNumbers.numbers`."""
     return Cel(f"[{{'amount': dyn({amount}), 'what': dyn({text(name)}), 'of': dyn('')}}]")
 
 
 def limit_of(limit: Limit) -> Cel:
-    """A CEL list of two texts: the limit in force, and where it is written. The list is empty if there is no limit."""
-    expression = "[''].filter(x, false)" if limit.most is None else f"[{text(str(limit.most))}, '']"
+    """A CEL list of the text of the limit in force and its source. The list is empty if there is no limit."""
+    expression = "[''].filter(x, false)" if limit.stated_limit is None else f"[{text(str(limit.stated_limit))}, '']"
     sources = (("annotation", limit.from_namespace_annotation), ("label", limit.from_namespace_label))
     for kind, key in sources:
         if key:
@@ -242,7 +250,7 @@ def exceeded_limits(numbers: CelNumbers, now: Cel, before: Cel, say: Say) -> Cel
     """A CEL list of the findings about numbers over their limit, or with an unreadable limit.
 
     `now` and `before`: the CEL lists of the numbers in the new and in the old JobSet; `before` is empty on creation.
-    A number that the old JobSet had, and that has not grown, gives no finding.
+    A number gives no finding if it is not larger than in the old JobSet.
     """
     limit, (path, _) = numbers.limit, numbers.at
     source = Cel("(l[1] == '' ? '' : ' by ' + l[1])")
@@ -264,9 +272,9 @@ def exceeded_limits(numbers: CelNumbers, now: Cel, before: Cel, say: Say) -> Cel
     unreadable = f"(l[1] != '' && ({is_no_limit}))"
     exceeds = f"({unreadable} || n.amount >= {LARGEST_NUMBER} || quantity({amount}).isGreaterThan(quantity(l[0])))"
     no_worse = "b.of == n.of && b.what == n.what && b.amount >= n.amount"
-    same_position_no_worse = f"(q < {before}.size() && [{before}[q]].exists(b, {no_worse}))"
-    worse = f"!({same_position_no_worse} || {before}.exists(b, {no_worse}))"
+    was_at_position = f"(q < {before}.size() && [{before}[q]].exists(b, {no_worse}))"
+    is_worse = f"!({was_at_position} || {before}.exists(b, {no_worse}))"
     return Cel(
-        f"[{limit_of(limit)}].filter(l, l.size() > 0).map(l, {now}.transformList(q, n, {exceeds} && {worse},"
+        f"[{limit_of(limit)}].filter(l, l.size() > 0).map(l, {now}.transformList(q, n, {exceeds} && {is_worse},"
         f" {unreadable} ? {unreadable_finding} : {exceeded_finding})).flatten()"
     )

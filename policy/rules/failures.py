@@ -225,12 +225,13 @@ def compile_max_restarts(rule: MaxRestarts, say: Say) -> Compiled:
     numbers = f"({limits}.size() > {MAX_PARTS} ? {limits}.slice(0, {MAX_PARTS}) : {limits})"
     parts = Cel(f"{numbers}.map(x, string(x.path) + ' has ' + string(x.n)).join('; ')")
 
-    def number(exceeded: Rule, several: str) -> CelNumbers:
+    def number(exceeded: Rule, comparison: str) -> CelNumbers:
+        """The sum of all limits, if the number of limits compares with 1 by `comparison`."""
+
         def findings(root: Root) -> Cel:
-            own = root.variable("restartLimits")
-            return Cel(
-                f"({own}.size() {several} 1 ? {single_number(f'{own}.map(x, int(x.n)).sum()', 'restarts')} : [])"
-            )
+            of_root = root.variable("restartLimits")
+            total_limit = single_number(f"{of_root}.map(x, int(x.n)).sum()", "restarts")
+            return Cel(f"({of_root}.size() {comparison} 1 ? {total_limit} : [])")
 
         return CelNumbers(rule, exceeded, findings, (largest, largest), parts=parts)
 

@@ -69,6 +69,7 @@ _Terms = Iterator[tuple[tuple[str | int, ...], JSON]]
 
 
 def _terms(affinity: JSON) -> _Terms:
+    """The terms of node affinity, required and preferred, each after its path."""
     for i, term in enumerate((affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()):
         yield (_REQUIRED, "nodeSelectorTerms", i), term
     for i, item in enumerate(affinity.get(_PREFERRED) or ()):
@@ -178,13 +179,14 @@ def _cel_pod_terms(root: Root) -> Cel:
 
 
 def _cel_selections(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
+    """Lists of findings: by nodeName, nodeSelector, expressions and fields of node affinity, and affinity to pods."""
     pods, terms = root.variable("changedPods"), root.variable("terms")
-    name = say.at(NODE_NAME, *pod_path("i", ".nodeName"), apart=Cel("string(p.nodeName)"))
-    by_name = f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {name})"
+    name_finding = say.at(NODE_NAME, *pod_path("i", ".nodeName"), apart=Cel("string(p.nodeName)"))
+    by_name = f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {name_finding})"
     path, key = pod_path("i")
     at = (Cel(f"({path}) + {below('.nodeSelector', 'key')}"), Cel(f"({key}) + {below('.nodeSelector', 'key')}"))
-    selected = _cel_label_findings(rule, at, _BY_SELECTOR, say)
-    in_map = f"p.?nodeSelector.orValue({{}}).transformList(key, value, {selected}).flatten()"
+    selector_findings = _cel_label_findings(rule, at, _BY_SELECTOR, say)
+    in_map = f"p.?nodeSelector.orValue({{}}).transformList(key, value, {selector_findings}).flatten()"
     by_map = f"{pods}.transformList(i, p, has(p.nodeSelector), {in_map}).flatten()"
     term: tuple[str | Cel | Index, ...] = (
         ".affinity.nodeAffinity.",
@@ -193,17 +195,17 @@ def _cel_selections(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
         Cel("string(x.z)"),
     )
     expression = pod_path("x.j", *term, ".matchExpressions", Index("m"))
-    judged = _cel_label_findings(rule, expression, _BY_AFFINITY, say)
+    key_findings = _cel_label_findings(rule, expression, _BY_AFFINITY, say)
     by_terms = (
-        f"{terms}.map(x, x.t.?matchExpressions.orValue([]).transformList(m, e, [string(e.key)].map(key, {judged})"
+        f"{terms}.map(x, x.t.?matchExpressions.orValue([]).transformList(m, e, [string(e.key)].map(key, {key_findings})"
         ".flatten()).flatten()).flatten()"
     )
     names = Cel(f"x.t.matchFields.map(f, {_VALUES.format('f')}).join(';')")
-    field = say.at(NODE_NAME, *pod_path("x.j", *term, ".matchFields"), apart=names)
-    by_field = f"{terms}.filter(x, x.t.?matchFields.orValue([]).size() > 0).map(x, {field})"
+    field_finding = say.at(NODE_NAME, *pod_path("x.j", *term, ".matchFields"), apart=names)
+    by_field = f"{terms}.filter(x, x.t.?matchFields.orValue([]).size() > 0).map(x, {field_finding})"
     pods_at = pod_path("x.j", ".affinity.", Cel("string(x.a)"), Index("x.k"), Cel("string(x.z)"), ".topologyKey")
-    beside = _cel_label_findings(rule, pods_at, _BY_PODS, say)
-    by_pods = f"{root.variable('podTerms')}.map(x, [string(x.t.topologyKey)].map(key, {beside}).flatten()).flatten()"
+    findings = _cel_label_findings(rule, pods_at, _BY_PODS, say)
+    by_pods = f"{root.variable('podTerms')}.map(x, [string(x.t.topologyKey)].map(key, {findings}).flatten()).flatten()"
     return [Cel(by_name), Cel(by_map), Cel(by_terms), Cel(by_field), Cel(by_pods)]
 
 
@@ -229,22 +231,22 @@ _BY_PODS = _Selection(Cel("false"), Cel("[key]"), Cel("string(key)"))
 def _cel_label_findings(rule: NodeSelectors, at: CelPath, selection: _Selection, say: Say) -> Cel:
     """A list of the findings about a selection of nodes by the label `key`, as in `_check_label`."""
     allowed = texts(label.key for label in rule.allowed)
-    words = list_allowed([label.key for label in rule.allowed])
-    unknown = say.at(NODE_LABEL, *at, apart=selection.stated, key=Cel("string(key)"), allowed=words)
-    other = f"!(key in {allowed}) ? [{unknown}] : "
+    allowed_text = list_allowed([label.key for label in rule.allowed])
+    key_finding = say.at(NODE_LABEL, *at, apart=selection.stated, key=Cel("string(key)"), allowed=allowed_text)
+    conditional = f"!(key in {allowed}) ? [{key_finding}] : "
     for label in rule.allowed:
         if label.values is not None:
-            other += _cel_value_finding(label, at, selection, say)
-    return Cel(f"({other}[])")
+            conditional += _cel_value_finding(label, at, selection, say)
+    return Cel(f"({conditional}[])")
 
 
 def _cel_value_finding(label: NodeLabel, at: CelPath, selection: _Selection, say: Say) -> str:
     """The beginning of a conditional expression: the finding that a value of the label is not allowed."""
     allowed_values = label.values or ()
-    words = f"allowed are: {', '.join(allowed_values)}"
-    wrong = say.at(NODE_VALUE, *at, apart=selection.stated, key=label.key, allowed=words)
+    allowed_text = f"allowed are: {', '.join(allowed_values)}"
+    finding = say.at(NODE_VALUE, *at, apart=selection.stated, key=label.key, allowed=allowed_text)
     is_allowed = f"{selection.by_value} && {selection.values}.all(v, v in {texts(allowed_values)})"
-    return f"key == {text(label.key)} && !({is_allowed}) ? [{wrong}] : "
+    return f"key == {text(label.key)} && !({is_allowed}) ? [{finding}] : "
 
 
 NodeSelectorsRule = Annotated[

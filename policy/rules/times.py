@@ -27,7 +27,7 @@ class MaxSeconds(Limit, frozen=True, kw_only=True):
     required: Annotated[bool, doc("The field has to be set. Else a set without it passes.")] = False
 
     @property
-    def most(self) -> int | str | None:
+    def stated_limit(self) -> int | str | None:
         """The seconds of a duration."""
         return seconds_of(str(self.max)) or self.max
 

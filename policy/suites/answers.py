@@ -54,12 +54,12 @@ class Interpretation:
     """The parts of an answer of the API server.
 
     - `verdict`: the verdict of policies.
-    - `more`: the number of violations that were not recorded.
+    - `unrecorded`: the number of violations that were not recorded, as the audit annotation is bounded.
     - `other_causes`: why the JobSet is refused, or could not be judged, for reasons beside policies.
     """
 
     verdict: Verdict
-    more: int = 0
+    unrecorded: int = 0
     other_causes: Sequence[str] = ()
 
 
@@ -67,7 +67,7 @@ def interpret(answer: Answer, policies: Sequence[JobSetPolicy], *, update: bool)
     """The verdict of policies in an answer of the API server."""
     actions = {policy.metadata.name: action_of(policy) for policy in policies}
     record = _record(answer.annotations.get(OUR_ANNOTATION, ""), dict)
-    more = int(record.get("more") or 0)
+    unrecorded = int(record.get("more") or 0)
     entries = [entry for entry in record.get("violations") or () if isinstance(entry, dict)]
     findings = [
         _finding(actions.get(entry["policy"], AUDIT), entry["policy"], entry["rule"], entry["path"], entry["message"])
@@ -79,9 +79,9 @@ def interpret(answer: Answer, policies: Sequence[JobSetPolicy], *, update: bool)
     findings += _by_the_api_server(answer, denied)
     other_causes = failed
     if answer.object is None and denied is None:
-        other_causes = [*failed, *_not_by_policies(answer, findings, list(actions) if more else [])]
+        other_causes = [*failed, *_not_by_policies(answer, findings, list(actions) if unrecorded else [])]
     defaults = None if update or answer.object is None else recorded_defaults(answer.object)
-    return Interpretation(Verdict(findings, defaults), more, other_causes)
+    return Interpretation(Verdict(findings, defaults), unrecorded, other_causes)
 
 
 def _finding(action: str, policy: str, rule: str, path: str, complaint: str) -> Finding:
@@ -89,6 +89,7 @@ def _finding(action: str, policy: str, rule: str, path: str, complaint: str) -> 
 
 
 def _record(text: str, kind: type) -> Any:
+    """The JSON value of an annotation, or an empty value if its type is not `kind`."""
     value = json.loads(text) if text else None
     return value if isinstance(value, kind) else kind()
 
@@ -142,7 +143,7 @@ def _differences(own: Verdict, answer: Answer, answered: Interpretation) -> Iter
     for key in (server_keys - own_keys).elements():
         yield f"only the API server says: {_describe(key)}"
     missing = list((own_keys - server_keys).elements())
-    if len(missing) != answered.more:
+    if len(missing) != answered.unrecorded:
         yield from (f"only this command says: {_describe(key)}" for key in missing)
     is_denied = any(finding.action == DENY for finding in answered.verdict.found)
     if is_denied and answer.object is not None:

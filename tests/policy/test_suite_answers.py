@@ -106,7 +106,7 @@ async def test_30_policies_and_300_jobsets_are_judged_as_by_the_webhook():
         result, said, what = await asked(policies, js)
         assert result.verdict is not None
         recorded = {(each.policy, each.path) for each in what.verdict.found}
-        assert (recorded <= set(broken), len(recorded) + what.more) == (True, len(broken))
+        assert (recorded <= set(broken), len(recorded) + what.unrecorded) == (True, len(broken))
         assert [*differences(result.verdict, said, what, PLACE, "a"), *refused_otherwise(what, PLACE, "a")] == []
 
 
@@ -136,7 +136,7 @@ async def test_a_difference_is_said_with_its_place(here: list[JSON], there: list
 async def test_violations_that_are_not_recorded_are_counted():
     many = [manifest(f"limits-{number:02}", ("Deny",), maxJobs={"max": 1}) for number in range(25)]
     _, said, what = await asked(many, LARGE)
-    assert (what.more, what.other_causes, len(said.causes)) == (5, [], 25)
+    assert (what.unrecorded, what.other_causes, len(said.causes)) == (5, [], 25)
     assert await texts(many, LARGE) == []
     assert len(await texts(many[1:], LARGE, many)) == 1
     assert len(await texts([*many, manifest("more", ("Deny",), maxJobs={"max": 1})], LARGE, many)) > 0

@@ -46,7 +46,7 @@ class _AccessReview(msgspec.Struct, frozen=True):
 
 
 class Reviewer:
-    """Asks the API server. Errors are those of `kube.errors`."""
+    """Sends reviews to the API server. Its methods raise the errors of `kube.errors`."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

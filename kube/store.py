@@ -342,10 +342,10 @@ def _restore(objects: dict[Key, T], key: Key, watched: T | None) -> None:
         objects[key] = watched
 
 
-def _differences(before: Mapping[Key, T], after: Mapping[Key, T]) -> list[Change[T]]:
-    changes = [Change(ChangeKind.DELETED, old, None) for key, old in before.items() if key not in after]
-    for key, new in after.items():
-        old = before.get(key)
+def _differences(old_objects: Mapping[Key, T], new_objects: Mapping[Key, T]) -> list[Change[T]]:
+    changes = [Change(ChangeKind.DELETED, old, None) for key, old in old_objects.items() if key not in new_objects]
+    for key, new in new_objects.items():
+        old = old_objects.get(key)
         if old is None:
             changes.append(Change(ChangeKind.ADDED, None, new))
         elif old.metadata.resource_version != new.metadata.resource_version:

@@ -1,6 +1,6 @@
-"""Changes of an object as JSON-patch operations (RFC 6902), collected one by one. Pure; the original is not changed.
+"""Collects changes of an object as JSON-patch operations (RFC 6902). Pure; the original object does not change.
 
-Null is the same as absent, so an absent member is added, and so are its parents.
+Null is the same as absent: setting a null or absent member adds it, and its missing parents.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,7 @@ _STEPS = 60
 
 @dataclass(slots=True)
 class PatchDraft:
-    """An object that is being changed: its present state, and its operations so far.
-
-    Each read of a path spends work.
-    """
+    """The present state of an object that is being changed, and the operations so far. Reading a path spends work."""
 
     object: JSON
     work: Work = field(default_factory=Work)
@@ -29,35 +26,35 @@ class PatchDraft:
     _copies: dict[int, Any] = field(default_factory=dict)
 
     def default(self, path: Path, value: Any, *, empty_is_absent: bool = False) -> None:
-        """Set `value` if the path is absent; do nothing if it has a value, or a parent is not a container.
+        """Set `value` if the path is absent. Do nothing if it has a value, or if a parent is no object or list.
 
-        `empty_is_absent`: an empty text at the end of the path counts as absent. As a parent it is not a container.
+        `empty_is_absent`: an empty text at the end of the path counts as absent.
         """
         if depth := self._gap(path, empty_is_absent=empty_is_absent):
             self._add(path, depth, value)
 
     def put(self, path: Path, value: Any) -> None:
-        """Set `value`, whether or not the path has one. Existing parents must be containers."""
+        """Set `value`, whether or not the path has a value. Existing parents must be objects or lists."""
         if dig(self.object, *path.parts) != value:
             self._add(path, self._gap(path) or len(path.parts), value)
 
     def remove(self, path: Path) -> None:
-        """Remove a member of an object. It must be present, null included."""
+        """Remove a member of an object. It must be present; it may be null."""
         self.work.spend(_STEPS)
         self.operations.append({"op": "remove", "path": path.pointer})
         del self._open(path.parts[:-1])[path.parts[-1]]
 
     def append(self, path: Path, item: JSON) -> None:
-        """Add `item` to the end of a list unless it is in it, creating the list if it is missing."""
-        present = dig(self.object, *path.parts)
-        if present is None:
+        """Add `item` to the end of a list, unless the list has it already; create the list if it is absent."""
+        items = dig(self.object, *path.parts)
+        if items is None:
             self.put(path, [item])
-        elif item not in present:
+        elif item not in items:
             self.operations.append({"op": "add", "path": f"{path.pointer}/-", "value": item})
             self._open(path.parts).append(item)
 
     def _gap(self, path: Path, *, empty_is_absent: bool = False) -> int:
-        """Length of the shortest prefix of the path whose value is absent; 0 if no value is."""
+        """Length of the shortest prefix of the path whose value is absent; 0 if every prefix has a value."""
         self.work.spend(_STEPS)
         node: Any = self.object
         for depth, part in enumerate(path.parts, start=1):
@@ -81,7 +78,7 @@ class PatchDraft:
         self._open(parent.parts[:-1])[parent.parts[-1]] = value
 
     def _open(self, parts: Sequence[str | int]) -> Any:
-        """The container at `parts`, to be changed."""
+        """The object or list at `parts`, as a copy that may be changed."""
         node: Any = self._writable(self.object)
         self.object = node
         for part in parts:
@@ -91,7 +88,7 @@ class PatchDraft:
         return node
 
     def _writable(self, node: Any) -> Any:
-        """A copy of a container that this draft may change: one for each, however many changes there are."""
+        """The copy of an object or list that this draft may change. Each is copied once."""
         if id(node) not in self._copies:
             node = node.copy()
             self._copies[id(node)] = node  # a reference, so that no other object gets this id

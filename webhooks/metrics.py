@@ -6,7 +6,7 @@ from policy.kinds import PolicyId
 
 
 class WebhookMetrics(Protocol):
-    """Counts requests. `code` is that of the answer inside the review; times in seconds.
+    """Counts requests. `code` is the code of the answer inside the review.
 
     `on_refusal` is called once for each rule that a refused object breaks.
     """
@@ -19,7 +19,7 @@ class WebhookMetrics(Protocol):
 
 
 class PolicyMetrics(Protocol):
-    """Counts decisions, once for each review, policy, rule and action; and records uses of exceptions."""
+    """Counts each decision once for each review, policy, rule and action, and records uses of exceptions."""
 
     def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None: ...
 

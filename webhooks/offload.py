@@ -1,6 +1,6 @@
-"""Runs pure work on a costly review in a thread, so that the event loop can answer others.
+"""Runs pure work on a costly review in a thread, so that the event loop can answer other reviews.
 
-`body.py` decides what is costly; handlers pass their work to `compute`. That work must not use the event loop.
+`body.py` decides which reviews are costly. Handlers pass their work, which must not use the event loop, to `compute`.
 """
 
 import asyncio
@@ -18,20 +18,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_PASSED = 16
-"""Cheaper reviews that may overtake the longest waiting one."""
+"""The most cheaper reviews that may overtake the longest waiting review."""
 
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """A requested turn. `called` becomes True when it has come, False if it never will."""
+    """A requested turn. `called` becomes True when the turn begins, and False if it never begins."""
 
     cost: int
     called: asyncio.Future[bool]
-    passed: int = 0
+    overtaken: int = 0
 
 
 class Turns:
-    """Grants `count` turns at a time, the cheapest first. The longest waiting one is overtaken only a few times."""
+    """Grants `count` turns at a time, the cheapest first. The longest waiting turn is overtaken only a few times."""
 
     def __init__(self, count: int = 1) -> None:
         self._count = self._free = count
@@ -50,7 +50,7 @@ class Turns:
         return turn
 
     def leave(self, turn: Turn) -> None:
-        """End a turn, or cancel it. A second call does nothing."""
+        """End a turn, or cancel a turn that has not begun. A second call does nothing."""
         if turn in self._waiting:
             self._waiting.remove(turn)
         elif turn.called.done() and not turn.called.cancelled() and turn.called.result():
@@ -63,8 +63,8 @@ class Turns:
     def _call_next(self) -> None:
         while self._free and self._waiting:
             longest = self._waiting[0]
-            turn = longest if longest.passed == MAX_PASSED else min(self._waiting, key=lambda each: each.cost)
-            longest.passed += turn is not longest
+            turn = longest if longest.overtaken == MAX_PASSED else min(self._waiting, key=lambda each: each.cost)
+            longest.overtaken += turn is not longest
             self._waiting.remove(turn)
             if not turn.called.done():
                 self._free -= 1
@@ -73,17 +73,16 @@ class Turns:
 
 @dataclass(slots=True, eq=False)
 class Costly:
-    """A review whose work runs in a thread, in turns with others."""
+    """A review whose work runs in a thread, in turns with other reviews."""
 
     turns: Turns
     cost: int
     work: Work = field(default_factory=lambda: Work(STEPS))
     running: asyncio.Task[Any] | None = None
-    """The work that runs in a thread now. It cannot be cancelled: it ends by itself with its next step after
-    `work.stop`."""
+    """The work that runs in a thread now. It cannot be cancelled; after `work.stop` it ends with its next step."""
 
     async def compute(self, call: Callable[[], T]) -> T:
-        """What `call` returns or raises. The turn ends with the thread, not with its caller."""
+        """Run `call` in a thread, and return or raise as it does. The turn ends with the thread, not the caller."""
         turn = self.turns.ask(self.cost)
         try:
             await turn.called
@@ -104,53 +103,53 @@ class Costly:
                 return await asyncio.to_thread(call)
         except TooMuchWorkError:
             if self.work.stopped:
-                raise asyncio.CancelledError from None  # nothing waits for it, and nothing is to be logged
+                raise asyncio.CancelledError from None  # no caller waits, and the end needs no log line
             raise
         finally:
             self.turns.leave(turn)
 
-    def when_idle(self, then: Callable[[], None]) -> None:
-        """Call `then` as soon as no thread works on the review any more."""
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call `callback` as soon as no thread works on the review any more."""
         if self.running is None or self.running.done():
-            then()
+            callback()
         else:
-            self.running.add_done_callback(lambda _: then())
+            self.running.add_done_callback(lambda _: callback())
 
 
-def _discard(done: asyncio.Task[Any]) -> None:
+def _discard(task: asyncio.Task[Any]) -> None:
     """Drop the result of a thread without a waiting caller: Python would report a coroutine that is never awaited."""
-    if not done.cancelled() and done.exception() is None and inspect.iscoroutine(coroutine := done.result()):
+    if not task.cancelled() and task.exception() is None and inspect.iscoroutine(coroutine := task.result()):
         coroutine.close()
 
 
 costly: ContextVar[Costly | None] = ContextVar("costly", default=None)
-"""The costly review of this task; None if it is cheap."""
+"""The costly review of this task; None if the review is cheap."""
 
 
 def work() -> Work:
     """The work that the review of this task may still spend."""
-    present = costly.get()
-    return Work(STEPS) if present is None else present.work
+    review = costly.get()
+    return Work(STEPS) if review is None else review.work
 
 
 async def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call `function`: at once for a cheap review; in a thread, when its turn comes, for a costly one."""
-    present = costly.get()
-    if present is None:
+    """Call `function`: at once for a cheap review; for a costly review in a thread, when its turn comes."""
+    review = costly.get()
+    if review is None:
         return function(*args, **kwargs)
 
-    return await present.compute(lambda: function(*args, **kwargs))
+    return await review.compute(lambda: function(*args, **kwargs))
 
 
 _threads = 0
-"""Number of running threads; the last one enables garbage collection again."""
+"""Number of running threads; the last thread enables garbage collection again."""
 
 
 @contextlib.contextmanager
 def _no_collections() -> Iterator[None]:
     """Disable garbage collection, which would stop all threads to check a million objects without garbage.
 
-    Only for the event loop.
+    The block has to be in the event loop.
     """
     global _threads  # noqa: PLW0603 -- collections are the process's, too
     _threads += 1

@@ -1,8 +1,8 @@
-"""AdmissionReview on the wire: reading requests and framing answers. Pure.
+"""Decodes AdmissionReviews and encodes the answers. Pure.
 
 See docs/reference/validation.md#answers.
 
-Every input gets a well-formed answer. Error messages of this file never quote the request.
+Every input gets a well-formed answer. Error messages of this module never quote values of the request.
 """
 
 import base64
@@ -19,12 +19,12 @@ KIND = "AdmissionReview"
 V1 = f"{GROUP}/v1"
 _VERSIONS = (V1, f"{GROUP}/v1beta1")
 MAX_BODY = 7 * 1024 * 1024
-"""Bytes of a review that are read."""
+"""The most bytes of a review."""
 MAX_FIELDS = 750_000
-"""Fields and items of a review that is decoded: two objects that etcd can store, with 4 bytes for each."""
+"""The most fields and items of a review: two objects that etcd can store, with 4 bytes for each field."""
 
 _MAX_REASON = 200
-"""Characters: the reason may quote a key or a kind of any length."""
+"""Characters of the reason why a review cannot be decoded: it may quote a key or a kind of any length."""
 
 
 class UserInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     @property
     def stored(self) -> JSON | None:
-        """The object before an update; None for a create."""
+        """The stored object of an update; None for any other operation."""
         return self.old_object if self.operation == "UPDATE" else None
 
     @property
@@ -79,15 +79,15 @@ class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def code(self) -> int:
-        """HTTP status that the API server gives to its client on our behalf."""
+        """The HTTP status with which the API server answers its client."""
         code = 200 if self.allowed else (self.status or {}).get("code", 403)
         return int(code)
 
 
 HandlerAnswer = AdmissionResponse | Awaitable[AdmissionResponse]
 Handler = Callable[[AdmissionRequest], HandlerAnswer]
-"""Returns the answer, or an awaitable of it. For a costly review the call runs in a thread: it has to be pure, and
-leaves uses of the event loop to the awaitable."""
+"""Returns the answer, or an awaitable of the answer. For a costly review the call runs in a thread: it has to be pure,
+and only the awaitable may use the event loop."""
 
 
 async def answer_of(answer: HandlerAnswer) -> AdmissionResponse:
@@ -104,9 +104,9 @@ class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ReviewError(Exception):
-    """A request has no valid review. `code` and `reason` are those of a metav1.Status.
+    """A request has no valid review. `code` and `reason` are fields of a metav1.Status.
 
-    `api_version` and `uid`: for the answer. `close`: whether the rest of the request is not read.
+    `api_version` and `uid`: of the answer. `close`: whether the connection is closed with unread data.
     """
 
     def __init__(
@@ -130,14 +130,14 @@ class _Version(msgspec.Struct, rename="camel"):
     api_version: str = ""
 
 
-class _Asked(msgspec.Struct):
+class _HeadRequest(msgspec.Struct):
     uid: str = ""
 
 
 class _Head(_Version, rename="camel"):
     """The fields that an answer needs; the decoder skips the objects."""
 
-    request: _Asked = msgspec.field(default_factory=_Asked)
+    request: _HeadRequest = msgspec.field(default_factory=_HeadRequest)
 
 
 _decoder = msgspec.json.Decoder(Review)
@@ -146,12 +146,12 @@ _head_decoder = msgspec.json.Decoder(_Head)
 
 
 def fields_of(body: bytes) -> int:
-    """The approximate number of fields and items of a review, which determines the work on it, not its size."""
+    """The approximate number of fields and items of a review, by which, and not by its bytes, the work grows."""
     return body.count(b":") + body.count(b",")
 
 
 def check_fields(body: bytes, fields: int) -> None:
-    """Raises `ReviewError` if a review has too many fields to be decoded: decoding blocks all other threads."""
+    """Raise `ReviewError` if a review has too many fields to be decoded: decoding blocks all other threads."""
     if fields <= MAX_FIELDS:
         return
     try:
@@ -167,7 +167,7 @@ def check_fields(body: bytes, fields: int) -> None:
 
 
 def decode_review(body: bytes) -> Review:
-    """Read a review; of repeated keys the last one counts. Raises `ReviewError`."""
+    """Decode a review. The last of repeated keys counts. Raises `ReviewError`."""
     try:
         review = _decoder.decode(body)
     except RecursionError:
@@ -186,7 +186,7 @@ def _unreadable(message: str, api_version: str = V1) -> ReviewError:
 
 
 def _version(body: bytes) -> str:
-    """The API version of an invalid review, if it can be read."""
+    """The API version of an invalid review; v1 if it cannot be read."""
     try:
         version = _version_decoder.decode(body).api_version
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -199,7 +199,7 @@ def _known_version(version: str) -> str:
 
 
 def encode_review(response: AdmissionResponse, *, uid: str, api_version: str, audit: bool = False) -> bytes:
-    """The answer as JSON bytes. `audit`: the API server writes the review's UID into its audit log."""
+    """The answer as JSON bytes. `audit`: the answer has the review's UID for the audit log of the API server."""
     body: JSON = {"uid": uid, "allowed": response.allowed, "status": response.status or {"metadata": {}, "code": 200}}
     if response.patch:
         body["patchType"] = "JSONPatch"
@@ -213,7 +213,7 @@ def encode_review(response: AdmissionResponse, *, uid: str, api_version: str, au
 
 
 def nothing_to_check(request: AdmissionRequest) -> AdmissionResponse | None:
-    """The answer to a review without anything to check; None for one that has to be checked."""
+    """The answer to a review without an object to check; None if the object has to be checked."""
     if request.operation not in {"CREATE", "UPDATE"}:
         return AdmissionResponse()
     if request.object is None:
@@ -224,7 +224,7 @@ def nothing_to_check(request: AdmissionRequest) -> AdmissionResponse | None:
 def outside_namespace(request: AdmissionRequest) -> AdmissionResponse | None:
     """The refusal of a review without a namespace, or with an object of another namespace.
 
-    Requests to the cluster are in the namespace of the review, for which the API server has authorized the author.
+    Admission sends requests in the namespace of the review, for which the API server has authorized the author.
     """
     if not request.namespace:
         return request_refusal(

@@ -1,6 +1,6 @@
-"""One log line for each review, with the UID of the object, which relates it to lines of the controller.
+"""Writes one log line for each review, with the UID of the object, which log lines of the controller have, too.
 
-Only the identity of an object is written, and only valid names, UIDs and numbers: any client that reaches the port can
+Of an object only the identity is logged, and only valid names, UIDs and numbers: any client that reaches the port can
 send any text.
 """
 
@@ -14,19 +14,19 @@ from webhooks.review import AdmissionRequest, AdmissionResponse
 log = logging.getLogger(__name__)
 
 MAX_RULES: Final = 10
-"""Ids of broken rules in one line."""
+"""The most ids of broken rules in one log line."""
 
 _NAME: Final = re.compile(r"[0-9A-Za-z.-]{0,253}")
 _MAX_GENERATION: Final = 2**63
 
 
-def write(request: AdmissionRequest, answer: AdmissionResponse, *, decides: bool) -> None:
-    """Log at info if the answer `decides` about the object, or refuses it; otherwise at debug."""
+def log_review(request: AdmissionRequest, answer: AdmissionResponse, *, decides: bool) -> None:
+    """Log a review: at info if the webhook `decides` about the object or refuses it, otherwise at debug."""
     level = logging.INFO if decides or not answer.allowed else logging.DEBUG
     if not log.isEnabledFor(level):
         return
-    known = identity(request)
-    subject = f"{loggable(request.operation)} {known['namespace']}/{known['name']}"
+    fields = identity(request)
+    subject = f"{loggable(request.operation)} {fields['namespace']}/{fields['name']}"
     if request.dry_run:
         subject = f"{subject} (dry run)"
     if answer.allowed:
@@ -38,9 +38,9 @@ def write(request: AdmissionRequest, answer: AdmissionResponse, *, decides: bool
 
 
 def identity(request: AdmissionRequest) -> dict[str, str | int]:
-    """Fields of the log: the review's UID, namespace and name; the object's UID and generation if it has them.
+    """Fields for log lines: the review's UID, namespace and name, and the UID and generation of the object, if any.
 
-    The API server gives a new object its UID, and a name made of `generateName`, before it asks a validating webhook.
+    The API server gives a new object its UID, and a name from `generateName`, before it calls a validating webhook.
     """
     obj = request.old_object if request.object is None else request.object
     name, uid, generation = (dig(obj, "metadata", key) for key in ("name", "uid", "generation"))
@@ -57,5 +57,5 @@ def identity(request: AdmissionRequest) -> dict[str, str | int]:
 
 
 def loggable(text: Any) -> str:
-    """A name or UID; "?" for an invalid one."""
+    """The text of a name or UID; "?" if it is invalid."""
     return text if isinstance(text, str) and _NAME.fullmatch(text) else "?"

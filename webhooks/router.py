@@ -2,7 +2,7 @@
 
 Bodies are read raw (`body.py`) and decoded explicitly: a typed body parameter of FastAPI would buffer any amount, and
 answer an invalid body with an error that is not an AdmissionReview. An exception handler answers requests without a
-valid review. Of a body, only the identity of the object is logged.
+valid review.
 """
 
 import logging
@@ -14,7 +14,6 @@ from fastapi import FastAPI, Request, Response
 
 from kube.errors import leaves, raised_at
 from kube.log_fields import log_fields
-from webhooks import review_log
 from webhooks.body import BODY_LIMITS, Bodies, Body, BodyLimits
 from webhooks.metrics import WebhookMetrics
 from webhooks.offload import compute
@@ -28,7 +27,7 @@ from webhooks.review import (
     encode_review,
     request_refusal,
 )
-from webhooks.review_log import identity, loggable
+from webhooks.review_log import identity, log_review, loggable
 from webhooks.work import TOO_MUCH_WORK, TooMuchWorkError
 
 CLIENT_LEFT = 499
@@ -44,9 +43,9 @@ def create_app(
     limits: BodyLimits = BODY_LIMITS,
     decides: Container[str] = (),
 ) -> FastAPI:
-    """Serve each handler by POST at its path. The app has no lifespan and no pages of its own.
+    """An app that serves each handler by POST at its path, without a lifespan and pages of its own.
 
-    `decides`: the paths whose answers are in the log at info, and their reviews in the API server's audit log.
+    `decides`: the paths whose answers are logged at info, with their reviews in the API server's audit log.
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.exception_handler(ReviewError)(_refuse)
@@ -69,12 +68,12 @@ def _response(review: bytes, headers: Mapping[str, str] | None = None) -> Respon
 
 
 _Answer = tuple[int, bytes]
-"""The code inside an answer, and the answer."""
+"""The code inside an answer, and the encoded answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Webhook:
-    """One path."""
+    """A handler, served at one path."""
 
     path: str
     handler: Handler
@@ -97,20 +96,20 @@ class _Webhook:
             self._end(start, code)
         return _response(data)
 
-    async def _answer(self, review: Review, answer: Awaitable[HandlerAnswer]) -> _Answer:
-        """A handler's answer, or an error answer if it fails."""
+    async def _answer(self, review: Review, handler_answer: Awaitable[HandlerAnswer]) -> _Answer:
+        """The answer of the handler, or an error if the handler fails."""
         try:
-            response = await answer_of(await answer)
-            review_log.write(review.request, response, decides=self.decides)
-            answered = await compute(_encode, response, review, audit=self.decides)
+            response = await answer_of(await handler_answer)
+            log_review(review.request, response, decides=self.decides)
+            answer = await compute(_encode, response, review, audit=self.decides)
         except TooMuchWorkError:
             return _encode(request_refusal(413, "RequestEntityTooLarge", TOO_MUCH_WORK), review)
-        except Exception as error:  # noqa: BLE001 -- the boundary: any fault of ours is an answer too
+        except Exception as error:  # noqa: BLE001 -- the boundary: a bug is answered, too
             return self._answer_failure(review, error)
         if self.metrics:
             for rule in response.rules:
                 self.metrics.on_refusal(self.path, rule)
-        return answered
+        return answer
 
     def _answer_failure(self, review: Review, error: Exception) -> _Answer:
         if isinstance(error, RecursionError):
@@ -134,6 +133,6 @@ class _Webhook:
 
 
 def _encode(answer: AdmissionResponse, review: Review, *, audit: bool = False) -> _Answer:
-    """The encoded answer, in the version and with the UID of its review."""
+    """The encoded answer, in the API version and with the UID of the review."""
     data = encode_review(answer, uid=review.request.uid, api_version=review.api_version, audit=audit)
     return answer.code, data

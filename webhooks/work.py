@@ -1,8 +1,8 @@
 """How much work one review may take, in steps. Pure.
 
 Steps are counted, and not seconds, so that the same JobSet gets the same answer on a busy machine, and decisions read
-no clock. A step is about a tenth of a microsecond. Code that processes a user's data spends the steps of each part,
-before or while it does so.
+no clock. A step is about a tenth of a microsecond. Code that processes a user's data spends steps for each part of the
+data, before or while it processes the part.
 """
 
 import math
@@ -15,7 +15,7 @@ TOO_MUCH_WORK = (
     f"the object takes more than {STEPS} steps to check, and was not checked to its end: it has too many items; put"
     " fewer into its lists, or make several objects of it"
 )
-"""The message for the author."""
+"""The message for the author of the object."""
 
 
 class TooMuchWorkError(BaseException):
@@ -26,18 +26,18 @@ class TooMuchWorkError(BaseException):
 
 
 class Work:
-    """The steps that a review may still take. Without a number there is no limit."""
+    """The steps that a review may still take; unlimited by default."""
 
     def __init__(self, steps: float = math.inf) -> None:
         self.left = steps
         self.stopped = False
 
     def spend(self, steps: int = 1) -> None:
-        """Take that many steps. Raises `TooMuchWorkError` if there are no more."""
+        """Take that many steps. Raises `TooMuchWorkError` if there are not enough left, or the work was stopped."""
         self.left -= steps
         if self.left < 0 or self.stopped:
             raise TooMuchWorkError
 
     def stop(self) -> None:
-        """Make the next step fail. May be called from another thread."""
+        """Make the next step fail. Any thread may call this."""
         self.stopped = True

@@ -74,8 +74,8 @@ def likely_reference(image: str) -> str:
 
 def _split_tag(text: str) -> tuple[str, str, str]:
     """Name, colon and tag of a reference. A colon before the last slash belongs to a port."""
-    path, slash, last = text.rpartition("/")
-    name, colon, tag = last.partition(":")
+    path, slash, last_segment = text.rpartition("/")
+    name, colon, tag = last_segment.partition(":")
     return path + slash + name, colon, tag
 
 

@@ -111,12 +111,12 @@ def _container_requests(spec: JSON) -> Amounts:
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.get("initContainers") or ():
-        own = own_requests(container)
+        requests = own_requests(container)
         if is_sidecar(container):
-            sidecars = own = _add(sidecars, own)
+            sidecars = requests = _add(sidecars, requests)
         else:
-            own = _add(own, sidecars)
-        peak = _larger(peak, own)
+            requests = _add(requests, sidecars)
+        peak = _larger(peak, requests)
     total = sidecars
     for container in spec.get("containers") or ():
         total = _add(total, own_requests(container))

@@ -302,7 +302,7 @@ def test_unusual_values_are_judged_and_repaired(case):
 @given(mutated(changes=1))
 def test_what_is_quickly_called_good_is_good(obj):
     """The library may only err on the side of a closer look."""
-    if JUDGE._is_good(obj):
+    if JUDGE._is_valid(obj):
         walk = Walk({})
         walk.repair(obj, JUDGE._schema)
         assert walk.faults == []

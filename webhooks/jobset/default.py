@@ -152,7 +152,7 @@ def _empty_for_null(base: Path, rjob: JSON) -> Iterator[tuple[Path, Any]]:
 def _where_stored(
     base: Path, defaults: tuple[tuple[tuple[str, ...], Any], ...], old: Any
 ) -> Iterator[tuple[Path, Any]]:
-    """The defaults of a new object (`old` is None), and on update those of fields that the stored object has."""
+    """The defaults; on update (`old` is not None) only the defaults of fields that the stored object has."""
     for keys, value in defaults:
         if old is None or dig(old, *keys) is not None:
             yield base.at(*keys), value

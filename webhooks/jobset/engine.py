@@ -58,7 +58,7 @@ class Findings:
         return _findings_by_path([*self.errors, *self.warnings, *more], self.object)
 
     def with_findings_elsewhere(self, more: Iterable[FieldError]) -> "Findings":
-        """These findings, and those of `more` at paths without an error."""
+        """These findings, and the findings in `more` at paths without an error."""
         wrong = {error.path for error in self.errors}
         return self.with_findings(error for error in more if error.path not in wrong)
 
@@ -134,7 +134,7 @@ class Engine:
         yield from islice(find(js), MAX_FINDINGS)
 
     def _new_warnings(self, old: JSON, new: JSON, work: Work) -> list[FieldError]:
-        """Warnings about an update that changes more than `suspend`, without those of the stored object."""
+        """Warnings about an update that changes more than `suspend`, without warnings that the stored object gets."""
         if _apart_from_suspend(old) == _apart_from_suspend(new):
             return []
         warnings = [error for error in self._create(new, work) if error.is_warning]
@@ -176,7 +176,7 @@ def _value_or_parent(obj: JSON, path: Path) -> Any:
 
 
 def _may_break_cel(spec: Any) -> bool:
-    """Whether a CEL rule of the CRD could fail, apart from those that compare with the stored object."""
+    """Whether a CEL rule of the CRD could fail that does not compare with the stored object."""
     execution, success = dig(spec, "executionPolicy"), dig(spec, "successPolicy")
     return (
         dig(spec, "startupPolicy", "startupPolicyOrder") == "InOrder"
@@ -191,11 +191,11 @@ def _may_break_cel(spec: Any) -> bool:
 def _touches_immutable(old: Any, new: Any) -> bool:
     if any(dig(old, key) != dig(new, key) for key in POLICIES):
         return True
-    before, after = (
+    old_waits, new_waits = (
         {name: rjob.get("dependsOn") for name, rjob in by_name(dig(spec, "replicatedJobs")).items()}
         for spec in (old, new)
     )
-    return before != after
+    return old_waits != new_waits
 
 
 def _apart_from_suspend(obj: JSON) -> tuple[Any, Any]:

@@ -40,14 +40,14 @@ def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Defau
     record: dict[str, list[str]] = {}
     recorded = recorded_defaults(draft.object)
     for policy, default in defaults:
-        before = len(draft.operations)
+        operation_count = len(draft.operations)
         for path in _missing_paths(draft.object, default):
             if default.parts == ("tolerations",):
                 draft.append(path, default.value)
             else:
                 draft.default(path, default.value, empty_is_absent=default.parts == ("priorityClassName",))
         in_api_server = policy.spec.is_enforced_by_api_server and default.name in recorded.get(policy.metadata.name, ())
-        if len(draft.operations) > before or in_api_server:
+        if len(draft.operations) > operation_count or in_api_server:
             record.setdefault(policy.metadata.name, []).append(default.name)
     _write_annotation(draft, record)
     return record
@@ -116,9 +116,10 @@ def keep_defaults(draft: PatchDraft, old: JSON, defaults: Iterable[tuple[JobSetP
                 if isinstance(dig(rjob, *POD), dict) and _is_named(rjob):
                     _keep_in_template(draft, _RJOBS.at(i, *POD), stored.get(rjob["name"]), default)
         elif dig(old, *default.parts) == default.value:
-            before = len(draft.operations)
+            operation_count = len(draft.operations)
             draft.default(path := Path(default.parts), default.value)
-            put_back += [(path, policy, default)] if has_annotation and len(draft.operations) > before else []
+            if has_annotation and len(draft.operations) > operation_count:
+                put_back.append((path, policy, default))
     if recorded and not has_annotation:
         draft.default(_ANNOTATION, dig(old, *_ANNOTATION.parts))
     return put_back

@@ -1,6 +1,6 @@
-"""A JobSet as the checks read it: typed, with resolved names, and its raw JSON for messages. Pure.
+"""The subject of the checks: a JobSet with typed fields and resolved names, and its raw JSON for messages. Pure.
 
-Normally the API server's schema has checked the object before. If not, a value that cannot be decoded becomes a field
+Normally the API server's schema has checked the object. If it has not, a value that cannot be decoded becomes a field
 error.
 """
 
@@ -38,7 +38,7 @@ UNREADABLE = Rule(
 )
 T = TypeVar("T")
 _STEPS = 120
-"""Steps of reading one ReplicatedJob."""
+"""Steps of work for reading one ReplicatedJob."""
 
 
 class VolumeMount(Base, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class Variable(Base, frozen=True, kw_only=True):
 
     @property
     def field(self) -> str:
-        """The field of the pod that it is read from; empty for none."""
+        """The field of the pod from which the variable gets its value; empty if it comes from none."""
         path = dig(self.value_from, "fieldRef", "fieldPath")
         return path if isinstance(path, str) else ""
 
@@ -189,21 +189,21 @@ class Entry:
 
     @property
     def never_restarts(self) -> bool:
-        """Whether ended containers are not restarted in their pod: only then a pod has exit codes that count."""
+        """Whether ended containers stay ended in their pod: only then the pod has exit codes that count."""
         return self.job.template.spec.restart_policy == "Never"
 
     @cached_property
     def steps(self) -> int:
-        """Cost of one check, in steps: one for each item that it may read, and a few more."""
+        """Steps of work for one check: one for each item that the check may read, and a few more."""
         pod = self.job.template.spec
         steps = 5 + len(pod.volumes)
-        for each in pod.all_containers:  # every review does this: a sum over a generator takes twice as long
+        for each in pod.all_containers:  # a sum over a generator takes twice as long, in every review
             steps += 1 + len(each.command) + len(each.args) + len(each.env) + len(each.ports) + len(each.volume_mounts)
         return steps
 
     @cached_property
     def pod_count(self) -> int:
-        """Pods that run at once in all Jobs."""
+        """The number of pods that run at once in all Jobs of the ReplicatedJob."""
         return max(self.rjob.replicas, 0) * max(pods_at_once(self.job), 0)
 
     @cached_property
@@ -249,7 +249,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class SetLimits:
-    """Limits of one JobSet: Jobs, and pods at once."""
+    """The most Jobs, and pods at once, of one JobSet."""
 
     jobs: int = 100_000
     pods: int = 2**31 - 1
@@ -262,7 +262,7 @@ DEFAULT_LIMITS = SetLimits()
 class Subject:
     """A JobSet with all data that a check may read. `js.metadata.name` is the name that the object has or will have.
 
-    `size`: bytes of its JSON without the status.
+    `size`: bytes of the JSON of the object without the status.
     """
 
     js: JobSet
@@ -284,7 +284,7 @@ class Subject:
 
     @cached_property
     def steps(self) -> int:
-        """Cost of one check, in steps: one for each item that it may read, and a few more."""
+        """Steps of work for one check: one for each item that the check may read, and a few more."""
         rules, success = self.failure_policy.rules, self.js.spec.success_policy
         targets = sum(1 + len(rule.target_replicated_jobs) for rule in rules)
         targets += len(success.target_replicated_jobs) if success else 0
@@ -292,27 +292,27 @@ class Subject:
 
     @property
     def failure_policy(self) -> FailurePolicy:
-        """The policy in force; one without rules when there is none."""
+        """The failure policy; a policy without rules if the JobSet has none."""
         return self.js.spec.failure_policy or FailurePolicy()
 
     @cached_property
     def by_name(self) -> dict[str, Entry]:
-        """The ReplicatedJobs by name; of a repeated name the first."""
+        """The ReplicatedJobs by name. If a name is repeated, the first ReplicatedJob has it."""
         return {entry.rjob.name: entry for entry in reversed(self.entries)}
 
     @cached_property
     def pod_count(self) -> int:
-        """Pods that run at once in the whole set."""
+        """The number of pods that run at once in the whole set."""
         return sum(entry.pod_count for entry in self.entries)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the ReplicatedJobs, in order."""
+        """Names of the ReplicatedJobs, in their order."""
         return tuple(entry.rjob.name for entry in self.entries)
 
     @cached_property
     def shape(self) -> Forest | None:
-        """The groups of spec.scheduling as if each ReplicatedJob had one Job."""
+        """The groups of spec.scheduling if each ReplicatedJob had one Job; None if the set has no groups."""
         return shape(self.js)
 
     @cached_property
@@ -321,12 +321,12 @@ class Subject:
         return frozenset().union(*(entry.mounted_volumes for entry in self.entries))
 
     def targets(self, names: Sequence[str]) -> list[Entry]:
-        """The ReplicatedJobs that a policy's `targetReplicatedJobs` means; none given means all."""
+        """The ReplicatedJobs with the names in `targetReplicatedJobs` of a policy; no names mean all."""
         return [self.by_name[name] for name in names if name in self.by_name] if names else list(self.entries)
 
 
 class Unreadable(Exception):  # noqa: N818 -- the object is, nothing failed
-    """The object does not have the form of a JobSet; `error` says where."""
+    """The object does not have the form of a JobSet; `error` has the path."""
 
     def __init__(self, error: FieldError) -> None:
         super().__init__(str(error))
@@ -334,11 +334,11 @@ class Unreadable(Exception):  # noqa: N818 -- the object is, nothing failed
 
 
 def subject(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS, work: Work | None = None) -> Subject:
-    """Read a JobSet; raises `Unreadable`."""
-    parts = {"metadata": dig(obj, "metadata") or {}, "spec": dig(obj, "spec") or {}}
-    encoded = _as_json(parts)
-    # A null always shows in the encoded text, and encoding is much faster than a walk in Python.
-    js = _read(without_nulls(parts) if encoded is None or b"null" in encoded else parts, JobSet, Path())
+    """Decode a JobSet. Raises `Unreadable`."""
+    content = {"metadata": dig(obj, "metadata") or {}, "spec": dig(obj, "spec") or {}}
+    encoded = _as_json(content)
+    # Looking for nulls in the encoded text is much faster than a walk in Python.
+    js = _read(without_nulls(content) if encoded is None or b"null" in encoded else content, JobSet, Path())
     meta = js.metadata
     if not meta.name and meta.generate_name:
         base = meta.generate_name.encode()[:MAX_GENERATED_BASE].decode(errors="ignore")
@@ -355,7 +355,7 @@ def subject(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS, 
 
 
 def _as_json(value: Any) -> bytes | None:
-    """The value as JSON; None if it cannot be encoded, as with lone surrogates."""
+    """The value as JSON; None if it cannot be encoded, for example because of lone surrogates."""
     try:
         return msgspec.json.encode(value)
     except ValueError:
@@ -377,7 +377,7 @@ def _claims(js: JobSet) -> Iterator[Claim]:
 
 def _read(value: Any, kind: type[T], base: Path) -> T:
     try:
-        # Not strict, for integers written as 2.0: the schema has found all other wrong types.
+        # Not strict, to accept integers written as 2.0: the schema has refused all other wrong types.
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
         complaint, _, location = str(error).partition(" - at `")

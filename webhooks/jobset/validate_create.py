@@ -1,4 +1,4 @@
-"""Every check of a new JobSet that needs nothing but the JobSet, in the order of the rules. Pure.
+"""The checks of a new JobSet that need no cluster, in their order. Pure.
 
 See docs/reference/validation.md#new-jobsets.
 """
@@ -60,7 +60,7 @@ SCHEDULING: tuple[SubjectCheck, ...] = (
     scheduling_pods.check_kueue_topology,
     spares.check_scheduling_groups,
 )
-"""Groups: checked again on every update that could change them."""
+"""Checks of scheduling groups, which are repeated on every update of a set with spec.scheduling."""
 BEFORE: tuple[SubjectCheck, ...] = (
     depends_on.check_startup_policy,
     execution.check_single_order,
@@ -135,11 +135,11 @@ TEXTS: tuple[SubjectCheck, ...] = (
     addresses.check_addresses,
     ranks.check_ranks,
 )
-"""Those that read the texts of containers: each costs a step for each character."""
+"""Checks that read the texts of containers, which cost a step for each character."""
 
 
 def create_findings(js: Subject, work: Work) -> Iterator[FieldError]:
-    """All faults of a new JobSet and all warnings about it, in discovery order."""
+    """The findings about a new JobSet, in discovery order."""
     for check in BEFORE:
         work.spend(js.steps)
         yield from check(js)
@@ -150,9 +150,9 @@ def create_findings(js: Subject, work: Work) -> Iterator[FieldError]:
     for check in AFTER:
         work.spend(js.steps)
         yield from check(js)
-    size = sum(entry.text_size for entry in js.entries)
+    text_size = sum(entry.text_size for entry in js.entries)
     for check in TEXTS:
-        work.spend(js.steps + size)
+        work.spend(js.steps + text_size)
         yield from check(js)
 
 

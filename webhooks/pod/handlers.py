@@ -1,7 +1,7 @@
 """The two admission handlers of pods, ready for `webhooks.router.create_app`.
 
-The webhook configurations select the pods; the handlers do not change other pods. They refuse pods that can never run;
-a follower that has to wait is gated.
+The webhook configurations select the pods of JobSets; the handlers do not change any other pod. They refuse pods that
+can never run, and gate a follower that has to wait.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from api.spares import promises_to, rank_of
 from webhooks.offload import compute
 from webhooks.pod.mutate import mutations
 from webhooks.pod.subject import Pod, UnreadablePodError, read
-from webhooks.pod.validate import impossible, is_stranded, refusal
+from webhooks.pod.validate import is_stranded, refusal, why_impossible
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, outside_namespace, request_refusal
 
 MUTATE_PATH = "/mutate--v1-pod"
@@ -22,17 +22,17 @@ VALIDATE_PATH = "/validate--v1-pod"
 
 
 class Domains(Protocol):
-    """The domains of exclusive Jobs. `job_uid`: of the pods' controlling owner."""
+    """The domains of exclusive Jobs. `job_uid`: the UID of the Job."""
 
     def find(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
-        """The domain as known now."""
+        """The domain as it is known now."""
 
     async def settle(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
         """The domain after a short wait, well below the webhook's timeout."""
 
 
 class Promises(Protocol):
-    """The pods that a JobSet has promised places of spares to."""
+    """The pods to which a JobSet has promised places of spares."""
 
     async def has(self, namespace: str, jobset: str, uid: str, promises: frozenset[str]) -> bool:
         """Whether the JobSet has made one of these promises."""
@@ -57,17 +57,18 @@ class _Admission:
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Add label, affinity terms, node selector or gate; refuse pods that can never run."""
-        pod = await _possible(request)
+        pod = await _pod_or_answer(request)
         if isinstance(pod, AdmissionResponse):
             return pod
-        answer = None
+        domain = None
         if pod.follows:
-            answer = await self.domains.settle(request.namespace, pod.job_uid, pod.topology or "")
+            domain = await self.domains.settle(request.namespace, pod.job_uid, pod.topology or "")
         is_promised = await self._is_promised(request.namespace, pod)
-        operations = await compute(mutations, request.object or {}, self.form(), answer, is_promised)
+        operations = await compute(mutations, request.object or {}, self.form(), domain, is_promised)
         return AdmissionResponse(patch=tuple(operations))
 
     async def _is_promised(self, namespace: str, pod: Pod) -> bool:
+        """Whether the JobSet has promised the pod the place of a spare."""
         labels = pod.metadata.labels
         if self.promises is None or not labels.get(keys.SPARES) or pod.spec.node_name:
             return False
@@ -77,16 +78,16 @@ class _Admission:
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Refuse a follower that would be scheduled anywhere (docs/reference/pod-webhooks.md#what-is-refused)."""
-        pod = await _possible(request)
+        pod = await _pod_or_answer(request)
         if isinstance(pod, AdmissionResponse):
             return pod
         if not is_stranded(pod):
             return AdmissionResponse()
-        answer = self.domains.find(request.namespace, pod.job_uid, pod.topology or "")
-        return request_refusal(403, "Forbidden", refusal(pod, answer))
+        domain = self.domains.find(request.namespace, pod.job_uid, pod.topology or "")
+        return request_refusal(403, "Forbidden", refusal(pod, domain))
 
 
-async def _possible(request: AdmissionRequest) -> Pod | AdmissionResponse:
+async def _pod_or_answer(request: AdmissionRequest) -> Pod | AdmissionResponse:
     """The pod of the request, or the answer if nothing is left to decide."""
     if request.operation != "CREATE":
         return AdmissionResponse()
@@ -98,6 +99,6 @@ async def _possible(request: AdmissionRequest) -> Pod | AdmissionResponse:
         pod = await compute(read, request.object)
     except UnreadablePodError as error:
         return request_refusal(400, "BadRequest", str(error))
-    if text := impossible(pod):
+    if text := why_impossible(pod):
         return request_refusal(403, "Forbidden", text)
     return pod

@@ -2,8 +2,8 @@
 
 See docs/reference/pod-webhooks.md#what-a-pod-gets.
 
-A follower is not refused while its leader has no domain, as the Go JobSet does, but gated: it is created once, and
-the controller lifts the gate when the domain is known.
+The Go JobSet refuses a follower while its leader has no domain. This webhook gates the follower: it is created once,
+and the controller lifts the gate when the domain is known.
 """
 
 from api import keys
@@ -24,13 +24,13 @@ _GATES = SPEC.at("schedulingGates")
 def mutations(
     pod: JSON,
     form: TermForm,
-    answer: Domain | NoDomain | None,
-    is_held: bool = False,
+    domain: Domain | NoDomain | None,
+    is_promised: bool = False,
 ) -> list[JSON]:
-    """Operations on the pod of the request; none if it needs no changes.
+    """Operations on the pod of the request; empty if the pod needs no changes. Raises `UnreadablePodError`.
 
-    `answer`: the domain of a follower's Job, if known. Null parents count as absent, as in the API. `is_held`: it waits
-    for the place of a spare. Raises `UnreadablePodError`.
+    `domain`: of a follower's Job. `is_promised`: the pod has to wait for the place of a spare. Null parents count as
+    absent, as in the API.
     """
     subject = read(pod)
     if not subject.ours:
@@ -38,13 +38,13 @@ def mutations(
     draft = PatchDraft(pod)
     if subject.spec.priority is not None:
         draft.put(_LABELS.at(keys.PRIORITY), priority_label(subject.spec.priority))
-    if is_held:
+    if is_promised:
         draft.append(_GATES, {"name": keys.SPARE_GATE})
     if subject.topology is not None:
         if subject.leads:
             _lead(draft, subject, subject.topology, form)
         else:
-            _follow(draft, subject, subject.topology, answer)
+            _follow(draft, subject, subject.topology, domain)
     return draft.operations
 
 
@@ -52,17 +52,17 @@ def _lead(draft: PatchDraft, pod: Pod, topology: str, form: TermForm) -> None:
     job_key = pod.metadata.labels.get(keys.JOB_KEY, "")
     priority = dig(draft.object, *_LABELS.parts, keys.PRIORITY)
     draft.append(_AFFINITY, affinity_term(topology, job_key))
-    terms = {known: anti_affinity_term(topology, job_key, priority, known) for known in TermForm}
+    terms = {each: anti_affinity_term(topology, job_key, priority, each) for each in TermForm}
     if not any(term in pod.spec.affinity.pod_anti_affinity.required for term in terms.values()):
         draft.append(_ANTI_AFFINITY, terms[form])
 
 
-def _follow(draft: PatchDraft, pod: Pod, topology: str, answer: Domain | NoDomain | None) -> None:
-    gated = pod.is_gated
-    if isinstance(answer, Domain):
-        draft.put(SPEC.at("nodeSelector", topology), answer.value)
+def _follow(draft: PatchDraft, pod: Pod, topology: str, domain: Domain | NoDomain | None) -> None:
+    is_gated = pod.is_gated
+    if isinstance(domain, Domain):
+        draft.put(SPEC.at("nodeSelector", topology), domain.value)
     elif not pod.spec.node_name:  # the API refuses gates of a bound pod
         draft.append(_GATES, {"name": keys.PLACEMENT_GATE})
-        gated = True
-    if gated:
+        is_gated = True
+    if is_gated:
         draft.put(_LABELS.at(keys.AWAITS_LEADER), "true")

@@ -2,8 +2,8 @@
 
 See docs/concepts/spares.md#when-a-place-is-given.
 
-It is read from the API server, not from a cache: the manager writes a promise a moment before the pod is created.
-Without an answer in time a pod is not gated. The manager removes the gate of a pod that does not need it.
+The status is read from the API server, not from a cache: the manager writes a promise a moment before the pod is
+created. Without an answer in time a pod is not gated. The manager removes the gate of a pod that does not need it.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ log = logging.getLogger(__name__)
 
 JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, keys.PLURAL)
 ANSWER = 1.0
-"""Seconds for the answer: the webhook's timeout is two."""
+"""Seconds for the answer of the API server: the timeout of the webhook is 2 s."""
 SHARED = 0.25
-"""Longest wait of a read of a JobSet for the running one, in seconds."""
+"""The most seconds that a read of a JobSet waits for the running read of this JobSet."""
 AT_ONCE = 16
-"""JobSets that are read at the same time; others wait up to `ANSWER`."""
+"""The most JobSets that are read at the same time; more of them wait up to `ANSWER`."""
 
 
 _Key = tuple[str, str]
@@ -42,7 +42,7 @@ class _JobSet(Base, frozen=True, kw_only=True):
 
 
 class Promises:
-    """One for a process."""
+    """Reads promises from the status of JobSets. One instance for a process."""
 
     def __init__(self, client: Client) -> None:
         self._client = client.without_repeats()
@@ -54,7 +54,8 @@ class Promises:
     async def has(self, namespace: str, jobset: str, uid: str, promises: frozenset[str]) -> bool:
         """Whether the JobSet of that UID has made one of these promises.
 
-        The API server checks labels only after admission: a name from one may be any text, such as another path.
+        `jobset` comes from a label, which the API server checks only after admission: it may be any text, such as a
+        path.
         """
         if dns1123_subdomain(jobset):
             return False
@@ -63,22 +64,23 @@ class Promises:
         return js is not None and js.metadata.uid == uid and not promises.isdisjoint(promised)
 
     def _read(self, namespace: str, jobset: str) -> asyncio.Task[_JobSet | None]:
-        """A read that has not begun yet, shared by all callers until it begins: the next one after a running one.
+        """The next read of a JobSet, which all callers share until it begins.
 
-        It waits at most `SHARED` for the running one, so that enough time is left after a slow answer.
+        It begins after the running read of this JobSet, but waits at most `SHARED` for it, so that enough time is left
+        after a slow answer.
         """
         key = namespace, jobset
         if key not in self._waiting:
             self._waiting[key] = asyncio.create_task(self._read_next(key, self._running.get(key)))
         return self._waiting[key]
 
-    async def _read_next(self, key: _Key, before: asyncio.Task[_JobSet | None] | None) -> _JobSet | None:
+    async def _read_next(self, key: _Key, running: asyncio.Task[_JobSet | None] | None) -> _JobSet | None:
         namespace, jobset = key
-        me = self._waiting[key]
+        this_read = self._waiting[key]
         try:
             async with asyncio.timeout(ANSWER):
-                if before is not None:
-                    await asyncio.wait([before], timeout=SHARED)
+                if running is not None:
+                    await asyncio.wait([running], timeout=SHARED)
                 async with self._turns:
                     self._running[key] = self._waiting.pop(key)
                     return await self._client.get(JOBSETS, jobset, namespace=namespace, type=_JobSet)
@@ -87,5 +89,5 @@ class Promises:
             return None
         finally:
             for reads in (self._waiting, self._running):
-                if reads.get(key) is me:
+                if reads.get(key) is this_read:
                     del reads[key]

@@ -1,6 +1,6 @@
-"""A pod as its webhooks read it: only the fields that they need. Pure.
+"""A pod with the fields that its webhooks need. Pure.
 
-The API server has normally decoded the pod before; if not, an invalid value is an error.
+Normally the API server has decoded the pod before. If it has not, an invalid value is an error.
 """
 
 import msgspec
@@ -25,7 +25,7 @@ class Affinity(Base, frozen=True, kw_only=True):
 
 
 class PodSpec(Base, frozen=True, kw_only=True):
-    """core/v1 PodSpec, the fields for placement. `priority` is resolved by the API server."""
+    """core/v1 PodSpec, the fields for placement. The API server has resolved `priority`."""
 
     priority: int | None = None
     node_name: str = ""
@@ -42,49 +42,49 @@ class Pod(Base, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name of the pod, or an example of one for a generateName."""
+        """The name of the pod, or an example of a name for its generateName."""
         meta = self.metadata
         return meta.name or f"{meta.generate_name}{GENERATED_SUFFIX}"
 
     @property
     def ours(self) -> bool:
-        """Whether it belongs to a JobSet without the node-selector strategy, which needs no webhook of pods."""
+        """Whether the pod is of a JobSet without the node-selector strategy, which needs no webhook of pods."""
         annotations = self.metadata.annotations
         return keys.JOBSET_NAME in annotations and keys.NODE_SELECTOR_STRATEGY not in annotations
 
     @property
     def topology(self) -> str | None:
-        """As `api.exclusive.topology_of`."""
+        """The topology of exclusive placement; None for any other pod (`api.exclusive.topology_of`)."""
         return exclusive.topology_of(self.metadata.annotations)
 
     @property
     def leads(self) -> bool:
-        """Whether it is the pod of an exclusive Job that looks for a domain."""
+        """Whether the pod is the leader of an exclusive Job, whose node decides the domain."""
         return self.topology is not None and exclusive.leads(self.metadata.annotations)
 
     @property
     def follows(self) -> bool:
-        """Whether it follows a leader to its domain."""
+        """Whether the pod is a follower, which has to run in the domain of its leader."""
         return self.topology is not None and not exclusive.leads(self.metadata.annotations)
 
     @property
     def is_gated(self) -> bool:
-        """Whether it waits for the controller to set its domain."""
+        """Whether the pod has the scheduling gate that the controller lifts when it sets the domain."""
         return any(gate.name == keys.PLACEMENT_GATE for gate in self.spec.scheduling_gates)
 
     @property
     def job_uid(self) -> str:
-        """UID of its controlling owner; empty without one."""
+        """UID of the controlling owner; empty if there is none."""
         owner = self.metadata.controller()
         return "" if owner is None else owner.uid
 
 
 class UnreadablePodError(ValueError):
-    """The object does not have the form of a pod; the text says where, and quotes nothing of it."""
+    """The object does not have the form of a pod. The text has the path, and quotes no value of the object."""
 
 
 def read(pod: JSON) -> Pod:
-    """The pod. Raises `UnreadablePodError`."""
+    """Decode a pod. Raises `UnreadablePodError`."""
     try:
         return msgspec.convert(without_nulls(pod), Pod)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""Why a pod of an exclusive Job cannot be created, in words. Pure.
+"""Messages about pods of exclusive Jobs that cannot be created. Pure.
 
 See docs/reference/pod-webhooks.md#what-is-refused.
 
@@ -12,7 +12,7 @@ from webhooks.pod.subject import Pod
 _TRANSIENT = "this is an expected, transient error"
 
 
-def impossible(pod: Pod) -> str | None:
+def why_impossible(pod: Pod) -> str | None:
     """Why this pod of an exclusive Job can never run; None for every other pod."""
     if pod.topology is None:
         return None
@@ -33,33 +33,33 @@ def impossible(pod: Pod) -> str | None:
 
 
 def is_stranded(pod: Pod) -> bool:
-    """Whether a pod would be scheduled anywhere: a follower that has neither a domain nor the gate."""
+    """Whether a pod is a follower with neither a domain nor the gate, which could be scheduled to any node."""
     return pod.follows and not pod.is_gated and pod.topology not in pod.spec.node_selector
 
 
-def refusal(pod: Pod, answer: Domain | NoDomain) -> str:
-    """The message about a stranded pod."""
-    missing = "follower pod node selector not set"
-    if isinstance(answer, NoDomain) and answer.leader and not answer.node:
-        missing = f"leader pod not yet scheduled, not creating follower pod. {_TRANSIENT}"
+def refusal(pod: Pod, domain: Domain | NoDomain) -> str:
+    """The message about a stranded pod. `domain`: of its Job."""
+    fault = "follower pod node selector not set"
+    if isinstance(domain, NoDomain) and domain.leader and not domain.node:
+        fault = f"leader pod not yet scheduled, not creating follower pod. {_TRANSIENT}"
     elif pod.spec.node_selector:
-        missing = f"follower pod node selector for topology domain not found. missing selector: {pod.topology}"
+        fault = f"follower pod node selector for topology domain not found. missing selector: {pod.topology}"
     fix = (
         "the Job controller tries again; should it go on, see whether another webhook takes away the node selector or"
         f" the scheduling gate {keys.PLACEMENT_GATE}, or the pod template sets nodeName"
     )
-    return f"{missing}: pod {pod.name} {_reason_of(pod, answer)}; {fix}"
+    return f"{fault}: pod {pod.name} {_reason(pod, domain)}; {fix}"
 
 
-def _reason_of(pod: Pod, answer: Domain | NoDomain) -> str:
-    if isinstance(answer, Domain):
+def _reason(pod: Pod, domain: Domain | NoDomain) -> str:
+    if isinstance(domain, Domain):
         return (
-            f"belongs on {pod.topology}={answer.value}, where its leader pod {answer.leader} is (node {answer.node}),"
+            f"belongs on {pod.topology}={domain.value}, where its leader pod {domain.leader} is (node {domain.node}),"
             " and nothing holds it there"
         )
-    if answer.leader:
-        return f"has to wait: {answer.why}"
+    if domain.leader:
+        return f"has to wait: {domain.why}"
     labels = pod.metadata.labels
-    name = (keys.JOBSET_NAME, keys.REPLICATED_JOB_NAME, keys.JOB_INDEX)
-    base = "-".join([*(labels.get(key, "?") for key in name), "0"])
-    return f"has to wait: {answer.why}: expected 1 leader pod ({base}), but got 0. {_TRANSIENT}"
+    label_keys = (keys.JOBSET_NAME, keys.REPLICATED_JOB_NAME, keys.JOB_INDEX)
+    leader_name = "-".join([*(labels.get(key, "?") for key in label_keys), "0"])
+    return f"has to wait: {domain.why}: expected 1 leader pod ({leader_name}), but got 0. {_TRANSIENT}"

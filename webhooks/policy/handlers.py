@@ -1,9 +1,9 @@
-"""Admission of JobSetPolicies and of exceptions: one with a fault is refused, with all its faults at once.
+"""Admission of JobSetPolicies and of exceptions from them. A refusal names all faults of the object at once.
 
-A policy that conflicts with another one, or has a likely unintended effect, is admitted with warnings.
+A policy that conflicts with another policy, or has a likely unintended effect, is admitted with warnings.
 
-The same handler serves a mutating webhook, which is called before the API server checks the schema and has better
-messages, and a validating one, which gets the result of other webhooks.
+The same handler serves a mutating webhook, which runs before the API server checks the schema and has better messages
+than the schema, and a validating webhook, which gets the object as other webhooks have changed it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,42 +51,44 @@ def policy_handlers(
 
 
 def faults_of(schema: Schema, obj: JSON, known: Sequence[FieldError] = ()) -> tuple[list[FieldError], JobSetPolicy]:
-    """The faults of a policy, and the policy itself, which can be decoded whatever its faults are.
+    """The faults of a policy, and the decoded policy, without values that the schema refuses.
 
-    `known`: faults that the API server finds before any webhook, for a caller before it: unknown fields, an invalid
-    name.
+    `known`: faults, such as unknown fields and an invalid name, that a caller outside of a webhook has found.
     """
     obj = without_nulls(obj)
-    refused = schema.faults(obj)
-    found = [*known, *refused]
+    schema_faults = schema.faults(obj)
+    errors = [*known, *schema_faults]
     name = dig(obj, "metadata", "name")
-    policy = read_policy({**schema.repair(obj, refused), "metadata": {"name": name if isinstance(name, str) else ""}})
-    wrong = {error.path.parts for error in found}
-    more = [error for error in faults(policy) if not any(_consequence(error.path.parts, parts) for parts in wrong)]
-    return [*found, *more], policy
+    metadata = {"name": name if isinstance(name, str) else ""}
+    policy = read_policy({**schema.repair(obj, schema_faults), "metadata": metadata})
+    wrong_paths = {error.path.parts for error in errors}
+    rule_faults = [
+        error for error in faults(policy) if not any(_overlap(error.path.parts, path) for path in wrong_paths)
+    ]
+    return [*errors, *rule_faults], policy
 
 
-def _consequence(found: tuple[str | int, ...], wrong: tuple[str | int, ...]) -> bool:
+def _overlap(path: tuple[str | int, ...], wrong_path: tuple[str | int, ...]) -> bool:
     """Whether one path contains the other, so that a second fault there says nothing new."""
-    shorter = min(len(found), len(wrong))
-    return found[:shorter] == wrong[:shorter]
+    shorter = min(len(path), len(wrong_path))
+    return path[:shorter] == wrong_path[:shorter]
 
 
 def _validate(
     schema: Schema, source: PolicySource, gates: FeatureGates, request: AdmissionRequest
 ) -> AdmissionResponse:
-    """Refuse a policy with faults, whether it is created or changed; warn of likely unintended effects."""
+    """Refuse a policy with faults; warn of likely unintended effects."""
     if answer_at_once := nothing_to_check(request):
         return answer_at_once
-    found, policy = faults_of(schema, request.object or {})
-    if found:
-        return _answer(found, KIND, request)
+    errors, policy = faults_of(schema, request.object or {})
+    if errors:
+        return _answer(errors, KIND, request)
     return _answer([*cautions(policy), *conflicts(policy, source.in_force, gates)], KIND, request)
 
 
-def _answer(found: Sequence[FieldError], kind: str, request: AdmissionRequest) -> AdmissionResponse:
-    warnings = [error for error in found if error.is_warning]
-    errors = by_path(error for error in found if not error.is_warning)
+def _answer(findings: Sequence[FieldError], kind: str, request: AdmissionRequest) -> AdmissionResponse:
+    warnings = [error for error in findings if error.is_warning]
+    errors = by_path(error for error in findings if not error.is_warning)
     name = dig(request.object, "metadata", "name")
     return verdict(errors, warnings, GROUP, kind, name if isinstance(name, str) else "")
 
@@ -94,18 +96,18 @@ def _answer(found: Sequence[FieldError], kind: str, request: AdmissionRequest) -
 async def _validate_exception(
     schema: Schema, source: PolicySource, clock: Clock, request: AdmissionRequest
 ) -> AdmissionResponse:
-    """Refuse an exception with faults, or one that its policy does not allow, unless its spec is unchanged."""
+    """Refuse an exception that has faults or that its policy does not allow, unless its spec is unchanged."""
     if answer_at_once := nothing_to_check(request):
         return answer_at_once
     if request.stored is not None and dig(request.stored, "spec") == dig(request.object, "spec"):
         return AdmissionResponse()
     obj = without_nulls(request.object)
-    if refused := schema.faults(obj):
-        return _answer(refused, EXCEPTION_KIND, request)
+    if schema_faults := schema.faults(obj):
+        return _answer(schema_faults, EXCEPTION_KIND, request)
     try:
         namespace = await source.namespace(request.namespace)
     except (KubeError, TimeoutError) as error:
         return request_refusal(500, "InternalError", f"the namespace cannot be read: {type(error).__name__}")
     policies = {policy.metadata.name: policy for policy in source.in_force}
-    found = exception_faults(read_exception(obj), policies, namespace, clock())
-    return _answer(found, EXCEPTION_KIND, request)
+    errors = exception_faults(read_exception(obj), policies, namespace, clock())
+    return _answer(errors, EXCEPTION_KIND, request)

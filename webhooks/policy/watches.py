@@ -1,10 +1,10 @@
 """Watches JobSetPolicies, exceptions, and the namespace data that policies read, while the API server serves policies.
 
-The CRD of policies may be installed and removed while the manager runs, so the look-up is repeated. Without it nothing
-is watched.
+The CRD of policies may be installed and removed while the manager runs, so it is looked up again and again. Without the
+CRD nothing is watched.
 
-Remembered: these objects, as the watches show them. A process that has not listed the policies yet does not serve; an
-unknown namespace is read.
+Remembered: these objects, as the watches show them. A process that has not listed the policies yet does not serve; a
+namespace that is not in the cache is read.
 """
 
 import asyncio
@@ -29,20 +29,20 @@ log = logging.getLogger(__name__)
 JOBSET_POLICIES = Resource(GROUP, VERSION, KIND, PLURAL, namespaced=False)
 POLICY_EXCEPTIONS = Resource(GROUP, VERSION, EXCEPTION_KIND, EXCEPTION_PLURAL)
 BY_NAMESPACE = "namespace"
-"""Index of exceptions by their namespace alone: all have the same value."""
+"""An index that gives all exceptions of a namespace: they all have the same value."""
 READ_TIMEOUT = 2.0
-"""Seconds for a namespace that is not in the cache."""
+"""Seconds for reading a namespace that is not in the cache."""
 
 READS = 16
-"""Namespaces that are read at the same time."""
+"""The most namespaces that are read at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """Seconds until the next look-up: before the first answer, without the CRD of policies, and with it.
+    """Seconds until the next look-up of the CRD: if there was no answer, if it is absent, if it is present.
 
-    `log_every`: least time between two log lines that policies cannot be listed. `number`: between two with the number
-    of policies.
+    `log_every`: at least this time between two log lines that policies cannot be listed; `number`: between two log
+    lines with the number of policies.
     """
 
     unanswered: float = 1.0
@@ -61,10 +61,10 @@ OnWatch = Callable[
 
 
 class PolicyWatches:
-    """The policies in force, exceptions, and namespaces. One for each process that serves admission.
+    """The policies in force, exceptions, and namespaces. Each process that serves admission has one instance.
 
-    `beside`: further coroutines that run while the API server serves policies. `on_watch`: called with the caches
-    whenever new ones are created. `says_number`: whether the number of policies is logged.
+    `beside`: further coroutines that run while the API server serves policies. `on_watch` is called with the caches
+    whenever they were created. `says_number`: whether the number of policies is logged.
     """
 
     def __init__(
@@ -89,12 +89,13 @@ class PolicyWatches:
         self._exceptions: Informer[JobSetPolicyException] | None = None
         self._annotations: frozenset[str] = frozenset()
         self.in_force: tuple[JobSetPolicy, ...] = ()
-        """By name."""
+        """The policies, ordered by name."""
 
     async def wait_settled(self, timeout: float) -> None:
-        """Wait until the policies are known, or the API server is known not to serve them.
+        """Wait until the policies are listed, or the API server has answered that it does not serve policies.
 
-        Raises `SyncTimeoutError` after `timeout` seconds: without policies, admission would admit what they deny.
+        Raises `SyncTimeoutError` after `timeout` seconds: without policies, admission would admit JobSets that they
+        deny.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -103,22 +104,22 @@ class PolicyWatches:
             raise SyncTimeoutError(f"{JOBSET_POLICIES}: not known after {timeout:g} s: {self._problem}") from None
 
     async def namespace(self, name: str) -> Namespace:
-        """A namespace as policies read it: from the cache, or from the API server if it is not there yet.
+        """A namespace with the data that policies read: from the cache, or else from the API server.
 
         Raises `KubeError` or `TimeoutError`.
         """
         annotations = self._annotations
-        known = self._namespaces and self._namespaces.store.get("", name)
-        if known and known.asked >= annotations:
-            return known.read
+        cached = self._namespaces and self._namespaces.store.get("", name)
+        if cached and cached.asked >= annotations:
+            return cached.read
         async with asyncio.timeout(READ_TIMEOUT), self._reads:
-            sent = await self._client.get(NAMESPACES, name, type=NamespaceMetadata, timeout=READ_TIMEOUT)
-        return keeping(lambda: annotations)(sent).read
+            metadata = await self._client.get(NAMESPACES, name, type=NamespaceMetadata, timeout=READ_TIMEOUT)
+        return keeping(lambda: annotations)(metadata).read
 
     def exceptions(self, namespace: str) -> list[JobSetPolicyException]:
-        """The exceptions in a namespace, whether they count or not."""
-        own_key = IndexKey(namespace, "")
-        return [] if self._exceptions is None else self._exceptions.store.by_index(BY_NAMESPACE, own_key)
+        """The exceptions in a namespace, in force or not."""
+        key = IndexKey(namespace, "")
+        return [] if self._exceptions is None else self._exceptions.store.by_index(BY_NAMESPACE, key)
 
     @property
     def all_exceptions(self) -> list[JobSetPolicyException]:
@@ -162,7 +163,7 @@ class PolicyWatches:
                 await asyncio.sleep(self._pauses.number)
 
     async def _served_plurals(self) -> frozenset[str] | None:
-        """The resources of the group that the API server serves; None if there is no answer."""
+        """Plural names of the resources of the group that the API server serves; None if there is no answer."""
         try:
             return await self._client.served_resources(API_VERSION)
         except (KubeError, TimeoutError) as error:
@@ -176,19 +177,19 @@ class PolicyWatches:
         self._namespaces = Informer(
             self._client,
             NAMESPACES,
-            NamespaceMetadata,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
+            NamespaceMetadata,  # type: ignore[arg-type]  # the transform returns `KnownNamespace`
             transform=keeping(lambda: self._annotations),
             metadata_only=True,
         )
-        policies.on_event(lambda *_: self._take(policies))
-        parts = [policies.run(), self._namespaces.run(), *(each() for each in self._beside)]
+        policies.on_event(lambda *_: self._put_into_force(policies))
+        coroutines = [policies.run(), self._namespaces.run(), *(each() for each in self._beside)]
         exceptions: Informer[JobSetPolicyException] | None = None
         if with_exceptions:
             by_namespace = {BY_NAMESPACE: lambda _: [""]}
             exceptions = Informer(self._client, POLICY_EXCEPTIONS, JobSetPolicyException, indexes=by_namespace)
-            parts.append(exceptions.run())
+            coroutines.append(exceptions.run())
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(part) for part in parts]
+            tasks = [group.create_task(coroutine) for coroutine in coroutines]
             await self._sync(policies, exceptions)
             if self._on_watch is not None and policies.synced:
                 self._on_watch(policies, self._namespaces, exceptions)
@@ -214,17 +215,17 @@ class PolicyWatches:
                     if not await self._serves_the_same(with_exceptions=exceptions is not None):
                         return
         self._exceptions = exceptions
-        self._take(policies)
+        self._put_into_force(policies)
         self._settled.set()
 
-    def _take(self, policies: Informer[JobSetPolicy]) -> None:
-        """Put the policies of the informer into force; list namespaces again if policies name new annotations."""
+    def _put_into_force(self, policies: Informer[JobSetPolicy]) -> None:
+        """Put the policies of the informer into force, and list namespaces again if policies read more annotations."""
         if not policies.synced:
             return
         self._changed.set()
         self.in_force = tuple(sorted(policies.store.list(), key=lambda policy: policy.metadata.name))
         annotations = annotation_keys(self.in_force)
-        more = not annotations <= self._annotations
+        has_new_annotations = not annotations <= self._annotations
         self._annotations = annotations
-        if more and self._namespaces is not None:
+        if has_new_annotations and self._namespaces is not None:
             self._namespaces.relist()

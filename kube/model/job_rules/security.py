@@ -108,7 +108,7 @@ POD_SECURITY = fields(
 
 
 def host_namespaces(path: Path, pod: Any) -> Iterator[FieldError]:
-    """A check of the fields by which a pod uses namespaces of its node, and of those that exclude each other."""
+    """A check of hostUsers, shareProcessNamespace and procMount, which exclude other fields about namespaces."""
     if pod.get("shareProcessNamespace") is True and pod.get("hostPID") is True:
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid(path.at("shareProcessNamespace"), True, detail)

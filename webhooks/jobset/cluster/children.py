@@ -32,8 +32,8 @@ class ChildJob:
     """The first Job of a ReplicatedJob.
 
     `raw` is the JobSet as JSON, for looking up values. `index`: of the ReplicatedJob. `alike`: the indexes of all
-    ReplicatedJobs with an equal template, `index` included. `own`: by name that the controller writes into the Job, the
-    path of its source in the JobSet.
+    ReplicatedJobs with an equal template, `index` included. `name_paths`: by name that the controller writes into the
+    Job, the path from which it comes.
     """
 
     raw: JSON
@@ -41,7 +41,7 @@ class ChildJob:
     index: int
     alike: tuple[int, ...]
     body: JSON
-    own: Mapping[str, Path]
+    name_paths: Mapping[str, Path]
 
     @property
     def name(self) -> str:
@@ -72,14 +72,14 @@ class ChildJob:
         """
         if parts[:2] == ("metadata", "name"):
             return [self.path.at("name")]
-        if value in self.own and parts[-1:] in _NAME_FIELDS:
-            return [self.own[value]]
+        if value in self.name_paths and parts[-1:] in _NAME_FIELDS:
+            return [self.name_paths[value]]
         if parts[:4] == ("spec", "template", "spec", "subdomain") and self.js.dns_enabled:
             return [service_name_path(self.js)]
         if path := self._appended_item_path(parts):
             return [path]
-        if below := self._exit_code_policy_parts(parts):
-            return [replicated_job(i).at(*below) for i in self.alike]
+        if policy_parts := self._exit_code_policy_parts(parts):
+            return [replicated_job(i).at(*policy_parts) for i in self.alike]
         return [replicated_job(i).at("template", *_template_parts(parts)) for i in self.alike]
 
     def _appended_item_path(self, parts: Parts) -> Path | None:
@@ -102,8 +102,8 @@ class ChildJob:
         """
         rules = ("spec", "podFailurePolicy", "rules")
         policy = self.js.spec.replicated_jobs[self.index].exit_code_policy
-        own = len(dig(self.raw, *self.path.at("template", *rules).parts) or ())
-        if policy is None or parts[:2] != rules[:2] or (own and parts[3:4] < (own,)):
+        own_rules = len(dig(self.raw, *self.path.at("template", *rules).parts) or ())
+        if policy is None or parts[:2] != rules[:2] or (own_rules and parts[3:4] < (own_rules,)):
             return ()
         return ("exitCodePolicy", *(["containerName"] if parts[-1] == "containerName" else []))
 
@@ -158,11 +158,11 @@ def _child(raw: JSON, js: JobSet, gates: FeatureGates, layout: Layout, alike: tu
     jobs = layout.ranges[index]
     position = next(jobs.positions(js.metadata.name))
     body = build_job(js, layout, jobs, position, gates=gates)
-    own = _own_values(js, jobs, position, layout.global_replicas, replicated_job(index))
-    return ChildJob(raw, js, index, alike, body, own)
+    name_paths = _name_paths(js, jobs, position, layout.global_replicas, replicated_job(index))
+    return ChildJob(raw, js, index, alike, body, name_paths)
 
 
-def _own_values(js: JobSet, jobs: JobRange, position: JobPosition, total: int, path: Path) -> dict[str, Path]:
+def _name_paths(js: JobSet, jobs: JobRange, position: JobPosition, total: int, path: Path) -> dict[str, Path]:
     labels = job_labels(js, jobs, position, global_replicas=total, job_restart_attempt=None)
     sources = {
         keys.GROUP_NAME: path.at("groupName"),
@@ -170,10 +170,10 @@ def _own_values(js: JobSet, jobs: JobRange, position: JobPosition, total: int, p
         keys.JOBSET_NAME: JOBSET_NAME,
         keys.COORDINATOR: SPEC.at("coordinator"),
     }
-    own = {labels[key]: source for key, source in sources.items() if labels.get(key)}
+    name_paths = {labels[key]: source for key, source in sources.items() if labels.get(key)}
     for name in (position.name, namespaced_job(js.metadata.namespace, position.name)):
-        own[name] = path.at("name")
-    return own
+        name_paths[name] = path.at("name")
+    return name_paths
 
 
 def claim_names(js: JobSet) -> list[str]:

@@ -109,8 +109,8 @@ def _container_hint(child: ChildJob, message: str) -> str:
 
 def _supported_hint(_: ChildJob, message: str) -> str:
     word, supported = message.split("supported values: ", 1)
-    close = nearest(_first_quoted(word), _QUOTED.findall(supported))
-    return f'did you mean "{close}"?' if close else ""
+    likely_value = nearest(_first_quoted(word), _QUOTED.findall(supported))
+    return f'did you mean "{likely_value}"?' if likely_value else ""
 
 
 def _label_hint(_: ChildJob, message: str) -> str:

@@ -36,16 +36,16 @@ def _check_pod(entry: Entry) -> Iterator[FieldError]:
     for path, volume in entry.each_volume():
         medium = volume.empty_dir.get("medium") if isinstance(volume.empty_dir, dict) else None
         if isinstance(medium, str) and not _is_medium(medium):
-            yield MEDIUM.at(path.at("emptyDir", "medium"), medium, guess=partial(_meant_medium, medium))
+            yield MEDIUM.at(path.at("emptyDir", "medium"), medium, guess=partial(_medium_hint, medium))
 
 
 def _check_container(path: Path, container: Container) -> Iterator[FieldError]:
     image = container.image
     if isinstance(image, str) and image and (reason := images.fault(image)):
-        yield IMAGE.at(path.at("image"), image, why=reason, guess=partial(_meant_image, image))
+        yield IMAGE.at(path.at("image"), image, why=reason, guess=partial(_image_hint, image))
     words = container.command
     if len(words) == 1 and _is_command_line(words[0]):
-        yield COMMAND.at(path.at("command", 0), words[0], items=partial(_items, words[0]))
+        yield COMMAND.at(path.at("command", 0), words[0], items=partial(_item_list, words[0]))
 
 
 def _is_command_line(word: Any) -> bool:
@@ -53,7 +53,7 @@ def _is_command_line(word: Any) -> bool:
     return isinstance(word, str) and any(char.isspace() for char in word.strip())
 
 
-def _items(line: str) -> str:
+def _item_list(line: str) -> str:
     """The list to write instead of a command line."""
     try:
         return f"[{', '.join(map(render_value, as_list('command', line)))}]"
@@ -61,15 +61,17 @@ def _items(line: str) -> str:
         return "each word as an item, or sh, -c and the line"
 
 
-def _meant_image(image: str) -> str:
-    meant = images.likely_reference(image)
-    return f"did you mean {quote(meant)}?" if meant else "write HOST/PATH:TAG, such as docker.io/library/python:3.13"
+def _image_hint(image: str) -> str:
+    likely_image = images.likely_reference(image)
+    if likely_image:
+        return f"did you mean {quote(likely_image)}?"
+    return "write HOST/PATH:TAG, such as docker.io/library/python:3.13"
 
 
 def _is_medium(text: str) -> bool:
     return text in {"", *_MEDIA} or (text.startswith(_HUGE) and parse_quantity(text.removeprefix(_HUGE)) is not None)
 
 
-def _meant_medium(text: str) -> str:
-    meant = nearest(text, _MEDIA)
-    return f"did you mean {quote(meant)}?" if meant else "write Memory, or leave it out for the node's disk"
+def _medium_hint(text: str) -> str:
+    medium = nearest(text, _MEDIA)
+    return f"did you mean {quote(medium)}?" if medium else "write Memory, or leave it out for the node's disk"

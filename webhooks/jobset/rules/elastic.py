@@ -78,9 +78,9 @@ def check_bounds(subject: Subject) -> Iterator[FieldError]:
     coordinator = subject.js.spec.coordinator
     coordinator_entry = subject.by_name.get(coordinator.replicated_job) if coordinator is not None else None
     if coordinator is not None and coordinator_entry is not None and coordinator_entry.rjob.elastic is not None:
-        least = coordinator_entry.rjob.elastic.min
-        if least <= coordinator.job_index < coordinator_entry.rjob.replicas:
-            words = {"name": coordinator_entry.rjob.name, "index": coordinator.job_index, "least": least}
+        fewest_jobs = coordinator_entry.rjob.elastic.min
+        if fewest_jobs <= coordinator.job_index < coordinator_entry.rjob.replicas:
+            words = {"name": coordinator_entry.rjob.name, "index": coordinator.job_index, "least": fewest_jobs}
             yield COORDINATOR_INDEX.at(COORDINATOR.at("jobIndex"), coordinator.job_index, **words)
 
 

@@ -84,18 +84,18 @@ def check_steps(subject: Subject) -> Iterator[FieldError]:
 def _check_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterator[FieldError]:
     """The first fault of the steps of a rule."""
     max_restarts = max(subject.failure_policy.max_restarts, 0)
-    before, rule_restarts, counted_restarts = action_of(rule.action), 0, 0
+    previous, rule_restarts, counted_restarts = action_of(rule.action), 0, 0
     for step_path, step in path.each(rule.then):
         action, action_path = action_of(step.action), step_path.at("action")
-        if before.scope is Scope.NOTHING:
-            yield AFTER_THE_END.at(action_path, before=before.name)
+        if previous.scope is Scope.NOTHING:
+            yield AFTER_THE_END.at(action_path, before=previous.name)
             return
-        if action.reach <= before.reach:
-            stronger = ", ".join(_stronger(before))
-            yield NO_PROGRESS.at(action_path, action.name, action=action.name, before=before.name, stronger=stronger)
+        if action.reach <= previous.reach:
+            words = {"before": previous.name, "stronger": ", ".join(_stronger_actions(previous))}
+            yield NO_PROGRESS.at(action_path, action.name, action=action.name, **words)
             return
         rule_restarts += step.after_restarts
-        counted_restarts += step.after_restarts if before.counted else 0
+        counted_restarts += step.after_restarts if previous.counted else 0
         is_restart = action.scope is not Scope.NOTHING
         if rule.max_restarts is not None and not _is_reached(rule_restarts, rule.max_restarts, is_limited=is_restart):
             name, limit = "maxRestarts of the rule", f"maxRestarts {rule.max_restarts} of the rule"
@@ -106,7 +106,7 @@ def _check_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterat
             limit = f"{name} {max_restarts}"
             yield NEVER_REACHED.at(action_path, action.name, restarts=counted_restarts, limit=limit, name=name)
             return
-        before = action
+        previous = action
 
 
 def _is_reached(restarts: int, limit: int, *, is_limited: bool) -> bool:
@@ -114,5 +114,5 @@ def _is_reached(restarts: int, limit: int, *, is_limited: bool) -> bool:
     return restarts < limit or (restarts == limit and not is_limited)
 
 
-def _stronger(before: FailureAction) -> Iterator[str]:
-    return (action.name for action in ACTIONS.values() if action.reach > before.reach)
+def _stronger_actions(previous: FailureAction) -> Iterator[str]:
+    return (action.name for action in ACTIONS.values() if action.reach > previous.reach)

@@ -61,8 +61,8 @@ def check_copied_fields(subject: Subject) -> Iterator[FieldError]:
     is_sent = subject.js.spec.managed_by == MULTIKUEUE
     if not is_sent and not (MULTIKUEUE_ORIGIN in labels and OWN_FIELDS_COPY in annotations):
         return
-    sent_values, own = read_values(annotations.get(OWN_FIELDS_COPY)), own_values(subject.raw_spec, Work())
-    difference = misfit(own, sent_values or {}) if is_sent else misfit(sent_values, own)
+    sent_values, spec_values = read_values(annotations.get(OWN_FIELDS_COPY)), own_values(subject.raw_spec, Work())
+    difference = misfit(spec_values, sent_values or {}) if is_sent else misfit(sent_values, spec_values)
     if difference is not None:
         rule, path = (NOT_SENT, PATH) if is_sent else (ALTERED, ANNOTATION)
         yield rule.at(path, place=difference, key=OWN_FIELDS_COPY)

@@ -57,9 +57,10 @@ class _GroupSizes:
 
     def __init__(self, js: Subject) -> None:
         self.js = js
-        told = {entry.index for entry in js.entries if not entry.rjob.spare_for and _is_told_nodes(entry)}
+        workers = (entry for entry in js.entries if not entry.rjob.spare_for)
+        numbered = {entry.index for entry in workers if _gets_node_number(entry)}
         self.node_numbers = {
-            entry.index: list(_node_numbers(entry, follows_jobs=js.gates[elastic.GATE] and told == {entry.index}))
+            entry.index: list(_node_numbers(entry, follows_jobs=js.gates[elastic.GATE] and numbered == {entry.index}))
             for entry in js.entries
         }
         self._entries_by_pods = Counter(entry.pod_count for entry in js.entries)
@@ -67,9 +68,9 @@ class _GroupSizes:
 
     def has(self, entry: Entry, count: int) -> bool:
         """Whether `count` pods, some of them of this ReplicatedJob, may work together."""
-        own = entry.pod_count
-        is_sum_of_two = self._entries_by_pods[count - own] > (count == 2 * own)
-        return is_sum_of_two or count in {pods_at_once(entry.job), own, self._pods_with_numbers, self.js.pod_count}
+        pods = entry.pod_count
+        is_sum_of_two = self._entries_by_pods[count - pods] > (count == 2 * pods)
+        return is_sum_of_two or count in {pods_at_once(entry.job), pods, self._pods_with_numbers, self.js.pod_count}
 
 
 def _check_entry(sizes: _GroupSizes, entry: Entry) -> Iterator[FieldError]:
@@ -92,7 +93,8 @@ def _wrong_number(sizes: _GroupSizes, entry: Entry, text_path: Path, count: int)
     )
 
 
-def _is_told_nodes(entry: Entry) -> bool:
+def _gets_node_number(entry: Entry) -> bool:
+    """Whether a container of the ReplicatedJob gets a number of nodes, by a flag or a variable."""
     return any(
         any(variable.name == NODES_VARIABLE for variable in container.env)
         or any("--nnodes" in word for _, word in words(path, container))

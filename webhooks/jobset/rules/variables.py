@@ -40,7 +40,7 @@ _INJECTED = re.compile(
     r"(?:AWS|AZURE|GOOGLE|HOSTNAME|JOBSET(?!_REPLICAS$)|KUBERNETES|MEGASCALE|NEURON|NVIDIA|TPU)(?:_|$)|.*_(?:SERVICE_HOST|(?:SERVICE_)?PORT(?:_|$))",
     re.ASCII,
 )
-"""Variables that Kubernetes sets for Services, and those that webhooks of clouds add to pods."""
+"""Variables that Kubernetes sets for Services, and variables that webhooks of clouds add to pods."""
 
 _DOCS = Source("docs/reference/validation.md#variables")
 UNEXPANDED = _DOCS.warning(
@@ -67,7 +67,7 @@ def _check_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def _check_env(entry: Entry, path: Path, container: Container, jobset_variables: set[str]) -> Iterator[FieldError]:
-    """Findings about values of variables. A value may refer to earlier variables, and to those of `envFrom`.
+    """Findings about values of variables. A value may refer to earlier variables, and to variables of `envFrom`.
 
     `jobset_variables`: variables that the JobSet adds after the variables of the template.
     """

@@ -1,7 +1,7 @@
-"""Validates JobSets by the CRD's structural schema: microseconds for a valid one, all faults for an invalid one.
+"""Validates JobSets by the CRD's structural schema, and finds all faults of an invalid JobSet. Pure.
 
-A library quickly finds objects that are certainly valid; all others are walked (walk.py), which gives the verdict. The
-schema is an argument. Pure; never raises, whatever the object.
+A library recognizes, in microseconds, objects that are certainly valid. All other objects are walked (`walk.py`), and
+the walk decides. No object raises an error.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,37 +27,37 @@ _KNOWN = {
     "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-validations",
 }  # fmt: skip
 _LARGE = 100
-"""Size of a schema, in nodes, from which a list's items get a check of their own."""
+"""Nodes of a schema of list items from which each item is checked by the library before it is walked."""
 _Check = Callable[[Any], bool]
 _Parts = dict[bytes, tuple[str, JSON]]
-"""Schemas and their names, by their JSON."""
+"""By the JSON of a schema, its name and the schema."""
 _TYPES = {"array", "boolean", "integer", "number", "object", "string"}
 
 
 class Schema:
-    """The CRD's `openAPIV3Schema`, compiled; ValueError for keywords whose meaning this program does not know."""
+    """The CRD's `openAPIV3Schema`, compiled. Raises ValueError for an unknown keyword."""
 
     def __init__(self, schema: JSON) -> None:
-        _check(schema, "")
+        _require_known(schema, "")
         members = {name: node for name, node in schema["properties"].items() if name != "status"}
         self._schema = {**schema, "properties": members}
-        self._is_good = _good(self._schema)
+        self._is_valid = _validity_check(self._schema)
         self._large = {id(node): node for node in _large_items(self._schema)}
         self._unknown = UnknownFields(schema)
 
     @cached_property
-    def _sure(self) -> dict[int, _Check]:
-        """Checks of large items; created with the first invalid object, as they take 2 MiB."""
-        return {number: _good(node) for number, node in self._large.items()}
+    def _item_checks(self) -> dict[int, _Check]:
+        """Checks of large list items, created with the first invalid object, as they take 2 MiB."""
+        return {number: _validity_check(node) for number, node in self._large.items()}
 
     def faults(self, obj: JSON, work: Work | None = None) -> list[FieldError]:
         """The errors of the API server's schema validation, at most 500; empty for a valid object.
 
-        Items of a list beyond its limit are not checked, nor is `status`, which the API server replaces before.
+        Items of a list beyond its limit are not checked, nor is `status`, which the API server replaces.
         """
-        if self._is_good(obj):
+        if self._is_valid(obj):
             return []
-        walk = Walk(self._sure, work)
+        walk = Walk(self._item_checks, work)
         walk.repair(obj, self._schema)
         return walk.faults
 
@@ -66,23 +66,23 @@ class Schema:
         return self._unknown.find(obj)
 
     def respelt(self, obj: JSON) -> tuple[JSON, list[tuple[FieldError, str]]]:
-        """The object with misspelt fields renamed as they were meant, and for each a finding with its right name."""
+        """The object with misspelled fields renamed, and for each of these fields a finding and its right name."""
         return self._unknown.respelt(obj)
 
     def repair(self, obj: JSON, faults: Sequence[FieldError], work: Work | None = None) -> JSON:
-        """The object without its invalid parts, so that other checks can read it; shares the valid parts.
+        """The object without its invalid parts, so that other checks can read it. It shares the valid parts.
 
         An invalid member or item is removed, or gets the simplest value of its type if it is required. Unsupported
-        values and duplicates stay. An object with more faults than are reported becomes empty: further findings would
-        not help.
+        values and duplicates stay. An object with more faults than are reported becomes empty, as further findings
+        would not help.
         """
         if not faults:
             return obj
-        return {"metadata": {}, "spec": {}, **Walk(self._sure, work).repair(obj, self._schema)}
+        return {"metadata": {}, "spec": {}, **Walk(self._item_checks, work).repair(obj, self._schema)}
 
 
-def _check(node: JSON, path: str) -> None:
-    """Refuse a schema that the walk would misread."""
+def _require_known(node: JSON, path: str) -> None:
+    """Raise ValueError for a schema that the walk would misread."""
     if unknown := node.keys() - _KNOWN:
         raise ValueError(f"schema of {path or 'the object'}: no such keyword: {', '.join(sorted(unknown))}")
     kind = node.get("type", "integer" if INT_OR_STRING in node else "")
@@ -95,7 +95,7 @@ def _check(node: JSON, path: str) -> None:
     if kind == "integer" and node.get("format") not in INTEGERS:
         raise ValueError(f"schema of {path}: no such format of integers: {node['format']}")
     for name, child in _children(node):
-        _check(child, f"{path}.{name}".lstrip("."))
+        _require_known(child, f"{path}.{name}".lstrip("."))
 
 
 def _children(node: JSON) -> list[tuple[str, JSON]]:
@@ -104,7 +104,7 @@ def _children(node: JSON) -> list[tuple[str, JSON]]:
 
 
 def _large_items(node: JSON) -> Iterator[JSON]:
-    """Items of lists that are worth a check of their own: a walk looks only at those that are wrong."""
+    """Schemas of list items that are worth a check of their own, so that a walk skips valid items."""
     for key, child in _children(node):
         if key == "items" and _size(child) >= _LARGE:
             yield child
@@ -115,28 +115,28 @@ def _size(node: JSON) -> int:
     return 1 + sum(_size(child) for _, child in _children(node))
 
 
-def _good(node: JSON) -> _Check:
-    """A check whether a value is certainly valid for the node; fast."""
+def _validity_check(node: JSON) -> _Check:
+    """A fast check of values for this node. A value that passes is certainly valid."""
     parts: _Parts = {}
     schema = _json_schema(node, parts)
     schema = {**schema, "$defs": dict(parts.values())}
     is_valid = jsonschema_rs.Draft202012Validator(schema, pattern_options=jsonschema_rs.RegexOptions()).is_valid
     is_unique = _uniqueness(node) or (lambda _: True)
 
-    def good(value: Any) -> bool:
+    def is_certainly_valid(value: Any) -> bool:
         try:
             return is_valid(value) and is_unique(value)
         except ValueError:  # nested too deeply for the library, or a text that is not Unicode
             return False
 
-    return good
+    return is_certainly_valid
 
 
 def _json_schema(node: JSON, parts: _Parts, *, nullable: bool = False) -> JSON:
-    """JSON Schema that accepts nothing that the walk refuses; null is allowed where the API server reads it as absent.
+    """A JSON Schema that accepts nothing that the walk refuses. `nullable`: null is accepted, as it means absent.
 
-    Schemas of objects are stored in `parts`, each once, however often it occurs (most are of containers), since a
-    compiled schema stays in memory.
+    Schemas of objects are stored in `parts`, and equal ones (most are of containers) once, since a compiled schema
+    stays in memory.
     """
     types = ["integer", "string"] if INT_OR_STRING in node else [node["type"]]
     null = ["null"] if nullable else []
@@ -167,19 +167,19 @@ def _json_schema(node: JSON, parts: _Parts, *, nullable: bool = False) -> JSON:
 
 
 def _uniqueness(node: JSON) -> _Check | None:
-    """Whether the items of every list of type map differ in their keys, for values that are valid otherwise.
+    """A check that the items of every list of type map differ in their keys; None if there is no such list.
 
-    JSON Schema has no keyword for that. None if there is no such list. Different items may count as equal.
+    JSON Schema has no keyword for this. The check is for values that are valid otherwise, and may fail for a valid one.
     """
     if node.get("type") == "array":
         return _unique_items(node, _uniqueness(node["items"]))
-    found = {name: check for name, child in _children(node) if (check := _uniqueness(child))}
-    if extra := found.pop("additionalProperties", None):
-        return lambda value: all(extra(member) for member in value.values() if member)
-    if len(found) == 1:
-        ((only, check),) = found.items()
-        return lambda value: not (member := value.get(only)) or check(member)
-    return _unique_members(found) if found else None
+    checks = {name: check for name, child in _children(node) if (check := _uniqueness(child))}
+    if check_value := checks.pop("additionalProperties", None):
+        return lambda value: all(check_value(member) for member in value.values() if member)
+    if len(checks) == 1:
+        ((name, check),) = checks.items()
+        return lambda value: not (member := value.get(name)) or check(member)
+    return _unique_members(checks) if checks else None
 
 
 def _unique_members(checks: Mapping[str, _Check]) -> _Check:
@@ -198,13 +198,13 @@ def _unique_items(node: JSON, check: _Check | None) -> _Check | None:
     keys = list_keys(node)
     if not keys:
         return check and (lambda value: all(map(check, value)))
-    always = [key for key in keys if key in required_members(node["items"])]
-    own = itemgetter(always[0]) if always else (lambda _: None)
+    required_keys = [key for key in keys if key in required_members(node["items"])]
+    first_key = itemgetter(required_keys[0]) if required_keys else (lambda _: None)
 
     def items(value: list[JSON]) -> bool:
-        if len(value) > 1 and len(set(map(own, value))) < len(value):
-            found = {tuple(item.get(key) or default for key, default in keys.items()) for item in value}
-            if len(found) < len(value):
+        if len(value) > 1 and len(set(map(first_key, value))) < len(value):
+            distinct_keys = {tuple(item.get(key) or default for key, default in keys.items()) for item in value}
+            if len(distinct_keys) < len(value):
                 return False
         return check is None or all(map(check, value))
 

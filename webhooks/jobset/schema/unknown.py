@@ -1,7 +1,7 @@
-"""Unknown fields: those that the CRD's schema does not have, and what was likely meant.
+"""Unknown fields, which the CRD's schema does not have, and the fields that their author likely meant.
 
-The API server drops such fields unless validation is strict, so that a manifest with one does less than its author
-thinks. For use before sending: an object in a webhook has been pruned already.
+The API server drops unknown fields unless validation is strict, so a manifest does less than its author thinks. This
+module is for manifests before they are sent: the API server has pruned the objects that a webhook gets.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from webhooks.jobset.schema.words import INT_OR_STRING, type_name
 MAX_UNKNOWN = 500
 _SOURCE = "CRD schema"
 _CERTAIN = 0.85
-"""Similarity of two names at which one counts as a misspelling of the other."""
+"""Similarity from which an unknown name counts as a misspelling, even if another object has a field of this name."""
 
 _MESSAGE = 'unknown field "{field}"'
 UNKNOWN = Rule("schema-unknown-field", ErrorType.INVALID, _MESSAGE, "{guess}", _SOURCE, Layer.SCHEMA)
@@ -30,12 +30,12 @@ _METADATA = (
     "uid",
 )  # fmt: skip
 _FORMER = {"jobs": "replicatedJobs"}
-"""Names in v1alpha1."""
+"""Present names by their names in v1alpha1."""
 _TRAINING = {
     "pytorchReplicaSpecs": "a PyTorchJob", "mpiReplicaSpecs": "an MPIJob", "tfReplicaSpecs": "a TFJob",
     "xgbReplicaSpecs": "an XGBoostJob", "runPolicy": "a training job such as PyTorchJob",
 }  # fmt: skip
-"""Fields in the spec of other training jobs, which resemble none of ours, with the kind that has them."""
+"""Fields in the spec of other training jobs, and the kind that has them. They resemble no field of a JobSet."""
 _CONVERT = "it belongs to {kind}: `jobset init --from FILE` makes a JobSet of a PyTorchJob, an MPIJob or a Job"
 _Parts = tuple[str | int, ...]
 _Location = tuple[str, ...]
@@ -60,126 +60,128 @@ class UnknownFields:
                 self._index(node[key], (*location, "*"))
 
     def find(self, obj: Any) -> list[FieldError]:
-        """One finding per unknown field, at most 500; fields inside an unknown one are not reported."""
+        """One finding for each unknown field, at most 500. Fields inside an unknown field are not reported."""
         return list(islice(self._walk(obj, self._schema, ()), MAX_UNKNOWN))
 
     def respelt(self, obj: Any) -> tuple[Any, list[tuple[FieldError, str]]]:
-        """The object with misspelt fields renamed as they were meant, and a finding with the name for each.
+        """The object with misspelled fields renamed, and for each of these fields a finding and its right name.
 
-        A field gets the suggested name if that one is absent and accepts its type. Paths of findings have the right
-        names. Checks at most 500 unknown fields.
+        A field is renamed if the object has no field of the right name, and that field accepts the value's type. Paths
+        of findings have the right names. Checks at most 500 unknown fields.
         """
         respelling = _Respelling(self._right_name)
-        return respelling.respell(obj, self._schema, Path()), respelling.found
+        return respelling.respell(obj, self._schema, Path()), respelling.findings
 
-    def _right_name(self, name: str, value: JSON, known: JSON, path: Path) -> tuple[FieldError, str] | None:
-        close = _meant(name, known)
-        if not close or close in value or not _fits(value[name], known[close]):
+    def _right_name(self, name: str, value: JSON, properties: JSON, path: Path) -> tuple[FieldError, str] | None:
+        """The finding about an unknown member of `value`, and its right name; None if it keeps its name."""
+        right_name = _likely_name(name, properties)
+        if not right_name or right_name in value or not _fits(value[name], properties[right_name]):
             return None
-        finding = self._finding(name, value[name], known, path)
-        return (finding, close) if finding.rule is UNKNOWN else None
+        finding = self._finding(name, value[name], properties, path)
+        return (finding, right_name) if finding.rule is UNKNOWN else None
 
     def _walk(self, value: Any, node: JSON, path: _Parts) -> Iterator[FieldError]:
         if isinstance(value, list) and "items" in node:
             for i, item in enumerate(value):
                 yield from self._walk(item, node["items"], (*path, i))
         elif isinstance(value, dict) and node.get("type") == "object":
-            known, extra = node.get("properties", {}), node.get("additionalProperties")
-            training = [name for name in _TRAINING if name in value and _is_of_training(name, known)]
+            properties, extra = node.get("properties", {}), node.get("additionalProperties")
+            training = [name for name in _TRAINING if name in value and _is_of_training(name, properties)]
             for name, member in value.items():
-                child = known.get(name, extra)
+                child = properties.get(name, extra)
                 if child is not None:
                     yield from self._walk(member, child, (*path, name))
                 elif name not in training[1:]:  # one field is enough to recognise the kind
-                    yield self._finding(name, member, known, Path(path))
+                    yield self._finding(name, member, properties, Path(path))
 
-    def _finding(self, name: str, value: Any, known: JSON, path: Path) -> FieldError:
-        close = _meant(name, known)
-        sure = (bool(close) and _FORMER.get(name) == close) or Comparison(name).likeness(close) >= _CERTAIN
-        if not sure and (location := self._belongs(name, value, path)):
-            found = MISPLACED.at(path.at(name), value, field=name, place=location)
+    def _finding(self, name: str, value: Any, properties: JSON, path: Path) -> FieldError:
+        """The finding about an unknown field of an object at `path` whose schema has these `properties`."""
+        likely_name = _likely_name(name, properties)
+        is_former = bool(likely_name) and _FORMER.get(name) == likely_name
+        is_misspelling = is_former or Comparison(name).likeness(likely_name) >= _CERTAIN
+        if not is_misspelling and (location := self._nearest_holder(name, value, path)):
+            finding = MISPLACED.at(path.at(name), value, field=name, place=location)
         else:
-            if _is_of_training(name, known):
+            if _is_of_training(name, properties):
                 guess = _CONVERT.format(kind=_TRAINING[name])
-            elif close:
-                guess = f"did you mean {quote(close)}?"
+            elif likely_name:
+                guess = f"did you mean {quote(likely_name)}?"
             else:
-                guess = did_you_mean(name, known, intro="the fields here are")
-            found = UNKNOWN.at(path.at(name), value, field=name, guess=guess or "remove it")
-        return replace(found, verbatim=found.detail)
+                guess = did_you_mean(name, properties, intro="the fields here are")
+            finding = UNKNOWN.at(path.at(name), value, field=name, guess=guess or "remove it")
+        return replace(finding, verbatim=finding.detail)
 
-    def _belongs(self, name: str, value: Any, path: Path) -> str:
-        """The nearest object that has such a field, for a value of this type; empty if there is none."""
+    def _nearest_holder(self, name: str, value: Any, path: Path) -> str:
+        """The nearest object that has a field of this name that accepts the value's type; empty if there is none."""
         own = tuple("*" if isinstance(part, int) else part for part in path.parts)
         fitting = [each for each in self._locations.get(name, ()) if _fits(value, each[1]) and each[0] != own]
         if not fitting:
             return ""
-        location, _ = min(fitting, key=lambda each: _distance(own, each[0], chosen=value in each[1].get("enum", ())))
-        common = _common(own, location)
+        location, _ = min(fitting, key=lambda each: _distance(own, each[0], in_enum=value in each[1].get("enum", ())))
+        common = _common_length(own, location)
         text = str(Path(path.parts[:common]))
         for part in location[common:]:
             text += "[*]" if part == "*" else f".{part}" if text else part
         return text or "the top level"
 
 
-def _is_of_training(name: str, known: JSON) -> bool:
-    return name in _TRAINING and "replicatedJobs" in known
+def _is_of_training(name: str, properties: JSON) -> bool:
+    """Whether the spec of a JobSet has a field of another training job."""
+    return name in _TRAINING and "replicatedJobs" in properties
 
 
-def _meant(name: str, known: JSON) -> str:
-    """The known name that was likely meant; empty for none."""
-    former = _FORMER.get(name, "")
-    if former in known or _is_of_training(name, known):
-        return former
-    return nearest(name, known)
+def _likely_name(name: str, properties: JSON) -> str:
+    """The name among `properties` that the author likely meant; empty if there is none."""
+    present_name = _FORMER.get(name, "")
+    if present_name in properties or _is_of_training(name, properties):
+        return present_name
+    return nearest(name, properties)
 
 
 class _Respelling:
-    """Renames the misspelt fields of one object.
+    """Renames the misspelled fields of one object. `right_name`: see `UnknownFields`."""
 
-    `meant`: the finding about a member and its name, None if it is kept.
-    """
-
-    def __init__(self, meant: Callable[[str, JSON, JSON, Path], tuple[FieldError, str] | None]) -> None:
-        self.found: list[tuple[FieldError, str]] = []
-        self._right_name = meant
-        self._looks = MAX_UNKNOWN
+    def __init__(self, right_name: Callable[[str, JSON, JSON, Path], tuple[FieldError, str] | None]) -> None:
+        self.findings: list[tuple[FieldError, str]] = []
+        self._right_name = right_name
+        self._checks_left = MAX_UNKNOWN
 
     def respell(self, value: Any, node: JSON, path: Path) -> Any:
         if isinstance(value, list) and "items" in node:
             return [self.respell(item, node["items"], path.at(i)) for i, item in enumerate(value)]
         if not isinstance(value, dict) or node.get("type") != "object":
             return value
-        known, extra = node.get("properties", {}), node.get("additionalProperties")
-        respelt: JSON = {}
+        properties, extra = node.get("properties", {}), node.get("additionalProperties")
+        respelled: JSON = {}
         for name, member in value.items():
-            own, child = name, known.get(name, extra)
-            if child is None and self._looks:
-                self._looks -= 1
-                meant = self._right_name(name, value, known, path)
-                if meant and meant[1] not in respelt:
-                    self.found.append(meant)
-                    own = meant[1]
-                    child = known[own]
-            respelt[own] = member if child is None else self.respell(member, child, path.at(own))
-        return respelt
+            new_name, child = name, properties.get(name, extra)
+            if child is None and self._checks_left:
+                self._checks_left -= 1
+                correction = self._right_name(name, value, properties, path)
+                if correction and correction[1] not in respelled:
+                    self.findings.append(correction)
+                    new_name = correction[1]
+                    child = properties[new_name]
+            respelled[new_name] = member if child is None else self.respell(member, child, path.at(new_name))
+        return respelled
 
 
 def _fits(value: Any, node: JSON) -> bool:
-    found = type_name(value)
-    return found in {"null", node.get("type")} or (INT_OR_STRING in node and found in {"integer", "string"})
+    """Whether a node accepts the type of a value."""
+    kind = type_name(value)
+    return kind in {"null", node.get("type")} or (INT_OR_STRING in node and kind in {"integer", "string"})
 
 
-def _common(own: _Location, there: _Location) -> int:
+def _common_length(own: _Location, other: _Location) -> int:
     """Number of leading parts that two paths have in common."""
-    pairs = zip(own, there, strict=False)
-    return next((i for i, (mine, other) in enumerate(pairs) if mine != other), min(len(own), len(there)))
+    pairs = zip(own, other, strict=False)
+    return next((i for i, (part, other_part) in enumerate(pairs) if part != other_part), min(len(own), len(other)))
 
 
-def _distance(own: _Location, other: _Location, *, chosen: bool) -> tuple[int, bool, int]:
-    """Steps from one path to the other. `chosen`: whether the value is one of the field's enum there.
+def _distance(own: _Location, other: _Location, *, in_enum: bool) -> tuple[int, bool, int]:
+    """Sort key of the distance from one path to another: steps, then whether the value is in the enum, then steps up.
 
-    With equal distance, those count as nearer, then the one with fewer steps up.
+    `in_enum`: whether the field at `other` has the value in its enum, so that it is nearer.
     """
-    up = len(own) - _common(own, other)
-    return up + len(other) - _common(own, other), not chosen, up
+    up = len(own) - _common_length(own, other)
+    return up + len(other) - _common_length(own, other), not in_enum, up

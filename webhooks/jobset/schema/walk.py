@@ -1,7 +1,7 @@
-"""One walk over an object along a CRD's structural schema: finds what the API server would refuse, and repairs it.
+"""Walks over an object along a CRD's structural schema, and finds and repairs values that the API server would refuse.
 
-Decides like the API server after it has pruned unknown fields and set the schema's defaults: a null member is an absent
-one, and an absent one with a default is present. CEL rules are not checked.
+The walk decides like the API server after it has pruned unknown fields and set the schema's defaults: a null member is
+absent, and an absent member with a default is present. CEL rules are not checked.
 """
 
 import operator
@@ -17,7 +17,7 @@ from webhooks.jobset.schema import words
 from webhooks.work import Work
 
 MAX_FAULTS = 500
-"""Faults that are reported: enough for any reader, and a limit of the work for an object."""
+"""The most faults that are reported: enough for any reader, and a limit of the work for an object."""
 INTEGERS: Final = {None: 64, "int32": 32, "int64": 64}
 """Bits of an integer by its format."""
 DATE_TIME: Final = (
@@ -26,7 +26,7 @@ DATE_TIME: Final = (
 )
 _REMOVED: Final[Any] = object()
 _NO_KEY: Final = [None]
-# Go's patterns are RE2's; in Python's own, `$` also matches before a line feed at the end.
+# Go's patterns are RE2 patterns. In Python's own patterns `$` also matches before a line feed at the end.
 _compiled = cache(re2.compile)
 
 
@@ -42,7 +42,7 @@ def pattern(node: JSON) -> str:
 
 
 def required_members(node: JSON) -> list[str]:
-    """Members that an object must have: required ones for which the schema has no default."""
+    """Members that an object must have: required members without a default in the schema."""
     return [name for name in node.get("required", ()) if "default" not in node["properties"].get(name, {})]
 
 
@@ -70,7 +70,7 @@ def zero(node: JSON) -> Any:
 _Parts = tuple[str | int, ...]
 
 _STEPS = 40
-"""Steps of visiting one value."""
+"""Steps of work for visiting one value."""
 
 
 class _EnoughError(Exception):
@@ -78,19 +78,19 @@ class _EnoughError(Exception):
 
 
 class Walk:
-    """A walk and its faults, at most MAX_FAULTS: then it ends, to be fast whatever is sent."""
+    """A walk and its faults. It ends after MAX_FAULTS faults, to be fast for any object."""
 
-    def __init__(self, sure: Mapping[int, Callable[[Any], bool]], work: Work | None = None) -> None:
-        """`sure`: fast checks of some nodes, by their id; values that pass them are not walked."""
+    def __init__(self, fast_checks: Mapping[int, Callable[[Any], bool]], work: Work | None = None) -> None:
+        """`fast_checks`: checks of some nodes, by the id of the node. Values that pass them are not walked."""
         self.faults: list[FieldError] = []
-        self._sure = sure
+        self._fast_checks = fast_checks
         self._work = work or Work()
 
     def repair(self, value: Any, node: JSON) -> Any:
         """The value with invalid parts removed or set to their simplest value; the same object if it is valid.
 
-        Unsupported values and duplicates stay. Items beyond the limit are removed without a check. The simplest value
-        if nothing can be kept. A whole number that was written as 2.0 becomes 2.
+        Unsupported values and duplicates stay. Items beyond the limit are removed without a check. If nothing can be
+        kept, the result is the simplest value of the node. A whole number that was written as 2.0 becomes 2.
         """
         try:
             repaired = self._visit(value, node, ())
@@ -98,25 +98,25 @@ class Walk:
             return zero(node)
         return zero(node) if repaired is _REMOVED else repaired
 
-    def _report(self, fault: Callable[..., FieldError], path: _Parts, *given: Any, **words: Any) -> None:
+    def _report(self, fault: Callable[..., FieldError], path: _Parts, *arguments: Any, **words: Any) -> None:
         if len(self.faults) == MAX_FAULTS:
             raise _EnoughError
-        self.faults.append(fault(Path(path), *given, **words))
+        self.faults.append(fault(Path(path), *arguments, **words))
 
     def _visit(self, value: Any, node: JSON, path: _Parts) -> Any:
         self._work.spend(_STEPS)
-        if (sure := self._sure.get(id(node))) and sure(value):
+        if (is_valid := self._fast_checks.get(id(node))) and is_valid(value):
             return value
-        found = words.type_name(value)
+        kind = words.type_name(value)
         if words.INT_OR_STRING in node:
-            fits = found in {"integer", "string"}
+            fits = kind in {"integer", "string"}
         else:
-            fits = found == node["type"] or (found == "integer" and node["type"] == "number")
+            fits = kind == node["type"] or (kind == "integer" and node["type"] == "number")
         if not fits:
             self._report(words.wrong_type, path, value, node)
             return _REMOVED
-        look = _LOOKS.get(found)
-        return look(self, value, node, path) if look else value
+        visit = _VISITS.get(kind)
+        return visit(self, value, node, path) if visit else value
 
     def _object(self, value: JSON, node: JSON, path: _Parts) -> JSON:
         properties, extra = node.get("properties", {}), node.get("additionalProperties")
@@ -138,45 +138,45 @@ class Walk:
         return {name: member for name, member in {**value, **changed}.items() if member is not _REMOVED}
 
     def _array(self, array: list[Any], node: JSON, path: _Parts) -> list[Any]:
-        limit, value = node.get("maxItems"), array
-        if limit is not None and len(value) > limit:
-            self._report(words.MAX_ITEMS.at, path, len(value), limit=limit, surplus=len(value) - limit)
-            value = value[:limit]
-        items = node["items"]
-        duplicate = self._duplicates(node, path)
+        limit, allowed_items = node.get("maxItems"), array
+        if limit is not None and len(array) > limit:
+            self._report(words.MAX_ITEMS.at, path, len(array), limit=limit, surplus=len(array) - limit)
+            allowed_items = array[:limit]
+        item_node = node["items"]
+        report_duplicate = self._duplicate_reporter(node, path)
         repaired = []
-        for i, item in enumerate(value):
-            duplicate(i, item)
-            repaired.append(self._visit(item, items, (*path, i)))
+        for i, item in enumerate(allowed_items):
+            report_duplicate(i, item)
+            repaired.append(self._visit(item, item_node, (*path, i)))
         if len(repaired) == len(array) and all(map(operator.is_, repaired, array)):
             return array
-        return [zero(items) if item is _REMOVED else item for item in repaired]
+        return [zero(item_node) if item is _REMOVED else item for item in repaired]
 
-    def _duplicates(self, node: JSON, path: _Parts) -> Callable[[int, Any], None]:
-        """A function that gets the items of one list with their indices, and reports duplicates."""
+    def _duplicate_reporter(self, node: JSON, path: _Parts) -> Callable[[int, Any], None]:
+        """A function that gets the items of one list with their indexes, and reports duplicates."""
         kind = node.get("x-kubernetes-list-type")
         if kind not in {"map", "set"}:
             return _ignore
         keys = list_keys(node)
-        seen: dict[Any, int] = {}
+        first_indexes: dict[Any, int] = {}
 
-        def look(i: int, item: Any) -> None:
-            own = [item] if kind == "set" else _key(item, keys)
+        def report_duplicate(i: int, item: Any) -> None:
+            item_key = [item] if kind == "set" else _key(item, keys)
             try:
                 # True, 1 and 1.0 are equal in Python but not for the API server.
-                first = seen.setdefault((*own, *map(type, own)), i)
+                first = first_indexes.setdefault((*item_key, *map(type, item_key)), i)
             except TypeError:  # a list or an object
                 return
-            if first == i or None in own:
+            if first == i or None in item_key:
                 return
             if kind == "set":
                 self._report(words.DUPLICATE_ITEM.at, (*path, i), item, first=first)
             else:
                 key, *_ = keys
                 item_path = (*path, i) if item.get(key) is None else (*path, i, key)
-                self._report(words.duplicate, item_path, first, dict(zip(keys, own, strict=True)))
+                self._report(words.duplicate, item_path, first, dict(zip(keys, item_key, strict=True)))
 
-        return look
+        return report_duplicate
 
     def _string(self, value: str, node: JSON, path: _Parts) -> Any:
         if "enum" in node:
@@ -196,8 +196,8 @@ class Walk:
     def _integer(self, value: float, node: JSON, path: _Parts) -> Any:
         low, high = bounds(node)
         if not low <= value <= high:
-            fit = {"low": max(low, node.get("minimum", low)), "high": min(high, node.get("maximum", high))}
-            self._report(words.RANGE.at, path, value, format=node.get("format", "int64"), **fit)
+            limits = {"low": max(low, node.get("minimum", low)), "high": min(high, node.get("maximum", high))}
+            self._report(words.RANGE.at, path, value, format=node.get("format", "int64"), **limits)
         elif value < node.get("minimum", low):
             self._report(words.MINIMUM.at, path, value, minimum=node["minimum"])
         elif value > node.get("maximum", high):
@@ -207,7 +207,7 @@ class Walk:
         return _REMOVED
 
 
-_LOOKS: Final[Mapping[str, Callable[[Walk, Any, JSON, _Parts], Any]]] = {
+_VISITS: Final[Mapping[str, Callable[[Walk, Any, JSON, _Parts], Any]]] = {
     "object": Walk._object,  # noqa: SLF001 - the class's own table
     "array": Walk._array,  # noqa: SLF001
     "string": Walk._string,  # noqa: SLF001
@@ -220,7 +220,7 @@ def _ignore(_: int, __: Any) -> None:
 
 
 def _key(item: Any, keys: Mapping[str, Any]) -> list[Any]:
-    """Values of the keys of an item; None for absent ones."""
+    """Values of the keys of an item, or their defaults; None for an absent value without a default."""
     if not isinstance(item, dict):
         return _NO_KEY
-    return [default if (own := item.get(key)) is None else own for key, default in keys.items()]
+    return [default if (value := item.get(key)) is None else value for key, default in keys.items()]

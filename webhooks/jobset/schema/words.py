@@ -1,7 +1,7 @@
 """Values that the CRD's schema refuses: the rules, and fixes for common mistakes.
 
-Only messages: walk.py finds the paths. Helpful messages of the API server are kept, so that its answers and those of
-the webhook are the same.
+This module has the messages; `walk.py` finds the paths. Messages of the API server are kept if they help, so that the
+API server and the webhook give the same answers.
 """
 
 import math
@@ -88,9 +88,9 @@ _TRUE, _FALSE = {"true", "yes", "on", "y", "1"}, {"false", "no", "off", "n", "0"
 _LONGEST_QUANTITY = 30
 _MAX_PASTED = 5
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9./-]{1,60}", re.ASCII)
-"""A text that needs no quotes in YAML; names in lists never are words such as `on`."""
+"""A text that needs no quotes in YAML, unless it is a word such as `on`."""
 _IN_SECONDS = "in seconds"
-"""In the description of an amount of time."""
+"""Words in the description of every field that is a time in seconds."""
 _DURATION = re.compile(r"([0-9]{1,9})\s*([smhdw])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _OCTAL = re.compile("0[0-7]{3,4}", re.ASCII)
@@ -105,16 +105,15 @@ def type_name(value: Any) -> str:
 
 
 def wrong_type(path: Path, value: Any, node: JSON) -> FieldError:
-    wanted = "integer or string" if INT_OR_STRING in node else node["type"]
-    found = type_name(value)
+    expected = "integer or string" if INT_OR_STRING in node else node["type"]
     how = _how_devices(value, path) or _how_mode(value, path) or _how(value, node, str(path).rpartition(".")[2])
-    return TYPE.at(path, value, wanted=wanted, found=_IS[found], how=how)
+    return TYPE.at(path, value, wanted=expected, found=_IS[type_name(value)], how=how)
 
 
 def _how_devices(value: Any, path: Path) -> str:
-    """The fix for a fraction of a device; empty if it is not an amount of devices."""
-    of_devices = path.parts[-2:-1] in (("requests",), ("limits",)) and not is_native(str(path.parts[-1]))
-    if not of_devices or not isinstance(value, float) or not 0 < value < MAX_INT32:
+    """The fix for a fraction of a device; empty for any other value."""
+    is_of_devices = path.parts[-2:-1] in (("requests",), ("limits",)) and not is_native(str(path.parts[-1]))
+    if not is_of_devices or not isinstance(value, float) or not 0 < value < MAX_INT32:
         return ""
     return f"{math.ceil(value)}: devices are whole numbers"
 
@@ -133,6 +132,7 @@ def too_short(path: Path, value: str, node: JSON) -> FieldError:
 
 
 def _how(value: Any, node: JSON, field: str) -> str:
+    """The text that follows "write" in the fix for a value of a wrong type."""
     if value is None:
         return "a value here, or remove the empty item"
     if "example" in node:
@@ -143,18 +143,18 @@ def _how(value: Any, node: JSON, field: str) -> str:
         return _how_list(value, node, field)
     if node["type"] == "object" and (how := _how_selector(value, node, field) or _how_member(value, node)):
         return how
-    in_seconds = node["type"] == "integer" and "seconds" in field.lower()
-    return _how_seconds(value) if in_seconds else _HOW[node["type"]](value)
+    is_in_seconds = node["type"] == "integer" and "seconds" in field.lower()
+    return _how_seconds(value) if is_in_seconds else _HOW[node["type"]](value)
 
 
 def _how_mode(value: Any, path: Path) -> str:
-    """The fix for a file mode that was written in octal; empty for anything else."""
+    """The fix for a file mode that was written in octal; empty for any other value."""
     is_mode = path.parts[-1:] in {("mode",), ("defaultMode",)} and isinstance(value, str)
     return f"{int(value, 8)} without quotes, which is {value} octal" if is_mode and _OCTAL.fullmatch(value) else ""
 
 
 def _how_selector(value: Any, node: JSON, field: str) -> str:
-    """The fix for names of namespaces: a label selector; empty for other fields, and without a name."""
+    """The fix for names of namespaces in the place of a label selector; empty for any other field or value."""
     if not {"matchLabels", "matchExpressions"} <= node.get("properties", {}).keys() or "namespace" not in field.lower():
         return ""
     names = value if isinstance(value, list) else [value]
@@ -169,7 +169,10 @@ def _how_selector(value: Any, node: JSON, field: str) -> str:
 
 
 def _how_member(value: Any, node: JSON) -> str:
-    """The fix for a value in place of an object with one member, or without any; empty if neither is clear."""
+    """The fix for a value in the place of an object: the object with this value as a member, or an empty object.
+
+    Empty if no such object is likely.
+    """
     members = node.get("properties", {})
     if value is True and members.get("required", {}).get("type") != "boolean":
         return "{}: its fields are optional" if _is_optional(node) else ""
@@ -179,8 +182,8 @@ def _how_member(value: Any, node: JSON) -> str:
         "string": lambda name: node.get("required") == [name] and value in members[name].get("enum", [value]),
         "boolean": lambda name: name == "required",
     }.get(type_name(value), lambda _: False)
-    found = [name for name in members if fits(name)]
-    return f"it as an object: {{{found[0]}: {_as_yaml(value)}}}" if len(found) == 1 else ""
+    fitting = [name for name in members if fits(name)]
+    return f"it as an object: {{{fitting[0]}: {_as_yaml(value)}}}" if len(fitting) == 1 else ""
 
 
 def _takes_list(node: JSON, value: Sequence[Any]) -> bool:
@@ -189,23 +192,27 @@ def _takes_list(node: JSON, value: Sequence[Any]) -> bool:
 
 
 def _is_optional(node: JSON) -> bool:
-    """Whether an object of such a schema may be empty: no field is required or an object itself."""
+    """Whether an object of the schema may be empty: no field is required, and all are booleans or texts."""
     kinds = [member.get("items", member).get("type") for member in node.get("properties", {}).values()]
     return bool(kinds) and "required" not in node and all(kind in {"boolean", "string"} for kind in kinds)
 
 
 def _as_yaml(value: Any) -> str:
-    """A value, or a short list of texts, in YAML; an ellipsis for other lists."""
+    """A scalar, or a short list of texts, in YAML; an ellipsis for any other value."""
     if isinstance(value, str):
         return value if _PLAIN.fullmatch(value) and value.lower() not in {*_TRUE, *_FALSE, "null"} else quote(value)
     if not isinstance(value, list):
         return _scalar_text(value)
-    plain = 0 < len(value) <= _MAX_PASTED and all(isinstance(item, str) and _PLAIN.fullmatch(item) for item in value)
-    return f"[{', '.join(value) if plain else '...'}]"
+    is_short = 0 < len(value) <= _MAX_PASTED
+    is_plain = is_short and all(isinstance(item, str) and _PLAIN.fullmatch(item) for item in value)
+    return f"[{', '.join(value) if is_plain else '...'}]"
 
 
 def _how_number_or_text(value: Any, node: JSON) -> str:
-    """The fix for a fraction: allowed for amounts, not for counts; elsewhere it was meant as a percentage."""
+    """The fix for a value that is neither a whole number nor a text.
+
+    A fraction is a quantity if the field is one, else it was meant as a percentage.
+    """
     if node.get("pattern") == WHOLE_PATTERN:
         return "a whole number such as 8"
     if isinstance(value, float) and "pattern" in node:
@@ -226,9 +233,9 @@ def _how_seconds(value: Any) -> str:
 
 
 def _seconds(value: Any) -> int | None:
-    """The seconds of a time such as 7d; None for anything else."""
-    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= _LONGEST_QUANTITY else None
-    return int(found[1]) * _SECONDS[found[2]] if found else None
+    """The seconds of a time such as 7d; None for any other value."""
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= _LONGEST_QUANTITY else None
+    return int(match[1]) * _SECONDS[match[2]] if match else None
 
 
 def _how_boolean(value: Any) -> str:
@@ -242,12 +249,12 @@ def _how_boolean(value: Any) -> str:
 def _how_text(value: Any) -> str:
     if isinstance(value, list | dict):
         return _LIKE["string"]
-    # YAML has read 0777 as 511 and yes as true: the original text is only in the user's file.
+    # YAML reads 0777 as 511 and yes as true: only the user's file has the original text.
     return f'it in quotes, as it stands in your file (it was read as "{_scalar_text(value)}")'
 
 
 def _scalar_text(value: Any) -> str:
-    """A scalar in YAML; an ellipsis for anything else."""
+    """A scalar in YAML; an ellipsis for any other value."""
     if isinstance(value, str):
         return value
     try:
@@ -289,25 +296,25 @@ _HOW: Mapping[str, Callable[[Any], str]] = {
 
 
 def missing_member(path: Path, node: JSON) -> FieldError:
-    """`path`: of the missing member."""
+    """The error about the missing member at `path`, whose schema is `node`."""
     if values := node.get("enum"):
-        wanted = f"one of {_quoted_list(values)}"
+        expected = f"one of {_quoted_list(values)}"
     else:
-        wanted = _LIKE["string" if INT_OR_STRING in node else node["type"]]
-    return REQUIRED.at(path, member=path.parts[-1], wanted=wanted + _as_in(node))
+        expected = _LIKE["string" if INT_OR_STRING in node else node["type"]]
+    return REQUIRED.at(path, member=path.parts[-1], wanted=expected + _as_in(node))
 
 
 def not_in_enum(path: Path, value: str, values: Sequence[str]) -> FieldError:
-    return ENUM.at(path, value, values=_some(values), choice=partial(_choice, value, values))
+    return ENUM.at(path, value, values=_short_list(values), choice=partial(_choice, value, values))
 
 
 def _choice(value: str, values: Sequence[str]) -> str:
-    close = nearest(value, values)
-    return f"did you mean {quote(close)}?" if close else "choose one of them"
+    likely_value = nearest(value, values)
+    return f"did you mean {quote(likely_value)}?" if likely_value else "choose one of them"
 
 
-def _some(values: Sequence[str]) -> str:
-    """As many values as fit into a message, and the number of the others."""
+def _short_list(values: Sequence[str]) -> str:
+    """As many values as fit into a message, and the number of further values."""
     text = _quoted_list(values)
     if len(text) <= MAX_SHOWN_WORD:
         return text
@@ -326,7 +333,7 @@ _UNITS = {"cpu": "", "cpus": "", "core": "", "cores": "", "kb": "k", "kib": "Ki"
 
 
 def wrong_text(path: Path, value: str, node: JSON) -> FieldError:
-    """The error of a text that the node's pattern or format does not allow."""
+    """The error about a text that the node's pattern or format does not allow."""
     if INT_OR_STRING in node:
         if _IN_SECONDS in node.get("description", ""):
             seconds = _seconds(value)
@@ -342,16 +349,16 @@ def wrong_text(path: Path, value: str, node: JSON) -> FieldError:
 
 
 def _likely_quantities(text: str) -> Iterator[str]:
-    found = _QUANTITY.fullmatch(text.strip()) if len(text) <= _LONGEST_QUANTITY else None
-    if found:
-        number, unit = found.groups()
+    match = _QUANTITY.fullmatch(text.strip()) if len(text) <= _LONGEST_QUANTITY else None
+    if match:
+        number, unit = match.groups()
         yield number + unit
         if unit.lower() in _UNITS:
             yield number + _UNITS[unit.lower()]
 
 
 def duplicate(path: Path, first: int, keys: Mapping[str, Any]) -> FieldError:
-    """The error of an item whose `keys` equal those of item number `first`; `path`: of the first key."""
-    several = " and ".join(quote(name) for name in keys)
-    own = several if len(keys) == 1 else f"combination of {several}"
-    return DUPLICATE_KEY.at(path, next(iter(keys.values())), first=first, key=own)
+    """The error about an item with the same `keys` as item number `first`. `path`: of the first key of the item."""
+    names = " and ".join(quote(name) for name in keys)
+    key_text = names if len(keys) == 1 else f"combination of {names}"
+    return DUPLICATE_KEY.at(path, next(iter(keys.values())), first=first, key=key_text)

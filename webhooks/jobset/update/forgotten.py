@@ -3,8 +3,9 @@
 See docs/reference/validation.md#fields-that-a-client-leaves-out.
 
 A client that is built on the types of the Go JobSet, or of an older Kubernetes, reads a JobSet, forgets the fields that
-it does not know, and writes the rest back: with a PUT, or with a merge patch of a whole list, as Kueue does. It does
-not intend to remove them. With an applied manifest, by kubectl or server-side, absent fields are intended.
+it does not know, and writes the JobSet back without them: with a PUT, or with a merge patch of a whole list, as Kueue
+does. It does not intend to remove these fields. In an applied manifest, by kubectl or server-side, absent fields are
+intended.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ FORGOTTEN = Source("docs/reference/validation.md#fields-that-a-client-leaves-out
     "to remove it, apply the manifest without it, or name it in annotation {key}",
 )
 MAX_PUT_BACK = 1000
-"""Fields that are put back in one object. Further absent fields are handled as sent: refused, or removed."""
+"""The most fields that are put back in one object. Further absent fields stay absent: they are refused, or removed."""
 _USER, _FILES = frozenset({"user"}), frozenset({"defaultUser"})
 _CONTAINER = frozenset({"restartPolicyRules"})
 NEWER: Mapping[str, frozenset[str]] = {
@@ -52,7 +53,7 @@ NEWER: Mapping[str, frozenset[str]] = {
 }
 """The fields of Jobs and pods that Kubernetes 1.37 has and 1.33 lacks, by the member that contains them.
 
-`make test-kubernetes VERSION=1.33` compares them with the API descriptions of both API servers."""
+`make test-kubernetes VERSION=1.33` compares them with the API descriptions of API servers of both versions."""
 _STEPS = 60
 """Steps of work for one path."""
 _LONGEST_ANNOTATION = 4096
@@ -60,26 +61,27 @@ _LONGEST_ANNOTATION = 4096
 
 
 def put_back(draft: PatchDraft, old: JSON, manager: str = "") -> list[FieldError]:
-    """Restore fields that the client has left out; returns a warning for each of the first ones.
+    """Restore fields that the client has left out; returns warnings about the first of them.
 
-    `old`: as it is stored. `manager`: the field manager of the request.
+    `old`: the stored object. `manager`: the field manager of the request.
     """
     new = draft.object
     if _is_applied(old, new, manager) or dig(old, "spec") == dig(new, "spec"):
         return []
     removed = _removed_on_purpose(old, new)
-    own = ((location, path) for location, path in _own_locations(old, new, draft) if str(path) not in removed)
-    found: list[FieldError] = []
-    for location, path in islice(chain(own, _template_locations(old, new, draft)), MAX_PUT_BACK):
+    own_fields = ((location, path) for location, path in _own_locations(old, new, draft) if str(path) not in removed)
+    warnings: list[FieldError] = []
+    for location, path in islice(chain(own_fields, _template_locations(old, new, draft)), MAX_PUT_BACK):
         draft.put(path, dig(old, *location))
-        found.append(FORGOTTEN.at(path, key=REMOVED_FIELDS))
-    return found[:MAX_FINDINGS]
+        warnings.append(FORGOTTEN.at(path, key=REMOVED_FIELDS))
+    return warnings[:MAX_FINDINGS]
 
 
 def _is_applied(old: JSON, new: JSON, manager: str) -> bool:
-    """Whether the update applies a manifest: then absent fields are intended.
+    """Whether the update applies a manifest, so that absent fields are intended.
 
-    A review does not have the method of the write. A server-side apply has a field manager with an entry for Apply.
+    A review does not have the method of the write. `kubectl apply` changes the last-applied annotation; a server-side
+    apply has a field manager with an entry for Apply.
     """
     if dig(old, "metadata", "annotations", LAST_APPLIED) != dig(new, "metadata", "annotations", LAST_APPLIED):
         return True
@@ -90,9 +92,9 @@ def _is_applied(old: JSON, new: JSON, manager: str) -> bool:
 
 
 def _removed_on_purpose(old: JSON, new: JSON) -> frozenset[str]:
-    """The fields that the update adds to the annotation of removed fields. A client that copies it removes nothing.
+    """The fields that the update adds to the annotation of removed fields, so that a mere copy of it removes nothing.
 
-    A deadline from a policy is removed together with its name in the annotation of the policies.
+    The deadline of a policy is among them if the update removes its name from the annotation of the policies.
     """
     names = _removed_fields(new) - _removed_fields(old)
     if dig(new, "metadata", "annotations", DEFAULTS) is not None and _has_default(old) and not _has_default(new):
@@ -112,10 +114,11 @@ def _has_default(obj: JSON) -> bool:
 
 
 _Locations = Iterator[tuple[Sequence[str | int], Path]]
-"""Paths in the stored object, each with its path in the new one, in which the parent exists."""
+"""Fields to restore: the path in the stored object, and the path in the new object, which has the parent."""
 
 
 def _own_locations(old: JSON, new: JSON, draft: PatchDraft) -> _Locations:
+    """Fields that the Go JobSet does not have, and that are missing in the new object."""
     stored = {name: path for name, path, value in copied_locations(old.get("spec"), draft.work) if value is not None}
     for name, path, value in copied_locations(new.get("spec"), draft.work) if stored else ():
         if value is None and name in stored:
@@ -123,40 +126,40 @@ def _own_locations(old: JSON, new: JSON, draft: PatchDraft) -> _Locations:
 
 
 def _template_locations(old: JSON, new: JSON, draft: PatchDraft) -> _Locations:
-    """Values that are missing in the templates of the Jobs, except those that an update may remove."""
+    """Fields of newer versions of Kubernetes (`NEWER`) that are missing in the Job templates."""
     location = "spec", "replicatedJobs"
     for i, k in _pairs(dig(old, *location), dig(new, *location)):
-        yield from _left_out(old, new, (*location, i, "template"), Path((*location, k, "template")), draft)
+        yield from _missing_fields(old, new, (*location, i, "template"), Path((*location, k, "template")), draft)
 
 
-def _left_out(old: JSON, new: JSON, location: tuple[str | int, ...], path: Path, draft: PatchDraft) -> _Locations:
+def _missing_fields(old: JSON, new: JSON, location: tuple[str | int, ...], path: Path, draft: PatchDraft) -> _Locations:
     pending = [(location, path)]
     while pending:
         location, path = pending.pop()
-        before, after = dig(old, *location), dig(new, *path.parts)
-        if before == after:
+        old_value, new_value = dig(old, *location), dig(new, *path.parts)
+        if old_value == new_value:
             continue
-        draft.work.spend(_STEPS + len(before) if isinstance(before, list | dict) else _STEPS)
-        if isinstance(before, dict) and isinstance(after, dict):
+        draft.work.spend(_STEPS + len(old_value) if isinstance(old_value, list | dict) else _STEPS)
+        if isinstance(old_value, dict) and isinstance(new_value, dict):
             holder = next((part for part in reversed(location) if isinstance(part, str)), "")
-            for key, value in before.items():
-                if value is None:
+            for key, member in old_value.items():
+                if member is None:
                     continue
-                if after.get(key) is not None:
+                if new_value.get(key) is not None:
                     pending.append(((*location, key), path.at(key)))
                 elif key in NEWER.get(holder, ()):
                     yield (*location, key), path.at(key)
         else:
-            pending += [((*location, i), path.at(k)) for i, k in _pairs(before, after)]
+            pending += [((*location, i), path.at(k)) for i, k in _pairs(old_value, new_value)]
 
 
-def _pairs(before: Any, after: Any) -> Iterator[tuple[int, int]]:
-    """Indexes of matching items of two lists: of equal names or, without names, of equal index and length."""
-    if not (isinstance(before, list) and isinstance(after, list)):
+def _pairs(old_items: Any, new_items: Any) -> Iterator[tuple[int, int]]:
+    """Indexes of matching items: items of equal names or, without names, items of equal index in equally long lists."""
+    if not (isinstance(old_items, list) and isinstance(new_items, list)):
         return
-    names, others = ([dig(item, "name") for item in listed] for listed in (before, after))
-    if all(isinstance(name, str) for name in (*names, *others)) and len({*others}) == len(others):
-        indexes = {name: k for k, name in enumerate(others)}
-        yield from ((i, indexes[name]) for i, name in enumerate(names) if name in indexes)
-    elif len(before) == len(after):
-        yield from ((i, i) for i in range(len(before)))
+    old_names, new_names = ([dig(item, "name") for item in each] for each in (old_items, new_items))
+    if all(isinstance(name, str) for name in (*old_names, *new_names)) and len({*new_names}) == len(new_names):
+        indexes = {name: k for k, name in enumerate(new_names)}
+        yield from ((i, indexes[name]) for i, name in enumerate(old_names) if name in indexes)
+    elif len(old_items) == len(new_items):
+        yield from ((i, i) for i in range(len(old_items)))

@@ -2,8 +2,9 @@
 
 See docs/reference/validation.md#sizes.
 
-Pure. Two sizes: the pods of a running Indexed Job, and the number of Jobs of a ReplicatedJob, whatever its completion
-mode. Neither may fall below what other parts of the JobSet need. `validate.py` has the other fields that may change.
+Pure. There are two sizes: the pods of a running Indexed Job, and the number of Jobs of a ReplicatedJob, whatever its
+completion mode. Neither may fall below the number that other fields of the JobSet need. `validate.py` checks all other
+fields that may change.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +22,7 @@ from webhooks.jobset.subject import Subject
 PODS: tuple[tuple[str, ...], ...] = (("template", "spec", "parallelism"), ("template", "spec", "completions"))
 JOBS = ("replicas",)
 _DEFAULT_REPLICAS = 1
-"""The CRD's; objects that are not stored yet may lack the number."""
+"""The default of the CRD; an object that is not stored yet may lack the number."""
 
 _DOCS = Source("docs/reference/validation.md#sizes")
 _KEP_463 = Source("KEP-463")
@@ -73,7 +74,7 @@ REPLICAS_LAST = _SUCCESS.error(
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One ReplicatedJob of both objects; `index`: in the new one."""
+    """A ReplicatedJob in the stored and in the new object; `index`: in the new object."""
 
     index: int
     old: JSON
@@ -85,7 +86,7 @@ class Change:
 
     @property
     def is_elastic(self) -> bool:
-        """Whether it makes Jobs that can be resized."""
+        """Whether the pods of its Jobs may change in number."""
         return bool(dig(self.new, "template", "spec", "completionMode") == "Indexed")
 
     @property
@@ -105,28 +106,28 @@ def _replicas(rjob: JSON) -> int:
 
 
 def sizes(change: Change) -> tuple[tuple[str, ...], ...]:
-    """The fields of the ReplicatedJob with a size that may change."""
+    """The paths, below the ReplicatedJob, of the sizes that may change."""
     return (JOBS, *(PODS if change.is_elastic else ()))
 
 
-def size_findings(js: Subject, changes: Sequence[Change], *, finished: bool) -> Iterator[FieldError]:
-    """Faults of the new sizes; `js` is the new object, `finished`: whether the old one has ended."""
+def size_findings(js: Subject, changes: Sequence[Change], *, is_finished: bool) -> Iterator[FieldError]:
+    """Findings about the new sizes. `js`: the new object. `is_finished`: whether the stored JobSet has ended."""
     resized = [change for change in changes if change.is_resized]
     scaled = [change for change in changes if change.is_scaled]
-    if finished:
+    if is_finished:
         yield from (FINISHED.at(change.path.at("template", "spec")) for change in resized)
         yield from (REPLICAS_FINISHED.at(change.path.at(*JOBS)) for change in scaled)
     else:
         for change in resized:
-            yield from _pods(change)
+            yield from _check_pods(change)
         emptied = [change for change in scaled if not js.entries[change.index].rjob.replicas]
-        yield from _still_needed(js, emptied)
-        yield from _still_enough(js, changes)
-    yield from _still_valid(js, resized, scaled)
+        yield from _check_needed_jobs(js, emptied)
+        yield from _check_min_succeeded(js, changes)
+    yield from _check_new_sizes(js, resized, scaled)
 
 
-def _pods(change: Change) -> Iterator[FieldError]:
-    """A running Indexed Job may grow and shrink, its two numbers together."""
+def _check_pods(change: Change) -> Iterator[FieldError]:
+    """Check that parallelism and completions of a running Indexed Job are equal, and not 0."""
     for keys in PODS:
         number = dig(change.new, *keys)
         if number != dig(change.old, *keys) and number is not None and number < 1:
@@ -137,16 +138,16 @@ def _pods(change: Change) -> Iterator[FieldError]:
         yield TOGETHER.at(path, completions, parallelism=parallelism, completions=completions)
 
 
-def _still_needed(js: Subject, emptied: Iterable[Change]) -> Iterator[FieldError]:
-    """ReplicatedJobs must keep a Job if others wait for it, or if the set could never complete without it.
+def _check_needed_jobs(js: Subject, emptied: Iterable[Change]) -> Iterator[FieldError]:
+    """Findings about ReplicatedJobs that lose their last Job, though another waits for it or the set needs it.
 
-    A ReplicatedJob that had no Jobs before is ignored: others wait for it already.
+    `emptied`: the ReplicatedJobs that lose their last Job.
     """
     waiting = {item.name: entry.rjob.name for entry in reversed(js.entries) for item in entry.rjob.depends_on or ()}
     awaited = {rjob.name for stage in stages(js.js.spec)[:-1] for rjob in stage}
     policy = js.js.spec.success_policy
     targets = frozenset(policy.target_replicated_jobs if policy else ())
-    none_left = not any(entry.rjob.replicas for entry in js.entries)
+    set_is_empty = not any(entry.rjob.replicas for entry in js.entries)
     for change in emptied:
         name, path = change.new["name"], change.path.at(*JOBS)
         if name in waiting:
@@ -155,12 +156,12 @@ def _still_needed(js: Subject, emptied: Iterable[Change]) -> Iterator[FieldError
             yield REPLICAS_STAGE.at(path, 0, name=name)
         if name in targets:
             yield REPLICAS_TARGETED.at(path, 0, name=name)
-        elif none_left and not targets:
+        elif set_is_empty and not targets:
             yield REPLICAS_LAST.at(path, 0)
 
 
-def _still_enough(js: Subject, changes: Iterable[Change]) -> Iterator[FieldError]:
-    """A smaller set must keep at least as many Jobs or pods as have to succeed. A share follows the size."""
+def _check_min_succeeded(js: Subject, changes: Iterable[Change]) -> Iterator[FieldError]:
+    """Check that a smaller set keeps as many Jobs or pods as have to succeed. A share follows the size."""
     policy = js.js.spec.success_policy
     if policy is None or not isinstance(policy.min_succeeded, int):
         return
@@ -172,9 +173,9 @@ def _still_enough(js: Subject, changes: Iterable[Change]) -> Iterator[FieldError
     counted = (JOBS, *PODS[1:]) if policy.unit == share.POD else (JOBS,)
     for change in changes:
         for keys in counted if change.new["name"] in names else ():
-            before, after = (_number(rjob, keys) for rjob in (change.old, change.new))
-            if after < before:
-                yield BELOW_SHARE.at(change.path.at(*keys), after, **words)
+            old_number, new_number = (_number(rjob, keys) for rjob in (change.old, change.new))
+            if new_number < old_number:
+                yield BELOW_SHARE.at(change.path.at(*keys), new_number, **words)
 
 
 def _grows(change: Change) -> bool:
@@ -186,16 +187,16 @@ def _number(rjob: JSON, keys: tuple[str, ...]) -> int:
     return number if isinstance(number, int) else 1
 
 
-def _still_valid(js: Subject, resized: Sequence[Change], scaled: Sequence[Change]) -> Iterator[FieldError]:
-    """The create checks of sizes. Without Jobs a ReplicatedJob has no names that could be too long."""
+def _check_new_sizes(js: Subject, resized: Sequence[Change], scaled: Sequence[Change]) -> Iterator[FieldError]:
+    """Repeat the checks of a new JobSet about sizes. A ReplicatedJob without Jobs has no names to check."""
     if any(_grows(change) for change in (*resized, *scaled)):
         yield from check_counts(js)
-    renamed = {change.index for change in scaled}
-    for index in sorted({change.index for change in resized} | renamed):
+    scaled_indexes = {change.index for change in scaled}
+    for index in sorted({change.index for change in resized} | scaled_indexes):
         entry = js.entries[index]
         yield from names.check_pod_count(js, entry)
         if entry.rjob.replicas:
-            yield from names.check_job_names(js, entry) if index in renamed else ()
+            yield from names.check_job_names(js, entry) if index in scaled_indexes else ()
             yield from names.check_pod_names(js, entry)
     for change in scaled:
         if _number(change.new, JOBS) > _number(change.old, JOBS):

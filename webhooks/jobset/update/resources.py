@@ -1,6 +1,7 @@
 """Requests and limits of containers, which a suspended JobSet may change (KEP-1150).
 
-Pure. With gate MutablePodResourcesForSuspendedJobSets. Claims, and resources of the pod as a whole, are not part of it.
+Pure. The feature gate is MutablePodResourcesForSuspendedJobSets. Claims, and resources of the pod as a whole, may not
+change.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ _AMOUNTS = ("requests", "limits")
 
 
 def is_amount(parts: tuple[str | int, ...]) -> bool:
-    """Whether this path of a ReplicatedJob is one of the requests and limits of a container."""
+    """Whether this path, below a ReplicatedJob, is in the requests or limits of a container."""
     match parts[len(_POD_SPEC) :]:
         case (kind, int(), "resources", amounts, *_):
             return parts[: len(_POD_SPEC)] == _POD_SPEC and kind in _KINDS and amounts in _AMOUNTS
@@ -24,24 +25,25 @@ def is_amount(parts: tuple[str | int, ...]) -> bool:
 def with_amounts_of(old: JSON, new: JSON) -> JSON:
     """The ReplicatedJob `new` with the requests and limits of `old`, container by container.
 
-    They are paired by index. Added, removed, renamed or reordered containers still differ: in length, or in a name.
+    Containers are paired by index. Added, removed, renamed or reordered containers still differ in number or name.
     """
     for kind in _KINDS:
-        before, after = (dig(rjob, *_POD_SPEC, kind) for rjob in (old, new))
-        if before != after and isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-            new = set_in(new, (*_POD_SPEC, kind), list(_with_amounts(before, after)))
+        old_list, new_list = (dig(rjob, *_POD_SPEC, kind) for rjob in (old, new))
+        are_lists = isinstance(old_list, list) and isinstance(new_list, list)
+        if old_list != new_list and are_lists and len(old_list) == len(new_list):
+            new = set_in(new, (*_POD_SPEC, kind), list(_with_amounts(old_list, new_list)))
     return new
 
 
-def _with_amounts(before: list[JSON], after: list[JSON]) -> Iterator[JSON]:
-    for old, new in zip(before, after, strict=True):
-        kept = new
+def _with_amounts(old_containers: list[JSON], new_containers: list[JSON]) -> Iterator[JSON]:
+    for old, new in zip(old_containers, new_containers, strict=True):
+        container = new
         for amounts in _AMOUNTS:
-            kept = restore(kept, old, ("resources", amounts))
-        yield kept
+            container = restore(container, old, ("resources", amounts))
+        yield container
 
 
 def restore(new: JSON, old: JSON, keys: tuple[str, ...]) -> JSON:
     """`new` with the value of `old` at `keys`."""
-    ours, theirs = dig(new, *keys), dig(old, *keys)
-    return new if ours == theirs else set_in(new, keys, theirs)
+    value = dig(old, *keys)
+    return new if dig(new, *keys) == value else set_in(new, keys, value)

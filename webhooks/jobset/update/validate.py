@@ -1,9 +1,9 @@
-"""Updates: what may change in a stored JobSet. Pure.
+"""Updates: which fields of a stored JobSet may change. Pure.
 
 See docs/reference/validation.md#updates.
 
-Both objects are raw JSON; they are compared after defaulting, so that omitting a default value is no change. Checks of
-creation are repeated for fields that an update may change.
+The stored and the new object are raw JSON, and are compared with their defaults, so that omitting a default value is no
+change. Checks of new JobSets are repeated for fields that an update may change.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from webhooks.jobset.update.resources import is_amount, restore, with_amounts_of
 from webhooks.jobset.validate_create import scheduling_findings
 
 MAX_DIFFERENCES = 20
-"""Changed paths that are reported for one ReplicatedJob or policy."""
+"""The most changed paths that are reported for one ReplicatedJob or policy."""
 
 POLICIES = (
     "network",
@@ -44,7 +44,7 @@ POLICIES = (
     "executionPolicy",
     "volumeClaimPolicies",
 )
-"""The CRD refuses a change of these fields, but not their removal or addition."""
+"""Fields that the CRD allows to be added or removed, but not to be changed."""
 
 _POD = ("template", "spec", "template")
 _SCHEDULING: tuple[tuple[str, ...], ...] = (
@@ -137,46 +137,46 @@ _IMMUTABLE_RULES = {
     POLICY,
     POLICY_PRESENCE,
 }
-"""Rules about fields that never change in this JobSet, or with this manager."""
+"""Rules about fields that can never change in a stored JobSet, at least with this manager."""
 
 
 def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterator[FieldError]:
-    """Findings about an update, in discovery order; with how to replace the set if only that helps.
+    """Findings about an update, in discovery order. If only a new JobSet helps, a warning says how to replace the set.
 
-    `new` is defaulted; `js`: the decoded `new`.
+    `new` has its defaults; `js` is the decoded `new`.
     """
-    never = False
+    needs_new_set = False
     for error in _findings(js, old, new, gates):
-        never = never or error.rule in _IMMUTABLE_RULES
+        needs_new_set = needs_new_set or error.rule in _IMMUTABLE_RULES
         yield error
-    if never:
+    if needs_new_set:
         policies = items(old, "spec", "volumeClaimPolicies")
-        claims = any(dig(policy, "retentionPolicy", "whenDeleted") != "Retain" for policy in policies)
+        deletes_claims = any(dig(policy, "retentionPolicy", "whenDeleted") != "Retain" for policy in policies)
         yield REPLACE.at(
             Path(("metadata", "name")),
             name=js.js.metadata.name,
             namespace=dig(old, "metadata", "namespace") or "default",
-            with_what=", its pods and its claims with their data" if claims else " and its pods",
+            with_what=", its pods and its claims with their data" if deletes_claims else " and its pods",
         )
 
 
 def _findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterator[FieldError]:
     changes = _changes(old, new)
-    sized = gates["ElasticJobSet"] and any(change.is_resized or change.is_scaled for change in changes)
-    if sized:
-        yield from size_findings(js, changes, finished=_is_finished(old))
+    has_new_sizes = gates["ElasticJobSet"] and any(change.is_resized or change.is_scaled for change in changes)
+    if has_new_sizes:
+        yield from size_findings(js, changes, is_finished=_is_finished(old))
     yield from _replicated_jobs(old, new, changes, gates)
     if dig(old, "spec", "managedBy") != dig(new, "spec", "managedBy"):
         yield MANAGED_BY.at(SPEC.at("managedBy"), dig(new, "spec", "managedBy"))
     for policy in POLICIES:
-        before, after = dig(old, "spec", policy), dig(new, "spec", policy)
-        rule = POLICY_PRESENCE if before is None or after is None else POLICY
-        for parts in islice(differences(before, after), MAX_DIFFERENCES):
-            yield rule.at(SPEC.at(policy, *parts), dig(after, *parts), policy=policy)
+        old_policy, new_policy = dig(old, "spec", policy), dig(new, "spec", policy)
+        rule = POLICY_PRESENCE if old_policy is None or new_policy is None else POLICY
+        for parts in islice(differences(old_policy, new_policy), MAX_DIFFERENCES):
+            yield rule.at(SPEC.at(policy, *parts), dig(new_policy, *parts), policy=policy)
     if dig(old, "spec", "executionPolicy") is None:  # the CRD's rule on changes does not cover additions
         yield from execution.check_single_order(js)
         yield from execution.check_state(js)
-    if sized or not semantically_equal(dig(old, "spec", "coordinator"), dig(new, "spec", "coordinator")):
+    if has_new_sizes or not semantically_equal(dig(old, "spec", "coordinator"), dig(new, "spec", "coordinator")):
         yield from coordinator.check_coordinator(js)
     yield from _new_faults(js, old, _placement)
     yield from _new_faults(js, old, elastic.check_bounds)
@@ -186,9 +186,10 @@ def _findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterato
 
 
 def _changes(old: JSON, new: JSON) -> list[Change]:
-    before: Mapping[Any, JSON] = by_name(dig(old, "spec", "replicatedJobs"))
-    after = items(new, "spec", "replicatedJobs")
-    return [Change(i, before[rjob["name"]], rjob) for i, rjob in enumerate(after) if rjob["name"] in before]
+    """The ReplicatedJobs that both objects have."""
+    stored: Mapping[Any, JSON] = by_name(dig(old, "spec", "replicatedJobs"))
+    rjobs = items(new, "spec", "replicatedJobs")
+    return [Change(i, stored[rjob["name"]], rjob) for i, rjob in enumerate(rjobs) if rjob["name"] in stored]
 
 
 def _is_finished(old: JSON) -> bool:
@@ -197,40 +198,40 @@ def _is_finished(old: JSON) -> bool:
 
 
 def _replicated_jobs(old: JSON, new: JSON, changes: Sequence[Change], gates: FeatureGates) -> Iterator[FieldError]:
-    """Changes of ReplicatedJobs that an update may not make, one finding for each changed path."""
-    before, after = ([dig(r, "name") for r in items(js, "spec", "replicatedJobs")] for js in (old, new))
-    if before != after:
-        path, known = SPEC.at("replicatedJobs"), ", ".join(map(str, before[:MAX_DIFFERENCES])) or "none"
-        yield LIST.at(path, after, names_that_exist=known)
-    suspended = dig(old, "spec", "suspend") is True or dig(new, "spec", "suspend") is True
+    """Findings about immutable fields of ReplicatedJobs, one for each changed path."""
+    old_names, new_names = ([dig(r, "name") for r in items(js, "spec", "replicatedJobs")] for js in (old, new))
+    if old_names != new_names:
+        names_that_exist = ", ".join(map(str, old_names[:MAX_DIFFERENCES])) or "none"
+        yield LIST.at(SPEC.at("replicatedJobs"), new_names, names_that_exist=names_that_exist)
+    is_suspended = dig(old, "spec", "suspend") is True or dig(new, "spec", "suspend") is True
     for change in changes:
-        munged = _revert_mutable(change, gates, suspended=suspended)
-        if semantically_equal(change.old, munged):
+        reverted = _revert_mutable(change, gates, is_suspended=is_suspended)
+        if semantically_equal(change.old, reverted):
             continue
-        for parts in islice(differences(change.old, munged), MAX_DIFFERENCES):
-            yield _immutable(change, parts, gates).at(change.path.at(*parts), dig(change.new, *parts))
+        for parts in islice(differences(change.old, reverted), MAX_DIFFERENCES):
+            yield _broken_rule(change, parts, gates).at(change.path.at(*parts), dig(change.new, *parts))
 
 
-def _revert_mutable(change: Change, gates: FeatureGates, *, suspended: bool) -> JSON:
-    """The new ReplicatedJob with all mutable fields restored to the old values."""
-    mutable = list(_SCHEDULING) if suspended else []
+def _revert_mutable(change: Change, gates: FeatureGates, *, is_suspended: bool) -> JSON:
+    """The new ReplicatedJob with the old values of all mutable fields."""
+    mutable = list(_SCHEDULING) if is_suspended else []
     if gates["ElasticJobSet"]:
         mutable += sizes(change)
     elif not change.is_scaled:
-        mutable.append(JOBS)  # left out is the same as one
-    munged = change.new
+        mutable.append(JOBS)  # absent is the same as 1
+    reverted = change.new
     for keys in mutable:
-        munged = restore(munged, change.old, keys)
-    if suspended and gates["MutablePodResourcesForSuspendedJobSets"]:
-        munged = with_amounts_of(change.old, munged)
-    return munged
+        reverted = restore(reverted, change.old, keys)
+    if is_suspended and gates["MutablePodResourcesForSuspendedJobSets"]:
+        reverted = with_amounts_of(change.old, reverted)
+    return reverted
 
 
-def _immutable(change: Change, parts: tuple[str | int, ...], gates: FeatureGates) -> Rule:
+def _broken_rule(change: Change, parts: tuple[str | int, ...], gates: FeatureGates) -> Rule:
     """The rule that a change at this path of a ReplicatedJob breaks."""
     if parts[:1] == ("dependsOn",):
-        added_or_removed = any(dig(rjob, "dependsOn") is None for rjob in (change.old, change.new))
-        return DEPENDS_ON_PRESENCE if added_or_removed else DEPENDS_ON  # the CRD's rule compares fields of both
+        is_added_or_removed = any(dig(rjob, "dependsOn") is None for rjob in (change.old, change.new))
+        return DEPENDS_ON_PRESENCE if is_added_or_removed else DEPENDS_ON  # the CRD's rule needs both values
     if parts in PODS:
         return SIZE
     if parts == JOBS:
@@ -241,27 +242,27 @@ def _immutable(change: Change, parts: tuple[str | int, ...], gates: FeatureGates
 
 
 def _scheduling(js: Subject, old: JSON, new: JSON) -> Iterator[FieldError]:
-    """spec.scheduling changes only while the set has no groups; other changes must leave its groups possible."""
-    before, after = dig(old, "spec", "scheduling"), dig(new, "spec", "scheduling")
+    """Check that spec.scheduling changes only while the set has no groups, and that its groups are still possible."""
+    old_scheduling, new_scheduling = dig(old, "spec", "scheduling"), dig(new, "spec", "scheduling")
     counts = (dig(count, "active") for count in items(old, "status", "replicatedJobsStatus"))
     active = sum(count for count in counts if isinstance(count, int))
     if dig(old, "spec", "suspend") is not True or active:
         words = f" ({active} Jobs are active)" if active else ""
-        for parts in islice(differences(before, after), MAX_DIFFERENCES):
-            yield SCHEDULING.at(SPEC.at("scheduling", *parts), dig(after, *parts), active=words)
-    if after is not None:
+        for parts in islice(differences(old_scheduling, new_scheduling), MAX_DIFFERENCES):
+            yield SCHEDULING.at(SPEC.at("scheduling", *parts), dig(new_scheduling, *parts), active=words)
+    if new_scheduling is not None:
         yield from _new_faults(js, old, scheduling_findings)
 
 
 def _placement(js: Subject) -> Iterator[FieldError]:
-    """Findings about exclusive placement: annotations may change at any time."""
+    """Findings about exclusive placement, since its annotations may change at any time."""
     for entry in js.entries:
         yield from placement.check_replicated_job(js, entry)
     yield from placement.check_jobset(js)
 
 
 def _new_faults(js: Subject, old: JSON, check: SubjectCheck) -> Iterator[FieldError]:
-    """Faults, not warnings, that the stored object does not have already."""
+    """The errors, without warnings, of a check that the stored object does not have."""
     faults = [error for error in check(js) if not error.is_warning]
     stored: set[tuple[Rule | None, Path]] = set()
     if faults:

@@ -1,1 +1,1 @@
-"""One JobSet: `observe` (caches) -> `plan` (pure) -> `execute` (API calls)."""
+"""The JobSet controller: observe (from caches), plan (pure) and execute (API calls)."""

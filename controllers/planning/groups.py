@@ -238,7 +238,8 @@ def _group(ctx: GroupContext, group: Group, parent: str) -> _ObjectPlan:
     if not _is_usable(ctx, stored, group.jobs):
         return _ObjectPlan(ready=False, ending=True)
     if not same(stored, group, parent):
-        # The spec was changed while the set was suspended, or somebody has changed the group. Its fields are immutable.
+        # The spec was changed while the set was suspended, or somebody has changed the group. These fields are
+        # immutable, so the group is deleted and created again.
         return _ObjectPlan(ready=False, actions=(DeleteGroup(kind, group.name, stored.metadata.uid),))
     gang, required = stored.spec.scheduling_policy.gang, required_members(ctx, group)
     if gang is None or required is None or gang.count == required:

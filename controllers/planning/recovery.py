@@ -169,7 +169,7 @@ def _with_progress(ctx: Context, entry: AttemptTimes, *, runs: bool) -> AttemptT
     lacks_jobs = _lacks_jobs(ctx)
     creates_jobs = lacks_jobs or newest >= entry.since
     drained, created = entry.drained_after_seconds, entry.created_after_seconds
-    # A time cannot be before the previous one, even if a Job that was created later was deleted again.
+    # The Job that was created last may be deleted already, so the time is at least the previous time.
     earliest = max(entry.detected_after_seconds or 0, drained or 0)
     last_created = until_now if lacks_jobs else min(max(elapsed_seconds(entry.since, newest), earliest), until_now)
     has_no_old_pods = creates_jobs and not ctx.children.previous and ctx.leftovers == frozenset()

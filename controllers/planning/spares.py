@@ -1,7 +1,7 @@
 """Spares of a JobSet, and the part of the set that runs without them. See docs/concepts/spares.md.
 
-All steps except the steps about spares plan for a JobSet without spares. So spares cannot delay anything: neither the
-end of the set nor a restart, a stage or a count.
+All steps except the steps about spares plan for a JobSet without spares. So spares cannot delay the end of the set, a
+restart, a stage or a count.
 """
 
 from collections.abc import Iterable
@@ -46,17 +46,17 @@ def _with_separate_spares(observed: Observed) -> Observed:
 
 
 def by_index(js_name: str, spares: Spares) -> dict[int, Job]:
-    """The Jobs of one ReplicatedJob of spares by job index, without Jobs whose label or name does not fit it."""
+    """The Jobs of one ReplicatedJob of spares by job index, without Jobs whose label or name does not fit."""
     prefix = job_name_prefix(js_name, spares.group.name)
     indexed = ((integer(job.metadata.labels.get(keys.JOB_INDEX)), job) for job in spares.jobs)
     return {index: job for index, job in indexed if index is not None and job.metadata.name == f"{prefix}{index}"}
 
 
 def wanted_indexes(js: JobSet, children: ChildJobs, spare_rjob: ReplicatedJob) -> Indexes:
-    """Job indexes of a ReplicatedJob of spares while the set runs. `js`: the set with the replicas that it has now.
+    """The job indexes that spares of a running set should have. `js`: the set with its current number of Jobs.
 
-    Where only the pods of one Job share a domain, they are the indexes of the Jobs that have not completed: a spare
-    keeps a place for the Job with its own index, and no other Job can use that place.
+    If each Job has a domain of its own, only indexes of unfinished Jobs are wanted: a spare keeps a place for the Job
+    with its own index, and no other Job can use that place.
     """
     scheduling, name = js.spec.scheduling, spare_rjob.spare_for
     if scheduling is None or not scheduling.job_topology(name):
@@ -114,7 +114,7 @@ def deletions(jobs: Iterable[Job]) -> list[DeleteJob]:
 
 
 def holds_room(job: Job) -> bool:
-    """Whether all pods of a spare or placeholder run: then a Job in its place has room, and its images are there."""
+    """Whether all pods of a spare or placeholder run, so that a Job in its place has room and finds its images."""
     return job_ready(job) and job.outcome is None and job.metadata.deletion_timestamp is None
 
 

@@ -94,7 +94,7 @@ def without_node(pending: Mapping[str, PendingPod] | None, seconds: int, now: st
 
 
 def unschedulable(pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> dict[str, PendingPod]:
-    """One pod of each Job that was unschedulable for that long, by the UID of the Job."""
+    """By UID of the Job, its oldest unschedulable pod, if that was created at least `seconds` ago."""
     pods = {uid: pod.unschedulable for uid, pod in (pending or {}).items() if pod.unschedulable is not None}
     return {uid: pod for uid, pod in pods.items() if is_late(pod, seconds, now)}
 

@@ -1,1 +1,1 @@
-"""The steps of a plan, one to a file of its name. `controllers.planning.plan.STEPS` has their order."""
+"""The steps of a plan, each in the file of its name. `controllers.planning.plan.STEPS` has their order."""

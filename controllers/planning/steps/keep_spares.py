@@ -1,6 +1,6 @@
-"""Step: spares are created while the set runs (gate JobSetSpares). See docs/concepts/spares.md.
+"""Step: create spares while the set runs (gate JobSetSpares). See docs/concepts/spares.md.
 
-They are created last, in a plan that decides nothing else: if one is refused, nothing of the set waits for it.
+Spares are created last, in a plan that decides nothing else. So if a creation is refused, nothing of the set waits.
 """
 
 import functools
@@ -25,17 +25,17 @@ from controllers.planning.spares import by_index, deletions, wanted_indexes
 from kube.model.meta import seconds_between
 
 RETRY = 60
-"""Least age in seconds of a Job of spares before it is created again, if it ends by itself."""
+"""A Job of spares that has ended by itself is created again at the earliest so many seconds after its creation."""
 
 _Order = tuple[int, str]
 _NEVER: Final[_Order] = (0, "")
-"""Before any Job was created."""
+"""A time before the creation of any Job."""
 
 
 def keep_spares(ctx: Context) -> Partial:
-    """Create missing spares once all Jobs that they stand in for are ready; remove those that have ended.
+    """Create missing spares once all Jobs that they stand in for are ready, and delete spares that have ended.
 
-    Created again are Jobs that may be pending because of nodes to avoid, or may be outside of the group's domain.
+    Spares that may be pending because of nodes to avoid, or may be outside of the group's domain, are created again.
     """
     if not ctx.gates[GATE] or ctx.js.spec.suspend or ctx.status != ctx.counted:
         return NOTHING
@@ -43,30 +43,32 @@ def keep_spares(ctx: Context) -> Partial:
     waits: list[float] = []
     offset = ctx.layout.global_replicas
     avoided = nodes_to_avoid(ctx.js, ctx.now) if avoid_policy(ctx) is not None else ()
-    away = {node.name for node in avoided}
+    avoided_names = {node.name for node in avoided}
     for spares in ctx.observed.spares:
         group, wanted = spares.group, wanted_indexes(ctx.js, ctx.children, spares.group)
         jobs = {index: job for index, job in by_index(ctx.js.metadata.name, spares).items() if index in wanted}
         for job in jobs.values():
             if job.outcome is not None:
-                left = RETRY - seconds_between(job.metadata.creation_timestamp or ctx.now, ctx.now)
-                actions += deletions([job] if left <= 0 else [])
-                waits += [left] if left > 0 else []
-        steady = is_steady(ctx, group.spare_for)
-        if steady:
-            moved = _last_moves(ctx, group.spare_for, jobs)
+                seconds_left = RETRY - seconds_between(job.metadata.creation_timestamp or ctx.now, ctx.now)
+                actions += deletions([job] if seconds_left <= 0 else [])
+                waits += [seconds_left] if seconds_left > 0 else []
+        jobs_are_ready = is_steady(ctx, group.spare_for)
+        if jobs_are_ready:
+            last_moves = _last_moves(ctx, group.spare_for, jobs)
             actions += deletions(
                 job
                 for index, job in jobs.items()
-                if job.outcome is None and (_creation_order(job) < moved.get(index, _NEVER) or _may_wait_for(job, away))
+                if job.outcome is None
+                and (_creation_order(job) < last_moves.get(index, _NEVER) or _may_wait_for(job, avoided_names))
             )
-        if len(jobs) < len(wanted) and steady:
-            most = max(ctx.job_budget - len(actions), 0)
-            missing = islice((index for index in wanted if index not in jobs), most)
-            places = JobRange(group, offset, 0, group.replicas)
+        if len(jobs) < len(wanted) and jobs_are_ready:
+            job_budget = max(ctx.job_budget - len(actions), 0)
+            missing = islice((index for index in wanted if index not in jobs), job_budget)
+            job_range = JobRange(group, offset, 0, group.replicas)
             actions += [
                 CreateJob(
-                    job_name(ctx.js.metadata.name, group.name, index), functools.partial(job_body, ctx, places, index)
+                    job_name(ctx.js.metadata.name, group.name, index),
+                    functools.partial(job_body, ctx, job_range, index),
                 )
                 for index in missing
             ]
@@ -74,17 +76,17 @@ def keep_spares(ctx: Context) -> Partial:
     return Partial(actions=tuple(actions), requeue_after=min(waits, default=None))
 
 
-def _may_wait_for(job: Job, away: set[str]) -> bool:
-    """Whether a Job of spares is not ready, and may be pending because of a node of `away`."""
-    return not job_ready(job) and bool(away - avoided_by(job.metadata.annotations))
+def _may_wait_for(job: Job, avoided_names: set[str]) -> bool:
+    """Whether a Job of spares is not ready, and may be pending because of one of these nodes to avoid."""
+    return not job_ready(job) and bool(avoided_names - avoided_by(job.metadata.annotations))
 
 
 def _last_moves(ctx: Context, name: str, indexes: Iterable[int]) -> dict[int, _Order]:
-    """For spares of these indexes, when the pods that they follow may have moved to another domain of their group.
+    """By index of the spare, when the pods of ReplicatedJob `name` may last have moved to another topology domain.
 
-    Spares from before may be in the old domain; the next ones follow. Where only the pods of one Job of ReplicatedJob
-    `name` share a domain: when the Job of that index was created. Where all do: when the oldest was created; never if
-    Jobs have completed, which no restart of all leaves.
+    An older spare may be in the old domain, and has to be created again. If each Job has a domain of its own, the time
+    is when the Job with this index was created. If all Jobs share a domain, it is when the oldest Job was created. It
+    is never if Jobs have completed, since the set was then not restarted as a whole.
     """
     scheduling = ctx.js.spec.scheduling
     if scheduling is None:
@@ -99,6 +101,6 @@ def _last_moves(ctx: Context, name: str, indexes: Iterable[int]) -> dict[int, _O
 
 
 def _creation_order(job: Job) -> _Order:
-    """When a Job was created: how often its set had restarted by then, and the second."""
+    """When a Job was created: how many times its set had restarted before, and the creation timestamp."""
     meta = job.metadata
     return integer(meta.labels.get(keys.RESTART_ATTEMPT)) or 0, meta.creation_timestamp or ""

@@ -61,7 +61,7 @@ def with_ready_jobs(js: JobSet, status: JobSetStatus) -> JobSetStatus:
 
 
 def pods(js: JobSet) -> int:
-    """How many pods all Jobs of the set have at once."""
+    """How many pods all Jobs of the set have at the same time."""
     return sum(rjob.replicas * pods_at_once(rjob) for rjob in js.spec.replicated_jobs)
 
 
@@ -94,7 +94,10 @@ def write_delay(observed: Observed, new: JobSetStatus, jobs: int, *, agents: int
 
 
 def _milestones(js: JobSet, status: JobSetStatus, jobs: int) -> set[str]:
-    """The states that clients wait for, and that are reached: all Jobs ready or done; suspended and none active."""
+    """The states that the counts have reached and clients wait for.
+
+    `ready`: all Jobs are ready or have completed. `idle`: the set is suspended, and no Job is active.
+    """
     entries = status.replicated_jobs_status
     idle = sum([s.active for s in entries]) == 0 and js.spec.suspend
     ready = sum([s.ready + s.succeeded for s in entries]) == jobs
@@ -110,6 +113,6 @@ def _only_begins(old: JobSetStatus, new: JobSetStatus) -> bool:
 
 
 def _without_counts(status: JobSetStatus) -> JobSetStatus:
-    """The status without counts, for comparison: other differences are written at once."""
+    """The status without counts, to find differences that have to be written at once."""
     entries = [msgspec.structs.replace(entry, **NO_COUNTS) for entry in status.replicated_jobs_status]
     return msgspec.structs.replace(status, replicated_jobs_status=tuple(entries))

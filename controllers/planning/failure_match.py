@@ -114,7 +114,10 @@ class Failure:
         return bool(self.rule and self.rule.is_about_pods) or self.rjob.exit_code_policy is not None
 
     def container(self) -> tuple[FailedContainer, str]:
-        """The failed container for the attempt history, and what messages add about it, empty if it does not decide."""
+        """The failed container for the attempt history, and a text about it for messages.
+
+        The text is empty unless the action depends on the container.
+        """
         job, rule, policy = self.child.job, self.rule, self.rjob.exit_code_policy
         if self.by_pod is not None and (failure := job.failure):
             return self.by_pod, f": {failure.message}"

@@ -111,8 +111,9 @@ FailedPodsByJob = Mapping[str, tuple[FailedPod, ...]]
 class KnownGroups:
     """The scheduling groups that a set owns, and data about the scheduling API.
 
-    `served`: what the API server serves of that API. `required`: whether the set's Jobs wait if the API server lacks
-    something that groups need; else they run without groups. `error`: reason and message of the last failed creation.
+    `served`: which parts of that API the API server serves. `required`: whether the set's Jobs wait if the API server
+    lacks a part that the groups need; if not, they run without groups. `error`: reason and message of a failed creation
+    a moment ago.
     """
 
     served: Served = NOT_KNOWN
@@ -138,8 +139,8 @@ class Observed:
     - `jobs`: Jobs whose controlling owner has the JobSet's UID, including Jobs that are being deleted.
     - `departed`: Jobs of the JobSet that were deleted after they had finished or were bound to fail. The status may
       not record their end yet.
-    - `foreign`: Jobs that are labeled with this JobSet's name and have another owner: their owner by name.
-    - `unreadable`: Jobs of the namespace that this program cannot decode: what is wrong by name.
+    - `foreign`: by name, the owner of each Job that is labeled with this JobSet's name and has another owner.
+    - `unreadable`: by name, what is wrong with each Job of the namespace that this program cannot decode.
     - `service`: the Service of the wanted name, whoever owns it.
     - `claims`: names of the volume claims that the set wants and that exist.
     - `pods`: pods of `jobs`, looked up for in-place restart only. `last_ends`: by UID of the pod, how a container of it
@@ -159,7 +160,7 @@ class Observed:
       taint.
     - `job_window`: the measured limit of Jobs that may wait for the Job controller; 0: not known. `others_wait`:
       whether another set has Jobs that wait for the Job controller, or Jobs to create or resume.
-    - `held_back`: UIDs of Jobs that another client keeps suspending: the seconds until such a Job may be resumed.
+    - `held_back`: by UID of each Job that another client keeps suspending, the seconds until it may be resumed.
     - `spares`: the groups of spares and their Jobs, once `separate_spares` has removed both from `jobset` and `jobs`.
     - `placeholders`: Jobs that hold room for the Jobs that an elastic set runs without; they are not among `jobs`.
     - `spare_pods`: ready pods of spares, and pods without a node that may take their places. `pool_is_read`: whether

@@ -134,22 +134,22 @@ def promise_places(ctx: Context, draft: StatusDraft, lost: Iterable[PodOnTainted
     children = (*ctx.children.active, *ctx.children.failed, *ctx.children.previous)
     jobs = {child.job.metadata.uid: child.replicated_job for child in children}
     for name in targets(ctx):
-        rank = promised_rank if is_exclusive(ctx, name) else rank_of
+        to_rank = promised_rank if is_exclusive(ctx, name) else rank_of
         indexes = _job_indexes(ctx, name)
-        lost_ranks = sorted(rank(pod) for uid, pod in lost_pods if jobs.get(uid) == name)
+        lost_ranks = sorted(to_rank(pod) for uid, pod in lost_pods if jobs.get(uid) == name)
         entry = _entry(ctx, draft, name)
         notes = [promise for promise in entry.promised_to if promise.startswith(COUNTED)]
         promises = [promise for promise in entry.promised_to if promise not in notes]
         ranks_by_index = defaultdict[int | None, list[str]](list)
-        for ranked in [*promises, *lost_ranks]:
-            ranks_by_index[_index_of(ranked) if indexes else None].append(ranked)
+        for rank in [*promises, *lost_ranks]:
+            ranks_by_index[_index_of(rank) if indexes else None].append(rank)
         places_by_index = _by_index(free_places(ctx, name), indexes)
         promises = [
             promise
             for index, ranks in ranks_by_index.items()
             for promise in _first_promises(ranks, len(places_by_index[index]))
         ]
-        _put(draft, replace(entry, promised_to=(*promises, *notes)[:MAX_PROMISED]))
+        _replace_entry(draft, replace(entry, promised_to=(*promises, *notes)[:MAX_PROMISED]))
 
 
 def _index_of(rank: str) -> int | None:
@@ -184,7 +184,7 @@ def note_given(
     promises = [follower_ranks.get(promise, promise) for promise in _without_outdated_notes(ctx, entry)]
     promises = [promise for promise in promises if promise not in ended]
     promises += [counted_place(pod.name) for pod in pods if not pod.gated]
-    _put(draft, replace(entry, used=used, promised_to=tuple(dict.fromkeys(promises))[:MAX_PROMISED]))
+    _replace_entry(draft, replace(entry, used=used, promised_to=tuple(dict.fromkeys(promises))[:MAX_PROMISED]))
 
 
 def _without_outdated_notes(ctx: Context, entry: SpareStatus) -> Iterator[str]:
@@ -222,7 +222,7 @@ def _entry(ctx: Context, draft: StatusDraft, name: str) -> SpareStatus:
     return next(entry for entry in draft.status.spares if entry.name == first_name)
 
 
-def _put(draft: StatusDraft, entry: SpareStatus) -> None:
+def _replace_entry(draft: StatusDraft, entry: SpareStatus) -> None:
     if entry not in draft.status.spares:
         draft.update(spares=tuple(entry if old.name == entry.name else old for old in draft.status.spares))
 

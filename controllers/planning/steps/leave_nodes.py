@@ -5,9 +5,9 @@ the set on it is evicted. The notice gives the workers time, for example for a c
 once, away from all nodes that are in maintenance by then: in place if possible, else all Jobs are created again.
 
 The status keeps a node until its last such taint is removed and no evicted pod is left. A pod that is bound to the node
-later tolerates the taints, and is not moved unless it is evicted. The move is stored before any pod is deleted. In
-place, any process can delete the pods afterwards, since the status has a time, and the pods that were created until
-then have to leave. That time and the creation times of pods come from the API server.
+later tolerates the taints, and is not moved unless it is evicted. The move is stored before any pod is deleted. The
+status also has a time: pods on the node that were created until that time have to leave. So any process can delete
+them after a move in place. That time and the creation times of pods come from the API server.
 
 An evicted pod ends at the latest when its grace period is over. Without agents, the workers cannot be notified
 meanwhile, and the Job may fail at any moment, so the set moves at once. In place, the set moves when the pod has ended.
@@ -61,9 +61,9 @@ def leave_nodes(ctx: Context) -> Partial:
 
 
 def _decide(ctx: Context, policy: Maintenance, stored: MaintenanceStatus) -> Partial:
-    """`stored`: the maintenance in the status."""
+    """The result of the step for a set with nodes in maintenance. `stored`: `status.maintenance`."""
     pods = _pods_by_node(ctx)
-    evictions = set() if _has_moved_anyway(ctx, stored) else maintenance.nodes_of_evictions(ctx.status)
+    evictions = set() if _need_not_move(ctx, stored) else maintenance.nodes_of_evictions(ctx.status)
     in_maintenance = evictions | ctx.observed.nodes_in_maintenance
     stored_nodes = [_with_evictions(node, pods) for node in stored.nodes if node.name in in_maintenance]
     all_new_nodes = _new_nodes(pods, {node.name for node in stored.nodes})
@@ -145,7 +145,7 @@ def _has_to_leave(pod: PodOnTaintedNode, node: LeftNode) -> bool:
     return pod.created <= node.pods_until and bool(pod.taint or pod.evicted)
 
 
-def _has_moved_anyway(ctx: Context, stored: MaintenanceStatus) -> bool:
+def _need_not_move(ctx: Context, stored: MaintenanceStatus) -> bool:
     """Whether the set need not move because of evicted pods that are gone.
 
     The whole set was restarted since the notice, or is suspended, or some pods have succeeded: the evicted pod may be

@@ -54,7 +54,7 @@ def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang: int
     }
 
 
-def same(stored: StoredGroup, group: Group, parent: str) -> bool:
+def is_same(stored: StoredGroup, group: Group, parent: str) -> bool:
     """Whether a stored group equals the wanted group, except for its count and its priority.
 
     A missing disruption mode is not a difference, since an API server drops fields that it does not know.
@@ -73,7 +73,7 @@ def same(stored: StoredGroup, group: Group, parent: str) -> bool:
     )
 
 
-def holds(stored: object, sent: object) -> bool:
+def contains(stored: object, sent: object) -> bool:
     """Whether a stored value has everything that is sent. Further fields may be defaults of the API server.
 
     A field of `NEVER_ADDED` that is stored and not sent is a difference, since it was sent earlier.
@@ -81,11 +81,11 @@ def holds(stored: object, sent: object) -> bool:
     if isinstance(sent, dict):
         return (
             isinstance(stored, dict)
-            and all(holds(stored.get(name), value) for name, value in sent.items())
+            and all(contains(stored.get(name), value) for name, value in sent.items())
             and not any(stored.get(name) for name in NEVER_ADDED if name not in sent)
         )
     if isinstance(sent, list):
-        return isinstance(stored, list) and len(stored) == len(sent) and all(map(holds, stored, sent))
+        return isinstance(stored, list) and len(stored) == len(sent) and all(map(contains, stored, sent))
     return stored == sent
 
 

@@ -27,7 +27,7 @@ from api.scheduling import (
     SchedulingConstraints,
 )
 from api.spares import running_part
-from api.stages import is_ordered, staged
+from api.stages import is_ordered, is_staged
 
 WORKLOAD, COMPOSITE, POD_GROUP = "Workload", "CompositePodGroup", "PodGroup"
 """Kinds of scheduling.k8s.io."""
@@ -123,9 +123,9 @@ class Forest:
         return any(root.composite for root in self.roots)
 
 
-def sequenced(spec: JobSetSpec) -> bool:
+def is_sequenced(spec: JobSetSpec) -> bool:
     """Whether some ReplicatedJobs start after other ReplicatedJobs."""
-    return is_ordered(spec) or staged(spec) or any(rjob.depends_on for rjob in spec.replicated_jobs)
+    return is_ordered(spec) or is_staged(spec) or any(rjob.depends_on for rjob in spec.replicated_jobs)
 
 
 def grouped_jobs(js: JobSet) -> int:
@@ -173,7 +173,7 @@ class _Compiler:
     def _whole_set(self) -> tuple[Group, ...]:
         """The trees of a spec without entries: one PodGroup, or one for each ReplicatedJob if they start in order."""
         spec, rjobs = self._spec, self._js.spec.replicated_jobs
-        if not sequenced(self._js.spec) or spec.scheduling_policy is not None:
+        if not is_sequenced(self._js.spec) or spec.scheduling_policy is not None:
             group = self._pod_group(ROOT, rjobs, _is_gang(spec.scheduling_policy))
             return _some(
                 None if group is None else _with_constraints(group, spec.scheduling_constraints, spec.disruption_mode)

@@ -9,7 +9,7 @@ Stage = tuple[ReplicatedJob, ...]
 """ReplicatedJobs that start together."""
 
 
-def staged(spec: JobSetSpec) -> bool:
+def is_staged(spec: JobSetSpec) -> bool:
     """Whether the ReplicatedJobs run as stages."""
     return spec.execution_policy is not None and spec.execution_policy.execution_policy_order == "InOrder"
 
@@ -25,7 +25,7 @@ def stages(spec: JobSetSpec) -> tuple[Stage, ...]:
     Each of the first `sequentialReplicatedJobs` entries is a stage of its own, and the later entries are one stage.
     """
     policy = spec.execution_policy
-    if policy is None or not staged(spec):
+    if policy is None or not is_staged(spec):
         return ()
     rjobs = spec.replicated_jobs
     sequential = len(rjobs) if policy.sequential_replicated_jobs is None else max(policy.sequential_replicated_jobs, 1)

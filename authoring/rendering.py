@@ -16,7 +16,7 @@ from api import keys
 from api.children import NO_UID, build_job, build_service, build_volume_claim, job_in_group, mounted_names
 from api.features import FeatureGates
 from api.gang_objects import build_group, build_workload
-from api.gangs import Forest, forest, sequenced
+from api.gangs import Forest, forest, is_sequenced
 from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import JobSetStatus
 from api.layout import layout_of
@@ -87,7 +87,7 @@ def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
         mounted = set().union(*(mounted_names(rjob.pod_spec) for rjob in stage)) if in_stages else None
         yield from ((heading, claim) for claim in _claims(js, mounted, claimed))
         # Jobs that wait inside a stage get their groups when they are released.
-        for part in [(rjob,) for rjob in stage] if sequenced(js.spec) and not in_stages else [stage]:
+        for part in [(rjob,) for rjob in stage] if is_sequenced(js.spec) and not in_stages else [stage]:
             yield from ((heading, group) for group in gangs.objects_of(part))
             for jobs in (ranges[rjob.name] for rjob in part):
                 for position in jobs.positions(js.metadata.name):

@@ -60,7 +60,7 @@ def with_ready_jobs(js: JobSet, status: JobSetStatus) -> JobSetStatus:
     return msgspec.structs.replace(status, ready_jobs=f"{ready_jobs}/{all_jobs}")
 
 
-def pods(js: JobSet) -> int:
+def pod_count(js: JobSet) -> int:
     """How many pods all Jobs of the set have at the same time."""
     return sum(rjob.replicas * pods_at_once(rjob) for rjob in js.spec.replicated_jobs)
 

@@ -49,7 +49,7 @@ def needs_pods(ctx: Context, child: Child) -> bool:
     return bool(by_pods) and decides_by_pods(child.job)
 
 
-def note(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) -> None:
+def count_failures(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) -> None:
     """Count the nodes that caused the failures of these Jobs, with an event for each node that is avoided from now on.
 
     The Jobs are those that the plan decides about. A Job whose workers start again in its pods is one, but goes on.
@@ -60,7 +60,7 @@ def note(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) -> None:
     _count(ctx, draft, policy, _to_blame(ctx, policy, {child.job.metadata.uid for child in failed}))
 
 
-def note_replaced(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTaintedNode]) -> None:
+def count_replacements(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTaintedNode]) -> None:
     """Count the nodes of pods that are replaced while other pods restart in place.
 
     A pod may still be observed after its node was counted. So a node that was counted since it failed, or since the pod

@@ -14,7 +14,7 @@ from operator import itemgetter
 
 from api import keys
 from api.gang_api import lacking
-from api.gang_objects import build_group, build_workload, holds, same
+from api.gang_objects import build_group, build_workload, contains, is_same
 from api.gang_status import StoredGroup, StoredWorkload
 from api.gangs import MAX_JOBS, WORKLOAD, Forest, Group, forest, grouped_jobs
 from api.jobset import JobSet, ReplicatedJob
@@ -222,7 +222,7 @@ def _workload(ctx: GroupContext) -> _ObjectPlan:
     if not _is_usable(ctx, stored, ()):
         return _ObjectPlan(ready=False, ending=True)
     templates = {key: value for key, value in body["spec"].items() if key != "controllerRef"}
-    if holds(stored.spec, templates):
+    if contains(stored.spec, templates):
         return _READY
     meta = stored.metadata
     change = PatchGroup(WORKLOAD, name, meta.uid, meta.resource_version, {"spec": templates}, body)
@@ -237,7 +237,7 @@ def _group(ctx: GroupContext, group: Group, parent: str) -> _ObjectPlan:
         return _MISSING
     if not _is_usable(ctx, stored, group.jobs):
         return _ObjectPlan(ready=False, ending=True)
-    if not same(stored, group, parent):
+    if not is_same(stored, group, parent):
         # The spec was changed while the set was suspended, or somebody has changed the group. These fields are
         # immutable, so the group is deleted and created again.
         return _ObjectPlan(ready=False, actions=(DeleteGroup(kind, group.name, stored.metadata.uid),))

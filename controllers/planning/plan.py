@@ -196,5 +196,5 @@ def _write_delay(ctx: Context, status: JobSetStatus) -> float:
     """Seconds until `status` is written; 0 if it records the end of a deleted Job."""
     if ctx.children.unrecorded:
         return 0
-    jobs, agents = ctx.layout.global_replicas, counters.pods(ctx.js) if ctx.restarts_in_place else 0
+    jobs, agents = ctx.layout.global_replicas, counters.pod_count(ctx.js) if ctx.restarts_in_place else 0
     return counters.write_delay(ctx.observed, status, jobs, agents=agents)

@@ -53,7 +53,7 @@ def apply_reports(ctx: Context, draft: StatusDraft) -> None:
     history_before = draft.status.attempt_history
     apply_attempts(ctx.js, ctx.observed.pods, uids, draft, Budget(in_place, in_parts), failures)
     if draft.status.attempt_history is not history_before:
-        failed_nodes.note(ctx, draft, (failure.child for failure in failures))
+        failed_nodes.count_failures(ctx, draft, (failure.child for failure in failures))
 
 
 def continues_in_place(ctx: Context, draft: StatusDraft) -> bool:

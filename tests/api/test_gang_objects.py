@@ -3,7 +3,7 @@
 import pytest
 from msgspec import convert
 
-from api.gang_objects import build_group, build_workload, holds, same
+from api.gang_objects import build_group, build_workload, contains, is_same
 from api.gang_status import StoredGroup
 from api.gangs import forest
 from tests.support.objects.gang_trees import entry, workers
@@ -125,7 +125,7 @@ def test_a_claim_of_another_source_is_another_group():
     forests = forest(one), forest(other)
     groups_of_both = [found.of_job("js-slice-0") for found in forests]
     stored = convert(build_group(one, forests[0], groups_of_both[0], "", 2), StoredGroup)
-    assert [same(stored, group, "") for group in groups_of_both] == [True, False]
+    assert [is_same(stored, group, "") for group in groups_of_both] == [True, False]
 
 
 SENT = {"podGroupTemplates": [{"name": "a", **pods(2)}, {"name": "b", **BASIC}]}
@@ -152,4 +152,4 @@ def stored_with(number, **more):
     ],
 )
 def test_what_an_api_server_adds_to_templates_is_no_difference(stored, held):
-    assert holds(stored, SENT) == held
+    assert contains(stored, SENT) == held

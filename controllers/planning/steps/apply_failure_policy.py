@@ -60,7 +60,7 @@ def apply_failure_policy(ctx: Context) -> Partial:
     pod_query = _pod_query(_Decisions(ctx, draft).decide(matcher.match(failed)), failed_pods, needed=False)
     has_decided = draft.status is not ctx.status
     if has_decided:
-        failed_nodes.note(ctx, draft, failed)
+        failed_nodes.count_failures(ctx, draft, failed)
         if ctx.observed.spares:
             spare_places.promise_places(ctx, draft, node_failure.lost_pods(ctx.js, ctx.gates, ctx.observed))
     return draft_result(draft, kind=Stop if has_decided else Partial, pod_query=pod_query)

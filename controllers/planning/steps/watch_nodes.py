@@ -64,7 +64,7 @@ def watch_nodes(ctx: Context) -> Partial:
         draft.warn("LostPodsReplaced", list_some(pods_on_nodes, advice, ctx.limits))
         end_attempt(ctx.js, draft, (child.replicated_job for child, _ in lost.replaced))
         prompts = _prompts(ctx.js, (child for child, _ in lost.replaced), requested_attempt(draft.status))
-        failed_nodes.note_replaced(ctx, draft, [pod for pod in to_delete if pod.uid in replaced])
+        failed_nodes.count_replacements(ctx, draft, [pod for pod in to_delete if pod.uid in replaced])
     if ctx.observed.spares and not ctx.js.spec.suspend:  # a node may be lost while the set restarts
         spare_places.promise_places(ctx, draft, to_delete)
     return draft_result(

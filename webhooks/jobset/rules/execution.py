@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from api.execution import NOT_FAILED, NOT_SUSPENDED, STAGE_STATES
 from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
-from api.stages import is_ordered, staged, stages
+from api.stages import is_ordered, is_staged, stages
 from kube.model.field import SPEC, FieldError, Layer
 from kube.model.suggest import did_you_mean
 from webhooks.jobset.rules import Source
@@ -67,7 +67,7 @@ NEVER_STARTS = _SOURCE.warning(
 def check_single_order(subject: Subject) -> Iterator[FieldError]:
     """Check rules of the CRD on spec, since the API server would report only these faults."""
     spec = subject.js.spec
-    if not staged(spec):
+    if not is_staged(spec):
         return
     if is_ordered(spec):
         yield STARTUP.at(SPEC.at("startupPolicy", "startupPolicyOrder"), "InOrder")
@@ -96,7 +96,7 @@ def check_restart_strategy(subject: Subject) -> Iterator[FieldError]:
 
     Else its pods would wait, at one barrier, for pods of later stages.
     """
-    if staged(subject.js.spec) and subject.failure_policy.restart_strategy == IN_PLACE:
+    if is_staged(subject.js.spec) and subject.failure_policy.restart_strategy == IN_PLACE:
         yield IN_PLACE_RESTART.at(ORDER, "InOrder")
 
 
@@ -106,7 +106,7 @@ def check_effect(subject: Subject) -> Iterator[FieldError]:
     if policy is None:
         return
     sequential, count = policy.sequential_replicated_jobs, len(subject.entries)
-    if not staged(subject.js.spec):
+    if not is_staged(subject.js.spec):
         words = {"why": "executionPolicyOrder is AnyOrder", "fix": "write InOrder there, or remove it"}
         if policy.replicated_jobs_status != _DEFAULT_STATE:
             yield NO_EFFECT.at(STATE, policy.replicated_jobs_status, **words)

@@ -11,7 +11,7 @@ from api.children import placement_annotations
 from api.jobset import ReplicatedJob
 from api.keys import NODE_SELECTOR_STRATEGY
 from api.spares import GATE, MAX_GROUPS, REQUIRED, spare_template
-from api.stages import is_ordered, staged
+from api.stages import is_ordered, is_staged
 from kube.model.field import SPEC, FieldError, Path
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
@@ -92,7 +92,7 @@ def _check_spare(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         yield UNKNOWN.at(path, name, name=name, why=reason, how=how)
         return
     js = subject.js
-    if is_ordered(js.spec) or staged(js.spec):
+    if is_ordered(js.spec) or is_staged(js.spec):
         yield ORDERED.at(path, name)
     placement = placement_annotations(js, target.rjob)
     if NODE_SELECTOR_STRATEGY in placement:

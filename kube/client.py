@@ -206,7 +206,7 @@ class Client:
     async def replace(
         self, resource: Resource, name: str, body: Body, *, type: type[T] = JSON_OBJECT, **options: Unpack[WriteOptions]
     ) -> T:
-        """PUT. For objects that only this program writes, as JSON; a struct is refused (see the module docstring)."""
+        """Replace (PUT) an object that only this program writes. Raises TypeError for a struct."""
         if isinstance(body, msgspec.Struct):
             raise TypeError(f"{resource}: a struct may have dropped fields, patch instead of replacing")
         path = resource.path(options.get("namespace"), name, options.get("subresource"))

@@ -100,7 +100,10 @@ class Credentials:
         return {"Authorization": authorization} if authorization else {}
 
     async def renew(self, generation: int) -> bool:
-        """Load the credentials again, unless they are newer than `generation`. False: loading failed, they are kept."""
+        """Load the credentials again, unless they are newer than `generation`.
+
+        Returns False if loading failed; the old credentials are then kept.
+        """
         async with self._lock:
             if generation != self.generation:
                 return True

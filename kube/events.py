@@ -1,9 +1,9 @@
 """The recorder of Events (events.k8s.io/v1), which never slows or fails a reconcile.
 
 `record` is synchronous and only queues; `run` writes. Repetitions become one Event with a series
-(docs/reference/events.md). Two occurrences may differ in the note and in the resourceVersion of the object, so the same
-problem of a changing object stays one Event. The second occurrence is written at once, later occurrences every half
-hour and when the series ends. Callers never get an exception.
+(docs/reference/events.md). Occurrences of a series may differ in the note and in the resourceVersion of the object, so
+the same problem of a changing object stays one Event. The second occurrence is written at once, later occurrences every
+half hour and when the series ends. Callers never get an exception.
 """
 
 import asyncio

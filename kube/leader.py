@@ -42,7 +42,7 @@ class LeadershipLostError(KubeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseConfig:
-    """Which lease, and its timing in seconds (the defaults of every Kubernetes controller)."""
+    """The lease and its timing in seconds, which has the defaults of every Kubernetes controller."""
 
     namespace: str
     name: str
@@ -86,7 +86,7 @@ def identity() -> str:
 
 
 class LeaderElector:
-    """Use `lead` once. `on_change` is called with True when leading starts, and with False when it may have ended."""
+    """Takes part in an election; call `lead` once. `on_change` gets True when leading starts, False when it may end."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class LeaderElector:
         """Wait for the lease, run `work` while holding the lease, release it when `work` ends or the call is cancelled.
 
         Raises `LeadershipLostError` if the lease could not be kept, else the error of `work`. When the lease is lost,
-        `work` is cancelled. If it has not ended when another process may start to lead, `lead` returns without waiting
+        `work` is cancelled. If it has not ended when another process may start to lead, `lead` raises without waiting
         longer, and the caller must end the process.
         """
         await self._acquire()

@@ -13,7 +13,7 @@ MAX_EXAMPLES = 3
 """If many objects are in the same state, this many of them are read one by one."""
 PAGE = 500
 MAX_PAGES = 20
-"""Most pages of a list that contains objects of other users: leaders of other JobSets, events of other Jobs."""
+"""The most pages of a list that also has objects of other users: leaders of other JobSets, events of other Jobs."""
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ class Reader:
         self.unseen: list[str] = []
 
     def all(self, resource: Resource, kind: type[T], **options: Unpack[ListOptions]) -> AsyncIterator[T]:
-        """All objects of a list: of the namespace, unless `options` name another."""
+        """All objects of a list in the namespace of the reader, or in the namespace that `options` name."""
         merged: ListOptions = {"namespace": self._namespace, "limit": PAGE, "timeout": COMMAND_TIMEOUT, **options}
         return self._client.pages(resource, type=kind, **merged)
 

@@ -75,7 +75,8 @@ class ChangeKind(enum.Enum):
 class Change(NamedTuple, Generic[T]):
     """A change of an object, as handlers get it.
 
-    `old` is None for ADDED, unless readers already got the object from an overlay.
+    `old` is None for ADDED, unless readers already got the object from an overlay: `old` then has the same
+    resourceVersion as `new`.
     """
 
     kind: ChangeKind
@@ -119,7 +120,7 @@ def key_of(obj: Object) -> Key:
 
 
 def version_of(obj: Object) -> int:
-    """The resourceVersion as the ordered number Kubernetes promises it to be; 0 when there is none."""
+    """The resourceVersion as a number, in the order of the versions; 0 if there is none."""
     return int(obj.metadata.resource_version or 0)
 
 
@@ -161,7 +162,7 @@ class Store(Generic[T]):
         return tuple(self._objects)
 
     def list(self, namespace: str | None = None) -> Objects[T]:
-        """All objects, or those of one namespace (a scan)."""
+        """All objects, or the objects of one namespace, which are found by a scan."""
         return [obj for key, obj in self._objects.items() if namespace is None or key[0] == namespace]
 
     def by_index(self, index: str, key: IndexKey) -> Objects[T]:

@@ -202,7 +202,7 @@ def _relist(state: State) -> State:
 
 
 def _on_end(state: State) -> State:
-    """Count a stream that ended without an event as a failure, since a broken proxy would else cause a tight loop."""
+    """The state after a stream. A stream without events is a failure: else a broken proxy would cause a tight loop."""
     if state.phase is Phase.WATCH:
         return replace(state, delivered=False, pause=0.0, failures=0 if state.delivered else state.failures + 1)
     return _relist(replace(state, delivered=False, failures=state.failures + 1))

@@ -30,7 +30,7 @@ _EXPONENT = re.compile(r"[eE][+-]?\d")
 _MAX_BINARY: Final = (1 << 63) - 1
 """The largest amount with a binary unit, to which larger ones are cut. Amounts with other units may be larger."""
 _NANO: Final = -9
-"""The power of ten of the smallest amount: everything is rounded up to a multiple of it."""
+"""The power of ten of the smallest amount: every amount is rounded up to a multiple of it."""
 _MAX_POWER: Final = 1_000
 """Amounts of this power of ten or more are not evaluated: no use needs them."""
 _DIGITS: Final = _MAX_POWER - _NANO + max(_BINARY.values()) + 1
@@ -91,8 +91,7 @@ def canonical(value: Any) -> str:
         return text
     if text.endswith("i") and abs(amount) >= _BINARY_UNITS["Ki"] and amount.denominator == 1:
         return _with_suffix(amount, _BINARY_UNITS)
-    exponent = _EXPONENT.search(text) is not None
-    return _with_suffix(amount, _EXPONENTS if exponent else _DECIMAL_UNITS)
+    return _with_suffix(amount, _EXPONENTS if _EXPONENT.search(text) else _DECIMAL_UNITS)
 
 
 def with_unit(amount: Fraction | int, like: str) -> str:

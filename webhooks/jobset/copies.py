@@ -1,4 +1,4 @@
-"""Keeps fields that the Go JobSet does not have in an annotation, for copies in other clusters. Pure.
+"""Writes fields that the Go JobSet lacks into an annotation, for copies of a JobSet in other clusters. Pure.
 
 See docs/reference/validation.md#copies-in-worker-clusters.
 
@@ -37,7 +37,7 @@ def restore_own_fields(draft: PatchDraft) -> None:
 
 
 def write_own_fields(draft: PatchDraft, *, is_new: bool) -> None:
-    """Write the fields into the annotation; remove it without such fields, outside of queues, and if it is too long.
+    """Write the annotation of a set in a queue; remove it without such fields, outside of queues, or if too long.
 
     An annotation of a new copy that differs from the fields of the copy stays, so that the rules refuse the copy.
     """
@@ -86,7 +86,7 @@ def own_values(spec: Any, work: Work) -> Mapping[str, Any]:
 def misfit(values: Mapping[str, Any] | None, others: Mapping[str, Any]) -> str | None:
     """The readable path of the first value that `others` lack or have differently; None if there is none.
 
-    `values` None, of an invalid annotation: a text that says so.
+    For `values` None, which stands for an invalid annotation, a text that says so.
     """
     if values is None:
         return "it cannot be read"

@@ -1,7 +1,7 @@
 """Defaults of policies as changes of a JobSet: set when it is created, kept when an update leaves them out. Pure.
 
-A default is kept only if the policies in force would set it now; so is the annotation with its name. As in `default.py`
-the original JSON is changed, and a value that does not fit the schema stays.
+A default is kept only if the policies in force would set it now. The annotation with its name is kept, too. As in
+`default.py` the original JSON is changed, and a value that does not fit the schema stays.
 """
 
 from collections.abc import Iterable, Iterator
@@ -64,7 +64,7 @@ def _write_annotation(draft: PatchDraft, record: Record) -> None:
 
 
 def _missing_paths(obj: JSON, default: Default) -> Iterator[Path]:
-    """Paths at which a default has to be set, without those in pods that have a value of their own."""
+    """Paths at which a default has to be set. Pods with a value of their own are left out."""
     if not default.of_pods:
         yield Path(default.parts)
         return

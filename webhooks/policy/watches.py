@@ -64,7 +64,7 @@ class PolicyWatches:
     """The policies in force, exceptions, and namespaces. Each process that serves admission has one instance.
 
     `beside`: further coroutines that run while the API server serves policies. `on_watch` is called with the caches
-    whenever they were created. `says_number`: whether the number of policies is logged.
+    whenever new caches were created. `says_number`: whether the number of policies is logged.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class PolicyWatches:
             return None
 
     async def _watch(self, *, with_exceptions: bool) -> None:
-        """Watch until the API server does not serve policies any more, or begins or ends to serve exceptions."""
+        """Watch until the API server stops serving policies, or starts or stops serving exceptions."""
         policies: Informer[JobSetPolicy] = Informer(self._client, JOBSET_POLICIES, JobSetPolicy)
         self._namespaces = Informer(
             self._client,

@@ -74,9 +74,9 @@ SERVICE_FOREIGN = warning(
 class Request:
     """One admission request.
 
-    `client` sends requests about the JobSet, `raw` or `js`. `deadline`: when the answer is due, in seconds of the event
-    loop. `ours`: whether our controller will create the children. `is_stored`: whether the set is stored already and
-    may have Jobs of its own. `needs`: objects that the pods of a new set need by name.
+    `client` sends requests about the JobSet, which is `raw` as JSON and `js` as a record. `deadline`: when the answer
+    is due, in seconds of the event loop. `ours`: whether our controller will create the children. `is_stored`: whether
+    the set is stored already and may have Jobs of its own. `needs`: objects that the pods of a new set need by name.
     """
 
     client: Client

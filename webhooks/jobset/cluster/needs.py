@@ -62,31 +62,31 @@ MAX_CLASSES = 100
 """The most PriorityClasses that an unknown name is compared with."""
 
 
-def _missing(kind: str, message: str, fix: str = "create it") -> Rule:
-    """A warning about a missing object that pods name or select by a label."""
+def _missing_rule(kind: str, message: str, fix: str = "create it") -> Rule:
+    """The rule about a missing object that pods name or select by a label. It gives warnings."""
     return warning(f"{kind}-missing", message, fix, kind=ErrorType.NOT_FOUND)
 
 
-PRIORITY_CLASS = _missing("priority-class", "no PriorityClass {name}: no pod runs", "create it{or_meant}{whose}")
-SERVICE_ACCOUNT = _missing("service-account", "no ServiceAccount {name}: no pod is created")
-RUNTIME_CLASS = _missing("runtime-class", "no RuntimeClass {name}: no pod is created")
-CLAIM = _missing("claim", "no PersistentVolumeClaim {name}: pods wait for it")
-STORAGE_CLASS = _missing("storage-class", "no StorageClass {name}: the claim waits for a volume of it")
-CONFIG_MAP = _missing("config-map", "no ConfigMap {name}: pods wait for it")
-SECRET = _missing("secret", "no Secret {name}: pods wait for it")
-DEVICE_CLAIM = _missing("resource-claim", "no ResourceClaim {name}: pods wait for it")
-DEVICE_CLAIM_TEMPLATE = _missing(
+PRIORITY_CLASS = _missing_rule("priority-class", "no PriorityClass {name}: no pod runs", "create it{or_meant}{whose}")
+SERVICE_ACCOUNT = _missing_rule("service-account", "no ServiceAccount {name}: no pod is created")
+RUNTIME_CLASS = _missing_rule("runtime-class", "no RuntimeClass {name}: no pod is created")
+CLAIM = _missing_rule("claim", "no PersistentVolumeClaim {name}: pods wait for it")
+STORAGE_CLASS = _missing_rule("storage-class", "no StorageClass {name}: the claim waits for a volume of it")
+CONFIG_MAP = _missing_rule("config-map", "no ConfigMap {name}: pods wait for it")
+SECRET = _missing_rule("secret", "no Secret {name}: pods wait for it")
+DEVICE_CLAIM = _missing_rule("resource-claim", "no ResourceClaim {name}: pods wait for it")
+DEVICE_CLAIM_TEMPLATE = _missing_rule(
     "resource-claim-template",
     "no ResourceClaimTemplate {name}: pods wait for it",
     "create it, or what makes it, such as a ComputeDomain",
 )
-TOPOLOGY = _missing("exclusive-topology", "no node has the label {name}: pods wait for one", "label nodes")
-NODE_NAME = _missing(
+TOPOLOGY = _missing_rule("exclusive-topology", "no node has the label {name}: pods wait for one", "label nodes")
+NODE_NAME = _missing_rule(
     "node-name",
     "no node is called {name}: pods wait for it and are deleted",
     "remove nodeName: the scheduler chooses a node",
 )
-NODE_SELECTOR = _missing(
+NODE_SELECTOR = _missing_rule(
     "node-selector",
     "no node has the labels {name}: pods wait for one",
     "correct them, label nodes, or have an autoscaler add some",

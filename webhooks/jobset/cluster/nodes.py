@@ -87,9 +87,9 @@ class _Node(msgspec.Struct, gc=False):
 
 
 def unmet_requests(judged: JudgedJobSet, largest: Amounts, *, own_rights: bool) -> Iterator[FieldError]:
-    """Warnings for each ReplicatedJob about the first resource, by name, that no node offers or has enough of.
+    """Warnings for each ReplicatedJob: about a resource that no node offers, and about one that no node has enough of.
 
-    A ReplicatedJob may get one warning of each kind. `own_rights`: warnings may say how much the largest node has.
+    Of several resources the first by name is reported. `own_rights`: warnings say how much the largest node has.
     """
     for template in judged.templates:
         needs = {name: amount for name, amount in template.requests.items() if amount > 0} if template.pods else {}

@@ -155,7 +155,7 @@ def levels(subject: Subject) -> Iterator[Level]:
 
 
 def check_gates(subject: Subject) -> Iterator[FieldError]:
-    """Check the feature gates: one for the field, and one for more than one level, which the Go JobSet has not."""
+    """Check the feature gates: one for the field, and one for more than one level, which the Go JobSet lacks."""
     spec = subject.js.spec.scheduling
     if spec is None or subject.gates[LEVELS_GATE]:
         return

@@ -32,13 +32,13 @@ class Member:
 class Tree:
     """One root with all groups and pods below it.
 
-    - `there`: groups that exist, by name. `priority`: the priority of the root; None: not known.
+    - `stored_groups`: groups that exist, by name. `priority`: the priority of the root; None: not known.
     - `released`: ReplicatedJobs that may start. Groups of other ReplicatedJobs need not exist.
     - `pods`: how many live pods each Job has, by name of the Job. `waiting`: the known pods without a node.
     """
 
     root: Group
-    there: Mapping[str, StoredGroup]
+    stored_groups: Mapping[str, StoredGroup]
     released: Collection[str]
     pods: Mapping[str, int]
     waiting: Collection[Member] = ()
@@ -68,7 +68,14 @@ UNKNOWN = StallCause(
 
 def why_stalled(tree: Tree) -> StallCause:
     """The first cause that applies; `UNKNOWN` if no cause does."""
-    return _missing(tree) or _gate(tree) or _short(tree) or _priority(tree) or _scheduler(tree) or UNKNOWN
+    return (
+        _missing_groups(tree)
+        or _gated_pods(tree)
+        or _too_few_pods(tree)
+        or _different_priorities(tree)
+        or _other_scheduler(tree)
+        or UNKNOWN
+    )
 
 
 def released_groups(tree: Tree) -> Iterator[Group]:
@@ -76,8 +83,8 @@ def released_groups(tree: Tree) -> Iterator[Group]:
     return (group for group in tree.root.walk() if not set(tree.released).isdisjoint(group.replicated_jobs))
 
 
-def _missing(tree: Tree) -> StallCause | None:
-    absent = [f"{group.kind} {group.name}" for group in released_groups(tree) if group.name not in tree.there]
+def _missing_groups(tree: Tree) -> StallCause | None:
+    absent = [f"{group.kind} {group.name}" for group in released_groups(tree) if group.name not in tree.stored_groups]
     if not absent:
         return None
     problem = (
@@ -88,7 +95,7 @@ def _missing(tree: Tree) -> StallCause | None:
     )
 
 
-def _gate(tree: Tree) -> StallCause | None:
+def _gated_pods(tree: Tree) -> StallCause | None:
     gated = [member for member in tree.waiting if member.gates]
     if not gated:
         return None
@@ -99,7 +106,7 @@ def _gate(tree: Tree) -> StallCause | None:
     return StallCause("pod-gated", problem, "the controller that the gate is named after has to lift it")
 
 
-def _short(tree: Tree) -> StallCause | None:
+def _too_few_pods(tree: Tree) -> StallCause | None:
     """The cause that fewer pods exist than the scheduler requires before it tries."""
     if _ready(tree, tree.root):
         return None
@@ -129,7 +136,7 @@ def _short(tree: Tree) -> StallCause | None:
     )
 
 
-def _priority(tree: Tree) -> StallCause | None:
+def _different_priorities(tree: Tree) -> StallCause | None:
     differing = [member for member in tree.waiting if tree.priority is not None and member.priority != tree.priority]
     if not differing:
         return None
@@ -140,7 +147,7 @@ def _priority(tree: Tree) -> StallCause | None:
     return StallCause("priority-differs", problem, fix, fault=True)
 
 
-def _scheduler(tree: Tree) -> StallCause | None:
+def _other_scheduler(tree: Tree) -> StallCause | None:
     names = sorted({member.scheduler for member in tree.waiting})
     if not names or (len(names) == 1 and names[0] == DEFAULT_SCHEDULER):
         return None
@@ -154,7 +161,7 @@ def _scheduler(tree: Tree) -> StallCause | None:
 
 def required_members(tree: Tree, group: Group) -> int:
     """How many members are placed together, according to the stored group; 1 for a basic group."""
-    stored = tree.there.get(group.name)
+    stored = tree.stored_groups.get(group.name)
     gang = None if stored is None else stored.spec.scheduling_policy.gang
     return gang.count if gang is not None else group.gang or 1
 

@@ -301,7 +301,7 @@ class _WaitingTree:
         root = self._groups.there.get(self._root.name)
         return Tree(
             root=self._root,
-            there=self._groups.there,
+            stored_groups=self._groups.there,
             released={r.name for r in self._case.facts.jobset.spec.replicated_jobs} - stages.keys(),
             pods={name: job.status.active for name, job in self._jobs.items()},
             waiting=[_member(pod) for pod in self.pods_without_node],

@@ -63,7 +63,7 @@ class NodeWatches:
             transform=bound_pod,
         )
         self._first_seen: dict[str, dict[str, str]] = {}
-        """By node and taint (RFC 3339): when a taint without a time, or the lack of the node (""), was first seen.
+        """By node and taint, when a taint that has no time was first seen, RFC 3339. "": the node does not exist.
 
         Remembered: until the node is back, or has no pod of a JobSet. Without it the time of `nodeFailure.afterSeconds`
         begins again.
@@ -76,20 +76,24 @@ class NodeWatches:
         return self.nodes, self.pods
 
     def feed(self, queue: WorkQueue[Request]) -> None:
-        """Queue the affected sets when a node fails or comes back, or when an evicted pod or a pod there changes."""
+        """From now on, queue the sets that a change of a node or pod affects.
+
+        A change of a node affects the sets that have pods on it. A change of a pod affects its set if the pod is
+        evicted, or its node does not exist or has a cached taint.
+        """
 
         def node_changed(_kind: ChangeKind, old: Node | None, new: Node | None) -> None:
             if new is None or (new.taints, new.others) != (((), ()) if old is None else (old.taints, old.others)):
                 name = new.name if new is not None else old.name if old is not None else ""
                 for pod in self.pods.store.by_cluster_index(BY_NODE, name):
-                    wake(pod)
+                    enqueue_set(pod)
 
         def pod_changed(_kind: ChangeKind, old: BoundPod | None, new: BoundPod | None) -> None:
             pod = new or old
             if pod is not None and (pod.disruption or self._taints(pod.node) or self._other_taints(pod.node)):
-                wake(pod)
+                enqueue_set(pod)
 
-        def wake(pod: BoundPod) -> None:
+        def enqueue_set(pod: BoundPod) -> None:
             js = self._jobsets.get(pod.namespace, pod.jobset)
             if js is not None and js.metadata.uid == pod.jobset_uid and (policy_of(js) or maintenance.policy_of(js)):
                 queue.add(Request(pod.namespace, pod.jobset))
@@ -103,7 +107,7 @@ class NodeWatches:
         failures = {name: taints for name in {pod.node for pod in pods} if (taints := self._taints(name))}
         since: dict[str, tuple[str, str]] = {}
         for name, taints in failures.items():
-            first_seen = self._first_seen.setdefault(name, {})
+            first_seen = self._first_seen.setdefault(name, {})  # by taint
             since[name] = min((added or first_seen.setdefault(taint, now), taint) for taint, added in taints)
         failed_pods = [pod for pod in pods if pod.node in since]
         jobs_of_leaders = {pod.job_uid for pod in failed_pods if pod.topology and not pod.domain}

@@ -49,7 +49,7 @@ def needs_pods(ctx: Context, child: Child) -> bool:
     return bool(by_pods) and decides_by_pods(child.job)
 
 
-def count_failures(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) -> None:
+def count_failures(ctx: Context, draft: StatusDraft, failed_jobs: Iterable[Child]) -> None:
     """Count the nodes that caused the failures of these Jobs, with an event for each node that is avoided from now on.
 
     The Jobs are those that the plan decides about. A Job whose workers start again in its pods is one, but goes on.
@@ -57,7 +57,7 @@ def count_failures(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) ->
     policy = avoid_policy(ctx)
     if policy is None or draft.status.terminal_state:
         return
-    _count(ctx, draft, policy, _to_blame(ctx, policy, {child.job.metadata.uid for child in failed}))
+    _count(ctx, draft, policy, _blames(ctx, policy, {child.job.metadata.uid for child in failed_jobs}))
 
 
 def count_replacements(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTaintedNode]) -> None:
@@ -70,20 +70,20 @@ def count_replacements(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnTai
     if policy is None:
         return
     counted = {node.name: node.last_time for node in draft.status.failed_nodes}
-    new = [pod for pod in pods if counted.get(pod.node, "") < max(pod.since, pod.created)]
-    _count(ctx, draft, policy, _blame_nodes(new))
+    uncounted_pods = [pod for pod in pods if counted.get(pod.node, "") < max(pod.since, pod.created)]
+    _count(ctx, draft, policy, _blame_nodes(uncounted_pods))
 
 
-def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, to_blame: Mapping[str, Blame]) -> None:
+def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, blames: Mapping[str, Blame]) -> None:
     """Count a failure for each of the nodes."""
-    if not to_blame:
+    if not blames:
         return
     js = msgspec.structs.replace(ctx.js, status=draft.status)
     avoided_before = {node.name for node in nodes_to_avoid(js, ctx.now)}
     nodes = {node.name: node for node in recent_failures(js, ctx.now)}
-    for name, blame in sorted(to_blame.items()):
-        old = nodes.pop(name, FailedNode(name=name))
-        nodes[name] = old if old.last_time == ctx.now else _failed_again(old, blame, policy, ctx.now)
+    for name, blame in sorted(blames.items()):
+        entry = nodes.pop(name, FailedNode(name=name))
+        nodes[name] = entry if entry.last_time == ctx.now else _failed_again(entry, blame, policy, ctx.now)
     draft.update(failed_nodes=tuple(nodes.values())[-MAX_FAILED_NODES:])
     avoided_now = nodes_to_avoid(msgspec.structs.replace(js, status=draft.status), ctx.now)
     for node in avoided_now:
@@ -93,7 +93,7 @@ def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, to_blame: Mappi
             draft.event("Normal", "AvoidsNode", note)
 
 
-def _to_blame(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, Blame]:
+def _blames(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, Blame]:
     """The nodes that caused failures of the Jobs with these UIDs, by name. The first pod on a node gives the reason."""
     blames: dict[str, Blame] = {}
     node_policy, observed = node_failure.policy_of(ctx.js), ctx.observed
@@ -101,13 +101,13 @@ def _to_blame(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, 
         due = node_failure.due(observed.pods_on_failed_nodes, node_policy.after_seconds, ctx.now)
         blames |= _blame_nodes(pod for pod in due if pod.job_uid in uids and not pod.ended)
     for uid in uids & observed.failed_pods.keys():
-        for failed in observed.failed_pods[uid]:
-            if node_policy is not None and node_failure.has_lost_container(failed):
-                reason = f"{node_failure.REASON}: {node_failure.restart_message(failed)}"
+        for failed_pod in observed.failed_pods[uid]:
+            if node_policy is not None and node_failure.has_lost_container(failed_pod):
+                reason = f"{node_failure.REASON}: {node_failure.restart_message(failed_pod)}"
             else:
-                reason = _fault(policy, failed)
-            if failed.node and reason:
-                blames.setdefault(failed.node, Blame(reason, failed.topology, failed.domain))
+                reason = _fault(policy, failed_pod)
+            if failed_pod.node and reason:
+                blames.setdefault(failed_pod.node, Blame(reason, failed_pod.topology, failed_pod.domain))
     for child, pod, _ in worker_failures(ctx.js, ctx.children.active, observed.pods, observed.last_ends):
         reason = _fault(policy, FailedPod(pod.pod, pod.node, (Ended(pod.container, pod.exit_code or 0),)))
         if child.job.metadata.uid in uids and reason:

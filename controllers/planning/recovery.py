@@ -36,24 +36,25 @@ def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
     old_times = stored.recovery or Recovery()
     runs, begins = _runs(ctx, status), status.execution_attempts != stored.execution_attempts
     restarts = _restarts(stored, status) and not _is_planned(stored, status)
-    failed = _failed_at(ctx) if restarts or status.terminal_state == keys.FAILED else ""
+    failure_time = _failed_at(ctx) if restarts or status.terminal_state == keys.FAILED else ""
     is_same = old_times.running == runs and old_times.since and status.spares == stored.spares
     is_same = is_same and not (begins or restarts or status.terminal_state or ctx.js.spec.suspend)
-    new = old_times if is_same else _count_seconds(old_times, failed, now, sum(entry.ready for entry in stored.spares))
+    times = old_times
     if not is_same:
+        times = _count_seconds(old_times, failure_time, now, sum(entry.ready for entry in stored.spares))
         is_counting = not (ctx.js.spec.suspend or status.terminal_state)
         # The clock of another process may have been ahead.
         since = old_times.since if elapsed_seconds(now, old_times.since) else now
-        new = replace(new, running=runs, since=since if is_counting else "")
-    was_over = _is_over(new)
+        times = replace(times, running=runs, since=since if is_counting else "")
+    was_over = _is_over(times)
     if not (was_over or ctx.js.spec.suspend):
-        new = replace(new, attempts=(*new.attempts[:-1], _with_progress(ctx, new.attempts[-1], runs=runs)))
+        times = replace(times, attempts=(*times.attempts[:-1], _with_progress(ctx, times.attempts[-1], runs=runs)))
     if begins or (restarts and was_over):
-        since = failed or _lost_since(old_times, now) if restarts else _started_at(ctx)
-        new = _begin(new, status.execution_attempts, since, now, restarts=restarts)
+        since = failure_time or _lost_since(old_times, now) if restarts else _started_at(ctx)
+        times = _begin(times, status.execution_attempts, since, now, restarts=restarts)
         if runs and not restarts:
-            new = replace(new, attempts=(*new.attempts[:-1], _with_progress(ctx, new.attempts[-1], runs=runs)))
-    return replace(status, recovery=new)
+            times = replace(times, attempts=(*times.attempts[:-1], _with_progress(ctx, times.attempts[-1], runs=runs)))
+    return replace(status, recovery=times)
 
 
 def goodput(running: int, lost: int) -> str:
@@ -90,8 +91,8 @@ def _runs(ctx: Context, status: JobSetStatus) -> bool:
 
 def _restarts(old: JobSetStatus, new: JobSetStatus) -> bool:
     """Whether the new status restarts the set, a part of the set, or its workers in place."""
-    before, after = ((s.restarts, s.previous_in_place_restart_attempt, _single_restarts(s)) for s in (old, new))
-    return before != after
+    counts = [(s.restarts, s.previous_in_place_restart_attempt, _single_restarts(s)) for s in (old, new)]
+    return counts[0] != counts[1]
 
 
 def _is_planned(old: JobSetStatus, new: JobSetStatus) -> bool:
@@ -119,13 +120,13 @@ def _failures(ctx: Context) -> Iterator[str]:
     yield from (failed.since for failed in failed_by_pods(ctx).values())
 
 
-def _count_seconds(times: Recovery, failed: str, now: str, spares: int) -> Recovery:
+def _count_seconds(times: Recovery, failure_time: str, now: str, spares: int) -> Recovery:
     """The times, to which the seconds until now are added. `spares`: how many spares were ready.
 
     All seconds after the time of a failure are lost, even before the failure was noticed.
     """
     until_now = elapsed_seconds(times.since, now)
-    until_failure = min(elapsed_seconds(times.since, failed), until_now) if failed else until_now
+    until_failure = min(elapsed_seconds(times.since, failure_time), until_now) if failure_time else until_now
     newly_running = until_failure if times.running else 0
     running, lost = times.running_seconds + newly_running, times.lost_seconds + until_now - newly_running
     attempts = times.attempts
@@ -133,8 +134,8 @@ def _count_seconds(times: Recovery, failed: str, now: str, spares: int) -> Recov
         last = attempts[-1]
         attempts = (*attempts[:-1], replace(last, running_seconds=last.running_seconds + newly_running))
     spare = times.spare_seconds + until_now * spares
-    new = replace(times, running_seconds=running, lost_seconds=lost, spare_seconds=spare, attempts=attempts)
-    return replace(new, goodput=goodput(running, lost))
+    new_times = replace(times, running_seconds=running, lost_seconds=lost, spare_seconds=spare, attempts=attempts)
+    return replace(new_times, goodput=goodput(running, lost))
 
 
 def _lost_since(times: Recovery, now: str) -> str:

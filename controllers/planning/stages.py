@@ -47,7 +47,7 @@ class Stages:
         self._suspended = js.spec.suspend
         self._ordered = is_ordered(js.spec)
         self._stages = stages(js.spec)
-        self._awaited_ready, self._passed = _awaited_ready(js, self._running, ordered=self._ordered)
+        self._awaited_ready, self._with_running_dependents = _awaited_ready(js, self._running, ordered=self._ordered)
         self._state = js.spec.execution_policy.replicated_jobs_status if js.spec.execution_policy else ""
         self._last = self._last_released()
         self._released = {rjob.name for stage in self._stages[: self._last + 1] for rjob in stage}
@@ -55,12 +55,12 @@ class Stages:
         self._front = next((name for name in self._replicas if not self.started(name)), None) if self._ordered else None
 
     def started(self, name: str) -> bool:
-        """Whether every Job of the ReplicatedJob is ready or has succeeded, or once was in this attempt."""
+        """Whether every Job of the ReplicatedJob is ready or has succeeded, or was so earlier in this attempt."""
         counts = self._counts.get(name)
         if counts is None:
             return False
         ready_or_succeeded = counts.ready + counts.succeeded - self._tally(name).halting
-        return counts.started or ready_or_succeeded == self._replicas[name] or name in self._passed
+        return counts.started or ready_or_succeeded == self._replicas[name] or name in self._with_running_dependents
 
     def may_start(self, rjob: ReplicatedJob) -> bool:
         """Whether the ReplicatedJob runs already, or its stage is released, or its dependencies are met."""
@@ -72,9 +72,9 @@ class Stages:
 
     def is_next(self, rjob: ReplicatedJob) -> bool:
         """Whether the ReplicatedJob may start and, in an ordered start, all ReplicatedJobs before it have started."""
-        return self.may_start(rjob) and (rjob.name in self._running or not self._behind_front(rjob.name))
+        return self.may_start(rjob) and (rjob.name in self._running or not self._is_behind_front(rjob.name))
 
-    def _behind_front(self, name: str) -> bool:
+    def _is_behind_front(self, name: str) -> bool:
         return self._front is not None and self._position[name] > self._position[self._front]
 
     def startable_jobs(self) -> Iterator[ReplicatedJob]:
@@ -96,13 +96,15 @@ class Stages:
             names = [awaited.name for awaited in self._stage_before(rjob.name) if not self.reached(awaited.name)]
             return tuple(Unmet(name, self._state, self.progress(name), self._replicas[name]) for name in names)
         if self._ordered:
-            return (self._waits_for(self._front, "Ready"),) if self._front and self._behind_front(rjob.name) else ()
+            return (
+                (self._unmet_state(self._front, "Ready"),) if self._front and self._is_behind_front(rjob.name) else ()
+            )
         if self.may_start(rjob):
             return ()
         deps = (dep for dep in rjob.depends_on or () if dep.name in self._counts)
-        return tuple(self._waits_for(dep.name, dep.status) for dep in deps if not self._is_met(dep.name, dep.status))
+        return tuple(self._unmet_state(dep.name, dep.status) for dep in deps if not self._is_met(dep.name, dep.status))
 
-    def _waits_for(self, name: str, state: str) -> Unmet:
+    def _unmet_state(self, name: str, state: str) -> Unmet:
         counts = self._counts[name]
         done = counts.succeeded if state == "Complete" else counts.ready + counts.succeeded
         return Unmet(name, state, done, self._replicas[name])

@@ -32,9 +32,9 @@ PLACE_COOLDOWN = 30.0
 """
 
 PROMISE_DELAY = 5.0
-"""Seconds from the last write of the status until promises of a ReplicatedJob whose Jobs are all ready end.
+"""If all Jobs of a ReplicatedJob are ready, its promises end this many seconds after the last write of the status.
 
-Counts that are read earlier may be behind.
+Before that, the counts may be behind.
 """
 
 Actions = list[GivePlace | EndSpare | LiftGate]
@@ -68,12 +68,15 @@ def give_places(ctx: Context) -> Partial:
 
 
 def _give_single_places(ctx: Context, draft: StatusDraft, name: str, actions: Actions) -> tuple[list[Place], list[str]]:
-    """The given places, and the ranks whose promises end because their pods exist now."""
-    waiting = _waiting(ctx, name)
+    """Add the actions that give places to waiting pods, or remove their scheduling gates.
+
+    Returns the given places, and the ranks whose promises end because their pods exist now.
+    """
+    waiting = _waiting_pods(ctx, name)
     given_places = places_by_job(ctx, name, waiting, free_places(ctx, name)) if waiting else []
-    ended = _ended_jobs(ctx, given_places)
+    ended_jobs = _ended_jobs(ctx, given_places)
     for place in given_places:
-        actions.append(replace(_give(place), ended_job=ended.get(place.spare.job_uid)))
+        actions.append(replace(_give(place), ended_job=ended_jobs.get(place.spare.job_uid)))
         _report(draft, place, "place")
     served = {place.pod.uid for place in given_places}
     actions += [LiftGate(pod.name, pod.uid) for pod in waiting if pod.gated and pod.uid not in served]
@@ -94,7 +97,10 @@ def _ended_jobs(ctx: Context, given_places: list[Place]) -> dict[str, DeleteJob]
 
 
 def _give_domains(ctx: Context, draft: StatusDraft, name: str, actions: Actions) -> tuple[list[Place], list[str]]:
-    """The places that leaders get, and thereby their domains. No promise ends: followers come after their leader."""
+    """Add the actions that give domains to leaders, and places in these domains to followers.
+
+    Returns the places of the leaders. No promise ends, since followers come after their leader.
+    """
     handover = decide_handover(ctx, name)
     actions += [EndSpare(pod.name, pod.uid) for pod in handover.ended_spares]
     keepers = followers(ctx, {place.spare.job_uid for place in handover.leaders})
@@ -113,13 +119,13 @@ def _give(place: Place) -> GivePlace:
 
 
 def _report(draft: StatusDraft, place: Place, kind: str) -> None:
-    """An event about a given place. `kind`: place or domain."""
+    """Add an event about a given place. `kind`: place or domain."""
     cause = "comes in the place of one that lost its node" if place.pod.gated else "found no node"
     effect = f"gets the {kind} of spare pod {place.spare.name} on node {place.spare.node}"
     draft.event("Normal", "SpareUsed", f"pod {place.pod.name} {cause}, and {effect}")
 
 
-def _waiting(ctx: Context, name: str) -> list[PoolPod]:
+def _waiting_pods(ctx: Context, name: str) -> list[PoolPod]:
     """Pods of active Jobs without a node. A pod that was given a place a moment ago is left to kube-scheduler."""
     active = {
         child.job.metadata.uid for child in ctx.children.active if child.replicated_job == name and not child.deleting

@@ -22,6 +22,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # n
 _CHOICE = re.compile(r"invalid choice: '?([^']*)'? \(choose from (.*)\)$")
 """The message of argparse about a wrong choice. Its choices may be in quotes."""
 Handler = Callable[[argparse.Namespace], int]
+"""Takes the parsed arguments of a command, runs it, and returns the exit code."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -14,7 +14,7 @@ from kube.model.meta import NO_TEXTS, is_true
 RECENT = 3600.0
 """Seconds for which a failed attempt or a Warning is recent. A repeated event is written every half hour at least."""
 LOOP = 2
-"""A set keeps failing from this number of recent failed attempts, or of restarts of one Job, on."""
+"""A set keeps failing if it has at least this many recent failed attempts, or restarts of one Job."""
 
 
 class State(enum.Enum):
@@ -61,7 +61,7 @@ def keeps_failing(js: JobSet, now: datetime) -> bool:
 
 
 def looping_jobs(js: JobSet, created: Mapping[str, str], now: datetime) -> dict[str, int]:
-    """The number of restarts, by name, of Jobs that restarted alone more than once, the last time recently.
+    """The number of restarts by Job, for Jobs with at least `LOOP` restarts of their own, of which the last is recent.
 
     `created`: the creation times of Jobs by name.
     """

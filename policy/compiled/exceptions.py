@@ -18,7 +18,7 @@ from policy.types import JobSetPolicy
 MAX_EXCEPTIONS = 100
 """At most this many exceptions from one policy are compiled, the first by namespace and name.
 
-The API server ignores the others.
+Further exceptions do not count in the API server.
 """
 
 

@@ -1,10 +1,10 @@
 """The rule `forbid` of policies, about resources of the node that pods may not use. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Final
 
-from kube.model.field import ErrorType, FieldError, Path
+from kube.model.field import ErrorType, FieldError
 from kube.model.meta import doc
 from policy.cel import Cel, Index, Root, Say, below, concat_lists, literal, pod_path, template_path, text, texts
 from policy.fields import list_of
@@ -19,19 +19,22 @@ Forbidden = Annotated[str, doc("What is forbidden.", enum=list(USE_NAMES))]
 FORBIDDEN = sentence("forbid", ErrorType.FORBIDDEN, "{what} is not allowed", "{fix}")
 
 
-# The API server still reads the profile from this annotation if the field is absent.
 APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
+"""Prefix of the annotations from which the API server reads the profile of a container without the field."""
 APP_ARMOR_HARMLESS = ("", "runtime/default")
+"""Harmless values of these annotations, beside values that begin with `APP_ARMOR_LOCAL`."""
 APP_ARMOR_LOCAL = "localhost/"
 
 
 def _find_use(name: str, template: Template) -> Iterator[FieldError]:
+    """The findings about the fields of one use, in the pods of a template."""
     use = USES[name]
     for path, value in use.find_in(template):
         yield FORBIDDEN.at(path, None if isinstance(value, dict) else value, what=use.label, fix=use.fix)
 
 
 def _find_app_armor(template: Template) -> Iterator[FieldError]:
+    """The findings about AppArmor profiles in fields and in annotations."""
     yield from _find_use("appArmor", template)
     use, path = USES["appArmor"], template.job_path.at("template", "metadata", "annotations")
     for key, value in template.annotations.items():
@@ -39,12 +42,11 @@ def _find_app_armor(template: Template) -> Iterator[FieldError]:
             yield FORBIDDEN.at(path.at(key), value, what=use.label, fix=use.fix)
 
 
+_CLAIM, _CLAIM_FIX = "a claim for devices", "remove it, and request a resource that counts them"
+
+
 def _find_claims(template: Template) -> Iterator[FieldError]:
-    return map(_claim, claims_of_pods(template))
-
-
-def _claim(path: Path) -> FieldError:
-    return FORBIDDEN.at(path, what="a claim for devices", fix="remove it, and request a resource that counts them")
+    return (FORBIDDEN.at(path, what=_CLAIM, fix=_CLAIM_FIX) for path in claims_of_pods(template))
 
 
 _FINDERS: Mapping[str, Callable[[Template], Iterator[FieldError]]] = {
@@ -52,6 +54,7 @@ _FINDERS: Mapping[str, Callable[[Template], Iterator[FieldError]]] = {
     "appArmor": _find_app_armor,
     "resourceClaims": _find_claims,
 }
+"""By the name of a use, the function that yields its findings in the pods of a template."""
 
 
 def _is_used(name: str, template: Template) -> bool:
@@ -63,18 +66,18 @@ _USED = {name: partial(_is_used, name) for name in _FINDERS}
 
 
 def find_forbid(rule: tuple[str, ...], judged: JudgedJobSet, _: Namespace) -> Iterator[FieldError]:
-    """Pods may not use certain things of their node.
+    """Pods may not use certain resources of their node.
 
-    - `hostNetwork`, `hostPID`, `hostIPC`: its network, its processes, its shared memory.
-    - `hostPath`: volumes that are directories of the node. `hostPorts`: its ports.
-    - `privileged`: privileged containers. `capabilities`: capabilities that containers do not have by themselves.
-      `procMount`: another /proc than the default. `hostProcess`: processes of a Windows node.
-    - `seccomp`, `appArmor`: containers without a profile of these. `seLinux`: another type than those for containers,
-      another user or role. `sysctls`: parameters of the kernel that other pods share.
-    - `probeHosts`: probes and lifecycle hooks with a `host`, by which the kubelet asks another host.
+    - `hostNetwork`, `hostPID`, `hostIPC`: the network, the processes, the shared memory of the node.
+    - `hostPath`: volumes that are directories of the node. `hostPorts`: ports of the node.
+    - `privileged`: privileged containers. `capabilities`: capabilities that container runtimes do not give every
+      container. `procMount`: a /proc without the default masks. `hostProcess`: processes of a Windows node.
+    - `seccomp`, `appArmor`: containers without a seccomp or AppArmor profile. `seLinux`: a type that is not meant for
+      containers, or any user or role. `sysctls`: parameters of the kernel that other pods share.
+    - `probeHosts`: probes and lifecycle hooks with a `host`, by which the kubelet sends requests to another host.
 
-    - `resourceClaims`: claims for devices, of pods and of their groups, and resources named
-      `deviceclass.resource.kubernetes.io/CLASS`, for which kube-scheduler makes a claim.
+    - `resourceClaims`: claims for devices by pods and by their groups, and resources named
+      `deviceclass.resource.kubernetes.io/CLASS`, for which kube-scheduler creates a claim.
 
     The level Baseline of the Pod Security Standards forbids all of these but `resourceClaims`. Init containers are
     checked, too. The rule never requires that a field is set. For the level Restricted, use Pod Security Admission.
@@ -84,7 +87,7 @@ def find_forbid(rule: tuple[str, ...], judged: JudgedJobSet, _: Namespace) -> It
             if used:
                 yield from _FINDERS[name](template)
     if "resourceClaims" in rule:
-        yield from map(_claim, claims_of_groups(judged))
+        yield from (FORBIDDEN.at(path, what=_CLAIM, fix=_CLAIM_FIX) for path in claims_of_groups(judged))
 
 
 _USED_FIELDS = (
@@ -100,18 +103,24 @@ def compile_forbid(rule: tuple[str, ...], say: Say, root: Root) -> Cel:
 
 
 def _compile_field(field: Field, use: Use, root: Root, say: Say) -> Cel:
-    """An expression for the findings about harmful values of a field."""
-    items, holder, at = _HOLDERS[field.holder]
-    listed, _, inner = " ".join(field.parts).partition(f" {ITEM}")
-    value = f"{holder}{''.join(f'.?{part}' for part in listed.split())}"
+    """An expression for the findings about harmful values of a field, which may be in the items `v` of a list."""
+    items, holder, holder_path = _HOLDERS[field.holder]
     if ITEM not in field.parts:
-        finding = _finding(field, use, say, f"{value}.value()", *at, f".{'.'.join(field.parts)}")
-        return Cel(f"{items(root)}.filter(x, {_harmful(value, field)}).map(x, {finding})")
-    member = f"optional.of(v){''.join(f'.?{part}' for part in inner.split())}"
-    inside = "".join(f".{part}" for part in inner.split())
-    finding = _finding(field, use, say, f"{member}.value()", *at, f".{listed.replace(' ', '.')}", Index("q"), inside)
-    findings = f"{value}.orValue([]).transformList(q, v, {_harmful(member, field)}, {finding})"
-    return Cel(f"{items(root)}.filter(x, {value}.hasValue()).map(x, {findings}).flatten()")
+        value = f"{holder}{_optional_members(field.parts)}"
+        finding = _finding(field, use, say, f"{value}.value()", *holder_path, f".{'.'.join(field.parts)}")
+        return Cel(f"{items(root)}.filter(x, {_is_harmful(value, field)}).map(x, {finding})")
+    position = field.parts.index(ITEM)
+    list_parts, item_parts = field.parts[:position], field.parts[position + 1 :]
+    values, value = f"{holder}{_optional_members(list_parts)}", f"optional.of(v){_optional_members(item_parts)}"
+    item_path = (f".{'.'.join(list_parts)}", Index("q"), "".join(f".{part}" for part in item_parts))
+    finding = _finding(field, use, say, f"{value}.value()", *holder_path, *item_path)
+    findings = f"{values}.orValue([]).transformList(q, v, {_is_harmful(value, field)}, {finding})"
+    return Cel(f"{items(root)}.filter(x, {values}.hasValue()).map(x, {findings}).flatten()")
+
+
+def _optional_members(parts: Sequence[str]) -> str:
+    """CEL that selects a member of members, each of which may be absent."""
+    return "".join(f".?{part}" for part in parts)
 
 
 def _finding(field: Field, use: Use, say: Say, value: str, *path: str | Cel | Index) -> Cel:
@@ -119,13 +128,14 @@ def _finding(field: Field, use: Use, say: Say, value: str, *path: str | Cel | In
     return say.at(FORBIDDEN, *pod_path("x.j", *path), apart=apart, what=use.label, fix=use.fix)
 
 
-def _harmful(value: str, field: Field) -> str:
+def _is_harmful(value: str, field: Field) -> str:
     """A CEL condition: an optional value is present and not harmless."""
     harmless = ", ".join(str(literal(item)) for item in field.harmless)
     return f"{value}.hasValue()" + (f" && !({value}.value() in [{harmless}])" if harmless else "")
 
 
 def _pods(root: Root) -> Cel:
+    """A list of the pod specs `p`, each as a map with the index `j` of the ReplicatedJob."""
     return Cel(f"{root.variable('changedPods')}.transformList(i, p, {{'j': dyn(i), 'p': dyn(p)}})")
 
 
@@ -144,14 +154,14 @@ def _compile_use(name: str, root: Root, say: Say) -> Cel:
 
 def _compile_app_armor(root: Root, say: Say) -> Cel:
     use = USES["appArmor"]
-    path, key = template_path("i", ".template.spec.template")
-    inside = below(".metadata.annotations", "key")
-    path_and_label = (Cel(f"({path}) + {inside}"), Cel(f"({key}) + {inside}"))
-    finding = say.at(FORBIDDEN, *path_and_label, apart=Cel("string(value)"), what=use.label, fix=use.fix)
+    path, path_key = template_path("i", ".template.spec.template")
+    annotation_path = below(".metadata.annotations", "key")
+    at = (Cel(f"({path}) + {annotation_path}"), Cel(f"({path_key}) + {annotation_path}"))
+    finding = say.at(FORBIDDEN, *at, apart=Cel("string(value)"), what=use.label, fix=use.fix)
     local = f"value.startsWith({text(APP_ARMOR_LOCAL)})"
-    harmful = f"key.startsWith({text(APP_ARMOR)}) && !(value in {texts(APP_ARMOR_HARMLESS)} || {local})"
+    is_harmful = f"key.startsWith({text(APP_ARMOR)}) && !(value in {texts(APP_ARMOR_HARMLESS)} || {local})"
     annotations = "j.?template.?spec.?template.?metadata.?annotations.orValue({})"
-    by_annotation = f"{annotations}.transformList(key, value, {harmful}, {finding})"
+    by_annotation = f"{annotations}.transformList(key, value, {is_harmful}, {finding})"
     return concat_lists(
         _compile_use("appArmor", root, say),
         Cel(f"{root.variable('jobs')}.transformList(i, j, {by_annotation}).flatten()"),
@@ -159,8 +169,7 @@ def _compile_app_armor(root: Root, say: Say) -> Cel:
 
 
 def _compile_claims(root: Root, say: Say) -> Cel:
-    fix = "remove it, and request a resource that counts them"
-    return compile_claims(root, lambda at: say.at(FORBIDDEN, *at, what="a claim for devices", fix=fix))
+    return compile_claims(root, lambda at: say.at(FORBIDDEN, *at, what=_CLAIM, fix=_CLAIM_FIX))
 
 
 _WRITERS: Mapping[str, Callable[[Root, Say], Cel]] = {
@@ -168,6 +177,7 @@ _WRITERS: Mapping[str, Callable[[Root, Say], Cel]] = {
     "appArmor": _compile_app_armor,
     "resourceClaims": _compile_claims,
 }
+"""By the name of a use, the function that writes an expression for its findings."""
 ForbidRule = Annotated[
     tuple[Forbidden, ...] | None,
     list_of("What pods may not use of their node."),

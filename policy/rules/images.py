@@ -76,7 +76,7 @@ def find_image_registries(rule: ImageRegistries, judged: JudgedJobSet, _: Namesp
     """Images may come only from certain registries, or from certain paths in them.
 
     An image without a registry comes from `docker.io`, and from `docker.io/library` if its name has one part. An entry
-    allows what is below it: `registry.example.com/team` allows `registry.example.com/team/trainer`, and not
+    allows the images below its path. So `registry.example.com/team` allows `registry.example.com/team/trainer`, and not
     `registry.example.com/team-b/trainer`. There are no wildcards. Images of init containers, of volumes and of
     `failurePolicy.agent` are checked, too. As for container runtimes, the text before the first slash is a registry if
     it has a dot, a colon or an upper-case letter, or is `localhost`.

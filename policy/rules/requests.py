@@ -106,9 +106,10 @@ def _is_counted(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CelRequests:
-    """The CEL for one resource of the rule `maxTotals`.
+    """Writes the CEL for one resource of the rule `maxTotals`. In the CEL, `p` is a pod spec, and `c` a container.
 
-    `requests` and `amounts` are the names of variables: lists by template of the requests of one pod, and of all pods.
+    `requests` is the name of the variable with the requests of one pod of each template, `amounts` with those of all
+    pods of each template.
     """
 
     limit: ResourceLimit
@@ -117,35 +118,45 @@ class CelRequests:
 
     @property
     def key(self) -> Cel:
+        """The literal for the name of the resource."""
         return text(self.limit.name)
 
     @property
     def counts_thousandths(self) -> bool:
+        """Whether amounts in the CEL are thousandths, which cpu needs, and not whole units."""
         return self.limit.name == "cpu"
 
     def _request(self, holder: str) -> str:
+        """The request of a container or pod for the resource, as an optional quantity."""
         return _optional_request(holder, str(self.key))
 
     def _count(self, holders: str, stated: str) -> str:
-        """A list of the requests of `holders`, rounded up to whole numbers; -1 for a request that cannot be counted."""
+        """A list of whole numbers: the amounts of `holders`, rounded up, and -1 for an amount that cannot be counted.
+
+        `holders`: a list of containers or pods. `stated`: the optional quantity of an item `c` of the list.
+        """
         scale, unit = (" * 1000.0", " + 'm'") if self.counts_thousandths else ("", "")
-        near = f"int(q.asApproximateFloat(){scale} + 0.5)"
-        rounded_up = f"[{near}].map(w, quantity(string(w){unit}).isLessThan(q) ? w + 1 : w)"
+        nearest = f"int(q.asApproximateFloat(){scale} + 0.5)"
+        rounded_up = f"[{nearest}].map(w, quantity(string(w){unit}).isLessThan(q) ? w + 1 : w)"
         amount = f"[quantity(t)].map(q, {rounded_up}[0])[0]"
         return f"{holders}.map(c, string({stated}.orValue(dyn('')))).map(t, {_is_counted('t')} ? {amount} : -1)"
 
     def _sum(self, holders: str, stated: str) -> str:
+        """The sum of the amounts of `_count` that can be counted."""
         return total(f"{self._count(holders, stated)}.filter(n, n > 0)")
 
     def _container_request(self, init: str) -> str:
-        """The request of containers and sidecars, or of an init container with earlier sidecars if that is more."""
-        sidecar = "c.?restartPolicy.orValue('') == 'Always'"
+        """The request of containers and sidecars, or of an init container with earlier sidecars if this is more.
+
+        `init`: the list of init containers.
+        """
+        is_sidecar = "c.?restartPolicy.orValue('') == 'Always'"
         stated = self._request("c")
         running = (
-            f"{self._sum('p.?containers.orValue([])', stated)} + {self._sum(f'{init}.filter(c, {sidecar})', stated)}"
+            f"{self._sum('p.?containers.orValue([])', stated)} + {self._sum(f'{init}.filter(c, {is_sidecar})', stated)}"
         )
-        earlier = self._sum(f"{init}.slice(0, k).filter(c, {sidecar})", stated)
-        starting = f"{init}.transformList(k, c, !({sidecar}), {self._sum('[c]', stated)} + {earlier})"
+        earlier = self._sum(f"{init}.slice(0, k).filter(c, {is_sidecar})", stated)
+        starting = f"{init}.transformList(k, c, !({is_sidecar}), {self._sum('[c]', stated)} + {earlier})"
         return f"([{running}] + {starting}).max()"
 
     def pod_requests(self, root: Root) -> Cel:
@@ -158,7 +169,7 @@ class CelRequests:
         return Cel(f"{root.variable('pods')}.transformList(i, p, {amount} + {overhead})")
 
     def _pod_request(self, of_containers: str, init: str) -> str:
-        """The request of the pod as a whole, if it states one, otherwise `of_containers`."""
+        """The request of the pod as a whole if the pod states it, else `of_containers`. `init`: its init containers."""
         limits = f"p.?resources.?limits[?{self.key}].hasValue()"
         if not self.limit.name.startswith("hugepages-"):
             all_containers = f"(p.?containers.orValue([]) + {init})"
@@ -167,9 +178,11 @@ class CelRequests:
         return f"({is_stated} ? {self._sum('[p]', self._request('c'))} : {of_containers})"
 
     def template_requests(self, root: Root) -> Cel:
+        """A list of the requests of all pods, by template."""
         return multiply_by_pods(root, self.requests)
 
     def number(self) -> CelNumbers:
+        """The sum of the requests of all pods, and its limit."""
         requests, amounts = f"variables.{self.requests}[i]", f"variables.{self.amounts}[i]"
         request, amount = self._format_amount(requests), self._format_amount(amounts)
         words = f"string(variables.podCounts[i]) + ' x ' + {request} + ' = ' + {amount}"
@@ -185,28 +198,31 @@ class CelRequests:
         )
 
     def _format_amount(self, amount: str) -> str:
+        """The text of an amount as a quantity."""
         if self.counts_thousandths:
             return f"({amount} % 1000 == 0 ? string({amount} / 1000) : string({amount}) + 'm')"
         return f"string({amount})"
 
     def _cel_path(self) -> CelPath:
         """The path of the largest request in the template whose pods request most."""
-        number = cel_largest(Cel(f"variables.{self.amounts}"))
-        states = f"({{}}.?resources.?requests[?{self.key}].hasValue() ? 'requests' : 'limits')"
-        resource, agents = below("", self.key.text), f"variables.agents[{number}]"
-        pod_path = f"'spec.replicatedJobs[' + string({number}) + '].template.spec.template.spec"
-        lists, amounts = [], []
+        index = cel_largest(Cel(f"variables.{self.amounts}"))
+        field_of = f"({{}}.?resources.?requests[?{self.key}].hasValue() ? 'requests' : 'limits')"
+        resource, agents = below("", self.key.text), f"variables.agents[{index}]"
+        pod_path = f"'spec.replicatedJobs[' + string({index}) + '].template.spec.template.spec"
+        path_lists, holder_lists = [], []
         for field in ("containers", "initContainers"):
-            holder = f"{pod_path}.{field}[' + string(k) + '].resources.' + {states.replace('{}', 'c')} + {resource}"
-            lists.append(f"p.?{field}.orValue([]).transformList(k, c, {holder})")
-            amounts.append(f"p.?{field}.orValue([])")
-        of_pod = f"[{pod_path}.resources.' + {states.replace('{}', 'p')} + {resource}]"
-        paths = " + ".join([*lists, f"{agents}.map(c, '{AGENT}')", of_pod])
-        holders = " + ".join([*amounts, agents, "[p]"])
+            item_path = (
+                f"{pod_path}.{field}[' + string(k) + '].resources.' + {field_of.replace('{}', 'c')} + {resource}"
+            )
+            path_lists.append(f"p.?{field}.orValue([]).transformList(k, c, {item_path})")
+            holder_lists.append(f"p.?{field}.orValue([])")
+        of_pod = f"[{pod_path}.resources.' + {field_of.replace('{}', 'p')} + {resource}]"
+        paths = " + ".join([*path_lists, f"{agents}.map(c, '{AGENT}')", of_pod])
+        holders = " + ".join([*holder_lists, agents, "[p]"])
         stated = self._count(f"({holders})", self._request("c"))
         largest = f"[{stated}].map(a, a.max() < 0 ? {pod_path}' : ({paths})[a.indexOf(a.max())])[0]"
         path = Cel(
-            f"(variables.pods.size() == 0 ? 'spec.replicatedJobs' : [variables.pods[{number}]].map(p, {largest})[0])"
+            f"(variables.pods.size() == 0 ? 'spec.replicatedJobs' : [variables.pods[{index}]].map(p, {largest})[0])"
         )
         return path, path
 
@@ -220,14 +236,15 @@ def multiply_by_pods(root: Root, variable: str) -> Cel:
 
 def compile_uncountable(limits: Sequence[ResourceLimit], say: Say) -> Expression:
     """An expression for the findings about amounts that cannot be counted, of resources that have a limit."""
-    kind = "({}.?resources.?requests[?r].hasValue() ? 'requests' : 'limits')"
-    at_container = container_path(".resources.", Cel(kind.format("x.c")), _R)
-    at_pod, at_overhead = pod_path("i", ".resources.", Cel(kind.format("p")), _R), pod_path("i", ".overhead", _R)
+    field_of = "({}.?resources.?requests[?r].hasValue() ? 'requests' : 'limits')"
+    at_container = container_path(".resources.", Cel(field_of.format("x.c")), _R)
+    at_pod, at_overhead = pod_path("i", ".resources.", Cel(field_of.format("p")), _R), pod_path("i", ".overhead", _R)
 
     def amount_findings(names: Cel, holders: str, stated: str, at: CelPath) -> Cel:
+        """Findings about one kind of amounts. `holders`: the beginning of a call, whose last argument is a list."""
         finding = say.at(UNCOUNTED, *at, shown=quote_text(Cel("t")))
-        wrong = f"[string({stated}.orValue(dyn(0)))].filter(t, !({_is_counted('t')})).map(t, {finding})"
-        return Cel(f"{names}.map(r, {holders}, {wrong}).flatten()).flatten()")
+        findings_of_holder = f"[string({stated}.orValue(dyn(0)))].filter(t, !({_is_counted('t')})).map(t, {finding})"
+        return Cel(f"{names}.map(r, {holders}, {findings_of_holder}).flatten()).flatten()")
 
     def findings(root: Root) -> Cel:
         pods = f"{root.variable('changedPods')}.transformList(i, p"
@@ -247,10 +264,10 @@ def compile_uncountable(limits: Sequence[ResourceLimit], say: Say) -> Expression
 
 def _resources_in_force(limits: Sequence[ResourceLimit]) -> Cel:
     """A list of the names of the resources that have a limit in the namespace of the JobSet."""
-    always = texts(limit.name for limit in limits if limit.max is not None)
+    with_max = texts(limit.name for limit in limits if limit.max is not None)
     by_namespace = (
         Cel(f"({limit_of(limit)}.size() > 0 ? [{text(limit.name)}] : {NO_TEXTS})")
         for limit in limits
         if limit.max is None
     )
-    return Cel(f"({concat_lists(always if always.text != '[]' else NO_TEXTS, *by_namespace)})")
+    return Cel(f"({concat_lists(with_max if with_max.text != '[]' else NO_TEXTS, *by_namespace)})")

@@ -45,13 +45,13 @@ JSON_OBJECT: Any = dict
 Body = Mapping[str, Any] | list[Any] | msgspec.Struct | msgspec.Raw | bytes
 
 PAGE = 500
-"""Objects per list page: a few MB in memory at most."""
+"""Objects in one page of a list, which take a few MB of memory at most."""
 
 ATTEMPTS = 4
-"""Tries of one call, the first included, if the server answers with Retry-After."""
+"""The most tries of one request, the first try included."""
 
 MAX_PAUSE = 10.0
-"""Longest Retry-After, in seconds, that the client waits for; beyond it the caller's own back-off decides."""
+"""Longest Retry-After, in seconds, for which the client waits. For a longer one the request fails."""
 
 
 class PatchType(enum.Enum):

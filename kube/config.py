@@ -28,10 +28,10 @@ from kube.tls import client_context, read_by_record
 log = logging.getLogger(__name__)
 
 RETRY_PERIOD = 10.0
-"""Seconds to keep the old credentials after a renewal failed, so that a broken plugin does not run for each request."""
+"""Seconds from a failed renewal to the next, so that a broken plugin does not run for each request."""
 
 PLUGIN_TIMEOUT = 60.0
-"""Seconds an exec plugin or an identity provider may take."""
+"""Seconds that an exec plugin or an identity provider may take."""
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
@@ -46,7 +46,7 @@ class Configuration:
     source: str
     """For messages: the file and its context."""
     namespace: str
-    """The context's or the pod's; empty if there is none."""
+    """The namespace of the context or of the pod; empty if there is none."""
     login: Login
     authority: bytes = b""
     verify: bool = True

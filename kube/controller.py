@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 
 RECONCILE_TIMEOUT = 300.0
-"""Seconds one reconcile may take: far more than a healthy one needs, so that only a hang reaches it."""
+"""Seconds that one reconcile may take. Only a reconcile that hangs takes as long."""
 
 
 class Request(NamedTuple):

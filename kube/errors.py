@@ -238,7 +238,7 @@ class Disposition(enum.Enum):
     TERMINAL = "terminal"
     """Trying again cannot help until the object changes."""
     OUTCOME = "outcome"
-    """The wanted state exists already: not an error for a caller who checks it."""
+    """The state that the request wanted exists already, which is no error for most callers."""
 
 
 # Class of the error, verb of its request ("": any), decision.

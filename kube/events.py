@@ -26,16 +26,16 @@ ACTION = "Reconciling"
 """The `action` of every Event."""
 
 NOTE_LIMIT = 1024
-"""Bytes of a note the API server accepts."""
+"""The most bytes of a note that the API server accepts."""
 
 QUEUE_LIMIT = 1000
-"""Events that may wait to be written; more are dropped and counted."""
+"""The most Events that wait to be written. Further Events are dropped and counted."""
 
 SERIES_LIMIT = 2000
 """Series remembered at once; one more ends the oldest series early."""
 
 SERIES_IDLE = 360.0
-"""Seconds after its last occurrence at which a series ends."""
+"""A series ends this many seconds after its last occurrence."""
 
 SERIES_FLUSH = 1800.0
 """Seconds between writes of a series that goes on."""

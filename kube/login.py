@@ -27,7 +27,7 @@ TOKEN_PERIOD = 60.0
 """Seconds after which a token of a file or of an identity provider is read again."""
 
 _SKEW = 300
-"""Seconds before its end when a token of an identity provider is renewed."""
+"""A token of an identity provider is renewed this many seconds before it expires."""
 
 
 class Login(NamedTuple):
@@ -37,7 +37,7 @@ class Login(NamedTuple):
     certificate: bytes = b""
     key: bytes = b""
     valid_for: float = float("inf")
-    """Seconds; inf: until the API server refuses it."""
+    """Seconds for which the login is used; inf: until the API server refuses it."""
 
 
 async def log_in(user: Entry) -> Login:

@@ -10,7 +10,7 @@ from kube.errors import ApiError, KubeError
 T = TypeVar("T")
 
 PARALLEL_WRITES = 24
-"""Requests in flight for one piece of work; the client's own rate limit applies, too."""
+"""The most requests in flight for one call of `each`. The rate limit of the client applies, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,17 +39,17 @@ OLDEST_EVERY = 4
 """Every fourth key that is taken is the oldest; any other key has the highest priority."""
 
 BASE_DELAY = 0.005
-"""Seconds before the first retry of a failing key; doubles with every failure."""
+"""Seconds before the first retry of a failing key. They double with each failure."""
 
 MAX_DELAY = 1000.0
 """Longest back-off in seconds."""
 
 EARLY = 0.001
-"""Seconds that a key may be handed out early. The clock of uvloop counts milliseconds: a timer may fire a rounding
-error before the key is due, and would then be set and fire again until the millisecond is over."""
+"""Seconds by which a key may be handed out early. A timer of uvloop may fire early, since its clock counts
+milliseconds. Without this allowance the timer would be set again and again until the millisecond is over."""
 
 MAX_SUPERSEDED = 64
-"""Superseded delays that are kept, besides as many as twice the keys: dropping them visits every entry."""
+"""Superseded delays are dropped, by a visit of all delays, if the delays exceed twice the keys by this number."""
 
 
 class QueueMetrics:

@@ -32,7 +32,7 @@ class BodyLimits:
     """Bytes of large bodies held until they are decoded. Beyond them the largest waiting body is dropped."""
 
     held_small: int = 32 * 1024 * 1024
-    """The same for all smaller bodies: enough for a medium body on every connection."""
+    """Bytes of smaller bodies held until they are decoded: enough for a medium body on every connection."""
 
     large: int = 256 * 1024
     """Bytes above which a review is large: ten times what people write."""
@@ -41,7 +41,7 @@ class BodyLimits:
     """Fields and items above which a review is large, however few bytes it has."""
 
     large_at_once: int = 2
-    """Large reviews that are worked on at once, some 200 MiB each at worst; more of them wait with their bodies."""
+    """The most large reviews that are worked on at once. Each takes some 200 MiB at worst."""
 
     medium: int = 32 * 1024
     """Bytes above which a review waits for a slot among `medium_at_once`."""

@@ -13,7 +13,7 @@ from kube.model.meta import JSON
 from webhooks.work import Work
 
 _STEPS = 60
-"""Work, in steps, of reading the value at one path."""
+"""Steps of work for reading the value at one path."""
 
 
 @dataclass(slots=True)

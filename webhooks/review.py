@@ -75,7 +75,7 @@ class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     audit_annotations: Mapping[str, str] = {}
-    """For the audit log; the API server puts the name of the webhook before the keys."""
+    """Entries for the audit log. The API server puts the name of the webhook before each key."""
 
     @property
     def code(self) -> int:

@@ -150,7 +150,7 @@ class Rule:
     def at(self, path: Path, value: Any = None, /, **words: Any) -> "FieldError":
         """The finding that `value` at `path` breaks this rule; `words` fill the templates.
 
-        Instead of an expensive word of the fix, pass a function that returns the word: rendering the finding calls it.
+        A word of the fix that is expensive to compute can be a function, which is called when the finding is rendered.
         """
         has_functions = any(map(callable, words.values()))
         detail = self.message.format(**_with_short_texts(words))

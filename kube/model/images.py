@@ -7,14 +7,14 @@ import re
 from typing import Final
 
 HUB: Final = "docker.io"
-"""The registry of an image that names none."""
+"""The registry of an image whose reference names no registry."""
 HUB_NAMES: Final = ("index.docker.io", "registry-1.docker.io")
 LIBRARY: Final = "library"
 """The folder of an image that names neither a registry nor a folder."""
 HOST: Final = "[.:A-Z]"
 """Pattern that distinguishes a host from a folder before the first slash of a name; localhost is a host, too."""
 LONGEST_REFERENCE = 600
-"""Characters beyond which a reference is not parsed; valid name, tag and digest together are shorter."""
+"""Characters of the longest reference that is parsed. A valid name, tag and digest together are shorter."""
 _MAX_NAME = 255
 _HEX = {"sha256": 64, "sha384": 96, "sha512": 128}
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 JSON = dict[str, Any]
-"""A JSON object passed through as it came (a pod template, a patch)."""
+"""A JSON object that is not decoded into a record, such as a pod template or a patch."""
 
 MAX_INT32 = 2**31 - 1
 

@@ -21,7 +21,7 @@ LONGEST_AMOUNT: Final = 256
 """The most characters of an amount that is parsed."""
 _LARGEST: Final = 10**15
 LARGEST_AMOUNT: Final = with_unit(_LARGEST, "")
-"""The most of a resource that a container may state: more than any node has."""
+"""The largest amount of a resource that a container may request: more than any node has."""
 _COUNTED = re.compile(COUNTED_PATTERN)
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 """A resource name with this prefix, before the name of a DeviceClass, requests devices of that class."""

@@ -30,7 +30,7 @@ MAX_FINDINGS = 500
 """After so many findings an object is not checked any further."""
 
 _UPDATE_STEPS = 8
-"""Steps of an update for each step of checking one object."""
+"""Steps of work for comparing two objects, for each step of checking one object."""
 
 _SOURCES = {
     UNMOUNTED: ("spec", "replicatedJobs"),

@@ -40,7 +40,7 @@ from webhooks.review import AdmissionRequest, AdmissionResponse, request_refusal
 log = logging.getLogger(__name__)
 
 MAX_AUDITED = 20
-"""The most violations of one JobSet in the audit log, which has the number of further violations."""
+"""The most violations of one JobSet that the audit log lists. The log has the number of further violations."""
 ERROR: Final = "Error"
 """The action of a rule that could not be checked."""
 EXCEPTED: Final = "Excepted"
@@ -71,7 +71,7 @@ NOT_SET = Rule(
 
 
 _STEPS = 8
-"""Steps of the rules of one policy for each step of checking an object."""
+"""Steps of work for the rules of one policy, for each step of checking an object."""
 
 Clock = Callable[[], datetime]
 
@@ -205,7 +205,7 @@ class PolicyChecks:
     """Judges JobSets by the policies in force, and sets the defaults of these policies in new JobSets.
 
     `trusted`: user names of the controllers of queues. Their changes at the admission of a JobSet are not judged.
-    `clock`: for the ends of exceptions.
+    `clock`: gives the time at which exceptions end.
     """
 
     def __init__(

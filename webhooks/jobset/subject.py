@@ -26,7 +26,7 @@ from webhooks.work import Work
 
 MAX_GENERATED_BASE = 58
 GENERATED_SUFFIX = "xxxxx"
-"""Replaces the five random characters of a generated name, so that the same manifest always gets the same answer."""
+"""Stands for the five random characters of a generated name, so that a manifest always gets the same answer."""
 
 UNREADABLE = Rule(
     id="unreadable",

@@ -1,4 +1,4 @@
-"""The child Jobs that are sent as dry runs for a JobSet, and where each of their fields comes from. Pure.
+"""The child Jobs that are sent as dry runs for a JobSet, and the path in the JobSet of each of their fields. Pure.
 
 One Job stands for its ReplicatedJob and for all ReplicatedJobs with an equal template, as they have the same faults.
 """
@@ -129,7 +129,7 @@ def service_name_path(js: JobSet) -> Path:
 def is_created_by_us(js: JobSet, errors: Iterable[FieldError]) -> bool:
     """Whether our controller will create the children of a JobSet with these errors.
 
-    It may do so after a correction of an invalid `managedBy`, which names no controller.
+    An invalid `managedBy` names no controller. Once it is corrected, it may name ours.
     """
     return js.is_ours or any(error.path == MANAGED_BY for error in errors)
 
@@ -142,7 +142,7 @@ def with_identity(js: JobSet, namespace: str) -> JobSet:
 
 
 def child_jobs(raw: JSON, js: JobSet, gates: FeatureGates, indices: Iterable[int]) -> list[ChildJob]:
-    """One child for each different template of the ReplicatedJobs at these indices, without those with 0 replicas."""
+    """One child for each different template of the ReplicatedJobs that have Jobs and one of these indices."""
     layout = layout_of(js)
     alike: dict[bytes, list[int]] = {}
     for index in indices:

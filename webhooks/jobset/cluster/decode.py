@@ -48,16 +48,16 @@ def unreadable(body: JSON, message: str) -> Unreadable | None:
     reason = refused["why"]
     if "quantities" in reason or "quantity" in reason:
         return Unreadable(reason, "resource.Quantity", tuple(_bad_quantities(body, ())))
-    if (clash := _UNMARSHAL.fullmatch(reason)) is None:
+    if (wrong_type := _UNMARSHAL.fullmatch(reason)) is None:
         return Unreadable(reason)
-    # Members of an embedded struct carry its capitalised name on their path; JSON has no such level.
-    names = [name for name in clash["path"].split(".") if not name[:1].isupper()]
-    path = _find_path(body, names, clash["kind"], clash["literal"])
-    return Unreadable(reason, clash["type"], () if path is None else (path,))
+    # The path of a member of an embedded struct has the capitalized name of the struct, which JSON has not.
+    names = [name for name in wrong_type["path"].split(".") if not name[:1].isupper()]
+    path = _find_path(body, names, wrong_type["kind"], wrong_type["literal"])
+    return Unreadable(reason, wrong_type["type"], () if path is None else (path,))
 
 
 def _find_path(body: JSON, names: list[str], kind: str, literal: str | None) -> Parts | None:
-    """The path of the value at `names`, or directly below it, with that JSON type and, if one matches, that literal."""
+    """The path of a value of the JSON type `kind`, at the path `names` or directly below; best with that literal."""
     paths = list(_indexed_paths(body, names, ()))
     member_paths = [(*parts, key) for parts in paths for key in _keys(dig(body, *parts))]
     candidates, member_candidates = (

@@ -9,7 +9,7 @@ from webhooks.jobset.cluster.lookups import Lookups
 from webhooks.jobset.cluster.verdict import warning
 
 CACHE_SECONDS = 300.0
-"""Seconds for which a version is cached. A failed request is repeated."""
+"""Seconds for which a version is cached. The failure of a request is not cached."""
 
 AGENT_TOO_NEW = warning(
     "restart-agent-version",

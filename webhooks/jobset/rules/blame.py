@@ -11,7 +11,7 @@ _SET_PART = re.compile(r"[a-z][-a-z0-9]*")
 _JOB_PART = re.compile(r"[-a-z0-9]*")
 _NAME, _GENERATE_NAME = Path(("metadata", "name")), Path(("metadata", "generateName"))
 _BEFORE_DIGITS = "js-"
-"""Prefix for a JobSet's name that begins with a digit."""
+"""Prefix for the corrected name of a JobSet that begins with a digit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from webhooks.jobset.rules.targets import name_suggestion
 from webhooks.jobset.subject import Entry, Subject
 
 MAX_COMPARED = 256
-"""Largest number of ReplicatedJobs of a set for which dependencies are checked."""
+"""The most ReplicatedJobs of a set whose dependencies are checked."""
 
 _DOCS = Source("docs/reference/validation.md#dependson")
 FIRST = _DOCS.error(

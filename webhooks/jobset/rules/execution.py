@@ -17,7 +17,7 @@ ORDER = POLICY.at("executionPolicyOrder")
 STATE = POLICY.at("replicatedJobsStatus")
 SEQUENTIAL = POLICY.at("sequentialReplicatedJobs")
 MAX_COMPARED = 256
-"""Stages above which it is not checked whether the set completes before a stage starts."""
+"""The most stages of a set for which it is checked whether the set completes before a stage starts."""
 _DEFAULT_STATE = "Succeeded"
 _MEANT = {"complete": _DEFAULT_STATE, "completed": _DEFAULT_STATE, "running": "Active", "started": "Active"}
 

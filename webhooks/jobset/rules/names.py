@@ -13,7 +13,7 @@ from webhooks.jobset.rules import Source, blame
 from webhooks.jobset.subject import Entry, Subject
 
 POD_SUFFIX = "abcde"
-"""As long as the random suffix that the Job controller gives to pod names."""
+"""Stands for the random suffix of pod names that the Job controller creates, and is as long."""
 
 _FORM_FIX = "use lower case letters, digits and '-', beginning with a letter{example}"
 _DOCS = Source("docs/reference/validation.md#names")

@@ -21,7 +21,7 @@ from webhooks.jobset.rules.command_texts import is_run_by_shell, words
 from webhooks.jobset.subject import Container, Entry, Subject
 
 INDEX = "JOB_COMPLETION_INDEX"
-"""The variable that the Job controller adds after all others of an Indexed Job."""
+"""The variable that the Job controller adds, as the last one, to containers of an Indexed Job."""
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]{0,127})\)", re.ASCII)
 """`$(NAME)`, or `$$`, which stands for one `$` and is skipped."""
 _OF_SHELL = re.compile(r"\$\$|\$(?:\{([A-Z_][A-Z0-9_]{0,127})\}|([A-Z_][A-Z0-9_]{0,127})(?!\w))", re.ASCII)
@@ -35,7 +35,7 @@ _OWN_DOLLAR = frozenset(
 )  # fmt: skip
 """Programs that interpret `$` themselves, or run a shell."""
 _CODE = frozenset({"-c", "-e", "--eval", "--command"})
-"""Flags that are followed by a program."""
+"""Flags whose next word is the text of a program."""
 _INJECTED = re.compile(
     r"(?:AWS|AZURE|GOOGLE|HOSTNAME|JOBSET(?!_REPLICAS$)|KUBERNETES|MEGASCALE|NEURON|NVIDIA|TPU)(?:_|$)|.*_(?:SERVICE_HOST|(?:SERVICE_)?PORT(?:_|$))",
     re.ASCII,

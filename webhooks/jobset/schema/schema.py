@@ -27,7 +27,7 @@ _KNOWN = {
     "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-validations",
 }  # fmt: skip
 _LARGE = 100
-"""Nodes of a schema of list items from which each item is checked by the library before it is walked."""
+"""If the schema of list items has this many nodes, the library checks each item before a walk."""
 _Check = Callable[[Any], bool]
 _Parts = dict[bytes, tuple[str, JSON]]
 """By the JSON of a schema, its name and the schema."""

@@ -140,11 +140,10 @@ def _by_holders(case: Case, leader: SeenPod, domains: Mapping[str, str], word: s
         )
         nodes = case.facts.node_offers if cause == "free" else None
         taints = {} if nodes is None else nodes.blocking_taints(leader.spec)
-        if hinders := {name: taint for name, taint in taints.items() if domains.get(name) in holders}:
-            message += (
-                f"; {pluralize(len(hinders), 'node')} there could hold it but for taints: {nodes_by_taint(hinders)}"
-            )
-            fix = f"{taint_remedy(hinders)}; {fix}"
+        if taints_by_node := {name: taint for name, taint in taints.items() if domains.get(name) in holders}:
+            tainted_nodes = pluralize(len(taints_by_node), "node")
+            message += f"; {tainted_nodes} there could hold it but for taints: {nodes_by_taint(taints_by_node)}"
+            fix = f"{taint_remedy(taints_by_node)}; {fix}"
         yield Finding(Level.WAITS, cause, message, fix=fix or _preemption(leader))
 
 

@@ -165,9 +165,9 @@ class Nodes:
         by_node = f" ({capacities[0]} per node)" if len(set(capacities)) == 1 else ""
         fit = f"only {sum(capacities)} {'fits' if sum(capacities) == 1 else 'fit'} on the nodes at once{by_node}"
         own_pods = f"; {pluralize(running, 'pod', 'of its own holds', 'of its own hold')} them now" if running else ""
-        hinders = self.blocking_taints(spec)
-        message = f"of the {wanted} pods of its ReplicatedJob {fit}{own_pods}{tainted_nodes_text(hinders)}"
-        fix = f"{taint_remedy(hinders)}; or " if hinders else ""
+        taints_by_node = self.blocking_taints(spec)
+        message = f"of the {wanted} pods of its ReplicatedJob {fit}{own_pods}{tainted_nodes_text(taints_by_node)}"
+        fix = f"{taint_remedy(taints_by_node)}; or " if taints_by_node else ""
         fix += "add nodes, or run fewer pods at once: lower replicas or parallelism in a new JobSet"
         fix += "; as it is, the others run when some of its pods have ended"
         return Finding(Level.FAULT, "too-many-at-once", message, fix=fix)
@@ -221,13 +221,13 @@ class Nodes:
         if not fitting:
             return self._too_large(needs, chosen)
         usable = sum(_may_use(spec, node) for node in fitting)
-        hinders = self.blocking_taints(spec)
-        return self._usage_finding(usable, hinders) if usable else _taint_finding(hinders)
+        taints_by_node = self.blocking_taints(spec)
+        return self._usage_finding(usable, taints_by_node) if usable else _taint_finding(taints_by_node)
 
-    def _usage_finding(self, nodes_in_use: int, hinders: Mapping[str, Taint]) -> Finding:
+    def _usage_finding(self, nodes_in_use: int, taints_by_node: Mapping[str, Taint]) -> Finding:
         message = f"{nodes_in_use} of {pluralize(len(self._nodes), 'node')} could take it, and too little is free there"
-        message += tainted_nodes_text(hinders)
-        passing = {name: taint for name, taint in hinders.items() if taint.passes}
+        message += tainted_nodes_text(taints_by_node)
+        passing = {name: taint for name, taint in taints_by_node.items() if taint.is_temporary}
         fix = f"{taint_remedy(passing)}; or " if passing else ""
         fix += "wait for other pods to end, or add nodes; kubectl describe nodes shows what is allocated on each"
         return Finding(Level.WAITS, "in-use", message, fix=fix)
@@ -325,14 +325,14 @@ def _may_use(spec: SeenSpec, node: _Node) -> bool:
 
 def _keeps_out(spec: SeenSpec, node: _Node) -> bool:
     """Whether a taint keeps the pod out, other than taints that are about the state of the node."""
-    return blocking_taint(spec, (taint for taint in node.taints if not taint.passes)) is not None
+    return blocking_taint(spec, (taint for taint in node.taints if not taint.is_temporary)) is not None
 
 
-def _taint_finding(hinders: Mapping[str, Taint]) -> Finding:
+def _taint_finding(taints_by_node: Mapping[str, Taint]) -> Finding:
     """The finding that every node with room for the pod has a taint that the pod does not tolerate."""
-    nodes = pluralize(len(hinders), "node")
-    message = f"it does not tolerate the taints of {nodes} that could hold it: {nodes_by_taint(hinders)}"
-    return Finding(Level.FAULT, "tainted", message, fix=taint_remedy(hinders))
+    nodes = pluralize(len(taints_by_node), "node")
+    message = f"it does not tolerate the taints of {nodes} that could hold it: {nodes_by_taint(taints_by_node)}"
+    return Finding(Level.FAULT, "tainted", message, fix=taint_remedy(taints_by_node))
 
 
 def _offers(resource: str) -> str:

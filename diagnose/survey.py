@@ -90,13 +90,13 @@ def missing_pods(job: Job) -> int:
 def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
     """The survey of the Jobs that `js` owns. The status shows whether the manager runs with the gate RestartJob."""
     gates = FeatureGates({"RestartJob": any(counts.job_restarts for counts in js.status.replicated_jobs_status)})
-    part, jobs = running_part(js), tuple(jobs)
-    if part is not js:
+    running, jobs = running_part(js), tuple(jobs)
+    if running is not js:
         spares = {rjob.name for rjob in js.spec.replicated_jobs if rjob.spare_for}
         jobs = tuple(job for job in jobs if job.metadata.labels.get(keys.REPLICATED_JOB_NAME) not in spares)
-    if placeholders := placeholders_of(part, jobs):
+    if placeholders := placeholders_of(running, jobs):
         jobs = tuple(job for job in jobs if job not in placeholders)
-    js = part.with_current_replicas
+    js = running.with_current_replicas
     layout = layout_of(js)
     children = sort_jobs(js, jobs, layout, gates)
     order = Stages(js, counters.count(js, children), children)
@@ -138,7 +138,7 @@ def _missing_jobs(js: JobSet, layout: Layout, children: ChildJobs) -> tuple[JobP
 def _pods_at_once(
     js: JobSet, children: ChildJobs, missing: Iterable[JobPosition], unmet: Container[str]
 ) -> Counter[str]:
-    """The number of pods by ReplicatedJob that running Jobs still need, and that missing Jobs may start."""
+    """By ReplicatedJob, the number of pods that its running Jobs still need, and that its missing Jobs may have."""
     at_once = {rjob.name: max(pods_at_once(rjob), 0) for rjob in js.spec.replicated_jobs if rjob.name not in unmet}
     pods = Counter[str]()
     for position in missing:

@@ -1,4 +1,4 @@
-"""Taints that keep pods off nodes: nodes that are cordoned, do not work, or are reserved for other pods. Pure."""
+"""Taints that keep pods off nodes which are cordoned, do not work, or are reserved for other pods. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from diagnose.finding import MAX_NAMES, join_names, pluralize
 from diagnose.needs import SeenSpec
 from kube.model.meta import Base
 
-_HINDERS = frozenset({"NoSchedule", "NoExecute"})
+_BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 _CORDONED = "node.kubernetes.io/unschedulable"
 _STATES = {
     _CORDONED: "cordoned",
@@ -29,39 +29,40 @@ class Taint(Base, frozen=True, kw_only=True):
         return _STATES.get(self.key) or f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
 
     @property
-    def passes(self) -> bool:
+    def is_temporary(self) -> bool:
         """Whether the taint is about the state of the node, so that it may go away, and does not reserve the node."""
         return self.key in _STATES
 
 
 def blocking_taint(spec: SeenSpec, taints: Iterable[Taint]) -> Taint | None:
     """The first taint of a node that keeps the pod out; None without one."""
-    hindrances = (taint for taint in taints if taint.effect in _HINDERS)
-    return next((taint for taint in hindrances if not spec.tolerates(taint.key, taint.value, taint.effect)), None)
+    blocking = (taint for taint in taints if taint.effect in _BLOCKING_EFFECTS)
+    return next((taint for taint in blocking if not spec.tolerates(taint.key, taint.value, taint.effect)), None)
 
 
-def nodes_by_taint(hinders: Mapping[str, Taint]) -> str:
-    """Taints with the number of nodes, the most common first, as in `cordoned (18), gpu=only:NoSchedule (2)`."""
-    counts = Counter(map(str, hinders.values()))
+def nodes_by_taint(taints_by_node: Mapping[str, Taint]) -> str:
+    """Taints with their numbers of nodes, the most common first, as in `cordoned (18), gpu=only:NoSchedule (2)`."""
+    counts = Counter(map(str, taints_by_node.values()))
     return join_names([f"{taint} ({number})" for taint, number in counts.most_common()])
 
 
-def tainted_nodes_text(hinders: Mapping[str, Taint]) -> str:
+def tainted_nodes_text(taints_by_node: Mapping[str, Taint]) -> str:
     """The end of a sentence on how many more nodes would hold a pod without these taints; empty without such nodes."""
-    if not hinders:
+    if not taints_by_node:
         return ""
-    return f"; {pluralize(len(hinders), 'more node')} could hold it but for taints: {nodes_by_taint(hinders)}"
+    nodes = pluralize(len(taints_by_node), "more node")
+    return f"; {nodes} could hold it but for taints: {nodes_by_taint(taints_by_node)}"
 
 
-def taint_remedy(hinders: Mapping[str, Taint]) -> str:
-    """The fix for the most common of these taints. `hinders`: the taint that keeps a pod out, by node."""
-    ((commonest, _),) = Counter(map(str, hinders.values())).most_common(1)
-    nodes = [name for name, taint in hinders.items() if str(taint) == commonest]
-    taint = hinders[nodes[0]]
+def taint_remedy(taints_by_node: Mapping[str, Taint]) -> str:
+    """The fix for the most common taint of those that keep a pod out."""
+    ((commonest, _),) = Counter(map(str, taints_by_node.values())).most_common(1)
+    nodes = [name for name, taint in taints_by_node.items() if str(taint) == commonest]
+    taint = taints_by_node[nodes[0]]
     if taint.key == _CORDONED:
         more_nodes = f"; kubectl get nodes shows the other {len(nodes) - MAX_NAMES} (SchedulingDisabled)"
         return f"kubectl uncordon {' '.join(nodes[:MAX_NAMES])}" + (more_nodes if len(nodes) > MAX_NAMES else "")
-    if taint.passes:
+    if taint.is_temporary:
         return f"kubectl get nodes; kubectl describe node {nodes[0]} says what is wrong with it"
     value = f"operator: Equal, value: {taint.value}" if taint.value else "operator: Exists"
     toleration = f"{{key: {taint.key}, {value}, effect: {taint.effect}}}"

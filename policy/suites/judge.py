@@ -24,6 +24,7 @@ from policy.types import DENY, WARN, JobSetPolicy
 PASS = "Pass"  # noqa: S105 - a verdict
 AUDIT = "Audit"
 MAX_QUOTED = 5
+"""At most this many findings or faults are quoted in a message."""
 
 NOT_FOUND = failure("missing", "{rule} was expected to {action}", "found was: {found}")
 NOT_CHECKED = failure("unchecked", "{rule} was expected to pass, but was not checked: {why}", "{remedy}")
@@ -78,8 +79,8 @@ class Verdict:
 
     - `found`: the violations.
     - `defaults`: the defaults that a new JobSet gets; None for an update.
-    - `asked`: the policies, each with the reason why it does not match the JobSet, or None if it matches. The whole is
-      None if the policies are not known.
+    - `asked`: the policies, each with the reason why it does not match the JobSet, or None if it matches. The field is
+      None in a verdict of an API server.
     - `excused_rules`: the rules that exceptions allow the JobSet to break.
     """
 
@@ -147,26 +148,26 @@ def _verdict(
     """The verdict, or None and the reasons why there is no verdict. `objects`: by field of the test."""
     judged: dict[str, JudgedJobSet] = {}
     defaults: Record | None = None
-    location = namespace_of(test.namespace.name, test.namespace.labels, test.namespace.annotations)
+    namespace = namespace_of(test.namespace.name, test.namespace.labels, test.namespace.annotations)
     for member, obj in objects.items():
         is_new = member == "jobset" and "oldJobset" not in objects
-        admitted = admit(obj, contents.policies if is_new else (), location)
+        admitted = admit(obj, contents.policies if is_new else (), namespace)
         if admitted.errors or admitted.jobset is None:
             return None, list(_faults(admitted.errors, path.at(member), dig(obj, "metadata", "name")))
         judged[member] = admitted.jobset
         if is_new:
             defaults = recorded_defaults(admitted.object)
     exceptions = namespace_exceptions(contents.exceptions, test.namespace.name)
-    excused = excused_rules(exceptions, contents.policies, judged["jobset"], location, time_of(test.time) or EARLIEST)
+    excused = excused_rules(exceptions, contents.policies, judged["jobset"], namespace, time_of(test.time) or EARLIEST)
     broken = violations(
         contents.policies,
         judged["jobset"],
-        location,
+        namespace,
         judged.get("oldJobset"),
         excepted=lambda policy, rule: (policy.metadata.name, rule) in excused,
     )
     labels = judged["jobset"].js.metadata.labels
-    mismatches = [(policy, policy_mismatch(policy, labels, location)) for policy in contents.policies]
+    mismatches = [(policy, policy_mismatch(policy, labels, namespace)) for policy in contents.policies]
     return Verdict([_finding(violation) for violation in broken], defaults, mismatches, excused), []
 
 
